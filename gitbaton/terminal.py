@@ -93,6 +93,18 @@ def warn(text: str) -> None:
     tell("warning: " + plain(" ".join(text.split("\n"))))
 
 
+def copy_in_tmux(text: str) -> None:
+    """Give a text to tmux, where this runs in it, for itself and the terminal outside: it hears no program's own request."""
+    if os.environ.get("TMUX"):
+        import subprocess
+
+        words, quiet = ["tmux", "load-buffer", "-w", "-"], subprocess.DEVNULL
+        try:
+            subprocess.run(words, input=text.encode(), stdout=quiet, stderr=quiet, timeout=2, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+
+
 def tell(text: str) -> None:
     """One line on standard error."""
     still()

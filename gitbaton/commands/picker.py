@@ -4,57 +4,115 @@ deed. Needs textual."""
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import Any, ClassVar, TypeVar
 
+from rich.style import Style as RichStyle
 from rich.text import Text
 from textual import events, on, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.strip import Strip
 from textual.style import Style
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, plain
-from gitbaton.commands.columns import cut, padded, width
-from gitbaton.commands.look import Look
+from gitbaton.codec import plain
+from gitbaton.commands.columns import ellipsis, width
+from gitbaton.commands.look import Cell, Look
+from gitbaton.commands.pickerdeeds import Deeds, Shown
+from gitbaton.commands.pickerviews import Line, Views, failed
+from gitbaton.commands.pickerviews import Shown as View
 from gitbaton.errors import BatonError
 from gitbaton.model import Oid, Op, Stored
-from gitbaton.observed import pairs, title
-from gitbaton.render import age, line, quote, quoted, resume_lines, verdict
-from gitbaton.restore.values import UNMERGED, Order, Plan, Restored, Step
+from gitbaton.render import quoted
+from gitbaton.restore.values import UNMERGED, Order, Step
 from gitbaton.store import Problem
-from gitbaton.survey import tests_then
-from gitbaton.tools import comparing, rewinding
+from gitbaton.tools import rewinding
 from gitbaton.tools.rewinding import Row
 from gitbaton.values import replace
 
 T = TypeVar("T")
 
-PANES = ("words", "plan", "now", "before")
+PANES = ("words", "plan", "diff", "conversation")
 PAGE = 200  # checkpoints that are read at once, after the first screenful
 NEAR = 60  # rows before the end of the list at which more are read
 PAUSE = 0.06  # seconds that a row is selected before its details are read
-LARGEST = 2_000  # lines of a patch that are shown
-WIDE = 60  # columns of the list from which tests and files are words
+ALIVE = 1.0  # seconds after which is looked whether whoever started this still lives
+FOLDED = 4_000  # characters from which a line is folded anywhere, and not between words
+INTERRUPTED = 130
+REVERSE = RichStyle(reverse=True)
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 URGENT = ("conflict", "refuse", "remove", "write", "create", "keep")
 SIGNS = {"conflict": "!", "refuse": "!", "remove": "-", "write": "~", "create": "+", "keep": "."}
 SLOTS = {"conflict": "failed", "refuse": "failed", "remove": "failed", "write": "stale", "create": "green", "keep": "pending"}
-PATCH = (("diff --git", "heading"), ("@@", "restored"), ("+++", "manual"), ("---", "manual"), ("+", "green"), ("-", "failed"))
-LIST_KEYS = (
-    *(("enter", "plan", "enter"), ("/", "filter", "filter"), ("tab", "track", "track(1)"), ("1-4", "view", "turn(1)")),
-    *(("space", "page", "space"), ("u", "undo", "step('undo')"), ("r", "redo", "step('redo')"), ("q", "quit", "leave")),
+ASKED = {"filter": "filter", "branch": "new branch", "worktree": "work tree in", "label": "label for the files as they are now"}
+
+Key = tuple[str, str, str]
+"""A key, what it does in a word or two, and the action; the footer has those that fit, help all of them."""
+LIST_KEYS: tuple[Key, ...] = (
+    *(("enter", "plan", "enter"), ("/", "filter", "ask('filter')"), ("tab", "track", "track(1)"), ("1-4", "view", "turn(1)")),
+    *(("u", "undo", "step('undo')"), ("r", "redo", "step('redo')"), ("?", "keys", "help"), ("q", "quit", "leave")),
+    *(("n", "branch", "ask('branch')"), ("w", "worktree", "ask('worktree')"), ("p", "pin", "pin")),
+    *(("l", "label", "ask('label')"), ("y", "copy id", "copy")),
 )
-BACK = (("esc", "back", "home"), ("q", "quit", "leave"))
+MORE_KEYS: tuple[tuple[str, str], ...] = (
+    ("up down", "another one; also k and j"),
+    ("enter", "the plan to restore it"),
+    ("/", "words, ids, tests to look for"),
+    ("tab", "another track; shift+tab back"),
+    ("1 2 3 4", "what the right side shows"),
+    ("3 or d", "again: the other diff"),
+    ("f F", "next, last file or message"),
+    ("space", "a page on; backspace: back"),
+    ("J K", "a line on, back"),
+    ("a", "all of what is long"),
+    ("u r", "the plan of an undo, a redo"),
+    ("n", "make a branch of it"),
+    ("w", "check it out beside this one"),
+    ("p", "pin it against prune, or not"),
+    ("l", "label what is here now"),
+    ("y", "copy its id"),
+    ("m", "list more, where -n limits it"),
+    ("ctrl+z", "stop; fg goes on"),
+    ("q", "leave; also ctrl+c"),
+    ("", ""),
+    ("in a plan:", ""),
+    ("enter", "restore files"),
+    ("c b", "the conversation, both"),
+    ("space", "overwrite this conflict, too"),
+    ("esc", "back to the list"),
+)
 
 
-class Listing(OptionList):
+class PlainBar(ScrollBarRender):
+    """A scroll bar in characters that any terminal has."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "]
+
+
+class Rows(OptionList):
+    """Rows of which the selected one is reversed, in whatever colours a terminal has."""
+
+    def render_line(self, y: int) -> Strip:
+        """A line on the screen."""
+        strip = super().render_line(y)
+        meta = next((segment.style.meta for segment in strip if segment.style and segment.style.meta), {})
+        chosen = self.has_focus and self.highlighted is not None and meta.get("option") == self.highlighted
+        return strip.apply_style(REVERSE) if chosen else strip
+
+
+class Listing(Rows):
     """The checkpoints; whoever changes the size has the rows fitted."""
 
     def on_resize(self, _: events.Resize) -> None:
@@ -63,86 +121,177 @@ class Listing(OptionList):
         self.app.fit()
 
 
+class Pane(ScrollView, can_focus=False):
+    """The right side: any number of lines, of which only those on the screen are drawn."""
+
+    view = View([])
+    folded: Sequence[tuple[int, Text]] = ()
+    starts: Sequence[int] = ()
+
+    def show(self, view: View) -> None:
+        """Other lines, from their beginning, or from their end where that counts."""
+        self.view = view
+        self.fold()
+        self.call_after_refresh(self.scroll_to, y=self.max_scroll_y if view.last else 0, animate=False, immediate=True)
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Another size."""
+        self.fold()
+
+    def fold(self) -> None:
+        """Fold the lines that are too long."""
+        room, starts = max(self.scrollable_content_region.width, 1), list[int]()
+        folded: list[tuple[int, Text]] = []
+        for line in self.view.lines:
+            indent = min(width(line.label), room // 2)
+            text = Text(line.text, self.style_of(line.slot), end="")
+            if width(line.text) <= room - indent:
+                parts = [text]
+            elif len(line.text) > FOLDED:
+                parts = list(text.divide(range(room - indent, len(line.text), room - indent)))
+            else:
+                parts = list(text.wrap(self.app.console, room - indent))
+            starts.append(len(folded))
+            label = Text.assemble((line.label[:indent], self.style_of("heading")), parts[0], end="")
+            folded += [(0, label), *((indent, part) for part in parts[1:])]
+        self.folded, self.starts, self.virtual_size = folded, starts, Size(room, len(folded))
+        self.refresh()
+
+    def style_of(self, slot: str) -> str:
+        """The style of a slot."""
+        assert isinstance(self.app, Picker)
+        return self.app.style_of(slot)
+
+    def render_line(self, y: int) -> Strip:
+        """A line on the screen."""
+        at, room = self.scroll_offset.y + y, self.scrollable_content_region.width
+        if at >= len(self.folded):
+            return Strip.blank(room, self.rich_style)
+        indent, text = self.folded[at]
+        strip = Strip(Text(" " * indent).append_text(text).render(self.app.console)).apply_style(self.rich_style)
+        return strip.adjust_cell_length(room, self.rich_style)
+
+    def to_part(self, by: int) -> None:
+        """The next part, or the one before."""
+        places = [self.starts[at] for at in self.view.parts]
+        here = self.scroll_offset.y
+        found = [y for y in places if y > here] if by > 0 else [y for y in reversed(places) if y < here]
+        self.scroll_to(y=found[0] if found else here, animate=False)
+
+
 class Picker(App[int]):
-    """The screen. ``deeds``: what was carried out, and what was said of it, in order."""
+    """The screen. ``deeds``: what was carried out, and what is to be said of it."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     Screen { background: ansi_default; color: ansi_default; }
+    Static { link-color: ansi_default; link-background: ansi_default; link-style: none; link-background-hover: ansi_default;
+        link-color-hover: ansi_default; link-style-hover: underline; }
     #tracks, #views, #said, #keys { height: 1; width: 1fr; text-wrap: nowrap; text-overflow: clip; }
-    #tracks, #keys { padding: 0 1; }
-    #said { padding: 0 1; }
-    #filter { height: 1; border: none; padding: 0 1; display: none; background: ansi_default; }
+    #tracks, #keys, #said { padding: 0 1; }
+    #asking { height: 1; padding: 0 1; display: none; }
+    #question { width: auto; margin: 0 1 0 0; }
+    #answer { height: 1; width: 1fr; border: none; padding: 0; background: ansi_default; }
     #middle { height: 1fr; }
     #list, #right { height: 1fr; padding: 0; background: ansi_default; }
     #list { width: 46%; max-width: 100; border: none; text-wrap: nowrap; text-overflow: clip; }
-    #right { width: 1fr; padding: 0 0 0 1; }
-    #details { height: 1fr; background: ansi_default; scrollbar-size-vertical: 1; }
-    #text { width: 1fr; height: auto; }
+    #right { width: 1fr; padding: 0 0 0 1; border-left: solid ansi_bright_black; }
+    #right.plain { border-left: ascii ansi_bright_black; }
+    #head { height: auto; max-height: 4; }
+    #details { height: 1fr; background: ansi_default; scrollbar-size-vertical: 1; overflow-x: hidden; }
     #steps { height: 1fr; border: none; padding: 0; display: none; background: ansi_default; }
     OptionList > .option-list--option { padding: 0; }
     OptionList { scrollbar-size-vertical: 1; color: ansi_default; }
-    OptionList > .option-list--option-highlighted { background: ansi_default; color: ansi_default; text-style: reverse; }
+    OptionList > .option-list--option-highlighted { background: ansi_default; color: ansi_default; text-style: bold; }
     OptionList:focus > .option-list--option-highlighted {
-        background: ansi_default; color: ansi_default; text-style: reverse bold;
+        background: ansi_default; color: ansi_default; text-style: bold;
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "leave"),
         Binding("ctrl+c", "interrupt", priority=True),
         Binding("ctrl+q", "leave", priority=True),
-        Binding("slash", "filter"),
+        Binding("ctrl+z", "stop", priority=True),
+        Binding("slash", "ask('filter')"),
         Binding("tab", "track(1)", priority=True),
         Binding("shift+tab", "track(-1)", priority=True),
-        Binding("1", "view('words')"),
-        Binding("2", "view('plan')"),
-        Binding("3", "view('now')"),
-        Binding("4", "view('before')"),
+        *(Binding(str(number), f"view('{name}')") for number, name in enumerate(PANES, 1)),
+        Binding("d", "view('diff')"),
         Binding("right", "turn(1)"),
         Binding("left", "turn(-1)"),
+        Binding("j", "move(1)"),
+        Binding("k", "move(-1)"),
+        Binding("down", "move(1)"),
+        Binding("up", "move(-1)"),
+        Binding("f", "part(1)"),
+        Binding("F", "part(-1)"),
+        Binding("J", "scroll(1)"),
+        Binding("K", "scroll(-1)"),
+        Binding("backspace", "page(-1)"),
+        Binding("a", "whole"),
         Binding("enter", "enter", priority=True),
         Binding("space", "space", priority=True),
         Binding("escape", "home", priority=True),
+        Binding("c", "deed('conversation')"),
+        Binding("b", "deed('both')"),
         Binding("u", "step('undo')"),
         Binding("r", "step('redo')"),
+        Binding("n", "ask('branch')"),
+        Binding("w", "ask('worktree')"),
+        Binding("l", "ask('label')"),
+        Binding("p", "pin"),
+        Binding("y", "copy"),
+        Binding("m", "more"),
+        Binding("question_mark", "help"),
     ]
 
-    def __init__(self, baton: Baton, order: Order, look: Look, tip: Stored) -> None:
+    def __init__(self, baton: Baton, order: Order, look: Look, tip: Stored, limit: int | None = None) -> None:
         super().__init__()
         self.theme = "ansi-dark"
         self.baton, self.order, self.look, self.tip = baton, order, look, tip
-        self.deeds: list[tuple[Restored, tuple[str, ...]]] = []
+        self.limit, self.most = limit, limit  # rows to list at once, and now
+        self.views, self.deeds = Views(baton, look), Deeds(baton, look)
         self.problems: list[Problem] = []
         self.tracks: list[Stored] = [tip]
         self.rows: list[Row] = []
-        self.names: dict[Oid, Text] = {}
         self.slots: dict[str, str] = {}
         self.fitted = 0  # columns of the list that its rows are made for
         self.matched: list[Row] = []
         self.after: Oid | None = None
         self.reading = False
-        self.pane = "words"
+        self.pane, self.now, self.whole, self.told = "words", True, False, ""
+        self.sought, self.question = "", ""
         self.op: Op = "restore"
-        self.plan: Plan | None = None
-        self.meant = order
+        self.shown: Shown | None = None
+        self.meant, self.changed = order, ""
+        self.ordered: list[Step] = []
         self.busy = False
         self.ending: int | None = None
+        self.starter = os.getppid()
         self._one = Lock()
+        self.listing = Listing(id="list", markup=False, compact=True)
+        self.steps = Rows(id="steps", markup=False, compact=True)
+        self.details = Pane(id="details")
+        self.answer = Input(id="answer", compact=True)
+        if ellipsis() == "...":
+            ScrollBar.renderer = PlainBar
 
     # What is on the screen.
 
     def compose(self) -> ComposeResult:
         """The rows and panes of the screen."""
-        yield Static(id="tracks")
-        yield Input(id="filter", placeholder="words, ids, tests", compact=True)
+        yield Static(id="tracks", markup=False)
         with Horizontal(id="middle"):
-            yield Listing(id="list", markup=False, compact=True)
-            with Vertical(id="right"):
-                yield Static(id="views")
-                with VerticalScroll(id="details", can_focus=False):
-                    yield Static(id="text", markup=False)
-                yield OptionList(id="steps", markup=False, compact=True)
+            yield self.listing
+            with Vertical(id="right", classes="plain" if ellipsis() == "..." else ""):
+                yield Static(id="views", markup=False)
+                yield Static(id="head", markup=False)
+                yield self.details
+                yield self.steps
         yield Static(id="said", markup=False)
+        with Horizontal(id="asking"):
+            yield Static(id="question", markup=False)
+            yield self.answer
         yield Static(id="keys", markup=False)
 
     def on_mount(self) -> None:
@@ -151,20 +300,25 @@ class Picker(App[int]):
         for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:
                 loop.add_signal_handler(number, self.action_interrupt)
+        self.set_interval(ALIVE, self._look_for_parent)
         self.listing.focus()
-        self._draw_frame()
         self._begin(self.tip)
         self._read_tracks()
 
-    @property
-    def listing(self) -> OptionList:
-        """The checkpoints."""
-        return self.query_one("#list", OptionList)
+    def on_resize(self, _: events.Resize) -> None:
+        """Keys as there is room."""
+        if self.query("#keys"):
+            self._draw_frame()
 
-    @property
-    def steps(self) -> OptionList:
-        """The paths of the plan."""
-        return self.query_one("#steps", OptionList)
+    def _look_for_parent(self) -> None:
+        """Where whoever started this was killed nobody is asked any more."""
+        if os.getppid() != self.starter:
+            signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # the terminal is somebody else's, and left as it was
+            self.action_interrupt()
+
+    def panic(self, *_: Any) -> None:
+        """The terminal is gone."""
+        self.action_interrupt()
 
     @property
     def chosen(self) -> Row | None:
@@ -172,44 +326,67 @@ class Picker(App[int]):
         at = self.listing.highlighted
         return self.matched[at] if at is not None and at < len(self.matched) else None
 
+    @property
+    def planning(self) -> bool:
+        """Whether somebody looks at a plan that Enter carries out."""
+        return self.focused is self.steps
+
     def say(self, text: str, slot: str = "") -> None:
         """One line above the keys."""
-        self.query_one("#said", Static).update(Content.styled(plain(" ".join(text.split())), self._style(slot)))
+        self.told = plain(" ".join(text.split()))
+        self.query_one("#said", Static).update(Content.styled(self.told, self.style_of(slot)))
 
-    def _style(self, slot: str) -> str:
+    def complain(self, error: BatonError) -> None:
+        """What went wrong, in a line."""
+        self.say("; ".join([error.message, *error.hints]), "failed")
+
+    def style_of(self, slot: str) -> str:
         """The style of a slot, as the settings have it."""
         if slot and slot not in self.slots:
             spans = Text.from_ansi(self.look.paint("x", slot)).spans
             self.slots[slot] = str(spans[0].style) if spans else ""
         return self.slots.get(slot, "")
 
+    def _text(self, cell: Cell) -> Text:
+        return Text.assemble(*((text, self.style_of(slot)) for text, slot in cell), end="")
+
     def _draw_frame(self) -> None:
         """The lines above and below: tracks, views, keys."""
-        parts: list[Any] = []
-        for number, stored in enumerate(self.tracks):
-            name = f" {plain(stored.checkpoint.track)} "
-            here = stored.checkpoint.track == self.tip.checkpoint.track
-            parts.append((name, Style(reverse=here) + Style.from_meta({"@click": f"app.open({number})"})))
-        self.query_one("#tracks", Static).update(Content.assemble(*parts))
-        parts = []
-        for number, name in enumerate(PANES, 1):
-            shown = Style(reverse=name == self.pane) + Style.from_meta({"@click": f"app.view('{name}')"})
-            parts.append((f" {number} {name} ", shown))
-        self.query_one("#views", Static).update(Content.assemble(*parts))
-        keys: Sequence[tuple[str, str, str]] = LIST_KEYS
-        if self.focused is self.steps:
-            keys = (("enter", "restore files" if self.op == "restore" else f"{self.op} it", "enter"), *BACK)
-            if self.op == "restore" and self._in_doubt():
-                keys = (*keys[:1], ("space", "this conflict, too", "space"), *keys[1:])
-        parts = []
-        for key, word, action in keys:
+        tracks = [(f" {plain(s.checkpoint.track)} ", f"open({n})", s is self.tip) for n, s in enumerate(self.tracks)]
+        views = [(f" {n} {name} ", f"view('{name}')", name == self.pane) for n, name in enumerate(PANES, 1)]
+        for place, tabs in (("tracks", tracks), ("views", views)):
+            parts = [(name, Style(reverse=on) + Style.from_meta({"@click": f"app.{act}"})) for name, act, on in tabs]
+            self.query_one(f"#{place}", Static).update(Content.assemble(*parts))
+        found: list[Any] = []
+        for key, word, action in self._fitting():
             there = Style.from_meta({"@click": f"app.{action}"})
-            parts += [(key, Style(bold=True) + there), (f" {word}", there), "  "]
-        self.query_one("#keys", Static).update(Content.assemble(*parts))
+            found += [(key, Style(bold=True) + there), (f" {word}", there), "  "]
+        self.query_one("#keys", Static).update(Content.assemble(*found))
+
+    def _fitting(self) -> Iterator[Key]:
+        """The keys that the footer has room for."""
+        room = self.size.width
+        for key in self._keys():
+            room -= len(key[0]) + len(key[1]) + 3
+            if room >= 0:
+                yield key
+
+    def _keys(self) -> Sequence[Key]:
+        back = (("esc", "back", "home"), ("q", "quit", "leave"))
+        if self.question:
+            return (("enter", "look" if self.question == "filter" else "do it", "enter"), ("esc", "back", "home"))
+        if not self.planning:
+            return LIST_KEYS
+        if self.op != "restore":
+            return (("enter", f"{self.op} it", "enter"), *back)
+        talk: tuple[Key, ...] = (("c", "conversation", "deed('conversation')"), ("b", "both", "deed('both')"))
+        doubt: tuple[Key, ...] = (("space", "this conflict, too", "space"),)
+        able = self.shown and self.shown.talk
+        return (("enter", "restore files", "enter"), *(talk if able else ()), *(doubt if self._in_doubt() else ()), *back)
 
     def _in_doubt(self) -> bool:
         """Whether there is a conflict that may be overwritten, or is to be."""
-        steps = self.plan.steps if self.plan else ()
+        steps = self.shown.plan.steps if self.shown else ()
         return bool(self.meant.over) or any(step.action == "conflict" and step.reason != UNMERGED for step in steps)
 
     def fit(self) -> None:
@@ -226,8 +403,11 @@ class Picker(App[int]):
         wanted = asyncio.current_task()
 
         def answer() -> tuple[T, ...]:
-            with self._one:
-                return () if wanted is not None and wanted.cancelling() else (question(),)
+            try:
+                with self._one:
+                    return () if wanted is not None and wanted.cancelling() else (question(),)
+            except OSError as error:
+                raise BatonError(f"{error.strerror or error}: '{error.filename or ''}'") from error
 
         found = await asyncio.to_thread(answer)
         if self._gone() or not found:
@@ -242,7 +422,7 @@ class Picker(App[int]):
 
     def _begin(self, tip: Stored) -> None:
         """List a track from a checkpoint on."""
-        self.tip, self.rows, self.matched, self.after = tip, [], [], tip.commit
+        self.tip, self.rows, self.matched, self.after, self.most = tip, [], [], tip.commit, self.limit
         self.listing.clear_options()
         self._draw_frame()
         self._load(max(self.size.height, 20), first=True)
@@ -252,11 +432,10 @@ class Picker(App[int]):
         try:
             found = await self._asked(self.baton.readable_tips)
         except BatonError as error:
-            self.say(error.message)
+            self.complain(error)
             return
         mine = self.tip.checkpoint.track
-        others = [s for s in found.items if s.checkpoint.track != mine]
-        self.tracks = [self.tip, *others]
+        self.tracks = [self.tip, *(s for s in found.items if s.checkpoint.track != mine)]
         self._draw_frame()
 
     @work(exclusive=True, group="list")
@@ -264,13 +443,13 @@ class Picker(App[int]):
         """The next checkpoints of the track."""
         self.reading = True
         try:
-            while self.after is not None:
+            while self.after is not None and (first or self._wanting()) and not self._full():
                 track, after, number = self.tip.checkpoint.track, self.after, len(self.rows) + 1
+                some = count if self.most is None else min(count, self.most - len(self.rows))
 
-                def page(track: str = track, after: Oid = after, count: int = count, number: int = number) -> rewinding.Page:
-                    found = rewinding.page(self.baton, track, after, count, number)
-                    ids = self.look.ids(row.stored.id for row in found.rows)
-                    self.names |= {oid: Text.from_ansi(self.look.text(cell)) for oid, cell in ids.items()}
+                def page(track: str = track, after: Oid = after, some: int = some, number: int = number) -> rewinding.Page:
+                    found = rewinding.page(self.baton, track, after, some, number)
+                    self.views.names |= self.look.ids(row.stored.id for row in found.rows)
                     return found
 
                 found = await self._asked(page)
@@ -278,38 +457,43 @@ class Picker(App[int]):
                 self.problems += found.problems
                 self.after = found.after
                 self._add(found.rows)
-                count = PAGE
-                if not first and not self._wanting():
-                    break
-                first = False
+                count, first = PAGE, first and not self.rows
         except BatonError as error:
             self.after = None
-            self.say(error.message, "failed")
+            self.complain(error)
         finally:
             self.reading = False
         if not self.rows:
-            self._details("no checkpoint of this track can be read")
+            self.details.show(View([Line("no checkpoint of this track can be read")]))
+
+    def _full(self) -> bool:
+        """Whether as many rows are listed as may be at once."""
+        return self.most is not None and len(self.rows) >= self.most
 
     def _wanting(self) -> bool:
         """Whether somebody looks at the end of what was read, or looks for something."""
-        return bool(self._words()) or (self.listing.highlighted or 0) + NEAR >= len(self.matched)
-
-    def _words(self) -> Sequence[str]:
-        return self.query_one("#filter", Input).value.lower().split()
+        return bool(self.sought) or (self.listing.highlighted or 0) + NEAR >= len(self.matched)
 
     def _add(self, rows: Sequence[Row]) -> None:
         """Rows that match, at the end of the list."""
-        words = self._words()
-        more = [row for row in rows if all(word in self._sought(row) for word in words)]
+        words = self.sought.lower().split()
+        more = [row for row in rows if not words or ((text := self.views.sought(row)) and all(word in text for word in words))]
+        room = max(self.listing.size.width - 1, 20)
         self.matched += more
-        self.listing.add_options([Option(self._line(row), id=row.stored.commit) for row in more])
+        self.listing.add_options([Option(self._text(self.views.row(row, room)), id=row.stored.commit) for row in more])
         if self.listing.highlighted is None and self.matched:
             self.listing.highlighted = 0
-        many = f"{len(self.matched):,} of {len(self.rows):,}" if words else f"{len(self.rows):,}"
-        if self.focused is not self.steps:
-            self.say(f"{many} checkpoint{'' if many == '1' else 's'}{'' if self.after is None else ', more below'}", "pending")
+        if not self.planning:
+            self._say_count()
         if not self.matched:
-            self._details("")
+            self.details.show(View([]))
+
+    def _say_count(self) -> None:
+        """How many checkpoints are listed, and what for."""
+        many = f"{len(self.matched):,} of {len(self.rows):,}" if self.sought else f"{len(self.rows):,}"
+        found = f"{many} checkpoint{'' if many == '1' else 's'}" + (f" with '{self.sought}'" if self.sought else "")
+        more = "" if self.after is None else ", m lists more" if self._full() else ", more below"
+        self.say(found + more, "pending")
 
     def _show_rows(self) -> None:
         """The list anew, with the selected row where it was if it still is there."""
@@ -320,41 +504,15 @@ class Picker(App[int]):
         if self.matched:
             self.listing.highlighted = at
 
-    def _sought(self, row: Row) -> str:
-        """What the filter looks at."""
-        c = row.stored.checkpoint
-        prompts = [one.text for one in c.observed.asked] if c.observed else []
-        fields = (row.stored.id, c.kind, verdict(row.stored), c.step, c.note, c.next_cmd, c.label or "", row.agent or "")
-        return "\n".join([*fields, *prompts]).lower()
-
-    def _line(self, row: Row) -> Text:
-        """A checkpoint in one line of the list: id, sign, age, tests, words; where there is room, the files, too."""
-        look, stored, c = self.look, row.stored, row.stored.checkpoint
-        step, ran = title(stored)
-        step += f" (after: {line(c.headline)})" if c.carried and step == c.step else ""
-        room = max(self.listing.size.width - 1, 20)
-        wide = room >= WIDE
-        state = look.state(ran.result) if ran else look.state(verdict(stored))
-        ((tests, slot),) = state
-        shown = padded(tests, 9, right=False) if wide else tests[:1]
-        changes = row.changes
-        files = padded(counted(changes.files, "file") if changes else "", 9, right=True) if wide else ""
-        label = f"[{line(c.label)}] " if c.label else ""
-        text, parts = self.names[stored.id].copy(), [look.kind(stored), ((f"{look.age(c.created):>4}", ""),), ((shown, slot),)]
-        for piece, colour in (part for cell in (*parts, ((files, ""),), look.mark(stored)) for part in cell if part[0]):
-            text.append(f" {piece.rstrip() if piece == '> ' else piece}", self._style(colour))
-        return text.append(cut(f" {label}{line(step)}", max(room - width(text.plain), 8)))
-
     # What is selected.
 
     @on(OptionList.OptionHighlighted, "#list")
     def _selected(self, _: OptionList.OptionHighlighted) -> None:
         if self.busy:
             return
-        self.plan = None
-        if self.focused is not self.steps:  # else it is the same one, in a list that was fitted anew
-            self.op, self.meant = "restore", self.order
-        self._refresh_details()
+        if not self.planning:  # else it is the same one, in a list that was fitted anew
+            self.op, self.meant, self.shown, self.whole = "restore", self.order, None, False
+            self._refresh_details()
         if self.after is not None and not self.reading and self._wanting():
             self._load(PAGE)
 
@@ -367,140 +525,210 @@ class Picker(App[int]):
     async def _read(self, row: Row, pane: str) -> None:
         """What the right side shows of a checkpoint."""
         await asyncio.sleep(PAUSE)
+        views, whole, now = self.views, self.whole, self.now
         try:
             if pane == "plan":
-                op = self.op
+                op, asked = self.op, self.planning and self.op == "restore"
                 order = self.meant = replace(self.meant, checkpoint=row.stored.id) if op == "restore" else self.meant
-                self._show_plan(await self._asked(lambda: rewinding.preview(self.baton, order, op)))
+                self._show_plan(await self._asked(lambda: self.deeds.shown(order, op, row.stored if asked else None)))
                 return
-            question = {"words": self._told, "now": self._since, "before": self._in_it}[pane]
-            self._details(await self._asked(lambda: question(row)))
+            question: dict[str, Callable[[], View]] = {
+                "words": lambda: views.words(row),
+                "diff": lambda: views.diff(row, now=now, whole=whole),
+                "conversation": lambda: views.talk(row, whole=whole),
+            }
+            self._show(await self._asked(question[pane]))
         except BatonError as error:
-            self._details("\n".join([plain(error.message), *(f"hint: {plain(hint)}" for hint in error.hints)]))
+            self._show(failed(error))
 
-    def _details(self, text: str | Text) -> None:
-        self.steps.display = False
-        self.query_one("#details").display = True
-        self.query_one("#text", Static).update(Text(text) if isinstance(text, str) else text)
-        self.query_one("#details", VerticalScroll).scroll_home(animate=False)
+    def _show(self, view: View) -> None:
+        """A view, and what stands above it."""
+        self._swap(steps=False)
+        more = f"; {view.more:,} lines more: a shows all" if view.more else ""
+        self._head(view.head + more)
+        self.details.show(view)
 
-    def _told(self, row: Row) -> Text:
-        """The words of a checkpoint, and what is newer than it."""
-        stored, c, baton = row.stored, row.stored.checkpoint, self.baton
-        found = Text.from_ansi(self.look.text(((stored.id, "id"),)))
-        parts = [c.kind, verdict(stored), age(c.created, baton.clock())] + ([f"by {line(row.agent)}"] if row.agent else [])
-        said = [", ".join(parts)]
-        if row.changes is not None:
-            said.append(f"changed in it: {counted(row.changes.files, 'file')} +{row.changes.added} -{row.changes.removed}")
-        newer = rewinding.newer(baton, stored)
-        said += [f"newer: {counted(newer, 'checkpoint')} of the track, which stay"] if newer else []
-        said += [f"label: {line(c.label)}"] if c.label else []
-        seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
-        rows = [text for text in resume_lines(c, c.place.oid or "", None, "", observed=seen) if not text.endswith("=")]
-        return found.append("\n" + "\n".join([*said, "", *quote(rows, stored)]).expandtabs(4))
+    def _swap(self, *, steps: bool) -> None:
+        self.steps.display, self.details.display = steps, not steps
 
-    def _since(self, row: Row) -> Text:
-        """What changed since a checkpoint."""
-        patch, warnings = rewinding.since(self.baton, row.stored)
-        name = self.baton.short(row.stored.id)
-        head = "since it, until now:" if patch else "the files are as they were then"
-        return self._patch(patch, [head, *warnings], f"git baton diff {name}")
-
-    def _in_it(self, row: Row) -> Text:
-        """What a checkpoint changed against the one before."""
-        words = ["-p", "--color=never"]
-        patch = next(comparing.changes(self.baton, [row.stored], words, [], self.baton.repo.layout.git_dir, None))
-        name = self.baton.short(row.stored.id)
-        head = "against the checkpoint before:" if patch else "it changed no file"
-        return self._patch(patch, [head], f"git baton log -n 1 -p {name}")
-
-    def _patch(self, patch: bytes, head: Sequence[str], lists: str) -> Text:
-        """A patch in colours, its beginning where it is long."""
-        found = Text("\n".join(map(plain, head)) + "\n")
-        lines = patch.decode("utf-8", "surrogateescape").split("\n")
-        for text in lines[:LARGEST]:
-            slot = next((slot for start, slot in PATCH if text.startswith(start)), "")
-            found.append(plain(text[:1000], keep="\t").expandtabs(4) + "\n", self._style(slot))
-        if len(lines) > LARGEST:
-            found.append(f"and {len(lines) - LARGEST:,} more lines: {lists}")
-        return found
+    def _head(self, text: str) -> None:
+        head = self.query_one("#head", Static)
+        head.display = bool(text)
+        head.update(Content.styled(text, self.style_of("heading")))
 
     # The plan, and the deed.
 
-    def _show_plan(self, plan: Plan) -> None:
+    def _show_plan(self, shown: Shown) -> None:
         """A plan, a line for each path; the paths that are in doubt first."""
-        at = self.steps.highlighted
-        self.plan = plan
+        at, plan = self.steps.highlighted, shown.plan
+        self.shown = shown
         actions = [step.action for step in plan.steps]
         counts = ", ".join(f"{actions.count(action)} {action}" for action in URGENT if action in actions)
-        self._ordered = sorted(plan.steps, key=lambda step: URGENT.index(step.action))
+        self.ordered = sorted(plan.steps, key=lambda step: URGENT.index(step.action))
         self.steps.clear_options()
-        head = f"{counts or 'nothing has to change'}: {plan.name}"
-        self.say("; ".join([head, *plan.warnings]), "stale" if not plan.complete or plan.warnings else "")
-        self.steps.add_options([Option(self._step(step)) for step in self._ordered] or [Option("nothing has to change")])
-        self.query_one("#details").display = False
-        self.steps.display = True
+        spoken = f"\nconversation: {shown.spoken}" if shown.spoken else ""
+        self._head(f"{plain(plan.op)}: {counts or 'nothing has to change'}{spoken}")
+        if self.planning or plan.warnings:
+            slot = "stale" if self.changed or not plan.complete or plan.warnings else ""
+            self.say(self.changed + "; ".join([plan.name, *plan.warnings]), slot)
+        self.changed = ""
+        self.steps.add_options([Option(self._step(step)) for step in self.ordered] or [Option("nothing has to change")])
+        self._swap(steps=True)
         self.steps.highlighted = min(at or 0, self.steps.option_count - 1)
         self._draw_frame()
 
     def _step(self, step: Step) -> Text:
         """A path of the plan: its sign, what becomes of it, and of a conflict whether it is to be overwritten, too."""
-        text = Text(f"{SIGNS[step.action]} {step.action:<9}", self._style(SLOTS[step.action]))
+        text = Text.assemble((f"{SIGNS[step.action]} {step.action:<9}", self.style_of(SLOTS[step.action])))
         box = "[ ] " if step.action == "conflict" else "[x] " if step.path in self.meant.over else ""
         return text.append(box + quoted(step.path) + (f" ({plain(step.reason)})" if step.reason else ""))
 
     def action_enter(self) -> None:
-        """Of a checkpoint the plan, of a plan the deed."""
-        if self.focused is self.steps:
-            if self.plan is not None and not self.busy:
-                self.busy = True
-                self._carry_out(self.plan, self.meant)
-        elif self.focused is self.listing and self.chosen is not None and not self.busy:
+        """Of a question the answer, of a checkpoint the plan, of a plan the deed."""
+        if self.question:
+            self._answered(self.answer.value)
+        elif self.planning:
+            self.action_deed("files")
+        elif self.chosen is not None and not self.busy:
             self._ask_plan("restore")
-        else:
-            self.listing.focus()
 
     def _ask_plan(self, op: Op) -> None:
-        self.op, self.meant, self.plan = op, self.order if op == "restore" else Order(force=self.order.force), None
+        self.op, self.meant, self.shown = op, self.order if op == "restore" else Order(force=self.order.force), None
         self.pane = "plan"
         self.steps.clear_options()
-        self.steps.display = True
-        self.query_one("#details").display = False
+        self._head("")
+        self._swap(steps=True)
         self.steps.focus()
         self._refresh_details()
 
+    def action_deed(self, what: str) -> None:
+        """Carry out the plan that is shown: files, the conversation, or both."""
+        shown = self.shown
+        if not self.planning or shown is None or self.busy or (what != "files" and self.op != "restore"):
+            return
+        if what != "files" and shown.talk is None:
+            self.say(f"no conversation comes back: {shown.why}", "failed")
+            return
+        self.busy = True
+        self._carry_out(shown, what)
+
     @work(group="deed")
-    async def _carry_out(self, shown: Plan, order: Order) -> None:
+    async def _carry_out(self, shown: Shown, what: str) -> None:
         """The plan that is shown, and no other; else the new one is shown."""
-        self.say(f"{shown.name}: at work", "stale")
+        self.say(f"{shown.plan.name}: at work", "stale")
+        count = len(self.deeds.restored)
         try:
-            outcome = await self._asked(lambda: self._done(shown, order))
+            files, talk = what != "conversation", what != "files"
+            outcome = await self._asked(lambda: self.deeds.carry_out(shown, files=files, talk=talk))
         except BatonError as error:
-            self.say("; ".join([error.message, *error.hints]), "failed")
+            done = "the files are restored; " if len(self.deeds.restored) > count else ""
+            error.message = done + error.message
+            self.complain(error)
             return
         finally:
-            self.busy = False
-            if self.ending is not None:
-                self.exit(self.ending)
-        self.meant = outcome.order
-        done = outcome.restored
-        if done is None:
-            self.notify("it is not what was shown any more, and nothing is changed; this is the plan now", timeout=6)
+            self._free()
+        if outcome is not None and outcome.restored is None:
+            self.meant = outcome.order
+            self.changed = "it is not what was shown any more, and nothing is changed; now it would be: "
             self._refresh_details()
             return
-        counts = [step.action for step in done.plan.steps]
-        told = ", ".join(f"{counts.count(a)} {a}" for a in ("write", "create", "remove", "conflict", "refuse") if a in counts)
-        back = "r takes it back" if shown.op == "undo" else "u takes it back"
+        said = [f"resume it with: {shown.talk.line(os.getcwd())}"] if talk and shown.talk else []
+        if outcome is not None and outcome.restored is not None:
+            done_plan = outcome.restored.plan
+            actions = [step.action for step in done_plan.steps]
+            told = ", ".join(f"{actions.count(a)} {a}" for a in URGENT[:-1] if a in actions)
+            back = f"; {'r' if shown.plan.op == 'undo' else 'u'} takes it back"
+            safe = outcome.restored.safety
+            said.insert(0, f"done: {done_plan.name}: {told}{back}" if safe else f"nothing has to change: {done_plan.name}")
         self.action_home()
-        self.say(
-            f"done: {done.plan.name}: {told}; {back}" if done.safety else f"nothing has to change: {done.plan.name}", "green"
-        )
+        self.say("; ".join(said), "green")
 
-    def _done(self, shown: Plan, order: Order) -> rewinding.Outcome:
-        outcome = rewinding.carry_out(self.baton, order, shown)
-        if outcome.restored is not None:
-            self.deeds.append((outcome.restored, (*outcome.said, *outcome.restored.warnings)))
-        return outcome
+    def _free(self) -> None:
+        """What was at work is done; whoever wanted to leave leaves."""
+        self.busy = False
+        if self.ending is not None:
+            self.exit(self.ending)
+
+    def action_pin(self) -> None:
+        """Pin the checkpoint, or take that back."""
+        self._do(self.deeds.pin)
+
+    def _do(self, deed: Callable[[Stored], str], *, anew: bool = False) -> None:
+        row = self.chosen
+        if row is not None and not self.busy and not self.planning:
+            self.busy = True
+            self._doing(lambda: deed(row.stored), anew)
+
+    @work(group="deed")
+    async def _doing(self, deed: Callable[[], str], anew: bool) -> None:
+        """Something small; what it says, or why it could not be, is one line, and what was typed stays."""
+        try:
+            said = await self._asked(deed)
+        except BatonError as error:
+            self.complain(error)
+            return
+        finally:
+            self._free()
+        self.views.marks = None
+        if self.question:
+            self._end_question()
+        if anew:
+            self._begin(self.baton.tip(self.tip.checkpoint.track))
+        self._refresh_details()
+        self.say(said, "green")
+
+    def action_copy(self) -> None:
+        """The checkpoint's id to the clipboard of the terminal, which may be far away."""
+        if self.chosen is not None and not self.planning:
+            oid = self.chosen.stored.id
+            self.copy_to_clipboard(oid)
+            terminal.copy_in_tmux(oid)
+            self.say(f"copied: {oid}", "green")
+
+    # Questions.
+
+    def action_ask(self, what: str) -> None:
+        """Ask for a name, or for what to look for."""
+        row = self.chosen
+        if self.busy or self.planning or self.question or (row is None and what not in ("filter", "label")):
+            return
+        self.question = what
+        root = self.baton.repo.layout.root or self.baton.repo.layout.git_dir
+        beside = f"{os.path.relpath(root)}-{self.baton.short(row.stored.id)}" if row and what == "worktree" else ""
+        if beside.startswith(".-"):
+            beside = f"../{os.path.basename(root)}{beside[1:]}"
+        self.query_one("#question", Static).update(Content(ASKED[what] + ":"))
+        self.query_one("#asking").display, self.query_one("#said").display = True, what == "filter"
+        self.answer.value = self.sought if what == "filter" else beside
+        self.answer.cursor_position = len(self.answer.value)
+        self.answer.focus()
+
+    @on(Input.Changed, "#answer")
+    def _typed(self, _: Input.Changed) -> None:
+        self.query_one("#said").display = self.question == "filter"
+        if self.question == "filter" and self.sought != self.answer.value:
+            self.sought = self.answer.value
+            self._show_rows()
+            if self.after is not None and not self.reading and self.sought:
+                self._load(PAGE)
+
+    def _answered(self, text: str) -> None:
+        """Do what a name was asked for."""
+        if self.question == "filter":
+            self._end_question()
+            return
+        self.query_one("#said").display = True
+        row = self.chosen
+        if self.question == "label":
+            self._do(lambda _: self.deeds.label(text), anew=True)
+        elif row is not None:
+            deed = self.deeds.branch if self.question == "branch" else self.deeds.worktree
+            self._do(lambda stored: deed(stored, text))
+
+    def _end_question(self) -> None:
+        self.question = ""
+        self.query_one("#asking").display, self.query_one("#said").display = False, True
+        self.listing.focus()
 
     # Keys.
 
@@ -510,47 +738,36 @@ class Picker(App[int]):
 
     def action_interrupt(self) -> None:
         """Ctrl-C, or somebody else ends it."""
-        self._end(130)
+        self._end(INTERRUPTED)
 
     def _end(self, code: int) -> None:
         self.ending = code
         if not self.busy:
             self.exit(code)
 
-    def action_filter(self) -> None:
-        """Type what to look for."""
-        self.action_home()
-        field = self.query_one("#filter", Input)
-        field.display = True
-        field.focus()
-
-    @on(Input.Changed, "#filter")
-    def _filtered(self, _: Input.Changed) -> None:
-        self._show_rows()
-        if self.after is not None and not self.reading and self._words():
-            self._load(PAGE)
-
-    @on(Input.Submitted, "#filter")
-    def _found(self, _: Input.Submitted) -> None:
-        self.listing.focus()
+    def action_stop(self) -> None:
+        """Ctrl-Z: give the terminal back, then stop, and whoever started this, such as git, with it; fg goes on."""
+        if not self.is_headless:
+            with self.suspend():
+                os.killpg(0, signal.SIGTSTP)
 
     def action_track(self, by: int) -> None:
         """The next track, or the one before."""
         names = [s.checkpoint.track for s in self.tracks]
-        at = names.index(self.tip.checkpoint.track)
-        self.action_open((at + by) % len(names))
+        self.action_open((names.index(self.tip.checkpoint.track) + by) % len(names))
 
     def action_open(self, number: int) -> None:
         """A track by its place above."""
-        if not self.busy and self.tracks[number].checkpoint.track != self.tip.checkpoint.track:
+        if not self.busy and not self.question and self.tracks[number].checkpoint.track != self.tip.checkpoint.track:
             self.action_home()
             self._begin(self.tracks[number])
 
     def action_view(self, name: str) -> None:
-        """What the right side shows."""
-        if self.busy or self.focused is self.steps:
+        """What the right side shows; the diff again is the other diff."""
+        if self.busy or self.planning:
             return
-        self.pane, self.op, self.meant, self.plan = name, "restore", self.order, None
+        self.now = not self.now if name == self.pane == "diff" else self.now
+        self.pane, self.op, self.meant, self.shown, self.whole = name, "restore", self.order, None, False
         self._draw_frame()
         self._refresh_details()
 
@@ -558,19 +775,52 @@ class Picker(App[int]):
         """The next view, or the one before."""
         self.action_view(PANES[(PANES.index(self.pane) + by) % len(PANES)])
 
+    def action_move(self, by: int) -> None:
+        """The next row of what has the focus, or the one before."""
+        place = self.steps if self.planning else self.listing
+        place.action_cursor_down() if by > 0 else place.action_cursor_up()
+
+    def action_part(self, by: int) -> None:
+        """The next file or message on the right side, or the one before."""
+        self.details.to_part(by)
+
+    def action_scroll(self, by: int) -> None:
+        """A line further on the right side, or back."""
+        self.details.scroll_relative(y=by, animate=False)
+
+    def action_page(self, by: int) -> None:
+        """A page further on the right side, or back."""
+        self.details.scroll_relative(y=by * max(self.details.size.height - 1, 1), animate=False)
+
+    def action_whole(self) -> None:
+        """All of what is long."""
+        if not self.planning and not self.whole:
+            self.whole = True
+            self._refresh_details()
+
+    def action_more(self) -> None:
+        """As many rows again, where their number is limited."""
+        if self._full() and self.most is not None and self.limit is not None and not self.reading:
+            self.most += self.limit
+            self._load(self.limit, first=True)
+
+    def action_help(self) -> None:
+        """All keys, on the right side."""
+        if not self.planning:
+            self._show(View([Line(text, label=f"{key:<{10}}") for key, text in MORE_KEYS], "keys; 1 to 4 show the checkpoint"))
+
     def action_space(self) -> None:
         """In a plan: overwrite this conflict, too, or not. Else a page further on the right side."""
-        field = self.query_one("#filter", Input)
-        if self.focused is field:
-            field.insert_text_at_cursor(" ")
+        if self.question:
+            self.answer.insert_text_at_cursor(" ")
             return
-        if self.focused is not self.steps:
-            self.query_one("#details", VerticalScroll).scroll_page_down(animate=False)
+        if not self.planning:
+            self.action_page(1)
             return
         at = self.steps.highlighted
-        if self.plan is None or self.busy or at is None or at >= len(self._ordered):
+        if self.shown is None or self.busy or at is None or at >= len(self.ordered):
             return
-        step, over = self._ordered[at], self.meant.over
+        step, over = self.ordered[at], self.meant.over
         if step.path in over:
             over = tuple(path for path in over if path != step.path)
         elif step.action == "conflict" and step.reason != UNMERGED and self.op == "restore":
@@ -581,21 +831,23 @@ class Picker(App[int]):
         self._refresh_details()
 
     def action_home(self) -> None:
-        """From the plan or the filter to the list."""
+        """From the plan or a question back to the list, and from the list what was looked for is given up."""
         if self.busy:
             return
-        field = self.query_one("#filter", Input)
-        if self.focused is not self.steps and field.display:
-            field.display = False
-            field.value = ""
-        if self.focused is self.steps:
+        asked, self.question = self.question, self.question
+        if asked or not self.planning:
+            if self.sought and asked in ("", "filter"):
+                self.sought = ""
+                self._show_rows()
+            self._end_question()
+        else:
             self.pane = "words"
-        self.op, self.meant, self.plan = "restore", self.order, None
+        self.op, self.meant, self.shown = "restore", self.order, None
         self.listing.focus()
         self._draw_frame()
         self._refresh_details()
 
     def action_step(self, op: Op) -> None:
         """The plan of an undo or a redo."""
-        if not self.busy and self.focused is not self.steps:
+        if not self.busy and not self.planning:
             self._ask_plan(op)

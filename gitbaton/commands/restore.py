@@ -133,11 +133,16 @@ def plan_conversation(baton: Baton, target: Stored, *, foreign: bool) -> "conver
 
 
 def write_back(plan: "conversations.Plan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
-    """Write a conversation back as planned and say how to resume it, and what the new session lacks. Raises BatonError."""
+    """Write a conversation back as planned, and say so. Raises BatonError."""
     from gitbaton.tools import conversations
 
     if not dry_run:
         conversations.apply(plan)
+    tell_written(plan, target, dry_run=dry_run, json=json)
+
+
+def tell_written(plan: "conversations.Plan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
+    """Say what was written of a conversation, or would be, how to resume it, and what the new session lacks."""
     line = plan.line(os.getcwd())
     if json:
         path = path_document(plan.path)

@@ -31,6 +31,7 @@ ANSWER_END = re.compile(rb"[\r\n\x03\x04]")
 BESIDE_THE_LIST = 4  # rows of the terminal that the prompt and what was typed before may take
 BESIDE_THE_PLAN = 14
 INTERRUPTED = 130
+LISTED = 20  # checkpoints of the numbered list at once
 URGENT = ("conflict", "refuse", "remove", "write", "create", "keep")
 MAX_AGENT = 8
 COLUMNS = (
@@ -58,8 +59,9 @@ def command(
     checkpoint: From = None,
     track: Track = None,
     limit: Annotated[
-        int, Option("-n", "--max-count", metavar="N", min=1, help="List at most N at once, as far as the terminal goes.")
-    ] = 20,
+        Optional[int],
+        Option("-n", "--max-count", metavar="N", min=1, help="List at most N at once; m lists more. By default 20 by number."),
+    ] = None,
     exact: Exact = False,
     index: Index = False,
     force: Force = False,
@@ -69,8 +71,10 @@ def command(
     """Pick a checkpoint from a list, see what would be restored, and restore files, conversation or both.
 
     Where the Python package 'textual' is installed (the extra 'ui') it takes the whole terminal: the checkpoints of a track,
-    and beside them the words, the plan and the changes of the one that is selected. Enter shows the plan of a restore, and
-    Enter carries it out. Without it, with TERM=dumb or with --list it is a numbered list, which also restores conversations.
+    and beside them the words, the plan, the changes file by file and the conversation of the one that is selected. Enter shows
+    the plan of a restore, Enter carries it out, c writes the conversation back, b both; u and r are undo and redo. n makes a
+    branch of a checkpoint, w a work tree, p pins it, y copies its id; l labels the files as they are now, as a new checkpoint.
+    '?' shows all keys. Without textual, with TERM=dumb or with --list it is a numbered list.
 
     It asks on a terminal, and changes nothing before the last answer; Enter, q or the end of input leave with 0, Ctrl-C with
     130. A restore is exactly the one that was shown, and ends as 'git baton restore' does: 'git baton undo' takes it back. What
@@ -85,8 +89,8 @@ def command(
     with opened(ctx) as baton:
         order = Order(exact=exact, index=index, force=force, foreign=foreign)
         if not listed and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb" and find_spec("textual") is not None:
-            return _on_a_screen(baton, order, looking(ctx, baton), baton.lead(checkpoint, track))
-        talk = Talk(baton, order, limit, looking(ctx, baton))
+            return _on_a_screen(baton, order, looking(ctx, baton), baton.lead(checkpoint, track), limit)
+        talk = Talk(baton, order, limit or LISTED, looking(ctx, baton))
         try:
             return talk.run(baton.lead(checkpoint, track))
         except (EOFError, KeyboardInterrupt) as error:
@@ -96,18 +100,18 @@ def command(
             return 0
 
 
-def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored) -> int:
+def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored, limit: Optional[int]) -> int:
     """Let somebody pick on the whole screen; afterwards say what was done, as restore says it. The exit code."""
     from gitbaton.commands.picker import Picker
 
-    picker = Picker(baton, order, look, tip)
+    picker = Picker(baton, order, look, tip, limit)
     code = picker.run() or picker.return_code or 0
     left_out(picker.problems)
-    for done, said in picker.deeds:
-        show_plan(done.plan, done.safety, said, dry_run=False, json=False)
+    for tell in picker.deeds.told:
+        tell()
     if code == INTERRUPTED:
         raise KeyboardInterrupt
-    return code or int(any(not done.plan.complete for done, _ in picker.deeds[-1:]))
+    return code or int(any(not done.plan.complete for done, _ in picker.deeds.restored[-1:]))
 
 
 def table(rows: Sequence[Row], look: Look) -> list[str]:

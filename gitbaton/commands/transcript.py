@@ -60,23 +60,31 @@ def command(
 
 
 def _show(ctx: Call, baton: Baton, stored: Stored, raw: bytes, *, json: bool) -> None:
-    agent = stored.checkpoint.agent.name if stored.checkpoint.agent else ""
     if json:
         text = raw.decode("utf-8", "surrogateescape")
         seen = sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ  # asked before a pager takes its place
         with paged(ctx, baton):
             terminal.write(plain(text, keep=KEPT) if seen else text)
         return
-    rows: list[str] = []  # one block a message; what was said is indented, so that it can forge none, and drives no terminal
-    look = looking(ctx, baton)
+    look, rows = looking(ctx, baton), list[str]()
     prefix = look.paint("> ", "foreign") if stored.foreign else ""
-    for message in messages(agent, raw):
-        who = look.paint(f"tool {plain(message.name)}:" if message.who == "tool" else f"{message.who}:", "heading")
-        said = plain(message.text.replace("\r\n", "\n").strip("\n"), keep=KEPT).split("\n")
-        rows += [f"{prefix}{row}".rstrip() for row in (who, *(f"    {text}" for text in said), "")]
-    if not rows:
-        hint = f"'git baton transcript show --json {baton.short(stored.id)}' shows its lines as they are"
-        raise BatonError(f"nothing can be shown of a conversation of '{plain(agent)}'", hint)
+    for who, said in blocks(baton, stored, raw):
+        block = (look.paint(who, "heading"), *(f"    {text}" for text in said), "")
+        rows += [f"{prefix}{row}".rstrip() for row in block]
     with paged(ctx, baton):
         for row in rows[:-1]:
             terminal.say(row)
+
+
+def blocks(baton: Baton, stored: Stored, raw: bytes) -> list[tuple[str, list[str]]]:
+    """The messages of a conversation: who speaks, and the lines, which drive no terminal and are to be indented, so that they
+    can forge no message. Raises BatonError where there is none."""
+    agent = stored.checkpoint.agent.name if stored.checkpoint.agent else ""
+    found = []
+    for message in messages(agent, raw):
+        who = f"tool {plain(message.name)}:" if message.who == "tool" else f"{message.who}:"
+        found.append((who, plain(message.text.replace("\r\n", "\n").strip("\n"), keep=KEPT).split("\n")))
+    if not found:
+        hint = f"'git baton transcript show --json {baton.short(stored.id)}' shows its lines as they are"
+        raise BatonError(f"nothing can be shown of a conversation of '{plain(agent)}'", hint)
+    return found

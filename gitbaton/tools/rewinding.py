@@ -15,11 +15,12 @@ from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore import Order, Plan, Restored, alone, apply, open_plan, recover
 from gitbaton.store import Problem, chain_ref
 from gitbaton.store.values import MAX_COMMIT
-from gitbaton.tools.comparing import tree_now, tree_of
+from gitbaton.tools.comparing import changes, tree_now, tree_of
 from gitbaton.values import replace, value
 
 _COUNTING = 10.0  # seconds: a list that somebody waits for
 _NUMSTAT = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+_PATCH = ("-p", "--no-ext-diff", "--no-color", "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative")
 _RECORD = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n|(\d+|-)\t(\d+|-)\t[^\0]+\0")
 _PATIENCE = 3  # files that a filter may fail on before all that are like them are left alone
 
@@ -180,7 +181,12 @@ def since(baton: Baton, stored: Stored) -> tuple[bytes, list[str]]:
     with _aside(baton) as (copy, folder):
         then = tree_of(copy, stored)
         now, warnings = tree_now(copy, stored, folder)
-        return copy.repo.git.out("diff", "--no-ext-diff", "--no-color", then, now, "--"), warnings
+        return copy.repo.git.out("diff", *_PATCH, then, now, "--"), warnings
+
+
+def within(baton: Baton, stored: Stored) -> bytes:
+    """What a checkpoint changed against the one before, as a patch; empty where it holds no files. Raises GitError."""
+    return next(changes(baton, [stored], _PATCH, [], baton.repo.layout.git_dir, None))
 
 
 def carry_out(baton: Baton, order: Order, shown: Plan) -> Outcome:

@@ -1,0 +1,190 @@
+"""What the picker shows of a checkpoint: its line in the list, its words, its changes file by file, its conversation."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from gitbaton import transcripts
+from gitbaton.baton import Baton
+from gitbaton.codec import counted, plain
+from gitbaton.commands.columns import cut, padded, width
+from gitbaton.commands.look import Cell, Look
+from gitbaton.commands.transcript import blocks
+from gitbaton.errors import BatonError
+from gitbaton.model import Oid
+from gitbaton.observed import pairs, title
+from gitbaton.render import age, line, quoting, verdict
+from gitbaton.store.meta import Meta, read
+from gitbaton.survey import tests_then
+from gitbaton.tools import rewinding
+from gitbaton.tools.rewinding import Row
+
+MANY = 2_000  # lines of a patch or a conversation that are shown at once
+LONGEST = 1_000  # characters of one of them
+WIDE = 60  # columns of the list from which tests and files are words
+LABEL = 9  # columns before what a label names
+FILE = re.compile(r"^diff --git (?:a/(.+) b/\1|.*)\n", re.M)
+NAME = re.compile(r'^(?:rename to |\+\+\+ (?="?b/)|--- (?="?a/))("?)(?:[ab]/)?(.*?)\1\t?$', re.M)
+KEPT = ("old mode", "new mode", "rename from", "Binary files")
+HUNK = {"@": "restored", "+": "green", "-": "failed", "\\": "pending"}
+
+
+class Line(NamedTuple):
+    """A line of the right side in a slot's colour; where it is too long, what follows stands below what follows its label."""
+
+    text: str
+    slot: str = ""
+    label: str = ""
+
+
+class Shown(NamedTuple):
+    """A view: its lines, what stands above them, where its parts begin, how many lines are left out; ``last``: what counts is
+    at the end."""
+
+    lines: Sequence[Line]
+    head: str = ""
+    parts: Sequence[int] = ()
+    more: int = 0
+    last: bool = False
+
+
+def failed(error: BatonError) -> Shown:
+    """Why there is nothing to show."""
+    return Shown([Line(plain(error.message)), *(Line(plain(hint), label="hint: ") for hint in error.hints)])
+
+
+class Views:
+    """What can be seen of a repository's checkpoints. ``names``: the ids as the list shows them."""
+
+    def __init__(self, baton: Baton, look: Look) -> None:
+        self.baton, self.look = baton, look
+        self.names: dict[Oid, Cell] = {}
+        self.marks: Meta | None = None
+
+    def row(self, row: Row, room: int) -> Cell:
+        """A checkpoint in one line of the list: id, sign, age, tests, words; where there is room, the files, too."""
+        look, stored, c, wide = self.look, row.stored, row.stored.checkpoint, room >= WIDE
+        step, ran = title(stored)
+        step = line(step) + (f" (after: {line(c.headline)})" if c.carried and step == c.step else "")
+        ((tests, slot),) = look.state(ran.result if ran else verdict(stored))
+        shown = padded(tests, 9, right=False) if wide else tests[:1]
+        files = counted(row.changes.files, "file") if row.changes else ""
+        parts: list[tuple[str, str]] = [*self.names[stored.id], (" ", ""), *look.kind(stored)]
+        parts += [
+            (f" {look.age(c.created):>4} ", ""),
+            (shown, slot),
+            (f" {padded(files, 9, right=True)} " if wide else " ", ""),
+        ]
+        parts += [*look.mark(stored), *([(f"[{line(c.label)}] ", "manual")] if c.label else [])]
+        used = sum(width(text) for text, _ in parts)
+        return (*parts, (cut(step, max(room - used, 8)), ""))
+
+    def sought(self, row: Row) -> str:
+        """What the filter looks at."""
+        c = row.stored.checkpoint
+        prompts = [one.text for one in c.observed.asked] if c.observed else []
+        fields = (row.stored.id, c.kind, verdict(row.stored), c.step, c.note, c.next_cmd, c.label or "", row.agent or "")
+        return "\n".join([*fields, *prompts]).lower()
+
+    def words(self, row: Row) -> Shown:
+        """What somebody wrote, and what was seen; whether it is pinned, and what is newer than it."""
+        stored, c, baton = row.stored, row.stored.checkpoint, self.baton
+        if self.marks is None:
+            self.marks = read(baton.store)
+        parts = [c.kind, verdict(stored), age(c.created, baton.clock())] + ([f"by {line(row.agent)}"] if row.agent else [])
+        found = [Line(stored.id, "id"), Line(", ".join(parts), "pending"), Line(""), *self._pair("", c.headline, row, "manual")]
+        given = [("note", c.note), ("next", c.next_cmd), *(("decision", text) for text in c.decisions), *c.extra]
+        seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
+        told = [part for key, text in (*given, *seen) if text for part in self._pair(key, text, row)]
+        place = f"{c.place.branch or 'HEAD'} at {baton.abbreviate(c.place.oid)}" if c.place.oid else c.place.branch or ""
+        newer = rewinding.newer(baton, stored)
+        changes = row.changes
+        facts = [("label", c.label or ""), ("pinned", "no prune removes it" if self.marks.pinned(stored.id) else "")]
+        facts += [("branch", place)]
+        facts += [("changed", f"{counted(changes.files, 'file')} +{changes.added} -{changes.removed}")] if changes else []
+        facts += [("newer", f"{counted(newer, 'checkpoint')} of the track, which stay")] if newer else []
+        known = [part for key, text in facts if text for part in self._pair(key, text, row)]
+        return Shown([*found, Line(""), *told, *([Line("")] if told else []), *known])
+
+    def _pair(self, key: str, text: str, row: Row, slot: str = "") -> Iterator[Line]:
+        """A name and its text, which can forge no other."""
+        label = f"{line(key):<{LABEL - 1}} " if key else ""
+        for number, part in enumerate(plain(text, keep="\n\t").strip("\n").split("\n")):
+            yield Line(part, slot, quoting(row.stored) + (" " * len(label) if number else label))
+
+    def diff(self, row: Row, *, now: bool, whole: bool) -> Shown:
+        """What changed since a checkpoint, or in it, against the one before; file by file, its beginning where it is long."""
+        if now:
+            patch, warnings = rewinding.since(self.baton, row.stored)
+            said = "since it, until now"
+        else:
+            patch, warnings, said = rewinding.within(self.baton, row.stored), [], "in it, against the checkpoint before"
+        files, lines, parts, more = list(_files(patch)), [Line(text, "stale") for text in warnings], [], 0
+        if len(files) > 1:
+            wide = min(max(width(file.name) for file in files), 60)
+            lines += [Line(f"{f.sign} {padded(f.name, wide, right=False)}  {f.changed}", f.slot) for f in files] + [Line("")]
+        for file in files:
+            kept = file.rows if whole else file.rows[: max(MANY - len(lines), 0)]
+            more += len(file.rows) - len(kept)
+            if kept or not more:
+                parts.append(len(lines))
+                lines += [Line(f"{file.sign} {file.name}  {file.changed}", "manual"), *_coloured(kept, whole=whole), Line("")]
+        return Shown(lines, f"{counted(len(files), 'file') if files else 'no file'} changed {said}", parts, more)
+
+    def talk(self, row: Row, *, whole: bool) -> Shown:
+        """The conversation up to a checkpoint, as far as it is stored here or its client keeps it; its end where it is long."""
+        stored, baton = row.stored, self.baton
+        try:
+            found = blocks(baton, stored, transcripts.read(baton, stored, os.environ))
+        except BatonError as error:
+            told = baton.told(stored)
+            kept = [("asked", one) for one in told.asked] if told else []
+            kept += [("said", one) for one in (told.said, told.saying) if one] if told else []
+            around = [part for key, one in kept for part in self._pair(key, one.text, row)]
+            return Shown([*failed(error).lines, Line(""), *around], "what was said around it" if around else "")
+        mark = quoting(stored)
+        rows = [row for who, said in found for row in ((who, True), *((f"    {text}", False) for text in said), ("", False))][
+            :-1
+        ]
+        shown = rows if whole else rows[-MANY:]
+        lines = [Line(_short(text.expandtabs(4), whole=whole), "manual" if first else "", mark) for text, first in shown]
+        parts = [at for at, (_, first) in enumerate(shown) if first]
+        return Shown(lines, f"{counted(len(found), 'message')}, up to it", parts, len(rows) - len(shown), last=True)
+
+
+def _short(text: str, *, whole: bool) -> str:
+    return text if whole else cut(text, LONGEST)
+
+
+class File(NamedTuple):
+    """A file of a patch: what became of it, its name, the lines added and removed, and its hunks."""
+
+    sign: str
+    name: str
+    changed: str
+    slot: str
+    rows: list[str]
+
+
+def _files(patch: bytes) -> Iterator[File]:
+    """The files of a patch, without what only programs read."""
+    text = patch.decode("utf-8", "surrogateescape")
+    starts = [*FILE.finditer(text)]
+    for start, end in zip(starts, [*(match.start() for match in starts[1:]), len(text)], strict=False):
+        head, at, rest = text[start.end() : end].partition("\n@@")
+        names = {match[0][:3]: match[2] for match in NAME.finditer(f"{head}\n")}
+        name = plain(start[1] or names.get("ren") or names.get("+++") or names.get("---") or start[0])
+        sign = "+" if head.startswith("new file") else "-" if head.startswith("deleted") else "~"
+        rows = (at + rest).strip("\n").split("\n") if at else []
+        counts = {mark: sum(row[:1] == mark for row in rows) for mark in "+-"}
+        rows = [row for row in head.split("\n") if row.startswith(KEPT)] + rows
+        count = " ".join(f"{mark}{many}" for mark, many in counts.items() if many)
+        yield File(sign, name, count, {"+": "green", "-": "failed"}.get(sign, "stale"), rows)
+
+
+def _coloured(rows: Sequence[str], *, whole: bool) -> Iterator[Line]:
+    for row in rows:
+        yield Line(_short(plain(row, keep="\t").expandtabs(4), whole=whole), HUNK.get(row[:1], ""))
