@@ -259,7 +259,7 @@ def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Cal
                 raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
             return _store(repo, own, result.out.decode("ascii").split(), sync=how != "never")
     except OSError as error:
-        raise _unwritten(error) from None
+        raise GitError(f"a pack cannot be written: {error.strerror}") from None
 
 
 @contextmanager
@@ -275,10 +275,6 @@ def _workshop(repo: Repo) -> Iterator[str]:
         yield own
     finally:
         remove_folder(own)
-
-
-def _unwritten(error: OSError) -> GitError:
-    return GitError(f"a pack cannot be written: {error.strerror}")
 
 
 def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str]:

@@ -274,7 +274,7 @@ class _Planner:
             unsafe=self.scene.unsafe,
             left={**left, **dict(self.order.left), **dict.fromkeys(self.scene.rules.never, "excluded")},
             known=self._known() if leaving and self.op == "restore" else (),
-            ignored_then=self._ignored_then,
+            ignored_then=lambda paths: ignored_by(self.scene.repo, self.scene.folder, self.files.tree, paths),
             hidden=self.hidden,
             named=self._named().union(self.order.over),
             absent=self._absent(scope) if self.op == "restore" else dict.fromkeys(self.written, "ignored"),
@@ -308,9 +308,6 @@ class _Planner:
         """What the checkpoint's commit or index had and its work tree had not: it was deleted then."""
         trees = {self.files.index.tree, self.store.tree_of(self.target.checkpoint.head)} - {None, self.files.tree}
         return {d.path for tree in trees if tree for d in differences(self.git, self.files.tree, tree) if d.now is None}
-
-    def _ignored_then(self, paths: list[str]) -> Collection[str]:
-        return ignored_by(self.scene.repo, self.scene.folder, self.files.tree, paths)
 
     def _conflicts(self, known: Scope, changing: Sequence[Difference]) -> Mapping[str, str]:
         """Paths whose present content is somebody else's, and whose; and those that wait in the middle of a merge."""

@@ -163,11 +163,7 @@ def _parents(baton: Baton, moments: Sequence[Stored], names: Sequence[str], now:
         return [oid] if oid else []
 
     for stored in moments:
-        done, track, place = (
-            stored.checkpoint.restore,
-            stored.checkpoint.track,
-            _place(stored),
-        )
+        done, track, place = stored.checkpoint.restore, stored.checkpoint.track, _place(stored)
         if done is not None:
             if done.target in passed:  # a clock may have been ahead
                 brought.setdefault(place, []).append(stands(commit_of[done.target]))

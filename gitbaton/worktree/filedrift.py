@@ -171,13 +171,11 @@ class _Comparison:
     def _settle_intent_to_add(self, base: Mapping[str, Change]) -> None:
         """A deleted file whose entry is empty may be one that was only intended to be added: ask the tree itself."""
         objects, first = self.index.repo.objects, self.trees[0]
+        nothing = object_id(objects.algorithm, "blob", b"")
         for path, suspect in self.suspects.items():
-            empty = suspect.mode is None and suspect.staged and self._is_empty(suspect.staged)
+            empty = suspect.mode is None and suspect.staged and suspect.staged.endswith(nothing)
             if empty and path not in base and lookup(objects, first, os.fsencode(path)) is None:
                 self.suspects[path] = _Suspect(staged=None, like=None, mode=None)
-
-    def _is_empty(self, entry: str) -> bool:
-        return entry.endswith(object_id(self.index.repo.layout.algorithm, "blob", b""))
 
     def _compare(self, base: Mapping[str, Change], deltas: list[dict[str, Change]]) -> dict[Oid, list[str]]:
         """Compose: what a tree holds at a path is told by its difference to the first one, or the first one's to the index."""

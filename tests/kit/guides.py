@@ -48,9 +48,9 @@ def masked(text: str) -> str:
 def play(repo: Sandbox, text: str) -> str:
     """Run every block of a text in order, from the top of a repository; the text with what its consoles show now.
 
-    ``sh`` and ``python`` must end with 0. Each command of a
-    ``console`` follows ``$ ``, and what it prints follows it. A block whose first line is a comment with a file's name is that
-    file. Other blocks (``text``) are for the reader. A ``cd`` holds for the blocks that follow.
+    ``sh`` and ``python`` must end with 0. Each command of a ``console`` follows ``$ ``, and what it prints follows it. A block
+    whose first line is a comment with a file's name is that file. Other blocks (``text``) are for the reader. A ``cd`` holds
+    for the blocks that follow.
     """
     place = repo.path
 

@@ -43,7 +43,6 @@ def many_kinds(repo: Sandbox, place: Path) -> None:
 
 # What had happened when a guide begins.
 BEFORE: dict[str, Callable[[Sandbox, Path], None]] = {"agents": one_turn, "storage": many_kinds}
-# what had happened when a guide begins
 
 
 @some("name", WHOLE, keep=2)
