@@ -18,7 +18,11 @@ from gitbaton.tools.comparing import tree_now
 from gitbaton.values import value
 
 _LATEST = 253_402_300_799  # the last second of the year 9999
+_FEW = 20  # lines that are looked for one by one
+_LARGE = 1 << 30  # bytes of a file: git blame reads it whole, too
 _NOBODY = b"gitbaton <> %d +0000"
+
+_Held = dict[Oid, dict[str, Oid]]  # of a commit the names that the file has there, and its content
 
 
 @value
@@ -65,15 +69,21 @@ def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> t
     asked = [word for given in ranges for word in ("-L", given)]
     names = [path]
     while True:
-        parents = _parents(baton, [*items, *brought], names, now.oid, head)
-        # git blame follows these parents instead of the commits' own: its -S is made for histories that git does not know.
-        ancestry = os.path.join(folder, "ancestry")
-        with open(ancestry, "w", encoding="ascii") as file:
-            file.writelines(f"{' '.join([oid, *of])}\n" for oid, of in parents.items())
-        told = git.run("blame", "--porcelain", "--no-textconv", "-S", ancestry, *asked, now.oid, "--", path)
-        if told.code != 0:
-            raise UsageError(told.fatal()) if ranges else BatonError(f"'git blame' failed: {told.fatal()}")
-        lines = list(_lines(told.out, checkpoints, now.oid))
+        parents, held = _parents(baton, [*items, *brought], names, now.oid, head)
+        first, rounds = _first_alone(parents, held, checkpoints), 2
+        while True:
+            # git blame follows these parents instead of the commits' own: its -S is made for histories that git does not know.
+            ancestry = os.path.join(folder, "ancestry")
+            with open(ancestry, "w", encoding="ascii") as file:
+                file.writelines(f"{' '.join([oid, *(of[:1] if oid in first else of)])}\n" for oid, of in parents.items())
+            told = git.run("blame", "--porcelain", "--no-textconv", "-S", ancestry, *asked, now.oid, "--", path)
+            if told.code != 0:
+                raise UsageError(told.fatal()) if ranges else BatonError(f"'git blame' failed: {told.fatal()}")
+            lines = list(_lines(told.out, checkpoints, now.oid))
+            back = _came_back(baton, lines, parents, held) & first
+            if not back:
+                break
+            first, rounds = (first - back if rounds else set()), rounds - 1
         older = {line.path for line in lines} - {*names}
         if not older:
             return lines, warnings
@@ -124,8 +134,11 @@ def restores(baton: Baton) -> list[Stored]:
     return [s for s in found if s.checkpoint.restore and s.checkpoint.restore.op == "restore"]
 
 
-def _parents(baton: Baton, moments: Sequence[Stored], names: Sequence[str], now: Oid, head: Oid | None) -> dict[Oid, list[Oid]]:
+def _parents(
+    baton: Baton, moments: Sequence[Stored], names: Sequence[str], now: Oid, head: Oid | None
+) -> tuple[dict[Oid, list[Oid]], _Held]:
     """Whom each commit may hand lines on to, the first that has one before the others; the file has one of these names.
+    Then what the file is in each, by name.
 
     ``moments`` are the checkpoints and the states before restores. A checkpoint has the one before it, what was restored in its
     work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint of every track
@@ -134,14 +147,15 @@ def _parents(baton: Baton, moments: Sequence[Stored], names: Sequence[str], now:
     """
     moments = _in_order(moments)
     items = [s for s in moments if s.checkpoint.restore is None]
-    held: dict[Oid, tuple[str, Oid]] = {}
+    heads = dict.fromkeys(s.checkpoint.head for s in items if s.checkpoint.head)
+    held: _Held = {}
     for name in names:
-        left = [s.commit for s in items if s.commit not in held]
-        held |= {commit: (name, found) for commit, found in _contents(baton, left, name).items()}
+        for commit, found in _contents(baton, [*(s.commit for s in items), *heads], name).items():
+            held[commit] = {**held.get(commit, {}), name: found}
     known = _commits(baton, [*(s.checkpoint.head for s in items), head])
     commit_of = {s.id: s.commit for s in items}
     parents: dict[Oid, list[Oid]] = {}
-    first: dict[tuple[str, Oid], Oid] = {}
+    first: dict[tuple[tuple[str, Oid], ...], Oid] = {}
     newest: dict[str, Oid] = {}  # of each track
     last: dict[datetime | None, Oid] = {}  # of each work tree
     places: dict[str, datetime | None] = {}  # of each track's newest
@@ -149,7 +163,7 @@ def _parents(baton: Baton, moments: Sequence[Stored], names: Sequence[str], now:
     passed: set[Oid] = set()
 
     def stands(commit: Oid) -> Oid:
-        return first.setdefault(held[commit], commit) if commit in held else commit
+        return first.setdefault((*held[commit].items(),), commit) if commit in held else commit
 
     def arrive(oid: Oid | None) -> list[Oid]:
         todo, before = [oid] if oid else [], [found for found in newest.values() if found in held]
@@ -180,7 +194,50 @@ def _parents(baton: Baton, moments: Sequence[Stored], names: Sequence[str], now:
     base = arrive(head)
     here = brought.get(baton.repo.worktree_id().created, [])
     parents[now] = list(dict.fromkeys([*here, *(found for found in newest.values() if found in held), *base]))
-    return parents
+    return parents, held
+
+
+def _first_alone(parents: Mapping[Oid, Sequence[Oid]], held: _Held, checkpoints: Mapping[Oid, Stored]) -> set[Oid]:
+    """The checkpoints that may hand on lines to their first parent alone until a line turns out to have come back: git compares
+    whole files with each parent. Not where the file has another name there, nor where it is the same in another parent."""
+    many = {oid: [held.get(parent, {}) for parent in of] for oid, of in parents.items() if oid in checkpoints and len(of) > 1}
+    return {
+        oid
+        for oid, (first, *others) in many.items()
+        if oid in held and held[oid].keys() <= first.keys() and not any(held[oid].items() & other.items() for other in others)
+    }
+
+
+def _came_back(baton: Baton, lines: Iterable[Line], parents: Mapping[Oid, Sequence[Oid]], held: _Held) -> set[Oid]:
+    """The checkpoints that brought a line which one of their parents holds, but not the first."""
+    brought: dict[Oid, set[bytes]] = {}
+    for line in lines:
+        if isinstance(line.origin, Stored):
+            brought.setdefault(line.origin.commit, set()).add(line.text)
+
+    def holding(asked: Iterable[tuple[Oid, Sequence[Oid], set[bytes]]]) -> dict[Oid, set[bytes]]:
+        asked, wanted = list(asked), dict[Oid, set[bytes]]()
+        for _, of, texts in asked:
+            for blob in (blob for parent in of for blob in held.get(parent, {}).values()):
+                wanted.setdefault(blob, set()).update(texts)
+        read = zip(wanted.items(), baton.repo.objects.read_many(list(wanted), _LARGE), strict=True)
+        there = {blob: _among(texts, found.data) if found and found.data else set() for (blob, texts), found in read}
+        return {
+            oid: {text for parent in of for blob in held.get(parent, {}).values() for text in there[blob] & texts}
+            for oid, of, texts in asked
+        }
+
+    again = holding((oid, parents[oid][1:], texts) for oid, texts in brought.items())
+    before = holding((oid, parents[oid][:1], texts) for oid, texts in again.items() if texts)
+    return {oid for oid, texts in before.items() if again[oid] - texts}
+
+
+def _among(texts: set[bytes], data: bytes) -> set[bytes]:
+    """Those of some lines that a file holds."""
+    if len(texts) > _FEW:
+        return texts & {*data.split(b"\n")}
+    framed = b"\n%b\n" % data
+    return {text for text in texts if b"\n%b\n" % text in framed}
 
 
 def _in_order(moments: Sequence[Stored]) -> list[Stored]:

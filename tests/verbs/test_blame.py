@@ -75,6 +75,25 @@ def test_the_path_of_a_line_is_named_as_it_was_there(repo: Sandbox) -> None:
     assert "+def one():" in repo.run("sh", "-c", f"cd sub && {here}").out
 
 
+def test_a_line_that_came_back_is_as_old_as_it_was(repo: Sandbox) -> None:
+    """Where the checkpoint just before lacks it, and one before that or HEAD has it; others stay and come."""
+    head, text = repo.commit("first", a_txt="top\n\nof head\nend\n"), "top\n\nof head\n\nof one\nend\n"
+    made: list[str] = []
+    for track, now in (("one", text), ("two", "top\n\nend\n"), ("one", text.replace("of one", "of one\n\nnew"))):
+        repo.write("a.txt", now)
+        repo.ok("snapshot", track, "--track", track)
+        made.append(repo.ok("log", track, "--json").json["checkpoints"][0]["id"])
+    lines = repo.ok("blame", "a.txt", "--json").json["lines"]
+    told = [line["origin"].get("commit") or line["origin"]["checkpoint"]["id"] for line in lines]
+    assert [(line["text"], oid) for line, oid in zip(lines, told, strict=True) if line["text"]] == [
+        ("top", head),
+        ("of head", head),
+        ("of one", made[0]),
+        ("new", made[2]),
+        ("end", head),
+    ]
+
+
 def test_a_clock_that_was_ahead_ends_nothing(repo: Sandbox) -> None:
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
     moments = {"one": 0, "far": 3600, "two": 660}
