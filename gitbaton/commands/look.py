@@ -156,7 +156,7 @@ class Look:
 
     def text(self, cell: Cell) -> str:
         """A cell in its colours."""
-        return "".join(self.paint(text, slot) for text, slot in cell)
+        return "".join(self.paint(text, slot) for text, slot in cell) if self.colors else _text(cell)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], *, heading: bool = False) -> Iterator[str]:
         """Rows in columns, one line each, none longer than the screen is wide: columns go where there is no room, then the
@@ -166,8 +166,9 @@ class Look:
             cells.insert(0, [((column.name, "heading"),) for column in columns])
         if not cells:
             return
+        widths = [[width(_text(cell)) for cell in row] for row in cells]
         *shown, last = (n for n in range(len(columns)) if any(_text(row[n]) for row in cells[heading:]) or not rows)
-        wide = {n: max(width(_text(row[n])) for row in cells) for n in (*shown, last)}
+        wide = {n: max(row[n] for row in widths) for n in (*shown, last)}
         if self.columns is not None:
             least = min(LEAST, wide[last])
             wide |= {n: min(wide[n], max(self.columns // 5, _NAME)) for n in shown if columns[n].named}
@@ -182,13 +183,16 @@ class Look:
                     break
                 wide[widest] -= 1
             wide[last] = max(self.columns - sum(wide[n] + 2 for n in shown), 1)
-        for row in cells:
+        for row, taken in zip(cells, widths, strict=True):
             parts = []
-            for n in shown:
-                cell = _cut(row[n], wide[n])
-                blanks = " " * (wide[n] - width(_text(cell)))
+            for n in (*shown, last):
+                cell, over = row[n], taken[n] - wide[n]
+                if over > 0:
+                    cell = _cut(cell, wide[n])
+                    over = width(_text(cell)) - wide[n]
+                blanks = " " * -over if n != last else ""
                 parts.append(blanks + self.text(cell) if columns[n].right else self.text(cell) + blanks)
-            yield "  ".join([*parts, self.text(_cut(row[last], wide[last]))]).rstrip()
+            yield "  ".join(parts).rstrip()
 
 
 def _shared(one: str, other: str) -> int:
