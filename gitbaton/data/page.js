@@ -1,5 +1,5 @@
 "use strict";
-const rows = [...document.querySelectorAll("li[data-t]")], days = [...document.querySelectorAll("li.day")];
+const rows = [...document.querySelectorAll("li[data-t]")], lists = [...document.querySelectorAll("ol")];
 const boxes = [...document.querySelectorAll("fieldset input")], query = document.getElementById("q"), count = document.querySelector("output");
 const words = new Map();
 document.querySelector("form").hidden = false;
@@ -12,10 +12,15 @@ function shown() {
     row.hidden = off.has(row.dataset.t) || (asked !== "" && !words.get(row).includes(asked));
     found += !row.hidden;
   }
-  for (const day of days) {
-    let next = day.nextElementSibling;
-    while (next && next.hidden && !next.classList.contains("day")) next = next.nextElementSibling;
-    day.hidden = !next || next.classList.contains("day");
+  let day;
+  for (const line of document.querySelectorAll("ol > li")) {
+    if (line.classList.contains("day")) (day = line).hidden = true;
+    else if (!line.hidden) day.hidden = false;
+  }
+  for (const list of lists) {  // what is not laid out takes as much room as it would
+    const lines = list.querySelectorAll(":scope > li:not([hidden])").length;
+    list.hidden = !lines;
+    list.style.containIntrinsicBlockSize = lines * 1.88 + "em";
   }
   count.value = asked ? found + " found" : "";
 }

@@ -24,6 +24,7 @@ from gitbaton.values import replace, value
 DIFFS = 200  # checkpoints whose changes are shown
 DIFF_BYTES = 20 << 10
 _PATHS = 20  # of a checkpoint that are named
+_ROWS = 100  # of one list: a browser lays out the lists that can be seen
 _LANES = 12  # colours; further tracks begin again
 _SIGNS = {"green": "+", "failed": "x", "stale": "~"}
 MARK = b'<meta name="generator" content="git baton">'
@@ -192,6 +193,7 @@ def _whole(name: str, now: datetime, lanes: Mapping[str, int], rows: Sequence[st
         f'<label class="l{lane % _LANES}"><input type="checkbox" checked value="{lane}"><i></i>{_text(track)}</label>'
         for track, lane in lanes.items()
     )
+    lists = "\n".join("\n".join(["<ol>", *rows[at : at + _ROWS], "</ol>"]) for at in range(0, len(rows), _ROWS))
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="generator" content="git baton">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -202,9 +204,9 @@ def _whole(name: str, now: datetime, lanes: Mapping[str, int], rows: Sequence[st
 written <time datetime="{timestamp(now)}">{now.astimezone():%Y-%m-%d %H:%M}</time> by git baton</p>
 <form role="search" hidden><input type="search" id="q" placeholder="search words and paths" aria-label="search words and paths">
 <output for="q"></output></form><fieldset><legend>tracks</legend>{legend}</fieldset></header>
-<main><ol class="n{min(len(lanes), _LANES)}">
-{chr(10).join(rows)}
-</ol></main>
+<main class="n{min(len(lanes), _LANES)}">
+{lists}
+</main>
 <script>{script}</script></body></html>
 """
 
