@@ -135,7 +135,7 @@ class Look:
 
     def words(self, stored: Stored, text: str, after: str = "") -> Cell:
         """Words of a checkpoint in one line, and what stands ``after`` them; those that are foreign stand behind a ``>``."""
-        return (*self.mark(stored), (line(text), ""), (after and f" {after}", "foreign"))
+        return (*self.mark(stored), (line(text), ""), (after and f" {after}", "foreign" if stored.foreign_words else "home"))
 
     def named(self, stored: Stored, step: str | None = None) -> Cell:
         """A checkpoint in a sentence: its id, and its step, or what stands for that."""

@@ -1,4 +1,4 @@
-"""The README's picture: a session on a terminal, typed in a sandbox, as an SVG."""
+"""The README's pictures: sessions on a terminal, typed in a sandbox, each as an SVG."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -15,7 +15,7 @@ from tests.kit.places import ROOT
 from tests.kit.repos import Sandbox
 from tests.kit.talks import Talk
 
-PICTURE = ROOT / ".github/session.svg"
+SESSION, OVERVIEW = ROOT / ".github/session.svg", ROOT / ".github/overview.svg"
 WIDTH, SIZE, LINE, EDGE = 100, 14, 20, 20  # columns; pixels of a letter, a line and the margin
 BEGAN = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 # What a Python process takes for the present: GITBATON_PICTURE_NOW, as every process of the session sees it.
@@ -51,45 +51,91 @@ STYLES |= {
 }
 
 
-def session(place: Path) -> list[str]:
-    """The lines of the session, with the colours of a terminal."""
-    repo, lines = Sandbox.init(place / "parser"), list[str]()
-    (place / "clock").mkdir()
-    (place / "clock/sitecustomize.py").write_text(CLOCK)
-    env = {"PYTHONPATH": str(place / "clock"), "COLUMNS": str(WIDTH), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    env |= {"PYTHONDONTWRITEBYTECODE": "1", "TERM": "xterm-256color", "FORCE_COLOR": "1"}
-    os.environ |= env
+class Stage:
+    """A repository, a clock that is set by hand, and what is typed and seen on a terminal, with its colours."""
 
-    def at(minutes: int) -> None:
-        os.environ["GITBATON_PICTURE_NOW"] = (BEGAN + timedelta(minutes=minutes)).isoformat()
+    def __init__(self, place: Path) -> None:
+        self.repo, self.lines = Sandbox.init(place / "parser"), list[str]()
+        (place / "clock").mkdir()
+        (place / "clock/sitecustomize.py").write_text(CLOCK)
+        env = {"PYTHONPATH": str(place / "clock"), "COLUMNS": str(WIDTH), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        os.environ |= env | {"PYTHONDONTWRITEBYTECODE": "1", "TERM": "xterm-256color", "FORCE_COLOR": "1"}
+        self.talk = Talk(self.repo, place / "talk.jsonl")
+        self.talk.clock = lambda: self.talk.now
 
-    def typed(shown: str, command: str = "") -> None:
-        done = repo.run("sh", "-c", f"{command or shown} 2>&1")
+    def at(self, minutes: int) -> None:
+        """So many minutes after all began."""
+        now = BEGAN + timedelta(minutes=minutes)
+        os.environ["GITBATON_PICTURE_NOW"] = now.isoformat()
+        os.environ |= dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), now.isoformat())
+
+    def typed(self, shown: str, command: str = "") -> None:
+        """What is typed, and what that shows; ``command`` is what is run for it."""
+        done = self.repo.run("sh", "-c", f"{command or shown} 2>&1")
         rows = "\n".join(f"\x1b[2m{'>' if n else '$'}\x1b[0m \x1b[1m{row}\x1b[0m" for n, row in enumerate(shown.split("\n")))
-        lines.extend([*rows.split("\n"), *done.out.expandtabs().splitlines(), ""])
+        self.lines.extend([*rows.split("\n"), *done.out.expandtabs().splitlines(), ""])
 
-    at(0)
+    def turn(self, minutes: int, prompt: str, name: str, text: str, ran: str, output: str, status: int = 0) -> None:
+        """A turn of an agent that ends then: it is asked, edits a file and runs a command."""
+        self.at(minutes)
+        self.talk.now = BEGAN + timedelta(minutes=minutes - 1)
+        self.talk.ask(prompt)
+        self.talk.edit(name, text)
+        os.utime(self.repo.path / name, (self.talk.now.timestamp(),) * 2)
+        self.talk.run(ran, output, status)
+
+    def shown(self) -> list[str]:
+        """The lines, the same each time they are made."""
+        return steady("\n".join(self.lines).rstrip("\n")).split("\n")
+
+
+def overview(place: Path) -> list[str]:
+    """How several tracks stand, what happened on them, and why a line is as it is."""
+    stage = Stage(place)
+    repo = stage.repo
+    repo.git("config", "core.abbrev", "7")  # fewer digits are not unique each time
+    stage.at(0)
+    repo.write("num.py", "def half(n):\n    return n / 2\n")
+    repo.commit("numbers: first version", api_py="from num import half\n")
+    repo.git("worktree", "add", "-q", "-b", "docs", "../docs")
+    stage.at(20)
+    Sandbox(place / "docs").ok("snapshot", "--track", "docs", "site builds; links checked", "--validation", "green")
+    repo.git("config", "color.ui", "always")
+    stage.at(40)
+    repo.ok("snapshot", "--track", "parser", "lexer done; tokens carry positions", "--validation", "green")
+    stage.at(45)
+    repo.commit("lexer: positions", lexer_py="def tokens(): ...\n")
+    ran = "pytest tests/num"
+    stage.turn(52, "now the error messages", "errors.py", "class Wrong(Exception): ...\n", ran, "3 passed in 0.10s")
+    stage.talk.stop()
+    text = "def half(n):\n    return round(n / 2)\n"
+    stage.turn(70, "half() rounds to even", "num.py", text, ran, "1 failed, 2 passed in 0.10s", 1)
+    stage.talk.stop()
+    stage.at(72)
+    for command in ("git baton status", "git baton log --all --graph", "git baton why num.py:2"):
+        stage.typed(command, command.replace("baton", "baton --color=always"))
+    return stage.shown()
+
+
+def session(place: Path) -> list[str]:
+    """The next runner goes on where a compaction cut the agent off."""
+    stage = Stage(place)
+    repo, typed = stage.repo, stage.typed
+    stage.at(0)
     repo.write("pytest.ini", "[pytest]\naddopts = -q --tb=no -p no:cacheprovider\npythonpath = .\n")
     repo.write("tests/parser/test_errors.py", TESTS)
     repo.commit("parser: begun", parser_py="")
     repo.git("checkout", "-q", "-b", "parser")
     repo.git("config", "color.ui", "always")
     typed(f'git baton snapshot "lexer done; tokens carry positions" \\\n    --next-cmd "{NEXT}" --validation green')
-    talk = Talk(repo, place / "talk.jsonl")
-    at(22)
-    talk.now = BEGAN + timedelta(minutes=21)
-    talk.clock = lambda: talk.now
-    talk.ask("now the error messages")
-    talk.edit("parser.py", PARSER)
-    os.utime(repo.path / "parser.py", (talk.now.timestamp(),) * 2)
-    talk.run(NEXT, "1 failed, 2 passed in 0.10s", 1)
-    talk.fire("compact", trigger="auto")
-    lines.extend(["\x1b[2m# The agent goes on; in the middle of a turn its context is full, and is compacted.\x1b[0m"])
-    at(23)
+    stage.turn(22, "now the error messages", "parser.py", PARSER, NEXT, "1 failed, 2 passed in 0.10s", 1)
+    stage.talk.fire("compact", trigger="auto")
+    stage.lines.extend(["\x1b[2m# The agent goes on; in the middle of a turn its context is full, and is compacted.\x1b[0m"])
+    stage.at(23)
     typed("git baton", "git baton --color=always")
     typed("git baton resume")
     typed(NEXT, f"{sys.executable} -m {NEXT} --color=yes")
-    return steady("\n".join(lines).rstrip("\n")).split("\n")
+    return stage.shown()
 
 
 def steady(text: str) -> str:
@@ -100,7 +146,7 @@ def steady(text: str) -> str:
         first = match[0][:7]
         return ids.setdefault(first, hashlib.sha256(str(len(ids)).encode()).hexdigest()[:40])[: len(match[0])]
 
-    text = re.sub(r"(?<![\w;\[])(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}(?!\w)", same, text)
+    text = re.sub(r"(?<=\x1b\[1m)[0-9a-f]{7}(?=\x1b)|(?<![\w;\[])[0-9a-f]{7,40}(?!\w)", same, text)
     return re.sub(r"\d+\.\d+s\b", "0.02s", text)
 
 
@@ -129,7 +175,7 @@ def folded(row: str) -> Iterator[str]:
     yield shown
 
 
-def drawn(rows: list[str]) -> str:
+def drawn(rows: list[str], title: str) -> str:
     """The SVG of a terminal that shows these lines; light or dark as the reader's screen is."""
     rows = [part for row in rows for part in folded(row)]
     wide, high = round(WIDTH * SIZE * 0.602) + 2 * EDGE, len(rows) * LINE + 2 * EDGE
@@ -141,7 +187,7 @@ def drawn(rows: list[str]) -> str:
     font = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" role="img">',
-        "<title>A session: a checkpoint, a compaction, resume, and the next command</title>",
+        f"<title>{title}</title>",
         f"<style>text{{font:{SIZE}px {font};white-space:pre}}.bold{{font-weight:bold}}.italic{{font-style:italic}}"
         f".underline{{text-decoration:underline}}{sheets[0]}@media(prefers-color-scheme:dark){{{sheets[1]}}}</style>",
         f'<rect x="0.5" y="0.5" width="{wide - 1}" height="{high - 1}" rx="8"/>',
@@ -152,11 +198,18 @@ def drawn(rows: list[str]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-def make(place: Path) -> str:
-    """The picture, made in an empty folder, with the environment of a test."""
+PICTURES: dict[Path, tuple[str, Callable[[Path], list[str]]]] = {
+    SESSION: ("A session: a checkpoint, a compaction, resume, and the next command", session),
+    OVERVIEW: ("How every track stands, what happened on them, and why a line is as it is", overview),
+}
+
+
+def make(picture: Path, place: Path) -> str:
+    """A picture, made in an empty folder, with the environment of a test."""
+    title, play = PICTURES[picture]
     kept = dict(os.environ)
     try:
-        return drawn(session(place))
+        return drawn(play(place), title)
     finally:
         os.environ.clear()
         os.environ |= kept

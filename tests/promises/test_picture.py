@@ -1,4 +1,4 @@
-"""The README's picture shows what the commands print now."""
+"""The README's pictures show what the commands print now."""
 
 from __future__ import annotations
 
@@ -6,15 +6,35 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.kit.guides import check
-from tests.kit.picture import PICTURE, WIDTH, make
+from tests.kit.guides import README, check
+from tests.kit.picture import OVERVIEW, SESSION, WIDTH, make
+from tests.kit.places import ROOT
 
 
-def test_the_picture_is_made_of_what_the_commands_print(tmp_path: Path) -> None:
-    made = make(tmp_path)
+def rows_of(picture: Path, made: str) -> list[str]:
+    """The lines of a picture that the README shows."""
     rows = ["".join(row.itertext()) for row in ElementTree.fromstring(made).iterfind("{http://www.w3.org/2000/svg}text")]
+    assert max(map(len, rows)) <= WIDTH and not re.search(r"\x1b|nothing to|fatal|hint", made)
+    assert f"({picture.relative_to(ROOT)})" in README.read_text()
+    return rows
+
+
+def test_the_session_is_made_of_what_the_commands_print(tmp_path: Path) -> None:
+    made = make(SESSION, tmp_path)
+    rows = rows_of(SESSION, made)
     typed = [row for row in rows if row.startswith("$ ")]
     assert typed[1:] == ["$ git baton", "$ git baton resume", "$ pytest tests/parser"]
     assert "next_cmd=pytest tests/parser" in rows
-    assert max(map(len, rows)) <= WIDTH and not re.search(r"\x1b|nothing to|fatal|hint", made)
-    check(PICTURE, made)
+    check(SESSION, made)
+
+
+def test_the_overview_is_made_of_what_the_commands_print(tmp_path: Path) -> None:
+    made = make(OVERVIEW, tmp_path)
+    rows = rows_of(OVERVIEW, made)
+    assert [row for row in rows if row.startswith("$ ")] == [
+        "$ git baton status",
+        "$ git baton log --all --graph",
+        "$ git baton why num.py:2",
+    ]
+    assert "  prompt   half() rounds to even" in rows
+    check(OVERVIEW, made)

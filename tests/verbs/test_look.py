@@ -8,6 +8,7 @@ from itertools import count
 
 from gitbaton.commands.columns import width
 from gitbaton.commands.look import Column, Look
+from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.state import snap
 from tests.kit.tables import each
@@ -114,3 +115,12 @@ def test_what_is_not_coloured_asks_git_nothing_more(repo: Sandbox) -> None:
     for words in (("tracks",), ("status",), ("log",)):
         repo.ok(*words, env={"GIT_TRACE": str(trace)})
     assert "color" not in trace.read_text().replace("color\\.baton", ""), trace.read_text()
+
+
+def test_what_is_ours_has_not_the_colour_of_what_is_foreign(repo: Sandbox) -> None:
+    with repo.open(door="binary") as baton:
+        stored = baton.snapshot("one", track="t").stored
+        look = Look(baton, {"foreign": "F", "home": "H"})
+        assert look.text(look.words(stored, "one", "(turn 2)")) == "oneH (turn 2)\x1b[m"
+        theirs = look.text(look.words(replace(stored, foreign=True), "one", "(foreign)"))
+        assert theirs == "F> \x1b[moneF (foreign)\x1b[m"
