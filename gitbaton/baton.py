@@ -564,6 +564,8 @@ class Baton:
         for stored, (live, place) in zip(tips.items, self._at_home(tips.items), strict=True):
             track = stored.checkpoint.track
             remotes = self.store.origins(track)
+            if stored.foreign and not remotes:  # joined, and nothing of here follows yet
+                remotes = tuple(remote for remote, oid in self.store.elsewhere().get(track, ()) if oid == stored.commit)
             found.append(TrackStatus(stored=stored, live=live, current=track == current, remotes=remotes, place=place))
         return found, tips.problems
 

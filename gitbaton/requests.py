@@ -70,7 +70,7 @@ class Resumed:
 @value
 class TrackStatus:
     """One track: its newest checkpoint against the present, and whether it is current in this work tree. ``remotes``: where it
-    is from, where it exists only as fetched. ``place``: the work tree whose present that is; None in a bare repository."""
+    is from, while no checkpoint of here follows. ``place``: the work tree whose present that is; None in a bare repository."""
 
     stored: Stored
     live: Live

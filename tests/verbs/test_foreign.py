@@ -311,3 +311,15 @@ def test_what_a_remote_has_is_named_with_the_remote(repo: Sandbox, theirs: Sandb
     assert repo.ok("show", "work", "--json").json["checkpoint"]["step"] == "mine"
     repo.ok("snapshot", "--track", "origin/work", "a name of ours")
     assert repo.ok("show", "origin/work", "--json").json["checkpoint"]["step"] == "a name of ours"
+
+
+def test_a_track_that_a_sync_brought_says_where_from_until_something_follows(repo: Sandbox, theirs: Sandbox) -> None:
+    repo.git("remote", "add", "origin", str(theirs.path))
+    theirs.git("config", "receive.denyCurrentBranch", "ignore")
+    for words in (("fetch", "origin"), ("sync", "origin", "--yes")):
+        repo.ok(*words)
+        (row,) = repo.ok("status").out.splitlines()[1:-1]
+        assert row.split()[:3] == [">", "work", "origin"], words
+    repo.ok("snapshot", "--track", "work", "mine")
+    (row,) = repo.ok("status").out.splitlines()[1:-1]
+    assert row.split()[:3] == ["*", "work", "."]
