@@ -26,6 +26,7 @@ from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.journals import journal, record, step_of
 from tests.kit.places import DATA
+from tests.kit.talks import Talk
 from tests.kit.threads import QUIET
 from tests.kit.tiers import deep
 from tests.verbs.test_threads_verbs import packed, put, write
@@ -283,3 +284,22 @@ def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> N
         )
     shown = steady(full, shown)
     assert shown == kept(name, shown)
+
+
+@pytest.mark.deep
+def test_what_was_said_run_and_changed(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.ok("run", "--run", "nightly", "--step", "build", "--reads", "a.txt", "--", "true")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("make half() round to even, as the standard does, and say in the changelog for whom that is another number")
+    talk.edit("a.txt", "half\n")
+    talk.run("pytest -q", "3 passed in 0.10s")
+    talk.say("half() rounds to even.")
+    talk.stop()
+    repo.write("b.txt", "b\n")
+    shown = screens(monkeypatch, repo, "run", "why", "build", "nightly", widths=(80,), wraps=True)
+    shown += screens(monkeypatch, repo, "transcript", "show", widths=(80,), wraps=True)
+    shown = re.sub(r"\b[0-9a-f]{10}\b", "0123456789", shown.replace(str(repo.path), "/place"))
+    for words in (("diff", "--stat"), ("diff", "--name-status"), ("diff",)):
+        monkeypatch.setenv("COLUMNS", "60")  # its form and its width are git's
+        shown += f"# git baton {' '.join(words)}  (60 columns)\n{repo.ok(*words).out}\n"
+    assert shown == kept("said", shown)
