@@ -32,11 +32,12 @@ class Block(NamedTuple):
 def of(verb: str) -> list[Block]:
     """The page of a verb."""
     module = verb_module(verb)
-    told, _, examples = (module.command.__doc__ or "").partition("\n\n    Examples:\n")
+    first, _, rest = (module.command.__doc__ or "").partition("\n")  # only Python 3.12 and older leave it indented
+    told, _, examples = f"{first}\n{textwrap.dedent(rest)}".partition("\n\nExamples:\n")
     parameters = of_verb(module)
     blocks = [_head("name"), Block("text", f"git-baton-{verb.replace(' ', '-')} - {VERBS[verb]}")]
     blocks += [_head("synopsis"), Block("text", f"**git baton {verb}** {_synopsis(parameters)}".rstrip()), _head("description")]
-    blocks += [Block("text", _bold(part)) for part in re.split(r"\n\s*\n", textwrap.dedent("    " + told).strip())]
+    blocks += [Block("text", _bold(part)) for part in re.split(r"\n\s*\n", told.strip())]
     blocks += [_head("verbs"), *_listed(below(verb), f"{verb} ")] if below(verb) else []
     blocks += [_head("options"), *_options(parameters)] if parameters else []
     if examples:
