@@ -55,11 +55,21 @@ def put_in(folder: str, objects: Sequence[NewObject], *, sync: bool = False) -> 
 def drop_torn(folder: str, oids: Iterable[Oid]) -> None:
     """Remove the files of objects that a power cut left torn, before they are written again: git takes any file for the
     object."""
+    there: dict[str, set[str]] = {}
     for oid in oids:
-        path = os.path.join(folder, oid[:2], oid[2:])
-        if os.path.exists(path) and not is_whole(path):
+        place, name = oid[:2], oid[2:]
+        if place not in there:  # a look at each folder, and not at each object: they may be thousands
+            there[place] = _listed(os.path.join(folder, place))
+        if name in there[place] and not is_whole(path := os.path.join(folder, place, name)):
             with suppress(FileNotFoundError):
                 os.unlink(path)
+
+
+def _listed(folder: str) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:  # there is none, or git says what is wrong with it
+        return set()
 
 
 def is_shared(folder: str) -> bool:
