@@ -1,4 +1,4 @@
-"""Allow-list of the classes that a saver builds when it reads; each other one is said once."""
+"""Blocked classes: a saver that reads builds safe types and those of its allow-list; of each other one it warns once."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.errors import RecordError
 from gitbaton.langgraph.blocked import telling
-from gitbaton.langgraph.writing import namespace_of, thread_of, whole
+from gitbaton.langgraph.writing import as_text, namespace_of, thread_of
 from gitbaton.threads.codec import json_text
 from gitbaton.threads.codec import loads as loads_json
 
@@ -38,7 +38,7 @@ _ONCE, _NEVER = "read once", "cannot be joined"
 _SURE = 1 << 52
 
 
-class Joined:
+class Documents:
     """Checkpoints that were read before, each kept as one MessagePack document, so that it is decoded at once: at most
     ``budget`` bytes of them, the oldest given up first. Safe from several threads."""
 
@@ -73,8 +73,8 @@ class Reader:
     """Reads the entries of one store with one serialiser; what it remembers it shares with other readers of that store.
     ``tells``: what the serialiser does not build is said, once for each class."""
 
-    def __init__(self, store: ThreadStore, serde: SerializerProtocol, joined: Joined, *, tells: bool = False) -> None:
-        self.store, self.serde, self.joined = store, serde, joined
+    def __init__(self, store: ThreadStore, serde: SerializerProtocol, documents: Documents, *, tells: bool = False) -> None:
+        self.store, self.serde, self.documents = store, serde, documents
         # Only this very class is known to decode MessagePack so; whatever derives from it or wraps it is asked itself.
         self._hook = getattr(serde, "_unpack_ext_hook", None) if type(serde) is JsonPlusSerializer else None
         self._loads: Callable[[Typed], Any] = serde.loads_typed
@@ -82,7 +82,7 @@ class Reader:
         if tells:
             self._loads, self._unpack = telling(self._loads), telling(self._unpack)
 
-    def whole(self, thread: str, namespace: str, entry: Entry) -> CheckpointTuple:
+    def tuple_of(self, thread: str, namespace: str, entry: Entry) -> CheckpointTuple:
         """All of a checkpoint. Raises RecordError, GitError, and what the serialiser raises."""
         memo = entry.memo
         if type(memo) is bytes and self._hook is not None:
@@ -134,7 +134,7 @@ class Reader:
             if document is None:
                 entry.memo = _NEVER
             else:
-                self.joined.keep(entry, document)
+                self.documents.keep(entry, document)
         elif entry.memo is None:
             entry.memo = _ONCE
         checkpoint["channel_values"] = {name: loads(typed) for name, typed in parts.items()}
@@ -218,7 +218,7 @@ def entries(
     thread = None if config is None else thread_of(named)
     namespace = None if named.get("checkpoint_ns") is None else namespace_of(named)
     only, below = named.get("checkpoint_id"), before["configurable"].get("checkpoint_id") if before else None
-    only, below = whole(only) if only else None, whole(below) if below else None
+    only, below = as_text(only) if only else None, as_text(below) if below else None
     if limit is not None and limit <= 0:
         return iter(())
     if thread is not None and namespace is not None:

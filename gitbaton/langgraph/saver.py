@@ -17,8 +17,8 @@ from gitbaton.baton import Baton
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git.creating import create_bare
 from gitbaton.langgraph.blocked import allowed
-from gitbaton.langgraph.reading import Joined, Reader, entries, history
-from gitbaton.langgraph.writing import Writer, namespace_of, thread_of, whole
+from gitbaton.langgraph.reading import Documents, Reader, entries, history
+from gitbaton.langgraph.writing import Writer, as_text, namespace_of, thread_of
 from gitbaton.threads.store import ThreadStore
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ _THREADS = 16
 
 
 class Aside:
-    """Threads of a saver's own, for what the event loop must not wait for. Those of the loop run synchronous nodes, too, which
+    """A pool of worker threads, for what the event loop must not wait for. Those of the loop run synchronous nodes, too, which
     may all be waiting for a graph that waits for this saver."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Aside:
         self._process = 0
 
     async def run(self, work: Callable[..., T], *args: object) -> T:
-        """What ``work`` gives, done in one of the threads."""
+        """What ``work`` gives, done by one of the workers."""
         pool, process = self._pool, os.getpid()
         if pool is None or self._process != process:  # a fork takes no threads along
             pool = ThreadPoolExecutor(_THREADS, "gitbaton-aside")
@@ -59,12 +59,12 @@ class Aside:
         return await done
 
     def drop(self) -> None:
-        """Let the threads end when they have done what they were given; who asks again gets others."""
+        """Let the workers end when they have done what they were given; who asks again gets others."""
         self._pool = None
 
 
 class AsyncMethods(BaseCheckpointSaver[str]):
-    """Half of a saver: the other half has the methods that wait."""
+    """The asynchronous methods of a saver (``aput``), each made of the one that waits (``put``)."""
 
     store: ThreadStore
     _reader: Reader
@@ -85,9 +85,9 @@ class AsyncMethods(BaseCheckpointSaver[str]):
         """As ``get_tuple``; without leaving the event loop where everything is in memory."""
         named: Mapping[str, Any] = config["configurable"]
         thread, namespace, wanted = thread_of(named), namespace_of(named), named.get("checkpoint_id")
-        entry = self.store.ready(thread, namespace, whole(wanted) if wanted else None)
+        entry = self.store.ready(thread, namespace, as_text(wanted) if wanted else None)
         if entry is not None and (entry.commit is None or type(entry.memo) is bytes) and not entry.written:
-            return self._reader.whole(thread, namespace, entry)
+            return self._reader.tuple_of(thread, namespace, entry)
         return await self._aside.run(self.get_tuple, config)
 
     async def alist(
@@ -180,7 +180,7 @@ class GitSaver(AsyncMethods):
             create_bare(os.fspath(path), sync=fsync)
         self.store = ThreadStore.open(path.repo if isinstance(path, Baton) else path, sync=fsync, cache=cache)
         self._aside = Aside()
-        self._joined = Joined(cache // 4)
+        self._documents = Documents(cache // 4)
         self._recent: dict[tuple[str, str], Any] = {}
         self._tells = serde is None
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=names or None))
@@ -193,7 +193,7 @@ class GitSaver(AsyncMethods):
     @serde.setter
     def serde(self, serde: SerializerProtocol) -> None:
         """Serialise with this from now on."""
-        self._reader = Reader(self.store, serde, self._joined, tells=self._tells and type(serde) is JsonPlusSerializer)
+        self._reader = Reader(self.store, serde, self._documents, tells=self._tells and type(serde) is JsonPlusSerializer)
         self._writer = Writer(self.store, serde, self._recent)
 
     @classmethod
@@ -226,8 +226,8 @@ class GitSaver(AsyncMethods):
         named: Mapping[str, Any] = config["configurable"]
         thread, namespace = thread_of(named), namespace_of(named)
         wanted = named.get("checkpoint_id")
-        entry = self.store.entry(thread, namespace, whole(wanted)) if wanted else self.store.latest(thread, namespace)
-        return None if entry is None else self._reader.whole(thread, namespace, entry)
+        entry = self.store.entry(thread, namespace, as_text(wanted)) if wanted else self.store.latest(thread, namespace)
+        return None if entry is None else self._reader.tuple_of(thread, namespace, entry)
 
     def list(
         self,
@@ -240,7 +240,7 @@ class GitSaver(AsyncMethods):
         """Checkpoints, newest first by id: of all threads (``config`` None), of a thread (no ``checkpoint_ns``) or of
         one namespace; ``filter`` has metadata that must be equal. Raises as ``get_tuple`` does."""
         for thread, namespace, entry in entries(self._reader, config, filter, before, limit):
-            yield self._reader.whole(thread, namespace, entry)
+            yield self._reader.tuple_of(thread, namespace, entry)
 
     def put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
@@ -259,22 +259,22 @@ class GitSaver(AsyncMethods):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread in all namespaces; one that is not there is no error."""
-        self.store.delete(whole(thread_id))
+        self.store.delete(as_text(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints, and their writes, whose metadata name one of these runs. What a delta channel of a later
         checkpoint is rebuilt from may be among them. Raises what the serialiser raises, with nothing deleted."""
-        self.store.delete_runs([whole(run) for run in run_ids], self._reader.metadata)
+        self.store.delete_runs([as_text(run) for run in run_ids], self._reader.metadata)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and writes of a thread, in all namespaces."""
-        self.store.copy(whole(source_thread_id), whole(target_thread_id))
+        self.store.copy(as_text(source_thread_id), as_text(target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """``keep_latest``: keep the newest checkpoint of each namespace with its writes, and what delta channels need to be
         rebuilt there. ``delete``: keep nothing. Raises UsageError for another strategy, NotFoundError where something of that
         is missing, and what the serialiser raises, with nothing removed."""
-        self.store.prune([whole(thread) for thread in thread_ids], strategy, self._reader.metadata)
+        self.store.prune([as_text(thread) for thread in thread_ids], strategy, self._reader.metadata)
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -283,7 +283,7 @@ class GitSaver(AsyncMethods):
         named: Mapping[str, Any] = config["configurable"]
         wanted = get_checkpoint_id(config)
         place = thread_of(named), namespace_of(named)
-        return history(self._reader, *place, whole(wanted) if wanted else None, channels) if channels else {}
+        return history(self._reader, *place, as_text(wanted) if wanted else None, channels) if channels else {}
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """The version after ``current``: a count, and a random part that tells branches apart."""

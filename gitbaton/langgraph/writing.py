@@ -43,7 +43,7 @@ _STRICT = (
 )
 
 
-def whole(given: object) -> str:
+def as_text(given: object) -> str:
     """Anything as text. Of an Enum that is text, or another class made from ``str``, the text that it is equal to."""
     if type(given) is str:
         return given
@@ -56,12 +56,12 @@ def text(given: object, what: str) -> str:
         return given
     if not isinstance(given, (str, int, float, UUID)):
         raise UsageError(f"{what} must be text, not {plain(repr(given)[:60])}")
-    return whole(given)
+    return as_text(given)
 
 
 def thread_of(named: Mapping[str, Any]) -> str:
     """The thread that a config names. Raises KeyError where it names none."""
-    return whole(named["thread_id"])
+    return as_text(named["thread_id"])
 
 
 def namespace_of(named: Mapping[str, Any]) -> str:
@@ -133,8 +133,8 @@ class Writer:
         """Store a draft; it is durable when this returns."""
         d = draft
         if not self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, d.channels, d.rest):
-            whole: dict[str, Id | Typed] = {name: self._typed(value) for name, value in d.values.items()}
-            self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, whole, d.rest)
+            every: dict[str, Id | Typed] = {name: self._typed(value) for name, value in d.values.items()}
+            self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, every, d.rest)
         if d.ck:
             recent, chain = self.recent, (d.thread, d.namespace)
             if len(recent) >= _RECENT and chain not in recent:
@@ -153,7 +153,7 @@ class Writer:
             for number, (channel, value) in enumerate(writes)
         )
         replace = all(channel in special for channel, _ in writes)
-        return thread_of(named), namespace_of(named), whole(named["checkpoint_id"]), rows, replace
+        return thread_of(named), namespace_of(named), as_text(named["checkpoint_id"]), rows, replace
 
     def _parent(
         self, draft: Draft, find: Callable[[str, str, str], Entry | None]
@@ -166,10 +166,10 @@ class Writer:
         if known is not None and known[0] == entry.ck:
             return entry.channels, known[1]
         try:
-            whole = loads(entry.ck) if entry.ck else self.serde.loads_typed(self.store.blob(entry.rest["ck"]))
+            checkpoint = loads(entry.ck) if entry.ck else self.serde.loads_typed(self.store.blob(entry.rest["ck"]))
         except RecordError:
             return entry.channels, None
-        found = whole.get("channel_versions") if isinstance(whole, dict) else None
+        found = checkpoint.get("channel_versions") if isinstance(checkpoint, dict) else None
         return entry.channels, found if isinstance(found, dict) else None
 
     def _text(self, draft: Draft, kind: str, value: object) -> bytes:
@@ -209,4 +209,4 @@ def _named(values: Mapping[Any, Any]) -> Mapping[str, Any]:
     for name in values:
         if not isinstance(name, str):
             raise UsageError(f"a channel's name must be text, not {plain(repr(name)[:60])}")
-    return {whole(name): value for name, value in values.items()}
+    return {as_text(name): value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""What goes along with tracks: pins and tombstones, and notes, to a remote those of public checkpoints only."""
+"""Notes of an exchange, and pins and tombstones: what a push tells a remote of them, and which of its notes ours lack."""
 
 from __future__ import annotations
 

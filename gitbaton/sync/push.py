@@ -1,4 +1,4 @@
-"""Pushing: what the remote lacks and no more; nothing that nobody agreed to make public, and no secret that was seen."""
+"""Push: what the remote lacks and no more; nothing that nobody agreed to make public, and no secret that was seen."""
 
 from __future__ import annotations
 

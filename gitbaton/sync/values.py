@@ -1,4 +1,4 @@
-"""What goes into an exchange with a remote and what comes out of it, as values."""
+"""Values of an exchange with a remote: what goes into it, and what comes out of it."""
 
 from __future__ import annotations
 
