@@ -177,8 +177,8 @@ def test_by_itself_the_newest_of_each_namespace_stays(repo: Sandbox, store: Thre
         put(store, "t", number, (None, 0, None), number, "sub")
     kept = whole(store, "t")[name(3)]
     said = repo.here("prune", "--threads", "--dry-run", "t").out.splitlines()
-    assert said[:2] == ["thread 't': 3 checkpoints to remove, 1 to keep", "keep id-00003 loop 3: last, tip"]
-    assert said[2:5] == ["remove id-00002 loop 2", "remove id-00001 loop 1", "remove id-00000 loop 0"]
+    assert said[:2] == ["thread 't': 3 checkpoints to remove, 1 to keep", "keep    id-00003  2026-01-01  last, tip  loop 3"]
+    assert [row.split() for row in said[2:5]] == [["remove", name(n), "2026-01-01", "loop", str(n)] for n in (2, 1, 0)]
     assert said[5] == "thread 't' namespace 'sub': 1 checkpoint to remove, 1 to keep"
     assert said[-1].endswith("would be free once git has collected garbage") and len(ids(store)) == 4
     assert repo.here("prune", "--threads", "t").out.splitlines() == [
