@@ -12,8 +12,8 @@ from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call
 from gitbaton.errors import UsageError
-from gitbaton.model import Stored
-from gitbaton.observed import test_line
+from gitbaton.model import Stored, TestRun
+from gitbaton.observed import test_line, test_result
 from gitbaton.render import in_shell, quote
 from gitbaton.tools.blaming import Commit, Line, before
 
@@ -78,12 +78,19 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     if seen is not None:
         asked = (told.asked if told else ()) or seen.asked
         rows += [_pair("prompt", one.text) for one in asked[-1:]]
-        rows += [_pair("tests", test_line(run, look.age(run.ended), run.edited)) for run in seen.tests[:1]]
+        rows += [_tests(look, run) for run in seen.tests[:1]]
     if told is not None and (said := told.said or told.saying):
         kept = said.text.strip().splitlines()
         more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(stored.id)}"]
         rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))
     return rows or [_pair("step", first_line(c.step))]
+
+
+def _tests(look: Look, run: TestRun) -> str:
+    """A test command, and how it ended in a sign and a word."""
+    command, ended = first_line(run.command), test_result(run)
+    rest = test_line(run, look.age(run.ended), run.edited).removeprefix(f"{command}: {ended}")
+    return f"{_pair('tests', command)}  {look.text(look.state(run.result, ended))}{plain(rest)}"
 
 
 def _pair(name: str, text: str) -> str:

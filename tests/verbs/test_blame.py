@@ -168,7 +168,7 @@ def test_why_tells_the_prompt_the_tests_and_what_the_agent_said(repo: Sandbox, t
     out = repo.ok("why", "num.py:5").out
     assert "turn 1 of main" in out and "claude" in out
     assert "  prompt   make half() round to even, as the standard does\n" in out
-    assert "  tests    pytest tests/num -q: passed (12 passed)" in out
+    assert "  tests    pytest tests/num -q  + passed (12 passed)" in out
     assert "  said     half() now uses round(); two call sites relied on truncation.\n" in out
     assert "turn 1  make half() round to even, as t" in repo.ok("blame", "num.py").out
 
