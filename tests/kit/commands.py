@@ -20,7 +20,9 @@ from gitbaton.system.children import Command, run
 options = json.loads(sys.argv[2])
 print(os.getpid(), file=open(sys.argv[1] + ".driver", "w"))
 def started(child):
-    print(child.word, child.pid, child.mark, file=open(sys.argv[1] + ".child", "w"))
+    with open(sys.argv[1] + ".begun", "w") as file:
+        print(child.word, child.pid, child.mark, file=file)
+    os.rename(sys.argv[1] + ".begun", sys.argv[1] + ".child")  # whoever kills this process reads it whole
     if options.get("die") == ("started" if child.pid else "before"):
         os.kill(os.getpid(), 9)
 made = {k: v for k, v in options.items() if k != "die"}

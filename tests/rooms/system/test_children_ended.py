@@ -86,6 +86,7 @@ def test_a_child_whose_parent_was_killed_is_found_and_ended(place: Path) -> None
             driver(place / "result", "sh", "-c", f"{one} setsid {two} echo $$ > head.pid; {last}"), cwd=place
         ) as process:
             until(lambda: all((place / f"{n}.pid").exists() for n in ("group", "session", "head")))
+            until(lambda: noted(place / "result").pid)
             process.kill()
         child = noted(place / "result")
         until(lambda: runs(place / "head.pid") == last.startswith("exec"))  # noqa: B023
