@@ -28,11 +28,12 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.run import Git, checked
 from gitbaton.model import Head, Oid
-from gitbaton.system.files import memory_file
-from gitbaton.system.process import spawn
+from gitbaton.system.files import memory_file, write_all
+from gitbaton.system.process import Result, spawn
 from gitbaton.values import cast
 
 SYNCED = ("core.fsync=all", "core.fsyncMethod=fsync")
+_MOVE = ("update-ref", "--no-deref", "-z", "--stdin")
 _MANY = 64
 _ATTEMPTS = 4
 _NO_FOLDER = "unable to create temporary file: No such file or directory"
@@ -49,13 +50,16 @@ _DESCRIBED = re.compile(r"-g[0-9a-f]{4,}\Z")
 
 
 class BinaryObjects:
-    """Objects and refs through one ``git cat-file --batch-command`` and a process for each write."""
+    """Objects and refs through one ``git cat-file --batch-command`` and a process for each write; with ``lasting`` one process
+    moves all refs."""
 
     shared: int | None = None
 
-    def __init__(self, git: Git, git_dir: str, common_dir: str, algorithm: Algorithm) -> None:
+    def __init__(self, git: Git, git_dir: str, common_dir: str, algorithm: Algorithm, *, lasting: bool = False) -> None:
         self.git, self.git_dir, self.common_dir, self.algorithm = git, git_dir, common_dir, algorithm
         self._batch: _Batch | None = None
+        self._mover: _Mover | None = None
+        self._lasting = lasting
         self._plain = git
 
     def info(self, spec: str) -> Object | None:
@@ -189,10 +193,22 @@ class BinaryObjects:
                 words += [f"update {change.name}", change.new or nothing, change.old or nothing]
             words += ["prepare", "commit"]
         stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
-        result = self.git.run("update-ref", "--no-deref", "-z", "--stdin", stdin=stdin)
+        result = self._moved(stdin, len(transactions)) if self._lasting else self.git.run(*_MOVE, stdin=stdin)
         if result.code != 0:
             error = RefConflictError if _CONFLICT.search(result.err) and not lasting(result.err) else GitError
             raise error(f"cannot update a ref: {result.fatal()}")
+
+    def _moved(self, stdin: bytes, transactions: int) -> Result:
+        """What the one process says to transactions. Where it was ended meanwhile (it says nothing then), another one is
+        asked: what has moved already is a conflict for it."""
+        for _ in range(2):
+            if self._mover is not None and self._mover.dead:
+                self.close()
+            self._mover = self._mover or _Mover(self.git)
+            result = self._mover.move(stdin, transactions)
+            if result.code == 0 or result.err:
+                break
+        return result
 
     def symref(self, name: str) -> str | None:
         """See Objects. The file is git's own and costs no process; on reftable (its HEAD is a stub) git is asked."""
@@ -302,30 +318,31 @@ class BinaryObjects:
 
     def close(self) -> None:
         """See Objects."""
-        batch, self._batch = self._batch, None
-        if batch is not None:
-            batch.close()
+        talks, self._batch, self._mover = (self._batch, self._mover), None, None
+        for talk in talks:
+            if talk is not None:
+                talk.close()
 
     def forked(self) -> None:
-        """In a forked child: leave the process to the parent, which else would wait for its end as long as the child lives."""
-        batch, self._batch = self._batch, None
-        for fd in (batch.writer, batch.reader, batch.err) if batch is not None else ():
-            os.close(fd)
+        """In a forked child: leave the processes to the parent, which else would wait for their end as long as the child
+        lives."""
+        talks, self._batch, self._mover = (self._batch, self._mover), None, None
+        for talk in talks:
+            for fd in (talk.writer, talk.reader, talk.err) if talk is not None else ():
+                os.close(fd)
 
 
-class _Batch:
-    """One long-lived ``git cat-file --batch-command``; it reads refs anew on every request.
+class _Talk:
+    """One long-lived git that answers; ``dead`` after an error: an answer that came too late would answer the next question.
+    ``group``: in a process group of its own, where it outlives a Ctrl-C that we do."""
 
-    ``dead`` after an error: git ends at a corrupt object, and an answer that came too late would answer the next question.
-    """
-
-    def __init__(self, git: Git) -> None:
-        self.timeout, self.dead, self.buffer = git.timeout, False, bytearray()
+    def __init__(self, git: Git, *words: str, group: bool = False) -> None:
+        self.timeout, self.dead, self.buffer, self._verb = git.timeout, False, bytearray(), words[0]
         self.reader, out = os.pipe()
         stdin, self.writer = os.pipe()
         self.err = memory_file()
         try:
-            self.pid = spawn(git.argv("cat-file", "--batch-command"), git.env, stdin, out, self.err)
+            self.pid = spawn(git.argv(*words), git.env, stdin, out, self.err, group=group)
         except BaseException:
             for fd in (self.reader, self.writer, self.err):
                 os.close(fd)
@@ -335,6 +352,64 @@ class _Batch:
             os.close(stdin)
         self.poll = select.poll()
         self.poll.register(self.reader, select.POLLIN)
+
+    def line(self, deadline: float) -> bytes:
+        """The next line that it says. Raises GitError at its end."""
+        while (end := self.buffer.find(b"\n")) < 0:
+            self.more(deadline)
+        answer = bytes(self.buffer[:end])
+        del self.buffer[: end + 1]
+        return answer
+
+    def more(self, deadline: float) -> None:
+        """Wait for more that it says. Raises GitError at its end."""
+        self.dead = True  # until it has answered: whoever is interrupted while it waits must not wait again
+        if not self.poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+            raise GitTimeoutError(f"'git {self._verb}' did not answer in its time and was stopped")
+        chunk = os.read(self.reader, 1 << 20)
+        self.buffer += chunk
+        self.dead = not chunk
+        if not chunk:
+            said = os.pread(self.err, 4096, 0).decode("utf-8", "replace").strip().splitlines()
+            reason = said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else "no answer"
+            raise GitError(f"'git {self._verb}' ended early: {reason}")
+
+    def close(self) -> None:
+        """End the process and wait for it."""
+        if self.dead:
+            os.kill(self.pid, signal.SIGKILL)
+        for fd in (self.writer, self.reader, self.err):
+            os.close(fd)
+        os.waitpid(self.pid, 0)
+
+
+class _Mover(_Talk):
+    """One long-lived ``git update-ref --stdin``; it reads refs anew in every transaction."""
+
+    def __init__(self, git: Git) -> None:
+        super().__init__(git, *_MOVE, group=True)
+
+    def move(self, stdin: bytes, transactions: int) -> Result:
+        """Carry out transactions. After one that fails it has ended. Raises GitTimeoutError."""
+        deadline, done, self.dead = time.monotonic() + self.timeout, 0, True
+        try:
+            write_all(self.writer, stdin)
+            while done < transactions:
+                done += self.line(deadline) == b"commit: ok"
+        except GitTimeoutError:
+            raise
+        except (GitError, BrokenPipeError):
+            self.dead = True
+            return Result(code=1, out=b"", err=os.pread(self.err, 1 << 20, 0).decode("utf-8", "surrogateescape"))
+        self.dead = False
+        return Result(code=0, out=b"", err="")
+
+
+class _Batch(_Talk):
+    """One long-lived ``git cat-file --batch-command``; it reads refs anew on every request, and ends at a corrupt object."""
+
+    def __init__(self, git: Git) -> None:
+        super().__init__(git, "cat-file", "--batch-command")
 
     def info(self, spec: str) -> Object | None:
         """Type and size of what one line names."""
@@ -354,7 +429,7 @@ class _Batch:
             raise GitError(f"object {known.oid} cannot be read")
         deadline = time.monotonic() + self.timeout
         while len(self.buffer) <= known.size:
-            self._more(deadline)
+            self.more(deadline)
         data = bytes(self.buffer[: known.size])
         del self.buffer[: known.size + 1]
         return Object(oid=known.oid, kind=known.kind, size=known.size, data=data)
@@ -366,31 +441,7 @@ class _Batch:
             os.write(self.writer, line + b"\n")
         except BrokenPipeError:
             self.dead = True
-        while (end := self.buffer.find(b"\n")) < 0:
-            self._more(deadline)
-        answer = bytes(self.buffer[:end])
-        del self.buffer[: end + 1]
-        return answer
-
-    def _more(self, deadline: float) -> None:
-        self.dead = True  # until it has answered: whoever is interrupted while it waits must not wait again
-        if not self.poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
-            raise GitTimeoutError("'git cat-file' did not answer in its time and was stopped")
-        chunk = os.read(self.reader, 1 << 20)
-        self.buffer += chunk
-        self.dead = not chunk
-        if not chunk:
-            said = os.pread(self.err, 4096, 0).decode("utf-8", "replace").strip().splitlines()
-            reason = said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else "no answer"
-            raise GitError(f"'git cat-file' ended early: {reason}")
-
-    def close(self) -> None:
-        """End the process and wait for it."""
-        if self.dead:
-            os.kill(self.pid, signal.SIGKILL)
-        for fd in (self.writer, self.reader, self.err):
-            os.close(fd)
-        os.waitpid(self.pid, 0)
+        return self.line(deadline)
 
 
 def _header(line: bytes) -> Object | None:

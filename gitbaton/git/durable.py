@@ -15,18 +15,20 @@ from gitbaton.system.files import sync_paths
 _MOST_REFS = 1 << 16
 
 
-def durable_door(repo: Repo) -> BinaryObjects:
-    """A git whose objects are on disk when they are written, and a ref before it takes the old one's place."""
+def durable_door(repo: Repo, *, lasting: bool = False) -> BinaryObjects:
+    """A git whose objects are on disk when they are written, and a ref before it takes the old one's place. ``lasting``: one
+    process for all refs."""
     repo.settings()  # who writes must know the hooks to switch off
     layout = repo.layout
-    return BinaryObjects(repo.git.changed({}, *SYNCED), layout.git_dir, layout.common_dir, layout.algorithm)
+    return BinaryObjects(repo.git.changed({}, *SYNCED), layout.git_dir, layout.common_dir, layout.algorithm, lasting=lasting)
 
 
 class Durable:
-    """The refs of one repository, moved durably whichever door it was opened with."""
+    """The refs of one repository, moved durably whichever door it was opened with. ``lasting``: by one process, for
+    who moves one ref after the other; it ends with the repository's."""
 
-    def __init__(self, repo: Repo) -> None:
-        self.repo = repo
+    def __init__(self, repo: Repo, *, lasting: bool = False) -> None:
+        self.repo, self._lasting = repo, lasting
         self._folders: set[str] = set()
         self._settled: dict[str, Oid | None] = {}  # refs that this object has on disk, and what they point at
         self._refs: Objects | None = None
@@ -35,7 +37,9 @@ class Durable:
         """Move refs, durably; as Objects.update. Without ``names`` only their bytes are waited for: a ref is whole, and may be
         the one of before."""
         if self._refs is None:
-            self._refs = durable_door(self.repo)
+            self._refs = durable_door(self.repo, lasting=self._lasting)
+            if self._lasting:
+                self.repo.at_close.append(self.close)
         changes = [change for changes in transactions for change in changes]
         for change in changes:
             self._settled.pop(change.name, None)

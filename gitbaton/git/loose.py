@@ -7,38 +7,73 @@ import stat
 import time
 import zlib
 from _thread import allocate_lock  # threading is dear to import
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 
 from gitbaton.errors import GitError
-from gitbaton.git.objects import NewObject
+from gitbaton.git.objects import Algorithm, NewObject, parse_tree
 from gitbaton.git.torn import is_whole
 from gitbaton.model import Oid
 from gitbaton.system.files import sync_paths, write_all
 
 FEW = 32
+_FEW_BYTES = 1 << 20
 _RECENT = 32 << 20  # bytes of objects that are remembered
 _ATTEMPTS = 20
 _umask: list[int] = []
 _recent: dict[Oid, NewObject] = {}  # the oldest first
+_size = 0  # of their bytes
 _lock = allocate_lock()
 
 
 def remember(objects: Sequence[NewObject]) -> None:
     """Know what was written and no ref holds yet: where git collects it before one does, it is written again."""
+    global _size
     with _lock:
         for item in objects:
-            _recent.pop(item.oid, None)
+            known = _recent.pop(item.oid, None)
+            _size += len(item.data) if known is None else 0
             _recent[item.oid] = item
-        size = sum(len(item.data) for item in _recent.values())
-        while size > _RECENT:
-            size -= len(_recent.pop(next(iter(_recent))).data)
+        while _size > _RECENT:
+            _size -= len(_recent.pop(next(iter(_recent))).data)
 
 
 def lately() -> list[NewObject]:
     """What this process has written lately, whatever the store; the oldest is not remembered where it was much."""
     with _lock:
         return list(_recent.values())
+
+
+def few_below(oids: Iterable[Oid], algorithm: Algorithm, held: Container[Oid]) -> list[NewObject] | None:
+    """The objects ``oids``, and all below these trees, but for what is ``held`` with all below it; None where they are not few,
+    or not all were written lately."""
+    found: dict[Oid, NewObject] = {}
+    waiting, size = list(oids), 0
+    while waiting:
+        oid = waiting.pop()
+        if oid in held or oid in found:
+            continue
+        item = _recent.get(oid)
+        if item is None or len(found) == FEW or size > _FEW_BYTES:
+            return None
+        found[oid], size = item, size + len(item.data)
+        waiting += _below(item, algorithm)
+    return list(found.values())
+
+
+def hold(oids: Iterable[Oid], algorithm: Algorithm, held: set[Oid]) -> None:
+    """Add to what is ``held`` objects that a ref holds now, and what of all below them was written lately."""
+    waiting = list(oids)
+    while waiting:
+        oid = waiting.pop()
+        if oid not in held:
+            held.add(oid)
+            item = _recent.get(oid)
+            waiting += _below(item, algorithm) if item is not None else ()
+
+
+def _below(item: NewObject, algorithm: Algorithm) -> list[Oid]:
+    return [entry.oid for entry in parse_tree(item.data, algorithm)] if item.kind == "tree" else []
 
 
 def put_in(folder: str, objects: Sequence[NewObject], *, sync: bool = False) -> None:

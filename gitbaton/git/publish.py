@@ -13,7 +13,7 @@ from gitbaton.git.objects import OID, NewObject, RefChange
 from gitbaton.git.packfile import New, stream
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, make_folder
-from gitbaton.git.run import checked
+from gitbaton.git.run import Git, checked
 from gitbaton.model import Oid
 from gitbaton.system.files import remove_folder, sync_paths
 from gitbaton.system.process import begin
@@ -29,6 +29,7 @@ WORKSHOP = "pack."  # how the name of a folder begins where packs are made
 ELSEWHERE = "baton-"  # what stands before that in an object store on another file system than our own folder
 _ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
 _MUCH, _MUCH_BYTES = 256, 4 << 20
+_ENDS = (".pack", ".idx")  # git knows a pack by its index, so that comes last
 _FEW = 64  # files that are brought to disk one by one
 _FAST = ("pack.threads=1", "pack.compression=1", "pack.writeReverseIndex=false", "pack.packSizeLimit=0")
 _PARTIAL = ("--missing=allow-promisor", "--sparse")
@@ -173,8 +174,8 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
     full = [os.path.join(root, path) for path in paths]
     above = {os.path.dirname(path) for path in full}
     try:
-        sync_paths(path for path in full if os.path.isfile(path) and not os.path.islink(path))
-        sync_paths(sorted(folder for folder in above if os.path.isdir(folder)))
+        files = [path for path in full if os.path.isfile(path) and not os.path.islink(path)]
+        sync_paths([*files, *sorted(folder for folder in above if os.path.isdir(folder))])
     except OSError as error:
         raise GitError(f"files cannot be brought to disk: {error.strerror}") from None
 
@@ -197,6 +198,21 @@ def kept(
     # Files of one capture are seldom alike. Git makes no deltas later within a pack, so elsewhere they are made now.
     options = ("--window=0", "--revs", *_PARTIAL) if walk else ()
     with _until_done(_collect(repo, words, options, lambda folder: put_in(folder, fresh), how) if words else []):
+        yield
+
+
+@contextmanager
+def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Iterator[None]:
+    """As ``kept``, of these few objects and no others: git need not look for any, nor at the store."""
+    objects, name = list({item.oid: item for item in objects}.values()), objects[-1].oid
+
+    def make(git: Git, own: str) -> list[str]:
+        git = git.changed({"GIT_OBJECT_DIRECTORY": own, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""})
+        pack = stream(repo.layout.algorithm, [(item.kind, bytes.fromhex(item.oid), item.data) for item in objects])
+        checked(git.run("index-pack", "--stdin", os.path.join(own, f"pack-{name}.pack"), stdin=pack), "index-pack")
+        return [name]
+
+    with _until_done(_brought(repo, make, how)):
         yield
 
 
@@ -246,18 +262,27 @@ def _remove(path: str) -> None:
 def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Callable[[str], object], how: Fsync) -> list[str]:
     """The packs of some objects in the object store; the files that keep them. ``fill`` writes into a folder of objects those
     that need not be in the store."""
+
+    def make(git: Git, own: str) -> list[str]:
+        os.mkdir(os.path.join(own, "objects"))
+        fill(os.path.join(own, "objects"))
+        stdin = "".join(f"{word}\n" for word in words).encode()
+        git = repo.apart(git, os.path.join(own, "objects"))
+        result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
+        if result.code != 0:
+            raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
+        return result.out.decode("ascii").split()
+
+    return _brought(repo, make, how)
+
+
+def _brought(repo: Repo, make: Callable[[Git, str], Sequence[str]], how: Fsync) -> list[str]:
+    """Bring the packs that ``make`` makes in a folder of our own into the object store; the files that keep them."""
     repo.progress("storing objects", 0, 0)
-    git = repo.git.changed({}, f"core.fsync={'none' if how == 'never' else 'all'}", "core.fsyncMethod=fsync", *_FAST)
+    git = repo.git.changed({}, "core.fsync=none", *_FAST)  # git would wait for one file after the other
     try:
         with _workshop(repo) as own:
-            os.mkdir(os.path.join(own, "objects"))
-            fill(os.path.join(own, "objects"))
-            stdin = "".join(f"{word}\n" for word in words).encode()
-            git = repo.apart(git, os.path.join(own, "objects"))
-            result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
-            if result.code != 0:
-                raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
-            return _store(repo, own, result.out.decode("ascii").split(), sync=how != "never")
+            return _store(repo, own, make(git, own), sync=how != "never")
     except OSError as error:
         raise GitError(f"a pack cannot be written: {error.strerror}") from None
 
@@ -281,12 +306,14 @@ def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str
     """Bring packs to where git looks for them, each under a name of its own: another writer may keep an equal one."""
     folder, keeps = os.path.join(repo.objects_dir, "pack"), []
     os.makedirs(folder, exist_ok=True)
+    if sync:
+        sync_paths(os.path.join(own, f"pack-{name}{end}") for name in made for end in _ENDS)
     for name in made:
         target = os.path.join(folder, f"pack-{os.urandom(len(name) // 2).hex()}")
         keeps.append(target + ".keep")
         with open(keeps[-1], "xb") as file:
             file.write(mark())
-        for end in (".pack", ".idx"):  # git knows a pack by its index
+        for end in _ENDS:
             os.rename(os.path.join(own, f"pack-{name}{end}"), target + end)
     if sync:
         sync_paths([folder])

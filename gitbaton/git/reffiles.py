@@ -1,11 +1,13 @@
-"""Ref change detection by file stamps: which refs exist, and whether any has moved, without reading one."""
+"""Ref files looked at without git: which refs exist, whether any has moved, and where a HEAD is."""
 
 from __future__ import annotations
 
 import os
 import re
 
+from gitbaton.git.objects import OID, is_ref
 from gitbaton.git.repo import Repo
+from gitbaton.model import Oid
 
 
 def there(repo: Repo, name: str) -> bool:
@@ -20,6 +22,44 @@ def there(repo: Repo, name: str) -> bool:
             return b" %s\n" % os.fsencode(name) in file.read()
     except FileNotFoundError:
         return False
+
+
+def head_of(git_dir: str, common_dir: str) -> Oid | None:
+    """The id that the HEAD of a git directory comes to, by its files; None where only git can say."""
+    name = _said(git_dir, "HEAD").removeprefix("ref: ")
+    if not name.startswith("refs/heads/") or not is_ref(name):
+        return detached(git_dir)
+    if os.path.lexists(os.path.join(common_dir, name)):
+        return _id(_said(common_dir, name))
+    try:
+        with open(os.path.join(common_dir, "packed-refs"), "rb") as file:
+            found = re.search(rb"^([0-9a-f]+) %s$" % re.escape(os.fsencode(name)), file.read(), re.M)
+    except OSError:
+        return None
+    return _id(found[1].decode()) if found is not None else None
+
+
+def detached(git_dir: str) -> Oid | None:
+    """The id at which the HEAD of a git directory is detached, by its file; None where it is not, or only git can say."""
+    return _id(_said(git_dir, "HEAD"))
+
+
+def _id(word: str) -> Oid | None:
+    return word if OID.match(word) else None
+
+
+def _said(folder: str, name: str) -> str:
+    """What a ref's file says, which is no link; empty where it cannot be read."""
+    try:
+        fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    try:
+        return os.fsdecode(os.read(fd, 4096)).removesuffix("\n")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
 
 
 def below(repo: Repo, prefix: str) -> set[str]:

@@ -16,7 +16,7 @@ from gitbaton.git.loose import put_in
 from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
 from gitbaton.git.prefetch import Ahead, ask_layout, ask_settings
 from gitbaton.git.run import Git, base_environment
-from gitbaton.model import Operation, WorktreeId
+from gitbaton.model import Oid, Operation, WorktreeId
 from gitbaton.system.files import acquire, be_born, born, mode_of, share, write_atomic
 from gitbaton.system.process import Process, remove_later
 from gitbaton.values import cast, value
@@ -30,6 +30,7 @@ else:
     Door = str
 Progress = Callable[[str, int, int], None]
 LOCK_WAIT = 60.0
+_MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
 _PLACES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR")
 
 
@@ -61,10 +62,12 @@ class Repo:
         self._reading: Process | None = None
         self._asked: Process | None = None
         self._quarantine: str | None = None
+        self.stowed: set[Oid] = set()  # what the quarantine has
         self._plain = git  # without the quarantine
         self.listings: tuple[tuple[int, int, int], Process, Process] | None = None
         # Is told what is being done, as "capturing files" whose last word is counted: how many are done, and of how many, or 0.
         self.progress: Progress = silent
+        self.at_close: list[Callable[[], None]] = []
 
     def _open(self, door: Door | None) -> Objects:
         binary = BinaryObjects(self.git, self.layout.git_dir, self.layout.common_dir, self.layout.algorithm)
@@ -125,8 +128,15 @@ class Repo:
         return store
 
     def stow(self, objects: Sequence[NewObject]) -> None:
-        """Write objects into the quarantine, from where they are published. Raises GitError."""
-        put_in(self.quarantine(), objects)
+        """Write objects into the quarantine, from where they are published; many as a pack. Raises GitError."""
+        place = self.quarantine()
+        if len(objects) > _MANY:
+            alone = self.git.changed({"GIT_OBJECT_DIRECTORY": place, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""})
+            layout = self.layout
+            BinaryObjects(alone, layout.git_dir, layout.common_dir, layout.algorithm).write_pack(objects)
+        else:
+            put_in(place, objects)
+        self.stowed.update(item.oid for item in objects)
 
     def writing(self, git: Git) -> Git:
         """The same git, its new objects in the quarantine."""
@@ -148,6 +158,7 @@ class Repo:
         if self._quarantine is not None:
             remove_later(self._quarantine)
             self._quarantine = None
+            self.stowed.clear()
             self.git = self._plain
             self.objects.give_back()
 
@@ -350,6 +361,8 @@ class Repo:
 
     def close(self) -> None:
         """Let go of processes and handles, and of what was not published."""
+        while self.at_close:
+            self.at_close.pop()()
         self.objects.close()
         self.clear()
         for process in (self._reading, self._asked, *(self.listings or ())[1:]):

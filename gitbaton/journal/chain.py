@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 from gitbaton.codec import first_line
@@ -19,10 +20,10 @@ from gitbaton.errors import (
     UsageError,
 )
 from gitbaton.git.durable import Durable
-from gitbaton.git.loose import lately
+from gitbaton.git.loose import few_below, hold, lately
 from gitbaton.git.maintenance import PACKS, tidy_packs
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, author_at, commit_data, new_object, tree_data, zero
-from gitbaton.git.publish import fsync, kept, move_refs, publish
+from gitbaton.git.publish import fsync, kept, kept_whole, move_refs, publish
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, redaction
@@ -39,6 +40,7 @@ from gitbaton.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gitbaton.git.publish import Fsync
     from gitbaton.secrets import Redactor
 
 __all__ = ["Journal", "check_run", "chosen", "in_use", "remember", "remembered", "run_ref"]
@@ -57,9 +59,10 @@ class Journal:
     def __init__(self, repo: Repo, *, author: bytes, redactor: Redactor | None = None, clock: Callable[[], datetime]) -> None:
         self.repo, self.author, self.redactor, self.clock = repo, author, redactor, clock
         self.root = root_objects(repo.layout.algorithm)[-1].oid
-        self._disk, self._packs = Durable(repo), 0
+        self._disk, self._packs = Durable(repo, lasting=True), 0
         self._read: dict[str, tuple[Oid, tuple[Logged, ...]]] = {}
         self._first: dict[str, Oid] = {}  # the first commit of each run that was seen
+        self._held: dict[str, set[Oid]] = {}  # trees and blobs that each run is known to hold, with all below them
         self._made: set[str] = set()  # the names that were made here
         self._guard = threading.RLock()
         self._finder = Finder(self)
@@ -118,8 +121,8 @@ class Journal:
     def forget(self, run: str) -> None:
         """Know nothing of a run any more, which was dropped."""
         with self._guard:
-            self._read.pop(run, None)
-            self._first.pop(run, None)
+            for known in (self._read, self._first, self._held):
+                known.pop(run, None)
 
     def records(self, run: str) -> tuple[Logged, ...]:
         """The records of a run, oldest first; of one that was only fetched, all foreign. What was read before is not read
@@ -185,13 +188,13 @@ class Journal:
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
 
         def once(_: object) -> Logged:
-            fresh = [*made.values()]
+            more: list[NewObject] = []
             for _ in range(_COLLECTED):
                 try:
-                    return self._append(run, ref, record, parts, keep, fresh)
+                    return self._append(run, ref, record, parts, keep, [*made.values()], more)
                 except CollectedError:
-                    fresh = [*made.values(), *lately()]
-            return self._append(run, ref, record, parts, keep, fresh)
+                    more = lately()
+            return self._append(run, ref, record, parts, keep, [*made.values()], more)
 
         with self._guard:
             return append_to(
@@ -206,9 +209,17 @@ class Journal:
             )
 
     def _append(
-        self, run: str, ref: str, record: Record, parts: Mapping[str, Oid], keep: Oid | None, fresh: Sequence[NewObject]
+        self,
+        run: str,
+        ref: str,
+        record: Record,
+        parts: Mapping[str, Oid],
+        keep: Oid | None,
+        made: Sequence[NewObject],
+        more: Sequence[NewObject],
     ) -> Logged:
-        """One attempt, with the lock held; ``fresh`` are objects that need not be in the store. Raises CollectedError."""
+        """One attempt, with the lock held; ``made`` are the parts that are not in the store, ``more`` is what may have been
+        collected from it. Raises CollectedError."""
         tip, known = self.tip(run), self._first.get(run)
         if tip is None and run in self.fetched():
             raise UsageError(f"run '{run}' was fetched from elsewhere, and is not one of this repository yet")
@@ -226,15 +237,17 @@ class Journal:
         data = commit_data(tree=tree.oid, parents=parents, author=author_at(self.author, self.clock()), message=subject(record))
         commit = new_object(algorithm, "commit", data)
         first: list[NewObject] = [] if tip else root_objects(algorithm)
-        head = self.repo.objects.head().oid
-        held = [oid for oid in (tip, head) if oid is not None and self.repo.objects.info(oid) is not None]
-        words, how = [commit.oid, *(f"^{oid}" for oid in held)], fsync(self.repo)
+        held, how = self._held.setdefault(run, set()), fsync(self.repo)
+        named = {*parts.values()} - {item.oid for item in made}
+        below = few_below(named, algorithm, held) if keep is None else None
 
         def move() -> None:
-            with kept(self.repo, words, walk=True, how=how, fresh=[*first, *fresh, raw, tree, commit]):
+            new = [*first, *made, raw, tree, commit]
+            with kept_whole(self.repo, [*below, *new], how) if below is not None else self._kept(tip, [*more, *new], how):
                 move_refs(self.repo, [RefChange(name=ref, new=commit.oid, old=tip)], how=how, disk=self._disk)
 
         landed(move, lambda: self.tip(run), commit.oid)
+        hold(parts.values(), algorithm, held)
         self._packs += 1
         if self._packs % PACKS == 0:
             tidy_packs(self.repo)
@@ -245,6 +258,13 @@ class Journal:
         self._read[run] = (commit.oid, (*before, logged))
         self._first.setdefault(run, commit.oid)
         return logged
+
+    def _kept(self, tip: Oid | None, new: Sequence[NewObject], how: Fsync) -> AbstractContextManager[None]:
+        """Keep a record's commit, the last of ``new``, with all that it reaches until its ref holds it: git looks what that is
+        where it cannot be told from what was written lately. Raises CollectedError."""
+        known = [oid for oid in (tip, self.repo.objects.head().oid) if oid is not None]
+        words = [new[-1].oid, *(f"^{oid}" for oid in known if self.repo.objects.info(oid) is not None)]
+        return kept(self.repo, words, walk=True, how=how, fresh=new)
 
     def adopt(self, run: str) -> None:
         """Make a run that was fetched a local one, or bring a local one up to what was fetched; its records stay foreign until

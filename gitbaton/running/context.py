@@ -243,7 +243,7 @@ class Context:
         for item in like:
             if len(item.entries) == len(entries) and not differences(item.entries, entries):
                 return item.tree
-        tree = write_tree(self.objects, entries)
+        tree = write_tree(self.repo, entries)
         self.know(tree, entries)
         return tree
 

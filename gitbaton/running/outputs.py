@@ -179,7 +179,7 @@ def collect(
     ``keep`` stays what was there. Raises GitError, ``inside`` also for a symbolic link that leads out of the work tree."""
     found = files.scan(step.writes, store=step.store, inside=inside, but=before.now.entries)
     outputs = {path: entry for path, entry in found.entries.items() if path not in untouched}
-    outputs |= _at_home(ctx, files.root, outputs) if files.root != ctx.root else {}
+    outputs |= _at_home(ctx, files, outputs) if files.root != ctx.root else {}
     outputs = with_theirs(outputs, {path: before.now.entries.get(path) for path in keep})
     tree = ctx.tree_of(outputs, found, before.now)
     ctx.know(tree, outputs)
@@ -187,17 +187,17 @@ def collect(
     return Collected(found=found, outputs=outputs, tree=tree, deleted=deleted)
 
 
-def _at_home(ctx: Context, root: str, outputs: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The symbolic links that lead by an absolute path into the lane at ``root``, as they lead to the same place in the work
+def _at_home(ctx: Context, files: Files, outputs: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The symbolic links that lead by an absolute path into the lane of ``files``, as they lead to the same place in the work
     tree."""
     links = [entry for entry in outputs.values() if entry.mode == LINK]
-    here, there = os.fsencode(root), os.fsencode(ctx.root)
+    here, there = os.fsencode(files.root), os.fsencode(ctx.root)
     found = {}
     for entry, item in zip(links, ctx.objects.read_many([entry.oid for entry in links], MAX_LINK), strict=True):
         data = item.data if item is not None and item.data is not None else b""
         if data == here or data.startswith(here + b"/"):
             blob = new_object(ctx.objects.algorithm, "blob", there + data[len(here) :])
-            ctx.objects.write([blob])
+            files.store.write([blob])
             found[entry.path] = replace(entry, oid=blob.oid)
     return found
 

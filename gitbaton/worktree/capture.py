@@ -88,7 +88,7 @@ def private_folder(repo: Repo) -> Iterator[str]:
     try:
         make_folder(repo, folder)
         with os.scandir(parent) as entries:
-            old = [e.path for e in entries if _age(e.path) > _LEFTOVER_SECONDS]
+            old = [e.path for e in entries if _age(e.path) > _LEFTOVER_SECONDS and not _lives(e.name)]
     except OSError as error:
         raise GitError(f"'{parent}' cannot be written: {error.strerror}") from None
     for path in old:
@@ -97,6 +97,18 @@ def private_folder(repo: Repo) -> Iterator[str]:
         yield folder
     finally:
         remove_later(folder)
+
+
+def _lives(name: str) -> bool:
+    """Whether a process runs that has the number with which a folder's name begins: a step may take longer than an hour."""
+    number = name.partition(".")[0]
+    try:
+        os.kill(int(number), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _age(path: str) -> float:

@@ -1,4 +1,4 @@
-"""Object store of file sets: existence checks, and batched writes by one process."""
+"""Object store of file sets: what is there already, and what goes into the quarantine until a ref holds it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 
-from gitbaton.git.durable import durable_door
-from gitbaton.git.loose import remember
+from gitbaton.git.loose import drop_torn, remember
 from gitbaton.git.objects import NewObject
-from gitbaton.git.publish import fsync
 from gitbaton.git.repo import Repo
 from gitbaton.git.torn import is_hollow
 from gitbaton.model import Oid
 
-MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
+MANY = 100  # objects of which it is worth asking whether the store has them
 _OLD = 86400.0  # seconds; gc takes unreferenced objects of two weeks
-_LARGE = 1 << 20  # bytes of which it is worth asking whether the store has them
+_LARGE = 1 << 20  # and as many bytes
 
 
 class ObjectStore:
@@ -33,7 +31,7 @@ class ObjectStore:
 
     def missing(self, oids: Iterable[Oid]) -> set[Oid]:
         """Those of the ids that name no object any more. Raises GitError."""
-        rest = self._not_loose(set(oids))
+        rest = self._not_loose(set(oids) - self.repo.stowed)
         mark = self.repo.object_store()[0]
         if mark != self._mark:
             packs = {name for name in _names(os.path.join(self.folder, "pack")) if name.endswith(".idx")}
@@ -86,22 +84,16 @@ class ObjectStore:
         every = {o.oid: o for o in objects}
         remember(objects)  # also what is there already: it may be what another process left, and git collects that
         many = len(every) > MANY or sum(len(o.data) for o in objects) > _LARGE
-        gone = self.missing(every) if many else self._not_loose(set(every))  # git itself asks for the few
-        wanted = {oid: o for oid, o in every.items() if oid in gone}
-        if not wanted:
-            return
-        door = self.repo.objects if fsync(self.repo) == "never" else durable_door(self.repo)
-        if len(wanted) > MANY:
-            door.write_pack(list(wanted.values()))
-        else:
-            door.write(list(wanted.values()))
-        self._fresh.update(wanted)
+        gone = self.missing(every) if many else self._not_loose(every.keys() - self.repo.stowed)  # packs are not asked for few
+        if gone:
+            drop_torn(self.folder, gone)
+            self.repo.stow([every[oid] for oid in gone])
 
     def stream(self, fd: int) -> Oid:
         """Store the rest of an open file as a blob, without holding it. Raises GitError."""
         from gitbaton.worktree.rawbytes import hashed
 
-        return hashed(self.repo.git, fd)
+        return hashed(self.repo.writing(self.repo.git), fd)
 
 
 def _names(folder: str) -> set[str]:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.loose import remember
 from gitbaton.git.objects import Objects, parse_tree, tree_objects
+from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
 
@@ -60,15 +61,15 @@ def _is_safe(name: bytes) -> bool:
     return bool(name) and b"/" not in name and name not in (b".", b"..") and text not in (".git", "git~1")
 
 
-def write_tree(objects: Objects, entries: Mapping[str, Entry]) -> Oid:
-    """Write the tree that holds these files, which must be in the store; its id. Raises GitError for a path that may not be
-    one of a work tree."""
+def write_tree(repo: Repo, entries: Mapping[str, Entry]) -> Oid:
+    """Write the tree that holds these files, whose blobs must be there, into the quarantine; its id. Raises GitError for a path
+    that may not be one of a work tree."""
     for path in entries:
         if not is_safe(path):
             raise GitError(f"'{path}' cannot be a path of a tree")
-    trees = tree_objects(objects.algorithm, ((p, e.mode, e.oid) for p, e in entries.items()))
+    trees = tree_objects(repo.layout.algorithm, ((p, e.mode, e.oid) for p, e in entries.items()))
     remember(trees)
-    objects.write(trees)
+    repo.stow(trees)
     return trees[-1].oid
 
 

@@ -6,6 +6,7 @@ import os
 
 from gitbaton.errors import GitError
 from gitbaton.git.objects import OID
+from gitbaton.git.reffiles import detached, head_of
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
 from gitbaton.system.files import READ, remove_folder, signature, write_atomic
@@ -25,7 +26,7 @@ class Registration:
     ``git_dir`` is its own. ``building`` is where git makes it: ``place`` may have files already."""
 
     def __init__(self, git: Git, source: str, common: str, name: str, place: str, index: str | None = None) -> None:
-        self.source, self.name, self.place = source, name, place
+        self.source, self.name, self.place, self._common = source, name, place, common
         self.index = index or os.path.join(source, "index")
         self.git_dir = os.path.join(common, "worktrees", name)
         self.building = os.path.join(common, "baton", "lanes.new", name)
@@ -110,7 +111,9 @@ class Registration:
                 os.unlink(path)
 
     def _follow_head(self) -> None:
-        self._at = self._oid(self.source, "HEAD")
+        self._at = head_of(self.source, self._common) or self._oid(self.source, "HEAD")
+        if self._at is not None and self._stays():
+            return
         if not self._reftable and not self._has_head():
             _write(os.path.join(self.git_dir, "HEAD"), b"ref: %s\n" % _UNBORN.encode())
         if self._at is not None:
@@ -129,8 +132,14 @@ class Registration:
             return False
         return not os.path.islink(path) and bool(OID.match(text) or text.startswith("ref: refs/"))
 
+    def _stays(self) -> bool:
+        """Whether HEAD is detached where ``follow`` put it."""
+        return self._at is not None and detached(self.git_dir) == self._at
+
     def left(self) -> Oid | None:
         """The commit that HEAD has come to since ``follow``, if no branch, tag or HEAD of the user's has it."""
+        if self._stays():
+            return None
         found = self._oid(self.git_dir, "HEAD^{commit}")
         if found in (None, self._at):
             return None

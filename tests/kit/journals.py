@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -21,7 +22,10 @@ RUN = "r-20260101-0001"
 
 def journal(box: Sandbox, *, door: Door | None = "libgit2", redactor: Any = None) -> Journal:
     """The journal of a sandbox; its clock begins anew."""
-    return Journal(discover(os.fspath(box.path), door=door), author=AUTHOR, redactor=redactor, clock=integer_clock())
+    opened = discover(os.fspath(box.path), door=door)
+    made = Journal(opened, author=AUTHOR, redactor=redactor, clock=integer_clock())
+    weakref.finalize(made, opened.close)
+    return made
 
 
 def tree(repo: Repo, files: Mapping[str, str]) -> str:

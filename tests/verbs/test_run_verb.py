@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -321,3 +323,27 @@ def test_another_run_than_the_one_used_last(repo: Sandbox) -> None:
     assert repo.baton("run", *line, env={"GIT_BATON_RUN": "env"}).out == "env\n"
     assert repo.baton("run", *line).out == "env\n"
     assert repo.baton("run", "--run", "named", *line, env={"GIT_BATON_RUN": "env"}).out == "named\n"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_isolated_step_starts_two_gits(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    """One for each record; its copy of the work tree is looked after without."""
+    if packed:
+        repo.git("pack-refs", "--all")
+    started: list[str] = []
+    spawn = os.posix_spawnp
+
+    def seen(program: str, argv: list[str], *rest: Any, **more: Any) -> int:
+        started.append(program)
+        return spawn(program, argv, *rest, **more)
+
+    monkeypatch.setattr(os, "posix_spawnp", seen)
+    counts = []
+    for run, steps in (("one", 2), ("two", 6)):
+        rows = (f"[step.s{n}]\nargv = ['touch', 'out/{n}']\nwrites = ['out/{n}']\nisolate = 'tree'\n" for n in range(steps))
+        repo.write("plan.toml", "".join(rows))
+        (repo.path / "out").mkdir(exist_ok=True)
+        started.clear()
+        assert repo.here("run", "--plan", "plan.toml", "--run", run).code == 0
+        counts.append(len(started))
+    assert counts[1] - counts[0] == 2 * 4

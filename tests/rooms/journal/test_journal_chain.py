@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from gitbaton.journal.values import Output, Reads, Record, Undeclared, Writes
 from gitbaton.journal.verify import verify
 from gitbaton.model import Oid
 from gitbaton.secrets import Redactor
+from gitbaton.system.process import spawn
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of, tree
@@ -412,3 +414,29 @@ def test_a_bare_repository_can_have_a_journal(tmp_path: Path) -> None:
     j = journal(bare)
     step_of(j, "a", "x")
     assert verify(j, RUN).problems == () and len(journal(bare, door="binary").records(RUN)) == 2
+
+
+def test_whatever_becomes_of_the_git_that_moves_refs_the_next_record_is_put_down(
+    repo: Sandbox, j: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def seen(argv: Sequence[str], *rest: Any, **more: Any) -> int:
+        pid = spawn(argv, *rest, **more)
+        started.extend([pid] if "update-ref" in argv else [])
+        return pid
+
+    monkeypatch.setattr("gitbaton.git.binary.spawn", seen)
+    for step in ("a", "b"):
+        step_of(j, step, "x")
+    assert len(started) == 1
+    os.kill(started[0], signal.SIGKILL)
+    step_of(j, "c", "x")
+    assert len(started) == 2
+    lock = repo.path / ".git" / (run_ref(RUN) + ".lock")
+    lock.touch()
+    os.utime(lock, (1, 1))  # that of a killed git: it refuses, and ends
+    step_of(j, "d", "x")
+    assert len(started) == 3 and len(j.records(RUN)) == 8 and verify(j, RUN).problems == ()
+    j.repo.close()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in started)

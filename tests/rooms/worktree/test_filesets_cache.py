@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from gitbaton.git.objects import new_object
+from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
 from gitbaton.system.files import Signature, settled, signature
 from gitbaton.worktree import fileread, filesets
@@ -134,19 +136,24 @@ def test_loose_objects_that_were_pruned_are_written_again(repo: Sandbox, opened:
     repo.write("d/a", "alone")
     time.sleep(RACY)
     seen = files(opened)
+    opened.objects.write([new_object("sha1", "blob", b"alone")])  # somebody else's
     first = seen.scan(["d/**"])
     for _ in range(2):
         repo.git("prune", "--expire=now")
         assert repo.try_git("cat-file", "-e", first.tree).code != 0
         assert seen.scan(["d/**"]) == first
-        assert len(repo.tree(first.tree)) == 1 and repo.git("cat-file", "blob", first.entries["d/a"].oid) == "alone"
+        with kept(opened, [first.tree], walk=True, how="never"):
+            assert len(repo.tree(first.tree)) == 1 and repo.git("cat-file", "blob", first.entries["d/a"].oid) == "alone"
+        for path in (repo.path / ".git/objects/pack").iterdir():
+            path.unlink()
 
 
 def test_what_is_relied_on_is_as_good_as_new(repo: Sandbox, opened: Repo) -> None:
     repo.write("d/a", "alone")
     time.sleep(RACY)
-    first = files(opened).scan(["d/**"])
-    oid = first.entries["d/a"].oid
+    oid = new_object("sha1", "blob", b"alone").oid
+    opened.objects.write([new_object("sha1", "blob", b"alone")])
+    files(opened).scan(["d/**"])
     loose = repo.loose(oid)
     os.utime(loose, (0, 0))
     with files(opened) as seen:

@@ -1,4 +1,4 @@
-"""How sets of files reach the object store: few objects as files of our own, many as a pack, in shared repositories by git."""
+"""How file sets reach the quarantine: few objects as files, many as a pack; and the store, in shared repositories by git."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from gitbaton.errors import GitError
 from gitbaton.git import loose
 from gitbaton.git.loose import FEW
 from gitbaton.git.objects import NewObject, new_object
-from gitbaton.git.repo import discover
+from gitbaton.git.publish import kept
+from gitbaton.git.repo import Repo, discover
 from gitbaton.git.run import Git
 from gitbaton.worktree.filestore import ObjectStore
 from tests.kit import Sandbox
@@ -30,6 +31,12 @@ def stored(sandbox: Sandbox, objects: list[NewObject]) -> None:
     sandbox.fsck()
 
 
+def published(sandbox: Sandbox, opened: Repo, objects: list[NewObject]) -> None:
+    """So it must be as soon as a ref may name them."""
+    with kept(opened, [item.oid for item in objects], walk=False, how="always"):
+        stored(sandbox, objects)
+
+
 @pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
 @pytest.mark.parametrize(("count", "packs"), [(FEW, 0), (FEW + 1, 0), (150, 1)])
 def test_objects_are_stored_as_git_stores_them(tmp_path: Path, algorithm: str, count: int, packs: int) -> None:
@@ -37,12 +44,13 @@ def test_objects_are_stored_as_git_stores_them(tmp_path: Path, algorithm: str, c
     opened = discover(os.fspath(sandbox.path), door="binary")
     for _ in range(2):
         ObjectStore(opened).write(blobs(count, algorithm))
-    stored(sandbox, blobs(count, algorithm))
-    found = sandbox.path / ".git/objects"
+    assert not list((sandbox.path / ".git/objects").glob("??/*"))
+    found = Path(opened.quarantine())
     assert len(list(found.glob("pack/*.pack"))) == packs
     assert len(list(found.glob("??/*"))) == (0 if packs else count)
     modes = {stat.S_IMODE(path.stat().st_mode) for path in found.glob("??/*")}
     assert modes <= {0o444}
+    published(sandbox, opened, blobs(count, algorithm))
     assert not ObjectStore(opened).missing([item.oid for item in blobs(count, algorithm)])
     assert ObjectStore(opened).missing(["1" * len(blobs(1, algorithm)[0].oid)])
 
@@ -56,11 +64,13 @@ def test_in_a_shared_repository_git_sets_the_modes(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(loose, "_umask", [])
     before = os.umask(0o077)
     try:
-        ObjectStore(opened).write(blobs(3))
+        opened.objects.write(blobs(3))
+        ObjectStore(opened).write(blobs(4))
+        published(sandbox, opened, blobs(4))
     finally:
         os.umask(before)
     assert loose._umask == [0o077]
-    stored(sandbox, blobs(3))
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (sandbox.path / ".git/objects").glob("pack/*.pack"))
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in (sandbox.path / ".git/objects").glob("??/*"))
 
 
@@ -69,8 +79,8 @@ def test_with_libgit2_many_are_one_pack_too(tmp_path: Path) -> None:
     opened = discover(os.fspath(sandbox.path), door="libgit2")
     assert all(item is None for item in opened.objects.read_many([item.oid for item in blobs(150)]))
     ObjectStore(opened).write(blobs(150))
-    stored(sandbox, blobs(150))
-    found = sandbox.path / ".git/objects"
+    published(sandbox, opened, blobs(150))
+    found = Path(opened.quarantine())
     assert (len(list(found.glob("pack/*.pack"))), len(list(found.glob("??/*")))) == (1, 0)
     read = opened.objects.read_many([item.oid for item in blobs(150)])
     assert [item.data for item in read if item is not None] == [item.data for item in blobs(150)]
@@ -120,7 +130,7 @@ def test_what_a_power_cut_tore_is_stored_again(repo: Sandbox, door: Literal["bin
         path.write_bytes(raw)
     opened = discover(os.fspath(repo.path), door=door)
     ObjectStore(opened).write(items)
-    stored(repo, items)
+    published(repo, opened, items)
     assert [opened.objects.read(item.oid) is not None for item in items] == [True] * count
     opened.close()
     repo.fsck()
