@@ -142,8 +142,8 @@ def _parents(
 
     ``moments`` are the checkpoints and the states before restores. A checkpoint has the one before it, what was restored in its
     work tree since, the newest of every other track then, and its head. A commit has the newest checkpoint of every track
-    before the first that knows it, then its own parents. A checkpoint in which the file is as in an earlier one is that one.
-    So every arrow leads to what was there before.
+    before the first that knows it, what was restored since in any work tree, then its own parents. A checkpoint in which the
+    file is as in an earlier one is that one. So every arrow leads to what was there before.
     """
     moments = _in_order(moments)
     items = [s for s in moments if s.checkpoint.restore is None]
@@ -166,7 +166,8 @@ def _parents(
         return first.setdefault((*held[commit].items(),), commit) if commit in held else commit
 
     def arrive(oid: Oid | None) -> list[Oid]:
-        todo, before = [oid] if oid else [], [found for found in newest.values() if found in held]
+        met = [*newest.values(), *(found for restored in brought.values() for found in restored)]
+        todo, before = [oid] if oid else [], list(dict.fromkeys(found for found in met if found in held))
         while todo:
             at = todo.pop()
             if at in known:

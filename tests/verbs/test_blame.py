@@ -94,6 +94,21 @@ def test_a_line_that_came_back_is_as_old_as_it_was(repo: Sandbox) -> None:
     ]
 
 
+def test_a_line_that_was_restored_and_committed_elsewhere_is_as_old_as_it_was(repo: Sandbox, tmp_path: Path) -> None:
+    repo.commit("first", a_txt="top\nend\n")
+    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    side = Sandbox(tmp_path / "side")
+    side.write("a.txt", "top\nonce\nend\n")
+    side.ok("snapshot", "with it")
+    made = side.ok("log", "--json").json["checkpoints"][0]["id"]
+    side.write("a.txt", "top\nend\n")
+    side.ok("snapshot", "without")
+    side.ok("restore", made)
+    side.git("commit", "-qam", "committed")
+    repo.git("merge", "-q", "side")
+    assert repo.ok("blame", "a.txt", "-L2,2", "--json").json["lines"][0]["origin"]["checkpoint"]["id"] == made
+
+
 def test_a_clock_that_was_ahead_ends_nothing(repo: Sandbox) -> None:
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
     moments = {"one": 0, "far": 3600, "two": 660}
