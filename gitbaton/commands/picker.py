@@ -8,19 +8,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from rich.style import Style as RichStyle
 from rich.text import Text
 from textual import events, on, work
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.geometry import Size
-from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollBar, ScrollBarRender
-from textual.strip import Strip
+from textual.scrollbar import ScrollBar
 from textual.style import Style
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -28,9 +23,11 @@ from textual.widgets.option_list import Option
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
-from gitbaton.commands.columns import ellipsis, width
+from gitbaton.commands.columns import ellipsis
 from gitbaton.commands.look import Cell, Look
 from gitbaton.commands.pickerdeeds import Deeds, Shown
+from gitbaton.commands.pickerkeys import BINDINGS, LIST_KEYS, MORE_KEYS, PANES, Key
+from gitbaton.commands.pickerpanes import CSS, Listing, Pane, PlainBar, Rows
 from gitbaton.commands.pickerviews import Line, Views, failed
 from gitbaton.commands.pickerviews import Shown as View
 from gitbaton.errors import BatonError
@@ -44,206 +41,24 @@ from gitbaton.values import replace
 
 T = TypeVar("T")
 
-PANES = ("words", "plan", "diff", "conversation")
 PAGE = 200  # checkpoints that are read at once, after the first screenful
 NEAR = 60  # rows before the end of the list at which more are read
 PAUSE = 0.06  # seconds that a row is selected before its details are read
 ALIVE = 1.0  # seconds after which is looked whether whoever started this still lives
-FOLDED = 4_000  # characters from which a line is folded anywhere, and not between words
 INTERRUPTED = 130
-REVERSE = RichStyle(reverse=True)
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 URGENT = ("conflict", "refuse", "remove", "write", "create", "keep")
 SIGNS = {"conflict": "!", "refuse": "!", "remove": "-", "write": "~", "create": "+", "keep": "."}
 SLOTS = {"conflict": "failed", "refuse": "failed", "remove": "failed", "write": "stale", "create": "green", "keep": "pending"}
 ASKED = {"filter": "filter", "branch": "new branch", "worktree": "work tree in", "label": "label for the files as they are now"}
 
-Key = tuple[str, str, str]
-"""A key, what it does in a word or two, and the action; the footer has those that fit, help all of them."""
-LIST_KEYS: tuple[Key, ...] = (
-    *(("enter", "plan", "enter"), ("/", "filter", "ask('filter')"), ("tab", "track", "track(1)"), ("1-4", "view", "turn(1)")),
-    *(("u", "undo", "step('undo')"), ("r", "redo", "step('redo')"), ("?", "keys", "help"), ("q", "quit", "leave")),
-    *(("n", "branch", "ask('branch')"), ("w", "worktree", "ask('worktree')"), ("p", "pin", "pin")),
-    *(("l", "label", "ask('label')"), ("y", "copy id", "copy")),
-)
-MORE_KEYS: tuple[tuple[str, str], ...] = (
-    ("up down", "another one; also k and j"),
-    ("enter", "the plan to restore it"),
-    ("/", "words, ids, tests to look for"),
-    ("tab", "another track; shift+tab back"),
-    ("1 2 3 4", "what the right side shows"),
-    ("3 or d", "again: the other diff"),
-    ("f F", "next, last file or message"),
-    ("space", "a page on; backspace: back"),
-    ("J K", "a line on, back"),
-    ("a", "all of what is long"),
-    ("u r", "the plan of an undo, a redo"),
-    ("n", "make a branch of it"),
-    ("w", "check it out beside this one"),
-    ("p", "pin it against prune, or not"),
-    ("l", "label what is here now"),
-    ("y", "copy its id"),
-    ("m", "list more, where -n limits it"),
-    ("ctrl+z", "stop; fg goes on"),
-    ("q", "leave; also ctrl+c"),
-    ("", ""),
-    ("in a plan:", ""),
-    ("enter", "restore files"),
-    ("c b", "the conversation, both"),
-    ("space", "overwrite this conflict, too"),
-    ("esc", "back to the list"),
-)
-
-
-class PlainBar(ScrollBarRender):
-    """A scroll bar in characters that any terminal has."""
-
-    VERTICAL_BARS: ClassVar[list[str]] = [" "]
-
-
-class Rows(OptionList):
-    """Rows of which the selected one is reversed, in whatever colours a terminal has."""
-
-    def render_line(self, y: int) -> Strip:
-        """A line on the screen."""
-        strip = super().render_line(y)
-        meta = next((segment.style.meta for segment in strip if segment.style and segment.style.meta), {})
-        chosen = self.has_focus and self.highlighted is not None and meta.get("option") == self.highlighted
-        return strip.apply_style(REVERSE) if chosen else strip
-
-
-class Listing(Rows):
-    """The checkpoints; whoever changes the size has the rows fitted."""
-
-    def on_resize(self, _: events.Resize) -> None:
-        """Another size."""
-        assert isinstance(self.app, Picker)
-        self.app.fit()
-
-
-class Pane(ScrollView, can_focus=False):
-    """The right side: any number of lines, of which only those on the screen are drawn."""
-
-    view = View([])
-    folded: Sequence[tuple[int, Text]] = ()
-    starts: Sequence[int] = ()
-
-    def show(self, view: View) -> None:
-        """Other lines, from their beginning, or from their end where that counts."""
-        self.view = view
-        self.fold()
-        self.call_after_refresh(self.scroll_to, y=self.max_scroll_y if view.last else 0, animate=False, immediate=True)
-
-    def on_resize(self, _: events.Resize) -> None:
-        """Another size."""
-        self.fold()
-
-    def fold(self) -> None:
-        """Fold the lines that are too long."""
-        room, starts = max(self.scrollable_content_region.width, 1), list[int]()
-        folded: list[tuple[int, Text]] = []
-        for line in self.view.lines:
-            indent = min(width(line.label), room // 2)
-            text = Text(line.text, self.style_of(line.slot), end="")
-            if width(line.text) <= room - indent:
-                parts = [text]
-            elif len(line.text) > FOLDED:
-                parts = list(text.divide(range(room - indent, len(line.text), room - indent)))
-            else:
-                parts = list(text.wrap(self.app.console, room - indent))
-            starts.append(len(folded))
-            label = Text.assemble((line.label[:indent], self.style_of("heading")), parts[0], end="")
-            folded += [(0, label), *((indent, part) for part in parts[1:])]
-        self.folded, self.starts, self.virtual_size = folded, starts, Size(room, len(folded))
-        self.refresh()
-
-    def style_of(self, slot: str) -> str:
-        """The style of a slot."""
-        assert isinstance(self.app, Picker)
-        return self.app.style_of(slot)
-
-    def render_line(self, y: int) -> Strip:
-        """A line on the screen."""
-        at, room = self.scroll_offset.y + y, self.scrollable_content_region.width
-        if at >= len(self.folded):
-            return Strip.blank(room, self.rich_style)
-        indent, text = self.folded[at]
-        strip = Strip(Text(" " * indent).append_text(text).render(self.app.console)).apply_style(self.rich_style)
-        return strip.adjust_cell_length(room, self.rich_style)
-
-    def to_part(self, by: int) -> None:
-        """The next part, or the one before."""
-        places = [self.starts[at] for at in self.view.parts]
-        here = self.scroll_offset.y
-        found = [y for y in places if y > here] if by > 0 else [y for y in reversed(places) if y < here]
-        self.scroll_to(y=found[0] if found else here, animate=False)
-
 
 class Picker(App[int]):
     """The screen. ``deeds``: what was carried out, and what is to be said of it."""
 
     ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    Screen { background: ansi_default; color: ansi_default; }
-    Static { link-color: ansi_default; link-background: ansi_default; link-style: none; link-background-hover: ansi_default;
-        link-color-hover: ansi_default; link-style-hover: underline; }
-    #tracks, #views, #said, #keys { height: 1; width: 1fr; text-wrap: nowrap; text-overflow: clip; }
-    #tracks, #keys, #said { padding: 0 1; }
-    #asking { height: 1; padding: 0 1; display: none; }
-    #question { width: auto; margin: 0 1 0 0; }
-    #answer { height: 1; width: 1fr; border: none; padding: 0; background: ansi_default; }
-    #middle { height: 1fr; }
-    #list, #right { height: 1fr; padding: 0; background: ansi_default; }
-    #list { width: 46%; max-width: 100; border: none; text-wrap: nowrap; text-overflow: clip; }
-    #right { width: 1fr; padding: 0 0 0 1; border-left: solid ansi_bright_black; }
-    #right.plain { border-left: ascii ansi_bright_black; }
-    #head { height: auto; max-height: 4; }
-    #details { height: 1fr; background: ansi_default; scrollbar-size-vertical: 1; overflow-x: hidden; }
-    #steps { height: 1fr; border: none; padding: 0; display: none; background: ansi_default; }
-    OptionList > .option-list--option { padding: 0; }
-    OptionList { scrollbar-size-vertical: 1; color: ansi_default; }
-    OptionList > .option-list--option-highlighted { background: ansi_default; color: ansi_default; text-style: bold; }
-    OptionList:focus > .option-list--option-highlighted {
-        background: ansi_default; color: ansi_default; text-style: bold;
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q", "leave"),
-        Binding("ctrl+c", "interrupt", priority=True),
-        Binding("ctrl+q", "leave", priority=True),
-        Binding("ctrl+z", "stop", priority=True),
-        Binding("slash", "ask('filter')"),
-        Binding("tab", "track(1)", priority=True),
-        Binding("shift+tab", "track(-1)", priority=True),
-        *(Binding(str(number), f"view('{name}')") for number, name in enumerate(PANES, 1)),
-        Binding("d", "view('diff')"),
-        Binding("right", "turn(1)"),
-        Binding("left", "turn(-1)"),
-        Binding("j", "move(1)"),
-        Binding("k", "move(-1)"),
-        Binding("down", "move(1)"),
-        Binding("up", "move(-1)"),
-        Binding("f", "part(1)"),
-        Binding("F", "part(-1)"),
-        Binding("J", "scroll(1)"),
-        Binding("K", "scroll(-1)"),
-        Binding("backspace", "page(-1)"),
-        Binding("a", "whole"),
-        Binding("enter", "enter", priority=True),
-        Binding("space", "space", priority=True),
-        Binding("escape", "home", priority=True),
-        Binding("c", "deed('conversation')"),
-        Binding("b", "deed('both')"),
-        Binding("u", "step('undo')"),
-        Binding("r", "step('redo')"),
-        Binding("n", "ask('branch')"),
-        Binding("w", "ask('worktree')"),
-        Binding("l", "ask('label')"),
-        Binding("p", "pin"),
-        Binding("y", "copy"),
-        Binding("m", "more"),
-        Binding("question_mark", "help"),
-    ]
+    CSS = CSS
+    BINDINGS = BINDINGS
 
     def __init__(self, baton: Baton, order: Order, look: Look, tip: Stored, limit: int | None = None) -> None:
         super().__init__()
@@ -269,9 +84,9 @@ class Picker(App[int]):
         self.ending: int | None = None
         self.starter = os.getppid()
         self._one = Lock()
-        self.listing = Listing(id="list", markup=False, compact=True)
+        self.listing = Listing(self.fit)
         self.steps = Rows(id="steps", markup=False, compact=True)
-        self.details = Pane(id="details")
+        self.details = Pane(self.style_of)
         self.answer = Input(id="answer", compact=True)
         if ellipsis() == "...":
             ScrollBar.renderer = PlainBar

@@ -70,14 +70,10 @@ class Views:
         step, ran = title(stored)
         step = line(step) + (f" (after: {line(c.headline)})" if c.carried and step == c.step else "")
         ((tests, slot),) = look.state(ran.result if ran else verdict(stored))
-        shown = padded(tests, 9, right=False) if wide else tests[:1]
         files = counted(row.changes.files, "file") if row.changes else ""
         parts: list[tuple[str, str]] = [*self.names[stored.id], (" ", ""), *look.kind(stored)]
-        parts += [
-            (f" {look.age(c.created):>4} ", ""),
-            (shown, slot),
-            (f" {padded(files, 9, right=True)} " if wide else " ", ""),
-        ]
+        files = f" {files:>{18 - len(tests)}} " if wide else " "
+        parts += [(f" {look.age(c.created):>4} ", ""), (tests if wide else tests[:1], slot), (files, "")]
         parts += [*look.mark(stored), *([(f"[{line(c.label)}] ", "manual")] if c.label else [])]
         used = sum(width(text) for text, _ in parts)
         return (*parts, (cut(step, max(room - used, 8)), ""))

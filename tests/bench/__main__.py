@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench import agents, baton, durable, harness, hooks, looking, restore, retention, savers, sync, tracks
+from tests.bench import agents, baton, durable, harness, hooks, looking, picker, restore, retention, savers, sync, tracks
 
 
 def options() -> argparse.Namespace:
@@ -28,7 +28,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--tracks", type=int, default=5_000, help="tracks of the repository with many")
     parser.add_argument("--reads", type=int, default=500, help="reads of each kind")
     parser.add_argument("--messages", type=int, default=500, help="messages of a channel that grows; 0 leaves it out")
-    parts = ("baton", "hooks", "restore", "agents", "sync", "retention", "durable", "savers", "tracks", "looking")
+    parts = ("baton", "hooks", "restore", "agents", "sync", "retention", "durable", "savers", "tracks", "looking", "picker")
     parser.add_argument("--only", choices=parts, help="measure one part only")
     return parser.parse_args()
 
@@ -65,6 +65,8 @@ def main() -> None:
         if only in (None, "looking"):
             more, said = looking.main(folder, env, chosen.runs)
             rows, lines = [*rows, *more], [*lines, *said]
+        if only in (None, "picker"):
+            lines += picker.main(folder, env, chosen.runs, chosen.history or 10_000)
         if only in (None, "savers"):
             counts, states = ([int(number) for number in text.split(",")] for text in (chosen.counts, chosen.states))
             lines += savers.main(folder, chosen.savers.split(","), counts, states, chosen.reads, chosen.messages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import signal
 import subprocess
@@ -376,7 +377,7 @@ def test_n_limits_the_list_and_m_lists_more(box: Sandbox) -> None:
 
 
 def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> None:
-    from gitbaton.commands import picker as module
+    from gitbaton.commands import pickerkeys as module
 
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         await pilot.press("question_mark")
@@ -482,7 +483,7 @@ class Tmux:
     """A shell in a terminal of tmux's own."""
 
     def __init__(self, box: Sandbox, folder: Path, size: tuple[int, int]) -> None:
-        self.base = ["tmux", "-S", str(folder / "tmux"), "-f", "/dev/null"]
+        self.base = ["tmux", "-u", "-S", str(folder / "tmux"), "-f", "/dev/null"]
         columns, rows = map(str, size)
         subprocess.run([*self.base, "new-session", "-d", "-x", columns, "-y", rows, "-c", str(box.path), "sh"], check=True)
         self.type("PS1='ready$ '; clear", "Enter")
@@ -524,31 +525,103 @@ class Tmux:
         subprocess.run([*self.base, "kill-server"], check=False)
 
 
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux")
+SIZES = [(80, 24), (200, 60)]
+SCREENS = [[], ["/", "s"], ["Down", "Enter"], ["3"], ["4"], ["?"], ["n", "x"], ["w"]]
+REWIND = f"{sys.executable} -m gitbaton rewind"
+
+
 @pytest.mark.deep
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux")
-@some("size", [(80, 24), (200, 60)])
-@some("keys", [[], ["/"], ["Down", "Enter"], ["3"]])
+@needs_tmux
+@some("size", SIZES)
+@some("keys", SCREENS)
 def test_the_terminal_is_as_it_was(box: Sandbox, tmp_path: Path, size: tuple[int, int], keys: list[str]) -> None:
+    """However it ends, and whoever ends it, at each of its screens."""
     box.write("a.txt", "spoilt\n")
     tmux = Tmux(box, tmp_path, size)
     try:
         modes, settings = tmux.modes(), tmux.settings()
-        for end in ("q", signal.SIGTERM, signal.SIGINT):
-            start = f"echo \\$\\$ > .git/pid; exec {sys.executable} -m gitbaton rewind"
-            tmux.type(f'clear; sh -c "{start}"; echo code $?', "Enter")
+
+        def start(line: str) -> None:
+            tmux.type("clear; " + line, "Enter")
             tmux.until("third step")
             tmux.until("1 words")
-            if keys:
-                tmux.type(*keys)
-                time.sleep(0.5)
+            tmux.type(*keys)
+            time.sleep(0.4)
+
+        def leave() -> None:
+            for key in ("Escape", "Escape", "q"):
+                tmux.type(key)
+                time.sleep(0.4)  # else Escape and the next key are one
+
+        def check(what: object) -> None:
+            deadline = time.monotonic() + PATIENCE
+            while tmux.modes() != modes:
+                assert time.monotonic() < deadline, (what, tmux.modes(), modes)
+                time.sleep(0.05)
+            assert tmux.settings() == settings, what
+
+        for end in ("q", signal.SIGTERM, signal.SIGINT, signal.SIGHUP, "C-c"):
+            start(f'sh -c "echo \\$\\$ > .git/pid; exec {REWIND}"; echo code $?')
             if end == "q":
-                for key in ("Escape", "Escape", "q"):
-                    tmux.type(key)
-                    time.sleep(0.5)  # else Escape and the next key are one
+                leave()
+            elif end == "C-c":
+                tmux.type("C-c")
             else:
                 subprocess.run(["kill", f"-{int(end)}", (box.path / ".git/pid").read_text().strip()], check=True)
             tmux.until("code 0" if end == "q" else "code 130")
-            assert tmux.modes() == modes and tmux.settings() == settings, end
+            check(end)
+        start(REWIND)
+        tmux.type("C-z")
+        check("stopped")
+        tmux.type("fg", "Enter")
+        tmux.until("1 words")
+        leave()
+        check("left after fg")
+        start(f'sh -c "echo \\$\\$ > .git/pid; {REWIND}; true"')
+        subprocess.run(["kill", "-9", (box.path / ".git/pid").read_text().strip()], check=True)
+        check("who started it was killed")
     finally:
         tmux.close()
     assert (box.path / "a.txt").read_text() == "spoilt\n"
+
+
+@pytest.mark.deep
+@needs_tmux
+def test_an_id_is_in_the_clipboard_also_in_tmux(box: Sandbox, tmp_path: Path) -> None:
+    tmux = Tmux(box, tmp_path, (80, 24))
+    try:
+        tmux.type(REWIND, "Enter")
+        tmux.until("1 words")
+        tmux.type("y")
+        tmux.until("copied: ")
+        shown = subprocess.run([*tmux.base, "show-buffer"], check=True, capture_output=True, text=True).stdout
+        assert shown == box.ok("show", "--json", "t").json["checkpoint"]["id"]
+    finally:
+        tmux.close()
+
+
+@pytest.mark.deep
+@needs_tmux
+def test_no_colour_and_plain_characters(box: Sandbox, tmp_path: Path) -> None:
+    take(box, "a step of many words " * 9)
+    box.write("a.txt", "".join(f"{n}\n" for n in range(300)))
+    seen = {}
+    for env in ("LC_ALL=C NO_COLOR=1", "LC_ALL=C.UTF-8"):
+        place = tmp_path / str(len(seen))
+        place.mkdir()
+        tmux = Tmux(box, place, (80, 24))
+        try:
+            tmux.type(f"{env} {REWIND}", "Enter")
+            tmux.until("1 words")
+            tmux.type("3")
+            tmux.until("+1")
+            raw = subprocess.run([*tmux.base, "capture-pane", "-p", "-e"], check=True, capture_output=True, text=True).stdout
+            seen[env] = raw
+        finally:
+            tmux.close()
+    bare, rich = seen.values()
+    assert "\u2502" in rich and "\u2026" in rich and "\x1b[32m" in rich
+    assert bare.isascii() and "..." in bare and "|" in bare
+    codes = {code for found in re.findall("\x1b\\[([0-9;]*)m", bare) for code in found.split(";")}
+    assert not codes & {*map(str, range(30, 38)), *map(str, range(40, 48))} and "7" in codes
