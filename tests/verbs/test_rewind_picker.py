@@ -606,7 +606,7 @@ def test_an_id_is_in_the_clipboard_also_in_tmux(box: Sandbox, tmp_path: Path) ->
 def test_no_colour_and_plain_characters(box: Sandbox, tmp_path: Path) -> None:
     take(box, "a step of many words " * 9)
     box.write("a.txt", "".join(f"{n}\n" for n in range(300)))
-    seen = {}
+    seen: dict[str, str] = {}
     for env in ("LC_ALL=C NO_COLOR=1", "LC_ALL=C.UTF-8"):
         place = tmp_path / str(len(seen))
         place.mkdir()
