@@ -72,7 +72,8 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
         left = [(os.lstat(path).st_mtime, path) for path in paths if os.path.lexists(path)]
     except OSError:  # it was pruned meanwhile
         return None
-    return (_read(max(left)[1]), max(left)[0]) if left else None
+    when, path = max(left, default=(0.0, ""))
+    return (_read(path), when) if path else None
 
 
 def has_ended(repo: Repo, agent: Agent) -> bool:

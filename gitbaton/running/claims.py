@@ -26,8 +26,7 @@ _UNKNOWN = "(unknown)"
 class Held:
     """What a claim says: the step and its write set, in which work tree, and which process holds it since when. ``start``
     is a start mark of gitbaton.system.groups, ``child`` its command. ``wants``: the step of its run that its holder waits for
-    meanwhile. ``dead``, which no file says: that process has ended, and something
-    that it started has not."""
+    meanwhile. ``dead``, which no file says: that process has ended, and something that it started has not."""
 
     run: str
     step: str
@@ -301,7 +300,6 @@ def _unlink(path: str) -> None:
 
 _TEXTS = ("run", "step", "host", "boot", "start")
 _MAYBE = ("worktree", "agent", "created")
-_LATER = ("wants",)
 
 
 def _write(fd: int, held: Held) -> None:
@@ -316,8 +314,9 @@ def _write(fd: int, held: Held) -> None:
 def _document(held: Held) -> bytes:
     import json
 
-    names = (*_TEXTS, *_MAYBE, "pid", "writes", *(name for name in _LATER if getattr(held, name) is not None))
-    words = {"v": 1, **{name: getattr(held, name) for name in names}}
+    words = {"v": 1, **{name: getattr(held, name) for name in (*_TEXTS, *_MAYBE, "pid", "writes")}}
+    if held.wants is not None:
+        words["wants"] = held.wants
     if held.child is not None:
         words["word"] = held.child.word
         words |= {"group": (held.child.pid, held.child.mark)} if held.child.pid else {}

@@ -136,7 +136,8 @@ def verify(
         there = {path: entry for path, entry in reads.items() if path not in away and not TEMPORARY.match(path)}
         swap(ctx.repo, marker.path, {**there, **outputs}, {}, source=root)
         os.makedirs(os.path.join(marker.path, step.cwd), exist_ok=True)  # even where it has no file
-        ended = launch(ctx, claim, step, shell(step.verify), minimal(), root=marker.path, timeout=step.timeout, show=False)
+        argv, root = shell(step.verify), marker.path
+        ended = launch(ctx, claim, step, argv, minimal(), root=root, timeout=step.timeout, show=False, runs=marker.runs)
     finally:
         marker.remove()
     return Checked(exit=TIMEOUT if ended.timeout else ended.exit, text=said(ended), interrupted=ended.interrupted)

@@ -36,8 +36,6 @@ from gitbaton.system.files import acquire
 from gitbaton.values import replace
 from gitbaton.worktree.crashmarker import sweep
 
-__all__ = ["Engine", "Outcome", "chosen", "looking"]
-
 MAX_PLAN = 4 << 20
 SHOWN = 5  # steps that an error names
 IDLE = ("plan", "cached", "wait", "progress", "finished", "warning")  # events by which nothing is done yet
@@ -450,7 +448,7 @@ def opened(ctx: Context, claim: Logged) -> Plan:
             f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
             "name the plan: git baton run --plan FILE",
         )
-    if path is not None and _file(ctx, path, record.key) is None and os.path.exists(_place(ctx, path)):
+    if path is not None and _file(ctx, path, record.key) is None and os.path.exists(os.path.join(ctx.root, path)):
         said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
         ctx.emit("warning", text=f"{said} ('git baton run --plan {in_shell(path)} --run {ctx.run}' takes up the new one)")
     return replace(plans.read(text, ctx.root, name=name), path=record.plan)
@@ -461,16 +459,12 @@ def digest(plan: Plan) -> str | None:
     return hashlib.sha256(plan.text).hexdigest() if plan.text is not None else None
 
 
-def _place(ctx: Context, path: str) -> str:
-    return os.path.join(ctx.root, path)
-
-
 def _file(ctx: Context, path: str | None, key: str | None) -> bytes | None:
     """What a plan's file holds, if that is what it held when it was taken up."""
     if path is None or key is None:
         return None
     try:
-        text = load(_place(ctx, path))
+        text = load(os.path.join(ctx.root, path))
     except (OSError, ValueError):
         return None
     return text if hashlib.sha256(text).hexdigest() == key else None

@@ -77,10 +77,10 @@ def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person
         return Done(step=step, state="ok", logged=logged)
     text = f"the effect of step '{step.name}' happened, but {problem}"
     ctx.emit("unknown", step.name, text, code=UNKNOWN, key=effect.key)
-    return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text, hint=_again(step))
+    return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text, hint=_by_hand(step))
 
 
-def _again(step: Step) -> str:
+def _by_hand(step: Step) -> str:
     return f"put its outputs in place, and then: git baton run settle {step.name} --done"
 
 
@@ -255,7 +255,7 @@ def _put_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None
 def _done(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> Done:
     found = ctx.files.scan(step.writes, store=step.store, inside=True)
     if found.unmatched and not step.allow_empty:
-        raise RunError(f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'", _again(step), code=UNKNOWN)
+        raise RunError(f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'", _by_hand(step), code=UNKNOWN)
     settled(ctx, step, effect, "done", "a person says so")
     return trust(ctx, claim, step, effect, person=True)
 

@@ -144,7 +144,7 @@ class _Performance:
                 self._checkpoint(done)
             return done
         timeout = bool(done.logged and done.logged.record.timeout)
-        if done.hint or self.tries > step.retries or not worth(step, done.code, timeout=timeout):
+        if done.hint or self.tries > step.retries or not tried_again(step, done.code, timeout=timeout):
             return self._failed(now, done)
         delay, next_, of = wait(step.backoff, self.tries, ctx.random), self.number + 1, step.retries + 1
         ctx.emit("retry", step.name, done.text, code=done.code, seconds=delay, attempt=next_, number=self.tries, total=of)
@@ -204,7 +204,7 @@ def rejected(ctx: Context, step: Step, key: str) -> Done:
     return Done(step=step, state="rejected", code=REJECTED, text=text, hint=hint)
 
 
-def worth(step: Step, code: int, *, timeout: bool) -> bool:
+def tried_again(step: Step, code: int, *, timeout: bool) -> bool:
     """Whether a failure is one after which the step is tried again."""
     return not step.retry_on or (("timeout" if timeout else str(code)) in step.retry_on) or str(code) in step.retry_on
 

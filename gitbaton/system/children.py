@@ -332,15 +332,18 @@ def _popen(command: Command, word: str, streams: Sequence[int], locks: Sequence[
 def _terminal_like(fd: int) -> tuple[int, int] | None:
     """A pseudo-terminal with the size and the modes of ``fd``, except that bytes pass it as they are: our end, and the end for
     a child. None where ``fd`` is no terminal, or the system has no more of them."""
+    ends: tuple[int, ...] = ()
     try:
         modes, size = termios.tcgetattr(fd), termios.tcgetwinsize(fd)
-        ours, theirs = os.openpty()
+        ends = ours, theirs = os.openpty()
+        modes[1] &= ~termios.OPOST  # the real terminal does what is to be done with line ends, and once
+        modes[3] &= ~termios.ECHO
+        termios.tcsetattr(theirs, termios.TCSANOW, modes)
+        termios.tcsetwinsize(ours, size)
     except (OSError, termios.error):
+        for end_ in ends:
+            os.close(end_)
         return None
-    modes[1] &= ~termios.OPOST  # the real terminal does what is to be done with line ends, and once
-    modes[3] &= ~termios.ECHO
-    termios.tcsetattr(theirs, termios.TCSANOW, modes)
-    termios.tcsetwinsize(ours, size)
     return ours, theirs
 
 

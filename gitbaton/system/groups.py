@@ -28,8 +28,13 @@ def boot() -> str:
 
 def mark(pid: int) -> str | None:
     """When a process began, so that a number that was given to another one since is noticed; None when it does not run."""
-    found = _look(pid) if _linux() else _listed(pid).get(pid)
+    found = _found(pid)
     return found.mark if found is not None and not found.zombie else None
+
+
+def _found(pid: int) -> _Process | None:
+    """A process that has a number, also one that has ended and that nobody has waited for."""
+    return _look(pid) if _linux() else _listed(pid).get(pid)
 
 
 @value
@@ -44,8 +49,9 @@ class Child:
 
     @classmethod
     def of(cls, word: str, pid: int) -> Child:
-        """The child that runs as a process now."""
-        return cls(word=word, pid=pid, mark=mark(pid) or "")
+        """The child that runs as a process now, or has just ended: what it left is known by its beginning."""
+        found = _found(pid)
+        return cls(word=word, pid=pid, mark=found.mark if found is not None else "")
 
     def alive(self) -> bool:
         """Whether anything of it runs: itself, its session, or what left that. False too when that was before the machine was

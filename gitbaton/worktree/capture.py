@@ -309,7 +309,7 @@ class _Intake:
         result = Result(code=0, out=b"", err="")
         if wanted:
             many = (paths is None or len(paths) > _FILES) and self.index.source == self.index.repo.layout.index
-            count = len(self.changes.tracked or ()) + len(self.changes.untracked)
+            count = len(paths) if paths is not None else len(self.changes.tracked or ()) + len(self.changes.untracked)
             result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many, count=count)
         raw = [p for p in self.raw if paths is None or p in paths]
         if raw and result.code in (0, 1):

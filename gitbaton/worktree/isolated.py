@@ -12,7 +12,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import open_below
 from gitbaton.system.groups import Child
 from gitbaton.worktree import watcher
-from gitbaton.worktree.crashmarker import Marker, sweep
+from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.dirsync import Tree
 from gitbaton.worktree.fileread import Reader
 from gitbaton.worktree.filewatch import Stray
@@ -31,7 +31,7 @@ class Lane:
 
     ``how`` says how its files were made: ``reflink`` or ``copy``. ``left_out`` are files and folders that could not be read;
     sockets, pipes and devices are never taken. When it is closed, folder and registration are removed; where this process is
-    killed before, by the next lane (or ``sweep``). Not thread-safe. A context manager. Raises GitError.
+    killed before, by ``sweep``. Not thread-safe. A context manager. Raises GitError.
     """
 
     def __init__(self, repo: Repo) -> None:
@@ -39,7 +39,6 @@ class Lane:
             raise GitError(f"'{repo.layout.git_dir}' has no work tree")
         repo.settings()  # git must know the hooks to switch off
         layout, self._repo, self._root = repo.layout, repo, os.path.realpath(repo.layout.root)
-        sweep(repo)
         watcher.sweep(layout.common_dir)  # those of 0.1
         self._marker = Marker(repo, _beside(repo, self._root))
         self.path, self._name = self._marker.path, self._marker.name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -347,3 +349,27 @@ def test_an_isolated_step_starts_two_gits(repo: Sandbox, monkeypatch: pytest.Mon
         assert repo.here("run", "--plan", "plan.toml", "--run", run).code == 0
         counts.append(len(started))
     assert counts[1] - counts[0] == 2 * 4
+
+
+def test_a_check_whose_process_was_killed_is_ended_before_its_folder_goes(repo: Sandbox, tmp_path: Path) -> None:
+    said = tmp_path / "check.pid"
+    words = [
+        sys.executable,
+        "-m",
+        "gitbaton",
+        "run",
+        "--run",
+        "one",
+        "--step",
+        "s",
+        "--key",
+        "x",
+        "--verify",
+        f"echo $$ > {said}; exec sleep 60",
+    ]
+    with subprocess.Popen([*words, "--", "true"], cwd=repo.path) as killed:
+        until(lambda: said.exists() and runs(said))
+        killed.kill()
+    assert runs(said)
+    repo.ok("run", "--run", "two", "--step", "other", "--", "true")
+    assert not runs(said)

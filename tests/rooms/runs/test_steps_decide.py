@@ -14,7 +14,7 @@ from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
 from gitbaton.running.decide import Present, decide, hit, why
 from gitbaton.running.outputs import Owners, materials, sort_out
-from gitbaton.running.step import wait, worth
+from gitbaton.running.step import tried_again, wait
 from gitbaton.values import replace
 from gitbaton.worktree.filesets import Entry, FileSet
 from gitbaton.worktree.filetrees import differences
@@ -189,5 +189,5 @@ def test_waits_never_pass_the_longest(first: float, factor: float, tries: int, c
 
 def test_what_is_worth_another_attempt() -> None:
     some = replace(STEP, retry_on=("1", "timeout"))
-    assert worth(STEP, 9, timeout=False) and worth(some, 1, timeout=False) and worth(some, 124, timeout=True)
-    assert not worth(some, 124, timeout=False) and not worth(some, 2, timeout=False)
+    assert tried_again(STEP, 9, timeout=False) and tried_again(some, 1, timeout=False) and tried_again(some, 124, timeout=True)
+    assert not tried_again(some, 124, timeout=False) and not tried_again(some, 2, timeout=False)

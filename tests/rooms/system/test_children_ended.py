@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -77,6 +78,16 @@ def test_end_and_alive_know_a_child_by_its_beginning(place: Path) -> None:
         assert end(child, 5)
         assert other.wait() == -signal.SIGTERM
         assert not child.alive() and groups.mark(other.pid) is None
+
+
+def test_what_a_child_left_is_found_also_where_it_ended_before_it_was_looked_at(place: Path) -> None:
+    """Nobody has waited for it, and what is left of its session says nothing in its environment."""
+    line = "env -i /bin/sh -c 'echo $$ > bare.pid; exec /bin/sleep 60' & until test -s bare.pid; do :; done"
+    with subprocess.Popen(["sh", "-c", line], cwd=place, start_new_session=True) as head:
+        os.waitid(os.P_PID, head.pid, os.WEXITED | os.WNOWAIT)
+        child = Child.of("a word that nobody has", head.pid)
+        assert child.alive() and end(child, 5)
+    assert not runs(place / "bare.pid")
 
 
 def test_a_child_whose_parent_was_killed_is_found_and_ended(place: Path) -> None:

@@ -350,6 +350,7 @@ def test_what_a_killed_owner_left_running_is_ended_by_the_next(repo: Sandbox, tm
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert left(repo) and not ended(note.read_text().strip())
+    sweep(opened)
     with Lane(opened) as lane:
         assert {os.path.basename(place) for place in left(repo)} == {os.path.basename(lane.path)}
     assert ended(note.read_text().strip()) and not left(repo)
