@@ -172,6 +172,9 @@ def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool, 
     with interruptible(baton, op):
         done, said = restore.carry_out(baton, op, order)
     show_plan(done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json, verbose=verbose)
+    track = done.plan.target.checkpoint.track
+    if op == "restore" and done.plan.target.foreign and not json and baton.current() != track:
+        terminal.tell(f"hint: 'git baton snapshot --track {in_shell(track)} \"what is done\"' goes on from it")
     return 0 if done.plan.complete else 1
 
 

@@ -1,14 +1,13 @@
 """``git baton verify``."""
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
 from gitbaton.commands.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.commands.options import Call, Option
-from gitbaton.render import live_document, uncompared
-
-WAY_ON = "'git baton diff' shows what changed; 'git baton snapshot \"what is done\"' records where you are"
+from gitbaton.model import Stored
+from gitbaton.render import in_shell, live_document, uncompared
 
 
 def command(
@@ -50,5 +49,15 @@ def command(
         terminal.say(f"{word.word}: {plain(word.sentence)}")
     warn_all(uncompared(live))
     if code:
-        terminal.tell(f"hint: {WAY_ON}")
+        terminal.tell(f"hint: {way_on(stored, checkpoint, track)}")
     return code
+
+
+def way_on(stored: Stored, checkpoint: Optional[str] = None, track: Optional[str] = None) -> str:
+    """What to do about drift; it is compared from where the words were written, which an automatic checkpoint only carries."""
+    carried, name = stored.checkpoint.carried, in_shell(stored.checkpoint.track)
+    seen = in_shell(checkpoint) if checkpoint else name if track else "@"
+    if carried is not None:
+        seen = carried.id[:10] if checkpoint else f"{seen.removesuffix('@')}@{{manual}}"
+    shows = f"'git baton diff {seen}' shows what changed"
+    return f"{shows}; 'git baton snapshot --track {name} \"what is done\"' records where you are"

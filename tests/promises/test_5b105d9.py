@@ -93,7 +93,10 @@ ROWS = {
     "tracks": re.compile(r"([* ]) (\S.*) (\w{4})\w* AGE : (.*)"),
 }
 """Of command lines whose rows have another form and order now: how a row was."""
-NEW = re.compile(r"^hint: (?:'git baton diff' shows what changed|\d+ files? not in that checkpoint stays?); .*\n", re.MULTILINE)
+NEW = re.compile(
+    r"^hint: (?:'git baton diff [^']*' shows what changed;|\d+ files? not in that checkpoint stays?;|'[^']*' goes on from it$).*\n",
+    re.MULTILINE,
+)
 """Hints that no verb gave."""
 TABLES = re.compile(r"(steps|journal show|threads|thread log|prune -n|forget|worktree|pin)(?!.*--(json|why)).*")
 """Command lines whose rows stand in columns now: each row says the same words in another order."""

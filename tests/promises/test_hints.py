@@ -47,6 +47,7 @@ FIELDS = {
     "in_shell(spelled)": "t",
     "in_shell(name)": "t",
     "in_shell(newest)": "t",
+    "seen": "t",
     "in_shell(track)": "t",
     "in_shell(checkpoint)": "@",
     "in_shell(order.checkpoint)": "a.txt",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gitbaton.commands.verify import WAY_ON
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos
 from tests.kit.state import snap
@@ -22,7 +22,8 @@ def verified(repo: Sandbox, *options: str) -> tuple[int, str]:
     """Exit status and words of ``verify``; ``resume --live`` must say the same words."""
     done = repo.baton("verify", *options)
     said = ",".join(row.split(": ")[0] for row in done.out.splitlines()) or "none"
-    assert done.err == (f"hint: {WAY_ON}\n" if done.code else "") and f"\ndrift={said}\n" in repo.ok("resume", "--live").out
+    assert done.err.startswith("hint: 'git baton diff") if done.code else not done.err
+    assert f"\ndrift={said}\n" in repo.ok("resume", "--live").out
     return done.code, said
 
 
@@ -222,6 +223,21 @@ def test_words_are_not_stale_where_their_tree_is_committed(repo: Sandbox) -> Non
         assert verified(repo) == (0, "committed:1") and "\nvalidation=green\n" in repo.ok("resume", "--live").out
         client.turn("look")
     assert len(autos(repo, "t")) == 2
+
+
+def test_what_is_hinted_at_shows_what_was_counted(repo: Sandbox) -> None:
+    snap(repo, "t", "words")
+    client = Client("claude", repo.path)
+    repo.write("a.txt", "two\n")
+    client.turn("edit")
+    repo.commit("more", b_txt="b\n")
+    repo.commit("and more", c_txt="c\n")
+    for named in ([], ["--track", "t"], ["t"]):
+        done = repo.baton("verify", *named)
+        shown, then = re.findall(r"'git baton ((?:diff|snapshot)[^']*)'", done.err)
+        assert done.code == 1 and "files-changed:3: 3 paths" in done.out
+        assert len(repo.ok(*shown.split(), "--name-status").out.splitlines()) == 3, shown
+        assert then == 'snapshot --track t "what is done"'
 
 
 @pytest.mark.deep

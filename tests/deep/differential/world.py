@@ -37,8 +37,9 @@ MASKS = tuple(
         (r"^  \d+ of the checkpoints tell what was observed: .*\n", ""),
         # Meant, and new since COMMIT: verbs of runs and threads stand under one word each.
         # Meant, and new since COMMIT: what to do about drift, and about files that a restore leaves.
-        (r"^hint: 'git baton diff' shows what changed; .*\n", ""),
+        (r"^hint: 'git baton diff[^']*' shows what changed; .*\n", ""),
         (r"^hint: \d+ files? not in that checkpoint stays?; .*\n", ""),
+        (r"^hint: '[^']*' goes on from it\n", ""),
         (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
         (r"git baton run (?=(?:settle|approve|compensate|repair) )", "git baton "),
         (r"git baton run prune", "git baton journal prune"),
