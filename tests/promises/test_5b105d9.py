@@ -94,7 +94,8 @@ ROWS = {
 }
 """Of command lines whose rows have another form and order now: how a row was."""
 NEW = re.compile(
-    r"^hint: (?:'git baton diff [^']*' shows what changed;|\d+ files? not in that checkpoint stays?;|'[^']*' goes on from it$).*\n",
+    r"^hint: (?:'git baton diff [^']*' shows what changed;|\d+ files? not in that checkpoint stays?;"
+    r"|'[^']*' goes on from it$).*\n",
     re.MULTILINE,
 )
 """Hints that no verb gave."""
