@@ -11,6 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain, timestamp
 from gitbaton.commands.columns import cut, screen, width
 from gitbaton.model import Live, Oid, Stored
+from gitbaton.observed import title
 from gitbaton.render import line
 from gitbaton.values import value
 
@@ -142,7 +143,7 @@ class Look:
         return (
             *self.ids([stored.id])[stored.id],
             (" ", ""),
-            *self.words(stored, stored.checkpoint.step if step is None else step),
+            *self.words(stored, title(stored)[0] if step is None else step),
         )
 
     def short(self, name: str) -> str:

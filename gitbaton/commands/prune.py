@@ -23,6 +23,7 @@ from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
+from gitbaton.observed import title
 from gitbaton.render import line
 from gitbaton.retention.pruning import Plan, apply, plan, prune
 from gitbaton.retention.rules import Rules, Wish, parse_rules
@@ -112,7 +113,7 @@ def _planned(baton: Baton, look: Look, made: Plan, verbose: bool) -> Iterator[st
     ids = look.ids(stored.id for stored in listed)
 
     def step(stored: Stored) -> str:  # without secrets before it is cut
-        return baton.redactor.text(line(stored.checkpoint.step))
+        return baton.redactor.text(line(title(stored)[0]))
 
     parts = [(f"track '{look.short(part.track)}'", part) for part in made.tracks]
     rows = _stays_and_goes(

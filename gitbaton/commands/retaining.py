@@ -12,6 +12,7 @@ from gitbaton.commands.common import askable, confirmed, looking, paged
 from gitbaton.commands.options import Call
 from gitbaton.errors import BatonError, NoAnswerError, RefConflictError, UsageError
 from gitbaton.model import Oid, Stored
+from gitbaton.observed import title
 from gitbaton.render import line
 from gitbaton.store.meta import NOTHING, Meta, read
 
@@ -54,7 +55,7 @@ def checkpoints_told(
     ids = look.ids(oid for oid, _, _ in items)
     cells = []
     for oid, stored, mark in items:
-        step = baton.redactor.text(line(stored.checkpoint.step)) if stored is not None else ""  # before it is cut
+        step = baton.redactor.text(line(title(stored)[0])) if stored is not None else ""  # before it is cut
         words = look.words(stored, step) if stored is not None else "(removed before)"
         cells.append((done, ids[oid], look.age(stored.checkpoint.created) if stored is not None else "", mark, words))
     yield from look.table((Column(), Column(), Column(right=True, goes=1), Column(), Column()), cells)
