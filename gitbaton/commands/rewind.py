@@ -88,8 +88,10 @@ def command(
     one_meant(checkpoint, track)
     with opened(ctx) as baton:
         order = Order(exact=exact, index=index, force=force, foreign=foreign)
-        if not listed and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb" and find_spec("textual") is not None:
-            return _on_a_screen(baton, order, looking(ctx, baton), baton.lead(checkpoint, track), limit)
+        if not listed and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
+            if find_spec("textual") is not None:
+                return _on_a_screen(baton, order, looking(ctx, baton), baton.lead(checkpoint, track), limit)
+            terminal.tell("hint: with the Python package 'textual' (the extra 'ui') this is a full screen")
         talk = Talk(baton, order, limit or LISTED, looking(ctx, baton))
         try:
             return talk.run(baton.lead(checkpoint, track))

@@ -22,6 +22,7 @@ from gitbaton.restore.values import Order
 from tests.kit import Sandbox
 from tests.kit.rewindkit import Screen, spoken_to, take, three
 from tests.kit.state import assert_same, state_of
+from tests.kit.terminals import Terminal
 from tests.kit.tiers import some
 
 if find_spec("textual") is None:
@@ -477,6 +478,17 @@ def test_a_dumb_terminal_gets_the_numbered_list(box: Sandbox) -> None:
     screen = Screen(box, env={"TERM": "dumb"}, listed=False)
     screen.answer("Enter to leave] ", "q\n")
     assert screen.end()[0] == 0
+
+
+def test_without_textual_it_is_the_numbered_list_and_says_so(box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "hides").mkdir()
+    (tmp_path / "hides/sitecustomize.py").write_text("import sys; sys.modules['textual'] = None")
+    for words in ([], ["--list"]):
+        with Terminal(box.path, "rewind", *words, env={"PYTHONPATH": str(tmp_path / "hides")}, size=(24, 120)) as terminal:
+            terminal.until(b"Enter to leave] ")
+            assert (b"'textual' (the extra 'ui')" in terminal.shown) == (not words)
+            terminal.press(b"q\n")
+            assert terminal.child.wait(10) == 0
 
 
 class Tmux:
