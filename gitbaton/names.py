@@ -213,8 +213,10 @@ def _at(store: Store, track: str, text: str) -> Stored:
 
 
 def moment_of(store: Store, text: str, hint: str) -> datetime:
-    """The second that a time in git's words means. Raises UsageError with a hint."""
-    asked = store.repo.git.changed({}, f"baton.moment={text.replace(chr(0), '?')}")
+    """The second that a time in git's words means; 'today', which git does not know, is since midnight.
+
+    Raises UsageError with a hint."""
+    asked = store.repo.git.changed({}, f"baton.moment={'midnight' if text == 'today' else text.replace(chr(0), '?')}")
     result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
     if "\0" in text or result.code != 0 or not result.out.strip().isdigit():
         raise UsageError(f"'{text}' is not a time that git understands", hint)

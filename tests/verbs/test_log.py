@@ -212,6 +212,11 @@ def test_what_changed_goes_through_the_pager_byte_for_byte(made: Sandbox) -> Non
     assert "paged:" in shown and "351" in shown and "377" in shown
 
 
+def test_today_is_since_midnight(made: Sandbox) -> None:
+    assert listed(made, "--since", "today") == listed(made, "--since", "midnight")
+    assert made.baton("log", "@{today}").code == made.baton("log", "@{midnight}").code
+
+
 @each(
     "words, code, said",
     [
