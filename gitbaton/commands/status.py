@@ -128,9 +128,10 @@ def tests_of(stored: Stored, live: Live, look: Look) -> Cell:
     if c.observed is None or not c.observed.tests or not (leads(c) or said == "pending"):
         return look.state(said)
     run, tool = c.observed.tests[0], os.path.basename(line(c.observed.tests[0].command).split(" ")[0])
-    if run.result == "passed" and since_run(run, live.tests[0]) != ():
-        return look.state("stale")
-    return look.state(run.result, f"{tool} {run.failed or ''} {run.result}".replace("  ", " "))
+    ended = f"{run.failed or ''} {run.result}".lstrip()
+    if since_run(run, live.tests[0]) != ():
+        return look.state("stale", "stale" if run.result == "passed" else f"{ended}, stale")
+    return look.state(run.result, f"{tool} {ended}")
 
 
 def step_of(stored: Stored, look: Look) -> Cell:

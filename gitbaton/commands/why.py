@@ -11,8 +11,8 @@ from gitbaton.commands.blame import line_document, of_file, shown
 from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call
-from gitbaton.errors import UsageError
-from gitbaton.model import Stored, TestRun
+from gitbaton.errors import NotFoundError, UsageError
+from gitbaton.model import Oid, Stored, TestRun
 from gitbaton.observed import test_line, test_result
 from gitbaton.render import in_shell, quote
 from gitbaton.tools.blaming import Commit, Line, before
@@ -64,22 +64,33 @@ def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: st
     client = f", {plain(c.agent.name)}" if c.agent else ""
     came = f"came with {oid}, {turn}{plain(c.track)}, {look.age(c.created)}{client}"
     previous = one.checkpoint.previous
-    diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous else []
+    kept = previous is not None and _is_there(baton, previous)
+    diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
     return [came, *quote([*_words(baton, look, one), *was], one), *diff, f"git baton show {baton.short(one.id)}"]
+
+
+def _is_there(baton: Baton, oid: Oid) -> bool:
+    try:
+        return bool(baton.resolve(oid))
+    except NotFoundError:  # pruned since
+        return False
 
 
 def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     """The words of a checkpoint and of the turn that it ended."""
     c, seen, told = stored.checkpoint, stored.checkpoint.observed, baton.told(stored)
+    asked = (told.asked if told else ()) or (seen.asked if seen else ())
     rows = []
     if c.kind == "manual":
         rows += [_pair("step", c.step), *([_pair("note", c.note)] if c.note else [])]
         rows += [_pair("decision", text) for text in c.decisions]
     if seen is not None:
-        asked = (told.asked if told else ()) or seen.asked
         rows += [_pair("prompt", one.text) for one in asked[-1:]]
         rows += [_tests(look, run) for run in seen.tests[:1]]
-    if told is not None and (said := told.said or told.saying):
+    said = (
+        next((one for one in (told.said, told.saying) if one and not (asked and one.at < asked[-1].at)), None) if told else None
+    )
+    if said is not None:  # what was said before it was asked is another turn's
         kept = said.text.strip().splitlines()
         more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(stored.id)}"]
         rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -186,6 +187,26 @@ def test_why_tells_the_prompt_the_tests_and_what_the_agent_said(repo: Sandbox, t
     assert "  tests    pytest tests/num -q  + passed (12 passed)" in out
     assert "  said     half() now uses round(); two call sites relied on truncation.\n" in out
     assert "turn 1  make half() round to even, as t" in repo.ok("blame", "num.py").out
+
+
+def test_why_quotes_no_other_turn_and_names_no_checkpoint_that_is_gone(repo: Sandbox, tmp_path: Path) -> None:
+    repo.commit("first", num_py=FIRST)
+    repo.ok("snapshot", "begin")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    for asked, said, line in (("one", "One old test expects strings.", "# 1\n"), ("two", "", "# 2\n"), ("three", "", "# 3\n")):
+        talk.ask(asked)
+        talk.edit("num.py", (repo.path / "num.py").read_text() + line)
+        if said:
+            talk.say(said)
+        talk.stop()
+    last = len((repo.path / "num.py").read_text().splitlines())
+    out = repo.ok("why", f"num.py:{last - 1}").out
+    assert "  prompt   two\n" in out and "said" not in out and "git baton diff" in out
+    assert "  said     One old test expects strings.\n" in repo.ok("why", f"num.py:{last - 2}").out
+    repo.ok("prune", "main", "--keep-last", "1")
+    for number in (last - 2, last - 1, last):
+        for words in re.findall(r"^git baton .*", repo.ok("why", f"num.py:{number}").out, re.MULTILINE):
+            assert repo.run("sh", "-c", words).code == 0, words
 
 
 def test_why_shows_foreign_words_quoted(repo: Sandbox, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.commands import until
 from tests.kit.state import snap
+from tests.kit.talks import Talk
 from tests.kit.terminals import Terminal
 
 OTHER, BACK = b"\x1b[?1049h", b"\x1b[?1049l"
@@ -120,6 +121,20 @@ def test_alone_outside_a_repository(repo: Sandbox, tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "") and "is not in a git repository\n'git init' begins one" in done.out
     assert repo.baton("--repo-root", str(tmp_path / "elsewhere")).code == 128, "who names a place means it"
     assert repo.ok("--version").out.startswith("git-baton ") and repo.ok("--version").out.count("\n") == 1
+
+
+def test_what_failed_before_files_changed_is_stale(repo: Sandbox, tmp_path: Path) -> None:
+    snap(repo, "main", "begin")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("go")
+    talk.edit("num.py", "1\n")
+    talk.run("pytest -q", "1 failed in 0.10s\n", 1)
+    talk.stop()
+    assert "x pytest 1 failed" in repo.ok("status").out and "x pytest 1 failed" in repo.ok().out
+    repo.write("num.py", "2\n")
+    for words in (["status"], []):
+        out = repo.ok(*words).out
+        assert "~ 1 failed, stale" in out and "x pytest" not in out
 
 
 def test_alone_with_a_checkpoint(repo: Sandbox) -> None:
