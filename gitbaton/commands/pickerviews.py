@@ -90,7 +90,9 @@ class Views:
         stored, c, baton = row.stored, row.stored.checkpoint, self.baton
         if self.marks is None:
             self.marks = read(baton.store)
-        parts = [c.kind, verdict(stored), age(c.created, baton.clock())] + ([f"by {line(row.agent)}"] if row.agent else [])
+        ran = title(stored)[1]
+        parts = [c.kind, ran.result if ran else verdict(stored), age(c.created, baton.clock())]
+        parts += [f"by {line(row.agent)}"] if row.agent else []
         found = [Line(stored.id, "id"), Line(", ".join(parts), "pending"), Line(""), *self._pair("", c.headline, row, "manual")]
         given = [("note", c.note), ("next", c.next_cmd), *(("decision", text) for text in c.decisions), *c.extra]
         seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))

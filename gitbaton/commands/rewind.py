@@ -17,6 +17,7 @@ from gitbaton.commands.options import Call, Option
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
+from gitbaton.observed import title
 from gitbaton.render import age, happened, line, quoted, quoting, sentences, verdict
 from gitbaton.restore.values import Order, Plan, Step
 from gitbaton.survey import Surveyor
@@ -125,13 +126,14 @@ def table(rows: Sequence[Row], look: Look) -> list[str]:
 def _cells(row: Row, look: Look, name: Cell) -> list[Union[Cell, str]]:
     """What a line of the list says, by column; the step last."""
     c, changes = row.stored.checkpoint, row.changes
-    said = line(c.step) + (f" (after: {line(c.headline)})" if c.carried else "")
+    step, ran = title(row.stored)
+    said = line(step) + (f" (after: {line(c.headline)})" if c.carried and step == c.step else "")
     return [
         str(row.number),
         name,
         look.kind(row.stored),
         look.age(c.created),
-        look.state(verdict(row.stored)),
+        look.state(ran.result if ran else verdict(row.stored)),
         counted(changes.files, "file") if changes else ("? files" if c.files else "no files"),
         f"+{changes.added}" if changes else "",
         f"-{changes.removed}" if changes else "",

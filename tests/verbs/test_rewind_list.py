@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.kit import Sandbox
 from tests.kit.repos import loose
 from tests.kit.rewindkit import WHICH, Screen, steps, take
 from tests.kit.state import common_dir
+from tests.kit.talks import Talk
 
 CHAIN = "refs/baton/tracks/t"
 ESCAPE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e\u2028\ufeff]")
@@ -304,3 +306,18 @@ def test_a_bare_repository_has_no_files_to_restore(repo: Sandbox) -> None:
     screen.answer(WHICH, "1\n")
     assert "has no work tree" in screen.answer(WHICH, "q\n")
     assert screen.end()[0] == 0
+
+
+def test_a_turn_is_called_and_judged_as_in_log(repo: Sandrepo, tmp_path: Path) -> None:
+    repo.ok("snapshot", "--track", "t", "begin", "--validation", "green")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    for asked in ("the lexer first", "now the parser"):
+        talk.ask(asked)
+        talk.edit("a.txt", f"{asked}\n")
+        talk.run("pytest -q", "1 failed in 0.10s\n", 1)
+        talk.stop()
+    shown, logged = listed(repo), repo.ok("log", "t").out
+    for number, asked in enumerate(("the lexer first", "now the parser"), 1):
+        for text in (shown, logged):
+            [row] = [row for row in text.splitlines() if f"turn {number}  {asked}" in row]
+            assert "x failed" in row
