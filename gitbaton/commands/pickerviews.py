@@ -74,9 +74,9 @@ class Views:
         parts: list[tuple[str, str]] = [*self.names[stored.id], (" ", ""), *look.kind(stored)]
         files = f" {files:>{18 - len(tests)}} " if wide else " "
         parts += [(f" {look.age(c.created):>4} ", ""), (tests if wide else tests[:1], slot), (files, "")]
-        parts += [*look.mark(stored), *([(f"[{line(c.label)}] ", "manual")] if c.label else [])]
+        parts += [*look.mark(stored), *([(f"[{cut(line(c.label), room // 3)}] ", "manual")] if c.label else [])]
         used = sum(width(text) for text, _ in parts)
-        return (*parts, (cut(step, max(room - used, 8)), ""))
+        return (*parts, (cut(step, max(room - used, 1)), ""))
 
     def sought(self, row: Row) -> str:
         """What the filter looks at."""

@@ -40,6 +40,9 @@ MASKS = tuple(
         (r"^hint: 'git baton diff[^']*' shows what changed; .*\n", ""),
         (r"^hint: \d+ files? not in that checkpoint stays?; .*\n", ""),
         (r"^hint: '[^']*' goes on from it\n", ""),
+        # Meant, and new since COMMIT: what a PATH does not name, and what an undo writes over.
+        (r"^warning: (?:'.*' matches no file that|HEAD has moved since that restore:) .*\n", ""),
+        (r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since) .*"\n  (?=\])', ""),
         (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
         (r"git baton run (?=(?:settle|approve|compensate|repair) )", "git baton "),
         (r"git baton run prune", "git baton journal prune"),
@@ -58,6 +61,21 @@ SCREENS = (
     "thread list",
     "thread log",
     "du",
+    "pin",
+    "unpin",
+    "worktree",
+    "show",
+    "thread show",
+    "prune",
+    "forget",
+    "journal prune",
+    "undo",
+    "redo",
+    "bisect",
+    "transcript",
+    "push",
+    "fetch",
+    "sync",
 )  # meant, and new since COMMIT: for people they say it in other words; not --json and so on
 _WORDS = re.compile(r"^(?:(?:track|validation|next|note|decision|extra[.].*): .*|\t.*|)\n", re.MULTILINE)
 _COUNT = re.compile(r" *\b\d+\b")
@@ -110,7 +128,7 @@ class World:
             pattern = _ID if step.words[0] == "drill" else re.compile("|".join(sorted(self.own)) or "$^")
             said = [pattern.sub("ID", masked(text)) for text in (done.out, done.err)]
             screen = any((*step.words, "")[: len(each.split())] == tuple(each.split()) for each in SCREENS)
-            if screen and not {"--json", "--porcelain", "-z", "--why", "use", "delete"} & {*step.words}:
+            if screen and not {"--json", "--porcelain", "-z", "--why", "use"} & {*step.words}:
                 said[0] = ""
             if step.words[0] == "du":  # an object with a random id in it is packed into another number of bytes
                 said = [_COUNT.sub(" N", text) for text in said]

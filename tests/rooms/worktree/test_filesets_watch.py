@@ -97,7 +97,7 @@ def test_r28_a_stray_write_in_place_is_reported_with_its_before_image(repo: Sand
     assert [(s.path, s.before, s.after) for s in found.found] == [(name, blob(before), blob(after))]
     for data in (before, after):
         if data is not None:
-            assert repo.git("cat-file", "blob", blob(data) or "") == data.decode().removesuffix("\n")
+            assert opened.git.out("cat-file", "blob", blob(data) or "") == data
     assert found.unkept == ()
     root = os.fspath(repo.path)
     assert swap(opened, root, {name: found.before.get(name)}, found.after) == ()
