@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import multiprocessing
@@ -266,10 +267,12 @@ class Team:
 
 def _send(process: int, number: int) -> None:
     """Signal a process and those that it started: none may work in another's turn."""
-    os.kill(process, number)
-    for place in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in place.read_text().split():
-            _send(int(child), number)
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread or a child that has just ended
+        os.kill(process, number)
+        for place in Path(f"/proc/{process}/task").glob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                for child in (place / "children").read_text().split():
+                    _send(int(child), number)
 
 
 def rounds(names: Sequence[str], total: int, slice: int) -> Iterator[tuple[str, int]]:
