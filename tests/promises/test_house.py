@@ -32,7 +32,6 @@ FLOORS = (
     ("tools",),
     ("langgraph", "mcpserver"),
     ("commands",),
-    ("cli",),
     ("main",),
     ("__main__",),
 )

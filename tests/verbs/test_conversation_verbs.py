@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import cli
+from gitbaton import main
 from gitbaton.agents.conversation import claude_folder
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
@@ -79,7 +79,7 @@ def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(box: Sandbox, *words: str) -> int:
-    return cli.call(["--repo-root", str(box.path), *words])
+    return main.call(["--repo-root", str(box.path), *words])
 
 
 def test_show_prints_a_block_for_each_message(repo: Sandbox) -> None:

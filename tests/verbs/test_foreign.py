@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.cli import call
 from gitbaton.hooks.auto import carry
+from gitbaton.main import call
 from gitbaton.model import Stored
 from gitbaton.requests import Request
 from gitbaton.store import foreign, meta

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.cli import call
 from gitbaton.commands import GROUPS, OLD, VERBS, pages, verb_module
+from gitbaton.main import call
 from tests.kit import Sandbox
 from tests.kit.tables import each
 from tests.kit.terminals import Terminal

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.cli import arguments
+from gitbaton.main import arguments
 from tests.kit import Sandbox
 
 

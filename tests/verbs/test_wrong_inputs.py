@@ -9,9 +9,9 @@ import shutil
 
 import pytest
 
-from gitbaton.cli import call
 from gitbaton.commands import VERBS
 from gitbaton.git.repo import discover
+from gitbaton.main import call
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Outcome, Sandbox
 from tests.kit.tables import each

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gitbaton.cli import call
 from gitbaton.codec import plain, timestamp
+from gitbaton.main import call
 from gitbaton.model import Checkpoint, Drift, DriftWord, Head, Live
 from gitbaton.render import age, line, porcelain, quoted, resume_lines, validation
 from tests.kit import Outcome, Sandbox, integer_clock
