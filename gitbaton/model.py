@@ -24,6 +24,8 @@ else:
 VALIDATIONS: tuple[Validation, ...] = ("green", "pending", "failed")
 KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")
 OPS: tuple[Op, ...] = ("restore", "undo", "redo")
+BEFORE_PROMPT = "before a prompt (auto)"
+"""The step of a checkpoint that holds what was changed before a prompt, by whomever: nothing of it is the turn's."""
 
 SKIP_REASONS = (
     "excluded",  # baton.exclude names it

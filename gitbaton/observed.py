@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gitbaton.codec import first_line, timestamp
-from gitbaton.model import Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
+from gitbaton.model import BEFORE_PROMPT, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
 
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
 _NAMED = 5
@@ -94,14 +94,26 @@ def leads(c: Checkpoint) -> bool:
     return changed or any(run.result == "failed" and run.ended > written for run in o.tests)
 
 
+def turn_of(c: Checkpoint) -> int:
+    """The number of the turn whose end or midst a checkpoint holds, as its client counts; 0 where no turn is known, and for
+    what was there before a prompt, whoever made it."""
+    return c.observed.turns if c.observed is not None and c.kind == "auto" and c.step != BEFORE_PROMPT else 0
+
+
 def title(stored: Stored) -> tuple[str, TestRun | None]:
     """A checkpoint in a list: its step; of a turn that a client's records tell of ``turn 7  now the error messages``, and the
     newest test that ran in it."""
     c = stored.checkpoint
-    if c.observed is None or not c.observed.asked or c.files is None or not c.step.startswith("turn ended"):
+    if (
+        c.observed is None
+        or not c.observed.asked
+        or c.files is None
+        or not c.step.startswith(("turn ended", "turn interrupted"))
+    ):
         return c.step, None
     ran = next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
-    return f"turn {c.observed.turns}  {first_line(c.observed.asked[-1].text)}", ran
+    cut = " (interrupted)" if c.step.startswith("turn interrupted") else ""
+    return f"turn {c.observed.turns}  {first_line(c.observed.asked[-1].text)}{cut}", ran
 
 
 def command_line(ran: Ran, at: str) -> str:

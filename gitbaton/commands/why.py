@@ -12,8 +12,8 @@ from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call
 from gitbaton.errors import NotFoundError, UsageError
-from gitbaton.model import Oid, Stored, TestRun
-from gitbaton.observed import test_line, test_result
+from gitbaton.model import BEFORE_PROMPT, Oid, Stored, TestRun
+from gitbaton.observed import test_line, test_result, turn_of
 from gitbaton.render import in_shell, quote
 from gitbaton.tools.blaming import Commit, Line, before
 
@@ -60,8 +60,8 @@ def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: st
         came = f'came with commit {oid}, "{plain(one.summary)}", {plain(one.author)}, {look.age(one.created)}'
         return [came, *was, f"git show {oid} -- {there}"]
     c, oid = one.checkpoint, look.id(one.id)
-    turn = f"turn {c.observed.turns} of " if c.kind != "manual" and c.observed and c.observed.turns else "track "
-    client = f", {plain(c.agent.name)}" if c.agent else ""
+    turn = f"turn {turn_of(c)} of " if turn_of(c) else "track "
+    client = f", {plain(c.agent.name)}" if c.agent and c.step != BEFORE_PROMPT else ""
     came = f"came with {oid}, {turn}{plain(c.track)}, {look.age(c.created)}{client}"
     previous = one.checkpoint.previous
     kept = previous is not None and _is_there(baton, previous)
@@ -79,6 +79,8 @@ def _is_there(baton: Baton, oid: Oid) -> bool:
 def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     """The words of a checkpoint and of the turn that it ended."""
     c, seen, told = stored.checkpoint, stored.checkpoint.observed, baton.told(stored)
+    if c.step == BEFORE_PROMPT:  # by hand, or by a turn that is not known: no prompt's words
+        return [_pair("step", "changed before a prompt: by hand, or in a turn that had not ended")]
     asked = (told.asked if told else ()) or (seen.asked if seen else ())
     rows = []
     if c.kind == "manual":

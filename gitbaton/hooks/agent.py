@@ -24,8 +24,8 @@ LATE_SECONDS = 120.0
 TELLING_SECONDS = 1.2  # after so many the text goes out without what is not known yet
 LATE = "GIT_BATON_LATE"  # the step of a checkpoint that is due, in the process that goes on with it; empty: ask again
 MAX_PAYLOAD = 64 << 20
-_KEPT = ("compact", "request", "edit", "turn", "end")  # moments at which a checkpoint may be due
-_ENDS = ("compact", "turn", "end")  # and at these one nearly always is
+_KEPT = ("compact", "request", "edit", "turn", "end", "prompt")  # moments at which a checkpoint may be due
+_ENDS = ("compact", "turn", "end", "prompt")  # and at these the work tree is looked at
 
 
 @value
@@ -172,6 +172,7 @@ def _attend(work: _Work, event: Event) -> None:
 
     assert work.repo is not None
     repo, session = work.repo, sessions.load(work.repo, event)
+    before = session
     if work.late is None:
         flagged = event.inject == "flagged" and session.compacted
         if event.inject == "nudge":
@@ -186,7 +187,7 @@ def _attend(work: _Work, event: Event) -> None:
                 work.log(f"{type(error).__name__}: {error}")
         session = _noted(repo, event, session, told=flagged)
     if event.moment in _KEPT:
-        _keep(work, event, session)
+        _keep(work, event, before if event.moment == "prompt" else session)  # what is there came before the prompt
     elif event.moment == "start":
         sessions.prune(repo)
 
@@ -199,7 +200,9 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
     if event.moment in ("start", "compact"):
         changes["compacted"] = event.moment == "compact"
         changes |= {"task": "", "prompt": ""} if event.source == "clear" else {}
-    elif event.moment == "prompt":
+    if event.moment in ("prompt", "turn", "start", "end"):
+        changes["open"] = event.moment == "prompt"
+    if event.moment == "prompt":
         prompt = sessions.opening(event.prompt or "", lambda text: _redacted(repo, text))
         changes |= {"task": session.task or session.prompt or prompt, "prompt": prompt}
         changes |= {"compacted": False} if told else {}
@@ -259,7 +262,7 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
         from gitbaton.worktree.index import list_ahead
 
         list_ahead(repo)
-        if work.late is None:
+        if work.late is None and event.moment != "prompt":
             session = sessions.save(repo, event, taken=now)
         baton = Baton(repo=repo, settings=settings)
         after = auto.take(baton, event, session, lambda: baton.chosen(work.call.track), work.due)

@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.treediff import differences
 from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
-from gitbaton.model import Agent, Carried, Checkpoint, Observed, Stored, Told
+from gitbaton.model import BEFORE_PROMPT, Agent, Carried, Checkpoint, Observed, Stored, Told
 from gitbaton.requests import Request
 from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
@@ -26,9 +26,10 @@ from gitbaton.system.files import acquire, release
 from gitbaton.values import replace
 
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
-_LEVEL = {"compact": 1, "request": 1, "turn": 2, "end": 2, "edit": 3}  # the least baton.auto at which a moment counts
+# The least baton.auto at which a moment counts.
+_LEVEL = {"compact": 1, "request": 1, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
-_TURN = "turn ended: "
+_TURN, _CUT_OFF = "turn ended: ", "turn interrupted: "
 _LAST = "; last prompt: "
 _STEP = len(_TURN) + 300
 _TASK = 200  # characters of it where a later prompt is told, too
@@ -47,14 +48,15 @@ def due(auto: str, event: Event, session: Session, now: float) -> bool:
 
 def step(event: Event, session: Session) -> str:
     """What an automatic checkpoint says has happened; it is cut when it has been redacted: of half a key nobody could tell."""
-    if event.moment == "turn":
+    if event.moment == "turn" or (event.moment == "prompt" and session.open):
+        began = _TURN if event.moment == "turn" else _CUT_OFF
         last = first_line(session.prompt)
         task = first_line(session.task) or last
         more = f"{_LAST}{last}" if last not in ("", task) else ""
         task = _begun(task, _TASK) if more else task
-        return f"{_TURN}{task}{more}" if task else "turn ended"
+        return f"{began}{task}{more}" if task else began.rstrip(": ")
     words = {"compact": "before compaction (auto)", "request": "before a request to the model (auto)", "edit": "after an edit"}
-    return words.get(event.moment, ENDED)
+    return BEFORE_PROMPT if event.moment == "prompt" else words.get(event.moment, ENDED)
 
 
 def _begun(text: str, size: int) -> str:
@@ -105,11 +107,16 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     tip = baton.store.before(track)
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton.store, track)))
     words = plan.draft.checkpoint
-    agent = _agent(baton, event, tip)  # last: the client may still be writing
-    observed = _observed(baton, event, agent, tip, plan.draft)
-    checkpoint = replace(words, step=_begun(words.step, _STEP), agent=agent, observed=observed)
     carried, ended = words_of(tip), int(event.moment == "turn")
     turns = ended + (session.turns if session.words == carried else 0)
+    if event.moment == "prompt" and not _moved(baton, plan.draft, tip):
+        return replace(session, turns=turns, words=carried)
+    agent = _agent(baton, event, tip)  # last: the client may still be writing
+    if event.moment == "prompt" and not session.open:  # nothing of a turn: whoever changed the files, it was before this one
+        observed = tip.checkpoint.observed if tip is not None and not tip.foreign else None
+    else:
+        observed = _observed(baton, event, agent, tip, plan.draft)
+    checkpoint = replace(words, step=_begun(words.step, _STEP), agent=agent, observed=observed)
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
@@ -135,11 +142,14 @@ def _observed(baton: Baton, event: Event, agent: Agent, tip: Stored | None, draf
     mode, root = baton.settings.observe, baton.repo.layout.root
     if mode == "none" or root is None:
         return None
+    from gitbaton.agents.facts import before_prompt
     from gitbaton.transcripts import gathering, observing, told
 
     old = tip.checkpoint.observed if tip is not None else None
     try:
         seen = observing.look(baton, event, facts_path(baton.repo, event))
+        if event.moment == "prompt" and event.prompt is not None:
+            seen = replace(seen, facts=before_prompt(seen.facts, event.prompt))
         beside = baton.told(tip) if tip is not None else None
         ground = gathering.Ground(root=root, tree=draft.tree, changed=lambda at: _changed_after(baton, root, tip, draft, at))
         found, said = gathering.gather(mode, seen, agent, tip, beside or Told(), ground)
@@ -238,6 +248,14 @@ def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
 
 def _ends(c: Checkpoint) -> bool:
     return c.step.startswith(_TURN.rstrip(": "))
+
+
+def _moved(baton: Baton, draft: Draft, tip: Stored | None) -> bool:
+    """Whether files, branch or HEAD are others than in the newest checkpoint; without one, whether any file is not HEAD's."""
+    new = draft.checkpoint
+    if tip is None:
+        return draft.tree != baton.store.base_tree(new.head)
+    return draft.tree != tip.tree or (new.branch, new.head) != (tip.checkpoint.branch, tip.checkpoint.head)
 
 
 def _said(c: Checkpoint) -> str | None:

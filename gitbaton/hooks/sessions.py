@@ -30,7 +30,7 @@ class Session:
     compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
     checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of whose age the agent
-    was told."""
+    was told. ``open``: a turn has begun, and its end was not heard of."""
 
     task: str = ""
     prompt: str = ""
@@ -40,8 +40,10 @@ class Session:
     turns: int = 0
     words: str = ""
     nudged: str = ""
+    open: bool = False
 
 
+_LATER = ("nudged", "open")  # fields that not every version knew: written where they say something
 _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations__}
 
 
@@ -99,7 +101,9 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
     after = replace(before, **changes)
     path = _path(repo.own_dir, event.agent, event.session)
     if after != before:
-        document: dict[str, Json] = {name: getattr(after, name) for name in _KINDS if name != "nudged" or after.nudged}
+        document: dict[str, Json] = {
+            name: getattr(after, name) for name in _KINDS if name not in _LATER or getattr(after, name)
+        }
         put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
     else:
         with suppress(FileNotFoundError):

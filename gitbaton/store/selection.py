@@ -9,7 +9,7 @@ from gitbaton.codec import parse, payload, timestamp
 from gitbaton.errors import MENDS, CollectedError, RecordError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import version
-from gitbaton.model import Oid
+from gitbaton.model import BEFORE_PROMPT, Oid
 from gitbaton.store.chain import Chains
 from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
@@ -133,7 +133,8 @@ def _between(created: str, wanted: Selection) -> bool:
 
 def _own(item: Any) -> list[str]:
     """What was written for this very checkpoint: not the words that it carries, nor what was asked before its last turn."""
-    asked = (item.get("observed") or {}).get("asked") if item["kind"] == "auto" else None
+    turn = item["kind"] == "auto" and item["step"] != BEFORE_PROMPT
+    asked = (item.get("observed") or {}).get("asked") if turn else None
     found = [item["step"], item["label"] or "", *([asked[-1]["text"]] if asked else [])]
     return found if item.get("carried") else [*found, item["note"], item["next_cmd"], *item["decisions"]]
 

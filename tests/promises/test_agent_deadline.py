@@ -91,7 +91,7 @@ def wait_for(true: Callable[[], object], seconds: int = 3 * SLOW) -> bool:
 @pytest.mark.deep
 def test_our_lock_is_held_for_long(box: Sandbox) -> None:
     client = Client("claude", box.path)
-    client.fire("prompt", prompt="p")
+    client.asked("p")
     with lock_held(box):
         for event in ("SessionStart", "Stop", "PreCompact"):
             took, text = timed(client, event, {})
@@ -119,7 +119,7 @@ def slow_git(folder: Path, pattern: str) -> dict[str, str]:
 def test_a_git_that_sleeps(box: Sandbox, tmp_path: Path, pattern: str) -> None:
     env = slow_git(tmp_path / "slow", pattern)
     client = Client("claude", box.path)
-    client.fire("prompt", prompt="p")
+    client.asked("p")
     took, text = timed(client, "SessionStart", env)
     assert took < BOUND and (pattern == "*" or "S-manual" in text)
     took, _ = timed(client, "Stop", env)
@@ -145,7 +145,7 @@ def nobody_is_late(box: Sandbox) -> bool:
 @pytest.mark.deep
 def test_many_late_hooks_take_one_checkpoint(box: Sandbox) -> None:
     client = Client("claude", box.path)
-    client.fire("prompt", prompt="p")
+    client.asked("p")
     with ThreadPoolExecutor(4) as pool, lock_held(box):
         assert all(took < BOUND for took, _ in pool.map(lambda _: timed(client, "Stop", {}), range(4)))
         snap_job = pool.submit(snap, box, "t", "newer words")

@@ -338,7 +338,9 @@ def test_any_transcript(box: Sandbox, tmp_path: Path, what: str) -> None:
     elif what == "loop":
         path.symlink_to(path)
     client = Client("claude", box.path)
-    for moment in ("start", "prompt", "compact", "turn", "end"):
+    client.fire("start", transcript_path=str(path))
+    client.asked("p", transcript_path=str(path))
+    for moment in ("compact", "turn", "end"):
         client.fire(moment, prompt="p", transcript_path=str(path))
     ended = "turn ended: p"  # for its last words, which the event tells
     assert [one["step"] for one in autos(box, "t")] == ["before compaction (auto)", ended]

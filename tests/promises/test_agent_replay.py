@@ -183,9 +183,9 @@ def test_a_session_with_an_edit_before_every_event(repo: Sandbox, agent: str) ->
     snap(repo, "t", "S-manual", *WORDS)
     told = replay(repo, Client(agent, repo.path), churn=True)
     for step, stored in told:
-        if step.moment in ("turn", "compact", "end") and step.event != "PreCompress":
+        if step.moment in ("turn", "compact", "end", "prompt") and step.event != "PreCompress":
             assert stored, f"{step.event} stored nothing"
-        if step.moment == "start" or "Tool" in step.event or step.event in ("edited", "prompt", "BeforeAgent"):
+        if step.moment == "start" or "Tool" in step.event or step.event == "edited":
             assert not stored, f"{step.event} stored a checkpoint"
 
 
@@ -238,9 +238,9 @@ def test_each_turn_has_its_own_prompt_beside_the_task(repo: Sandbox) -> None:
     [
         ("off", ""),
         ("compact", "compact"),
-        ("turn", "compact turn end"),
-        (None, "compact turn end"),
-        ("edit", "edit compact turn end"),
+        ("turn", "prompt compact turn end"),
+        (None, "prompt compact turn end"),
+        ("edit", "prompt edit compact turn end"),
     ],
 )
 @some("agent", ["claude", "opencode"])
@@ -293,7 +293,7 @@ def test_the_same_tree_and_words_make_no_new_checkpoint(repo: Sandbox, agent: st
     snap(repo, "t", "S-manual", *WORDS)
     repo.write("hello.txt", HELLO)
     client = Client(agent, repo.path)
-    client.fire("prompt", prompt="p")
+    client.asked("p")
     for _ in range(5):
         client.fire("turn", prompt="p")
     client.fire("compact")

@@ -174,3 +174,50 @@ def test_a_session_that_moved_to_another_work_tree_has_ended_where_it_was_last(r
     assert "nother session" not in mine.fire("start")
     theirs.fire("start")
     assert "may still be at work here" in mine.fire("start")
+
+
+def said(repo: Sandbox, *words: str) -> str:
+    """What a verb prints."""
+    done = repo.baton(*words)
+    assert done.code == 0, done.err
+    return done.out
+
+
+def test_what_was_typed_between_two_turns_is_no_turns(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt="first")
+    repo.write("a.txt", "by the first\n")
+    client.fire("turn")
+    repo.write("a.txt", "by the first\nby hand\n")
+    client.fire("prompt", prompt="second")
+    repo.write("a.txt", "by the first\nby hand\nby the second\n")
+    client.fire("turn")
+    client.fire("prompt", prompt="third, after nothing")
+    assert steps(autos(repo, "t")) == ["turn ended: first", "before a prompt (auto)", "turn ended: first; last prompt: second"]
+    assert repo.git("show", "refs/baton/tracks/t~1:a.txt") == "by the first\nby hand"
+    assert "changed before a prompt: by hand" in said(repo, "why", "a.txt:2")
+    assert "second" not in said(repo, "why", "a.txt:2")
+
+
+def test_an_interrupted_turn_keeps_its_own_edits(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt="first")
+    repo.write("a.txt", "by the first\n")
+    client.fire("prompt", prompt="second")  # no end was heard of
+    repo.write("a.txt", "by the first\nby the second\n")
+    client.fire("turn")
+    assert steps(autos(repo, "t")) == ["turn interrupted: first", "turn ended: first; last prompt: second"]
+    assert repo.git("show", "refs/baton/tracks/t~1:a.txt") == "by the first"
+
+
+def test_the_state_before_the_first_turn_can_be_had_again(repo: Sandbox) -> None:
+    (repo.path / ".git" / "baton").mkdir(parents=True, exist_ok=True)
+    repo.write("mine.txt", "not committed\n")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt="first")
+    repo.write("mine.txt", "spoilt\n")
+    client.fire("turn")
+    said(repo, "restore", "@~1")
+    assert (repo.path / "mine.txt").read_text() == "not committed\n"
