@@ -91,16 +91,17 @@ class Client:
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         return hook(self.agent, event, data, *options, env={**self.env(), **(env or {})}, cwd=cwd or self.place)
 
-    def fire(self, event: str, /, *options: str, env: Mapping[str, str] | None = None, **fields: Any) -> str:
+    def fire(self, event: str, /, *options: str, **fields: Any) -> str:
         """An event with its own payload: it ends well, and says nothing but the client's own shape; the injected text."""
         name = self.words.get(event, event)
-        done = self.send(name, self.payload(name, **fields), *options, env=env)
+        done = self.send(name, self.payload(name, **fields), *options)
         return injected(self.agent, name, done)
 
     def asked(self, prompt: str, *options: str, **fields: Any) -> None:
         """The user's prompt, at which no checkpoint is taken: what a test wrote before counts as done in the turn."""
         quiet = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "baton.auto", "GIT_CONFIG_VALUE_0": "compact"}
-        self.fire("prompt", *options, env=quiet, prompt=prompt, **fields)
+        name = self.words["prompt"]
+        injected(self.agent, name, self.send(name, self.payload(name, prompt=prompt, **fields), *options, env=quiet))
 
     def turn(self, prompt: str, *options: str) -> None:
         """A whole turn: the user's prompt, and its end."""
