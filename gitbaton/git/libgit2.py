@@ -11,6 +11,7 @@ from pygit2.enums import ObjectType
 
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.objects import (
+    LONGEST,
     MAX_READ,
     Algorithm,
     Kind,
@@ -18,11 +19,11 @@ from gitbaton.git.objects import (
     Object,
     Objects,
     RefChange,
+    check_size,
     is_oid,
     is_ref,
     linked_ref,
 )
-from gitbaton.git.sizes import LONGEST, check_size
 from gitbaton.model import Head, Oid
 from gitbaton.system.files import mode_of
 

@@ -68,7 +68,7 @@ def tidy_packs(repo: Repo) -> bool:
         places = (os.path.join(repo.own_dir, "tmp"), repo.objects_dir)
         begun = (name for place in places if os.path.isdir(place) for name in os.listdir(place))
         if any(name.endswith(".keep") for name in names) or any(name.startswith(("pack.", "baton-pack.")) for name in begun):
-            from gitbaton.git.packkeep import clean
+            from gitbaton.git.publish import clean
 
             clean(repo)  # what a killed process kept, or began
         packs = [name[:-5] for name in names if name.endswith(".pack")]

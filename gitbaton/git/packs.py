@@ -12,12 +12,9 @@ from weakref import WeakSet
 from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import Kind, Objects
-from gitbaton.git.packfile import Id, New
-from gitbaton.git.packkeep import clean
-from gitbaton.git.publish import packed
+from gitbaton.git.objects import LARGEST, Id, Kind, New, Objects, check_size
+from gitbaton.git.publish import clean, packed
 from gitbaton.git.repo import Repo
-from gitbaton.git.sizes import LARGEST, check_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

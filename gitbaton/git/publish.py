@@ -1,20 +1,22 @@
-"""Move refs crash-safely: new objects in one kept pack on disk, then the refs, then git may collect as it likes."""
+"""Move refs crash-safely: new objects in one kept pack on disk, then the refs, then git may collect as it likes; and clear
+away the packs that killed processes kept, or were making."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.durable import Durable
 from gitbaton.git.loose import FEW, drop_torn, put_in
-from gitbaton.git.objects import OID, NewObject, RefChange
-from gitbaton.git.packfile import New, stream
+from gitbaton.git.objects import OID, New, NewObject, RefChange, pack_stream
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, make_folder
-from gitbaton.git.run import Git, checked
+from gitbaton.git.run import BORROWED, Git, checked
 from gitbaton.model import Oid
+from gitbaton.system import groups
 from gitbaton.system.files import remove_folder, sync_paths
 from gitbaton.system.process import begin
 from gitbaton.values import cast
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 WORD = "gitbaton"  # how the text of a file that keeps a pack begins
 WORKSHOP = "pack."  # how the name of a folder begins where packs are made
 ELSEWHERE = "baton-"  # what stands before that in an object store on another file system than our own folder
+_DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
+_FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
+_LEFTOVER = 3600.0  # seconds after which nobody works in a folder where packs are made
 _ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
 _MUCH, _MUCH_BYTES = 256, 4 << 20
 _ENDS = (".pack", ".idx")  # git knows a pack by its index, so that comes last
@@ -75,7 +80,10 @@ def publish(
     else:
         repo.stow(new)
         words = list(dict.fromkeys(item.oid for item in new))
-    anew = [folder + name for folder, name in _lying(repo)] if also else []
+    place = repo.quarantine() if also else ""
+    folders = [folder for folder in os.listdir(place) if len(folder) == 2] if also else []
+    lying = [folder + name for folder in folders for name in os.listdir(os.path.join(place, folder))]
+    anew = sorted(filter(OID.match, lying))
     with kept(repo, anew, walk=False, how=how), kept(repo, words, walk=new is None, how=how):
         if changes:
             move_refs(repo, *transactions, how=how)
@@ -122,13 +130,6 @@ def stored(repo: Repo, new: Sequence[NewObject]) -> Iterator[None]:
     repo.stow(new)
     with kept(repo, list(dict.fromkeys(item.oid for item in new)), walk=False, how=fsync(repo)):
         yield
-
-
-def _lying(repo: Repo) -> Iterator[tuple[str, str]]:
-    place = repo.quarantine()
-    for folder in sorted(os.listdir(place)):
-        if len(folder) == 2:
-            yield from ((folder, name) for name in os.listdir(os.path.join(place, folder)) if OID.match(folder + name))
 
 
 @contextmanager
@@ -207,8 +208,8 @@ def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Iterator
     objects, name = list({item.oid: item for item in objects}.values()), objects[-1].oid
 
     def make(git: Git, own: str) -> list[str]:
-        git = git.changed({"GIT_OBJECT_DIRECTORY": own, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""})
-        pack = stream(repo.layout.algorithm, [(item.kind, bytes.fromhex(item.oid), item.data) for item in objects])
+        git = git.changed({"GIT_OBJECT_DIRECTORY": own, BORROWED: ""})
+        pack = pack_stream(repo.layout.algorithm, [(item.kind, bytes.fromhex(item.oid), item.data) for item in objects])
         checked(git.run("index-pack", "--stdin", os.path.join(own, f"pack-{name}.pack"), stdin=pack), "index-pack")
         return [name]
 
@@ -230,7 +231,7 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> I
         drop_torn(repo.objects_dir, words)  # git would compare ours with it, and refuse
         os.mkdir(os.path.join(folder, "pack"))
         git = repo.apart(repo.git.changed({}, "core.fsync=none"), folder)
-        stdin = stream(repo.layout.algorithm, objects, 0, pause)
+        stdin = pack_stream(repo.layout.algorithm, objects, 0, pause)
         checked(git.run("index-pack", "--stdin", os.path.join(folder, "pack", "pack-new.pack"), stdin=stdin), "index-pack")
 
     try:
@@ -248,15 +249,8 @@ def _until_done(keeps: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         for path in keeps:
-            _remove(path)
-
-
-def _remove(path: str) -> None:
-    """Remove a file; none is as good."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Callable[[str], object], how: Fsync) -> list[str]:
@@ -330,8 +324,6 @@ def sync_all(repo: Repo, place: str) -> bool:
 
 def mark() -> bytes:
     """What says whose a file is: process, its start, and the namespace of its number."""
-    from gitbaton.system import groups
-
     return f"{WORD} {os.getpid()} {groups.mark(os.getpid())} {space()}\n".encode()
 
 
@@ -341,3 +333,42 @@ def space() -> str:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return "-"
+
+
+def clean(repo: Repo) -> None:
+    """Let go of packs whose writer has ended before it released them, and remove what it did not finish. Never raises."""
+    for path in left(repo):
+        whole = path.removesuffix(".keep")
+        for gone in ([whole + ".pack"] if not os.path.exists(whole + ".idx") else []) + [path]:
+            with suppress(OSError):
+                os.unlink(gone)
+    for parent, start in ((os.path.join(repo.own_dir, "tmp"), WORKSHOP), (repo.objects_dir, ELSEWHERE + WORKSHOP)):
+        with suppress(OSError):
+            for name in os.listdir(parent):
+                path = os.path.join(parent, name)
+                if name.startswith(start) and time.time() - os.stat(path).st_mtime > _LEFTOVER:
+                    remove_folder(path)
+
+
+def left(repo: Repo) -> list[str]:
+    """The files that keep packs for processes that have ended. Never raises."""
+    try:
+        folder = os.path.join(repo.objects_dir, "pack")
+        paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".keep")]
+    except OSError:
+        return []
+    return sorted(path for path in paths if _is_left(path))
+
+
+def _is_left(path: str) -> bool:
+    """Whether a file that keeps a pack is ours, and nobody's any more."""
+    try:
+        with open(path, "rb") as file:
+            word, pid, start, where = file.read(512).decode("utf-8", "replace").split()
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+        if word != WORD or not pid.isdecimal():
+            return False
+        here = where == space() and start.rpartition(".")[2] == (groups.mark(os.getpid()) or "").rpartition(".")[2]
+        return age > _FOREIGN if not here else age > _DEAD and groups.mark(int(pid)) != start
+    except (OSError, ValueError):
+        return False

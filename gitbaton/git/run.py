@@ -9,9 +9,10 @@ from gitbaton.errors import GitError
 from gitbaton.system.process import Process, Result, begin
 
 TIMEOUT = 600.0
+BORROWED = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 # What `git rev-parse --local-env-vars` names: it belongs to one repository and must not reach another.
 LOCAL_ENV = (
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    BORROWED,
     "GIT_CONFIG",
     "GIT_OBJECT_DIRECTORY",
     "GIT_DIR",
@@ -95,6 +96,13 @@ class Git:
     def objects_dir(self, common_dir: str) -> str:
         """Where it writes objects of the repository with this common directory."""
         return self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(common_dir, "objects")
+
+
+def borrowing(env: Mapping[str, str], folder: str) -> dict[str, str]:
+    """The variable with which git also finds the objects in a folder, beside those where ``env`` has it look already."""
+    others = env.get(BORROWED)
+    quoted = '"' + folder.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return {BORROWED: quoted + (os.pathsep + others if others else "")}
 
 
 def checked(result: Result, name: str) -> bytes:

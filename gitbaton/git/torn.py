@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import zlib
 
 from gitbaton.git.objects import Algorithm, digest
+from gitbaton.system.groups import boot
 
 STAMP = "boot"  # in our folder of the common directory
 _CHUNK = 1 << 20
@@ -12,8 +14,6 @@ _CHUNK = 1 << 20
 
 def is_whole(path: str) -> bool:
     """Whether a loose object's file holds as many bytes as it says; also where there is none, or it may not be read."""
-    import zlib
-
     try:
         with open(path, "rb") as file:
             inflate, size, wanted = zlib.decompressobj(), 0, -1
@@ -49,15 +49,6 @@ def is_known(folder: str) -> bool:
             return file.read() == boot()
     except (OSError, ValueError):
         return not boot()
-
-
-def boot() -> str:
-    """What names the time since this machine started; empty where nothing tells."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def index_is_torn(path: str, algorithm: Algorithm) -> bool:

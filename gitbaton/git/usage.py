@@ -149,10 +149,7 @@ def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> in
         return 0
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         os.mkdir(os.path.join(folder, "pack"))
-        others = repo.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
-        quoted = '"' + repo.objects_dir.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        alternates = quoted + (os.pathsep + others if others else "")
-        git = repo.git.changed({"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})
+        git = repo.apart(repo.git, folder)
         door = BinaryObjects(git, repo.layout.git_dir, repo.layout.common_dir, repo.layout.algorithm)
         try:
             door.write(items.values())
