@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gitbaton.agents.conversation import Record, dict_of, list_of, record_of, text_of
-from gitbaton.agents.payload import MAX_PATH, names_one, valid, word
+from gitbaton.agents.payload import MAX_PATH, names_one, unquoted, valid, without_context, word
 from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Ran, Said
 
 TYPE_CHECKING = False
@@ -224,8 +224,6 @@ def _gemini(record: Record) -> Iterator[Sign]:
     at, content = _time(record.get("timestamp")), record.get("content")
     if record.get("type") == "user":
         if not any("functionResponse" in dict_of(part) for part in list_of(content)):
-            from gitbaton.agents.gemini import without_context
-
             texts = _texts(record.get("displayContent") or content)
             yield from _asked(at, [without_context(text) for text in texts if not text.startswith(_GEMINIS)])
     elif record.get("type") == "gemini":
@@ -301,8 +299,6 @@ def _opencode(record: Record) -> Iterator[Sign]:
     who, kind = record.get("message_role"), data.get("type")
     if kind == "text" and not any(data.get(name) is True for name in ("synthetic", "ignored")):
         if who == "user":
-            from gitbaton.agents.opencode import unquoted
-
             yield from _asked(at, [unquoted(text) for text in _texts(data.get("text"))])
         elif who == "assistant" and record.get("message_agent") != "compaction":
             yield from _said(at, data.get("text"))
