@@ -117,7 +117,7 @@ class Baton:
         oid = stored.checkpoint.observed.said if stored.checkpoint.observed else None
         if oid is None:
             return None
-        from gitbaton.codec.observed import read_told
+        from gitbaton.codec.checkpoint import read_told
 
         try:
             found = self.repo.objects.read(oid, _MAX_TOLD)
@@ -314,7 +314,7 @@ class Baton:
         return self._record(again)
 
     def _torn(self) -> Mapping[Oid, str]:
-        from gitbaton.git.torn import is_known
+        from gitbaton.git.loose import is_known
 
         if is_known(self.repo.shared_dir):
             return {}

@@ -13,10 +13,10 @@ from glob import escape, glob
 from gitbaton.errors import RefConflictError
 from gitbaton.git import reffiles
 from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.loose import STAMP, is_hollow
 from gitbaton.git.objects import OID, digest
 from gitbaton.git.repo import Repo, lock_file, make_folder
 from gitbaton.git.run import BORROWED, Git, base_environment, checked
-from gitbaton.git.torn import STAMP, is_hollow
 from gitbaton.model import Oid
 from gitbaton.system.files import sync_paths
 from gitbaton.system.groups import boot

@@ -11,8 +11,7 @@ from gitbaton import __version__
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, first_line, plain
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.mcpserver.calls import Answer, Call
-from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Tool
+from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Answer, Call, Tool
 from gitbaton.model import Agent
 from gitbaton.values import replace
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gitbaton.agents.clients import CLIENTS, command, powershell, track_of
-from gitbaton.install.agentparts import BEGIN, END, found, is_empty, is_shipped, merge, strip
+from gitbaton.install.levels import BEGIN, END, found, is_empty, is_shipped, merge, strip
 from gitbaton.system.files import shipped
 from tests.kit import Sandbox
 from tests.kit.tiers import some

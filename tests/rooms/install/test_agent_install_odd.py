@@ -15,7 +15,7 @@ from gitbaton.agents.clients import CLIENTS
 from gitbaton.agents.settings import MalformedError
 from gitbaton.errors import BatonError
 from gitbaton.install import agents, codex, levels
-from gitbaton.install.agentparts import merge
+from gitbaton.install.levels import merge
 from gitbaton.install.plan import MAX_BYTES, File, apply, check_writable, look, read, write
 from tests.kit import Outcome, Sandbox
 from tests.rooms.install.test_agent_install import FILES, home

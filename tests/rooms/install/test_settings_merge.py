@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gitbaton.agents.clients import CLIENTS, Client, entries
 from gitbaton.agents.settings import Document, MalformedError, undone
-from gitbaton.install.agentparts import found, merge, strip
+from gitbaton.install.levels import found, merge, strip
 from tests.kit.tables import each
 
 BY_NAME = {client.name: client for client in CLIENTS}
