@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.errors import GitError, RemoteError
 from gitbaton.git.repo import Progress
@@ -109,7 +109,8 @@ class Bounded:
 
     def __init__(self, git: Git, seconds: float, *, prompts: bool) -> None:
         self.left, self.prompts = seconds, prompts
-        self.git = git.changed({}, *_settings(prompts=prompts))
+        # Without prompts, credential helpers that know it do not ask either.
+        self.git = git.changed({}, *(() if prompts else ("credential.interactive=false",)))
         self.env = environment(git, prompts=prompts)
 
     def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, told: Progress | None = None) -> Result:
@@ -182,11 +183,6 @@ def environment(git: Git, *, prompts: bool) -> dict[str, str]:
     return env
 
 
-def _settings(*, prompts: bool) -> tuple[str, ...]:
-    """Settings for the exchange: without ``prompts`` credential helpers that know it do not ask either."""
-    return () if prompts else ("credential.interactive=false",)
-
-
 def _ssh(git: Git, env: Mapping[str, str]) -> str | None:
     """The user's ssh command made to ask nothing; None where it is not known to take an option for that.
 
@@ -244,10 +240,8 @@ def _end(pid: int, *, group: bool) -> None:
 
 
 def _send(pid: int, number: int, *, group: bool = False) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number) if group else os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _wait(pid: int, seconds: float) -> None:

@@ -51,7 +51,7 @@ class Durable:
             self._folder(os.path.join(common, "reftable"))
         else:
             for folder in dict.fromkeys(os.path.dirname(self._file(change.name)) for change in changes):
-                self._named(folder, os.path.join(common, "refs"))
+                self._named(folder)
             if any(change.new is None for change in changes):  # git writes packed-refs anew without it
                 self._folder(common)
         self._settle(changes)
@@ -67,7 +67,8 @@ class Durable:
                 packed = packed or not os.path.isfile(path)
                 self._flush([path])
                 self._up(os.path.dirname(path))
-            self._packed(also=packed)
+            if packed:
+                self._packed()
         self._settle(due)
 
     def emptied(self, folders: Iterable[str]) -> None:
@@ -75,7 +76,7 @@ class Durable:
         if not self._tables():
             for folder in folders:
                 self._up(self._file(folder.rstrip("/")))
-            self._packed(also=True)
+            self._packed()
 
     def _tables(self) -> bool:
         """Have the tables of refs on disk, where the repository has such."""
@@ -85,11 +86,10 @@ class Durable:
         self._flush([*(os.path.join(place, name) for name in sorted(os.listdir(place))), place])
         return True
 
-    def _packed(self, *, also: bool) -> None:
+    def _packed(self) -> None:
         """Have git's file of packed refs on disk, and its name."""
-        if also:
-            common = self.repo.layout.common_dir
-            self._flush([os.path.join(common, "packed-refs"), common])
+        common = self.repo.layout.common_dir
+        self._flush([os.path.join(common, "packed-refs"), common])
 
     def _up(self, folder: str) -> None:
         """Have on disk which names a folder has, and all above it that are for refs."""
@@ -107,19 +107,17 @@ class Durable:
             self._settled.clear()
         self._settled.update({change.name: change.new for change in changes})
 
-    def _named(self, folder: str, top: str) -> None:
+    def _named(self, folder: str) -> None:
         """Have on disk which refs a folder has, and where it is new, that it is there."""
         try:
             mark = f"{folder}\0{os.stat(folder).st_ino}"  # git removes one that is empty, and another comes in its place
         except OSError:
             return
-        new = mark not in self._folders
-        self._folders.add(mark)
-        while folder.startswith(top):
+        if mark in self._folders:
             self._folder(folder)
-            folder = os.path.dirname(folder)
-            if not new:
-                break
+        else:
+            self._folders.add(mark)
+            self._up(folder)
 
     def _folder(self, path: str) -> None:
         """Have on disk which names a folder has. One that is gone has none."""

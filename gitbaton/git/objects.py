@@ -30,6 +30,7 @@ _LASTING = re.compile(
     r"|Too many open files"
 )
 MAX_READ = 4 << 20
+MAX_TREE = 64 << 20
 LARGEST = 1 << 30  # bytes of a blob that is read: a few from a remote may inflate to anything
 LONGEST = 128 << 20  # bytes of a commit or tree
 _HEX_LENGTH = {"sha1": 40, "sha256": 64}
@@ -189,6 +190,15 @@ def linked_ref(git_dir: str, name: str) -> str | None:
     return target if target.startswith("refs/") and is_ref(target) else None
 
 
+def packed_refs(common_dir: str) -> bytes:
+    """What git's file of packed refs holds; nothing where there is none."""
+    try:
+        with open(os.path.join(common_dir, "packed-refs"), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
 def object_id(algorithm: Algorithm, kind: Kind, data: bytes) -> Oid:
     """The id git gives to an object."""
     return digest(algorithm, b"%s %d\0" % (kind.encode(), len(data)) + data).hex()
@@ -324,10 +334,15 @@ def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:
 
 
 def _entry(objects: Objects, tree: Oid, name: bytes) -> TreeEntry | None:
-    found = objects.read(tree, 64 << 20)
+    return next((e for e in entries_of(objects, tree) or () if e.name == name), None)
+
+
+def entries_of(objects: Objects, tree: Oid) -> list[TreeEntry] | None:
+    """The entries of a tree; None where there is none. Raises RecordError when it is malformed."""
+    found = objects.read(tree, MAX_TREE)
     if found is None or found.kind != "tree" or found.data is None:
         return None
-    return next((e for e in parse_tree(found.data, objects.algorithm) if e.name == name), None)
+    return parse_tree(found.data, objects.algorithm)
 
 
 def pack_stream(algorithm: Algorithm, objects: Iterable[New], level: int = 1, pause: Callable[[], object] = int) -> bytes:

@@ -7,7 +7,7 @@ import re
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, base_environment
+from gitbaton.git.run import Git, base_environment, zsplit
 from gitbaton.model import WorktreeId
 from gitbaton.system.files import born, remove_folder, sync_paths
 
@@ -24,20 +24,17 @@ def version(repo: Repo) -> tuple[int, int]:
 
 def local_values(repo: Repo, key: str) -> list[str]:
     """All values of a key in the repository's own configuration."""
-    result = repo.git.run("config", "--local", "-z", "--get-all", key)
-    return result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return zsplit(repo.git.run("config", "--local", "-z", "--get-all", key).out)
 
 
 def all_values(repo: Repo, key: str) -> list[str]:
     """All values of a key in every scope."""
-    result = repo.git.run("config", "-z", "--get-all", key)
-    return result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return zsplit(repo.git.run("config", "-z", "--get-all", key).out)
 
 
 def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
     """Keys that match a regular expression, with their values, from every scope."""
-    result = repo.git.run("config", "-z", "--get-regexp", pattern)
-    items = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    items = zsplit(repo.git.run("config", "-z", "--get-regexp", pattern).out)
     return [(key, text) for key, _, text in (item.partition("\n") for item in items)]
 
 
@@ -63,8 +60,7 @@ def everywhere(directory: str) -> bool:
 def hooks_path(repo: Repo) -> str | None:
     """``core.hooksPath`` as an absolute path, or None when it is not set."""
     # Our own calls switch hooks off on the command line, so that scope does not count.
-    raw = os.fsdecode(repo.git.run("config", "--show-scope", "-z", "--type=path", "--get-all", "core.hooksPath").out)
-    fields = raw.split("\0")[:-1]
+    fields = zsplit(repo.git.run("config", "--show-scope", "-z", "--type=path", "--get-all", "core.hooksPath").out)
     values = [text for scope, text in zip(fields[0::2], fields[1::2], strict=True) if scope != "command"]
     return os.path.join(repo.layout.root or repo.layout.git_dir, values[-1]) if values else None
 

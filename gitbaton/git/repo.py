@@ -77,7 +77,7 @@ class Repo:
         try:
             from gitbaton.git.libgit2 import Libgit2Objects
 
-            return Libgit2Objects(self.layout.git_dir, binary)
+            return Libgit2Objects(self.layout.git_dir, self.layout.common_dir, binary)
         except (NotARepositoryError, ImportError):
             if door == "libgit2":
                 raise

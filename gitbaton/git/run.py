@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from gitbaton.errors import GitError
+from gitbaton.model import Oid
 from gitbaton.system.process import Process, Result, begin
 
 TIMEOUT = 600.0
@@ -92,6 +93,11 @@ class Git:
         """The same with more environment and more ``key=value`` settings, perhaps at another place."""
         place = self.directory if directory is None else directory
         return Git(place, {**self.env, **env}, config=(*self.config, *config), timeout=self.timeout)
+
+    def blob(self, fd: int) -> Oid:
+        """Write an open file as a blob, streamed by git; its id. Raises GitError."""
+        argv = self.argv("hash-object", "-w", "--no-filters", "--stdin")
+        return checked(begin(argv, self.env, self.timeout, fd).finish(), "hash-object").decode().strip()
 
     def objects_dir(self, common_dir: str) -> str:
         """Where it writes objects of the repository with this common directory."""

@@ -197,3 +197,55 @@ def run_in(folder: str, argv: Sequence[str], env: Mapping[str, str], timeout: fl
     except subprocess.TimeoutExpired:
         raise GitError(f"'{argv[-1]}' did not end in its time and was stopped") from None
     return Result(code=done.returncode, out=done.stdout, err=done.stderr.decode("utf-8", "surrogateescape"))
+
+
+class Talk:
+    """A program that is asked and answers, line by line; ``name`` is what errors call it. ``dead`` after an error: an answer
+    that came too late would answer the next question. ``group``: in a process group of its own, where it outlives a Ctrl-C that
+    we do."""
+
+    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], timeout: float, *, group: bool = False) -> None:
+        self.name, self.timeout, self.dead, self.buffer = name, timeout, False, bytearray()
+        self.reader, out = os.pipe()
+        stdin, self.writer = os.pipe()
+        self.err = memory_file()
+        try:
+            self.pid = spawn(argv, env, stdin, out, self.err, group=group)
+        except BaseException:
+            for fd in (self.reader, self.writer, self.err):
+                os.close(fd)
+            raise
+        finally:
+            os.close(out)
+            os.close(stdin)
+        self.poll = select.poll()
+        self.poll.register(self.reader, select.POLLIN)
+
+    def line(self, deadline: float) -> bytes:
+        """The next line that it says. Raises GitError at its end."""
+        while (end := self.buffer.find(b"\n")) < 0:
+            self.more(deadline)
+        answer = bytes(self.buffer[:end])
+        del self.buffer[: end + 1]
+        return answer
+
+    def more(self, deadline: float) -> None:
+        """Wait for more that it says. Raises GitError at its end."""
+        self.dead = True  # until it has answered: whoever is interrupted while it waits must not wait again
+        if not self.poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+            raise GitTimeoutError(f"'{self.name}' did not answer in its time and was stopped")
+        chunk = os.read(self.reader, 1 << 20)
+        self.buffer += chunk
+        self.dead = not chunk
+        if not chunk:
+            said = os.pread(self.err, 4096, 0).decode("utf-8", "replace").strip().splitlines()
+            reason = said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else "no answer"
+            raise GitError(f"'{self.name}' ended early: {reason}")
+
+    def close(self) -> None:
+        """End the program and wait for it."""
+        if self.dead:
+            os.kill(self.pid, signal.SIGKILL)
+        for fd in (self.writer, self.reader, self.err):
+            os.close(fd)
+        os.waitpid(self.pid, 0)

@@ -17,8 +17,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, settled, signature
 from gitbaton.values import cast
-from gitbaton.worktree.fileread import LARGE, ObjectStore, Read, Reader
-from gitbaton.worktree.filetrees import LINK, Entry, FileSet, is_safe, read_tree, write_tree
+from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Read, Reader, is_safe, read_tree, write_tree
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swapeach import leads_outside, swap
 

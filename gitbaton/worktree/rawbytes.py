@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitTimeoutError, RecordError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import Objects, TreeEntry, new_object, parse_tree
+from gitbaton.git.objects import Objects, entries_of, new_object
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.git.run import Git, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import open_below, open_file, write_atomic
-from gitbaton.system.process import Process, begin, verb
+from gitbaton.system.process import Process, verb
 from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.swap import mode_at, temporary_name
@@ -125,7 +125,6 @@ _ONE_BY_ONE = 50  # files asked for alone, because some filter failed
 _NAMED = 500  # paths on one command line, and how many bytes of them
 _NAMED_BYTES = 100_000
 _FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
-_MAX_TREE = 64 << 20
 
 
 def entries(git: Git, tree: Oid, paths: Sequence[str]) -> list[Entry]:
@@ -318,7 +317,7 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
             continue
         with open(fd, "rb", buffering=0) as file:
             if os.fstat(fd).st_size > _SMALL:
-                stored[path] = hashed(git, fd)
+                stored[path] = git.blob(fd)
                 continue
             data = b"".join(iter(lambda: file.read(_CHUNK), b""))
         held.append(new_object(door.algorithm, "blob", data))
@@ -329,12 +328,6 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
             held, size = [], 0
     door.write(held)
     return stored
-
-
-def hashed(git: Git, fd: int) -> Oid:
-    """Write an open file as a blob, streamed by git. Raises GitError."""
-    argv = git.argv("hash-object", "-w", "--no-filters", "--stdin")
-    return checked(begin(argv, git.env, git.timeout, fd).finish(), "hash-object").decode().strip()
 
 
 def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> tuple[Entry, ...]:
@@ -359,7 +352,10 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
     Only paths that are regular files of the checkpoint's tree may be put back from them. Raises RecordError for what no
     snapshot writes.
     """
-    top = [e for e in _listing(objects, stages) if e.name == folder]
+    listed = entries_of(objects, stages)
+    if listed is None:
+        raise RecordError(f"tree {stages} is not there")
+    top = [e for e in listed if e.name == folder]
     if len(top) != 1 or not top[0].is_tree:
         if top:
             raise RecordError(f"tree {stages} has a malformed '{folder.decode()}'")
@@ -368,13 +364,6 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
     if any(entry.mode == LINK for entry in found.values()):
         raise RecordError(f"tree {stages} has an entry below '{folder.decode()}' that is no file")
     return {path: entry.oid for path, entry in found.items()}
-
-
-def _listing(objects: Objects, oid: Oid) -> list[TreeEntry]:
-    found = objects.read(oid, _MAX_TREE)
-    if found is None or found.kind != "tree" or found.data is None:
-        raise RecordError(f"tree {oid} is not there")
-    return parse_tree(found.data, objects.algorithm)
 
 
 def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:
