@@ -61,85 +61,6 @@ class Found:
     foreign: tuple[str, ...] = ()
 
 
-def merge(text: str, client: Client, track: str | None) -> Merged:
-    """The text with our entries in it, each once; the same text when they are all there. Raises MalformedError."""
-    wanted, made = entries(client, track), []
-    document = Document(text, comments=client.comments)
-    if document.root is None:
-        document.begin({})
-        made = [HOOKS, *wanted]
-    root = _root(document)
-    if client.version and not root.members:
-        document.put((), VERSION, 1)
-        made += [VERSION]
-    hooks = _hooks(document)
-    if hooks is None:
-        document.put((), HOOKS, {event: [item] for event, item in wanted.items()})
-        made = [*dict.fromkeys([*made, HOOKS, *wanted])]
-        return _merged(document, made)
-    for event, item in wanted.items():
-        node = document.at(HOOKS, event)
-        if node is None:
-            document.put((HOOKS,), event, [item])
-            made.append(event)
-        elif node.kind != "array":
-            raise MalformedError(f"'hooks.{event}' is not a list")
-        else:
-            _one(document, client, event, item)
-    for event in [member.key for member in hooks.members if member.key not in wanted]:
-        _drop(document, client, event)
-    return _merged(document, made)
-
-
-def strip(text: str, client: Client, made: Collection[str] | None = None) -> Merged:
-    """The text without our entries, and without the containers of ``made`` that are empty now; None: of any."""
-    document = Document(text, comments=client.comments)
-    if document.root is None or (hooks := _hooks(document)) is None:
-        return Merged(text=text)
-    for event in [member.key for member in hooks.members]:
-        dropped = _drop(document, client, event)
-        node = document.at(HOOKS, event)
-        if dropped and node is not None and not node.members and (made is None or event in made):
-            document.remove((HOOKS, event))
-    left = document.at(HOOKS)
-    if document.edits and left is not None and not left.members and (made is None or HOOKS in made):
-        document.remove((HOOKS,))
-    rest = document.at()
-    if made is not None and VERSION in made and rest is not None and [m.key for m in rest.members] == [VERSION]:
-        document.remove((VERSION,))
-    return _merged(document, [])
-
-
-def found(text: str, client: Client) -> Found:
-    """What of ours the text holds. Raises MalformedError."""
-    document = Document(text, comments=client.comments)
-    hooks = _hooks(document) if document.root is not None else None
-    if hooks is None:
-        return Found(count=0, tracks=())
-    handlers = [
-        handler
-        for event in hooks.members
-        if event.node.kind == "array"
-        for item in document.plain(event.node)
-        for handler in _handlers(item)
-    ]
-    ours = [handler for handler in handlers if is_ours(handler, client)]
-    foreign = [line for handler in handlers if not is_ours(handler, client) for line in mentions(handler)]
-    return Found(
-        count=len(ours),
-        tracks=tuple(dict.fromkeys(track_of(lines(handler)[0]) for handler in ours)),
-        names=tuple(handler["name"] for handler in ours if isinstance(handler.get("name"), str)),
-        foreign=tuple(dict.fromkeys(foreign)),
-    )
-
-
-def is_empty(text: str, client: Client, made: Collection[str]) -> bool:
-    """Whether nothing is left in the text, not even a comment, but what install put there beside our entries."""
-    document = Document(text, comments=client.comments)
-    left = document.plain(document.root) if document.root is not None else {}
-    return not document.notes and (left == {} or (VERSION in made and left == {VERSION: 1}))
-
-
 def _root(document: Document) -> Node:
     root = document.root
     if root is None or root.kind != "object":
@@ -276,25 +197,84 @@ class Hooks(Part):
         self.client, self.track = client, track
 
     def put(self, text: str) -> Merged:
-        """The settings with our entries."""
-        return merge(text, self.client, self.track)
+        """The settings with our entries in them, each once; the same text when they are all there. Raises MalformedError."""
+        wanted, made = entries(self.client, self.track), []
+        document = Document(text, comments=self.client.comments)
+        if document.root is None:
+            document.begin({})
+            made = [HOOKS, *wanted]
+        root = _root(document)
+        if self.client.version and not root.members:
+            document.put((), VERSION, 1)
+            made += [VERSION]
+        hooks = _hooks(document)
+        if hooks is None:
+            document.put((), HOOKS, {event: [item] for event, item in wanted.items()})
+            made = [*dict.fromkeys([*made, HOOKS, *wanted])]
+            return _merged(document, made)
+        for event, item in wanted.items():
+            node = document.at(HOOKS, event)
+            if node is None:
+                document.put((HOOKS,), event, [item])
+                made.append(event)
+            elif node.kind != "array":
+                raise MalformedError(f"'hooks.{event}' is not a list")
+            else:
+                _one(document, self.client, event, item)
+        for event in [member.key for member in hooks.members if member.key not in wanted]:
+            _drop(document, self.client, event)
+        return _merged(document, made)
 
     def take(self, text: str, made: Collection[str] | None) -> Merged:
-        """The settings without them."""
-        return strip(text, self.client, made)
+        """The settings without our entries, and without the containers of ``made`` that are empty now; None: of any."""
+        document = Document(text, comments=self.client.comments)
+        if document.root is None or (hooks := _hooks(document)) is None:
+            return Merged(text=text)
+        for event in [member.key for member in hooks.members]:
+            dropped = _drop(document, self.client, event)
+            node = document.at(HOOKS, event)
+            if dropped and node is not None and not node.members and (made is None or event in made):
+                document.remove((HOOKS, event))
+        left = document.at(HOOKS)
+        if document.edits and left is not None and not left.members and (made is None or HOOKS in made):
+            document.remove((HOOKS,))
+        rest = document.at()
+        if made is not None and VERSION in made and rest is not None and [m.key for m in rest.members] == [VERSION]:
+            document.remove((VERSION,))
+        return _merged(document, [])
 
     def find(self, text: str) -> Found:
-        """Our entries, for whatever track."""
-        return found(text, self.client)
+        """Our entries, for whatever track. Raises MalformedError."""
+        document = Document(text, comments=self.client.comments)
+        hooks = _hooks(document) if document.root is not None else None
+        if hooks is None:
+            return Found(count=0, tracks=())
+        handlers = [
+            handler
+            for event in hooks.members
+            if event.node.kind == "array"
+            for item in document.plain(event.node)
+            for handler in _handlers(item)
+        ]
+        ours = [handler for handler in handlers if is_ours(handler, self.client)]
+        foreign = [line for handler in handlers if not is_ours(handler, self.client) for line in mentions(handler)]
+        return Found(
+            count=len(ours),
+            tracks=tuple(dict.fromkeys(track_of(lines(handler)[0]) for handler in ours)),
+            names=tuple(handler["name"] for handler in ours if isinstance(handler.get("name"), str)),
+            foreign=tuple(dict.fromkeys(foreign)),
+        )
 
     def is_bare(self, text: str, made: Collection[str]) -> bool:
-        """Whether the settings say nothing else."""
-        return is_empty(text, self.client, made)
+        """Whether nothing is left in the settings, not even a comment, but what install put there beside our entries."""
+        document = Document(text, comments=self.client.comments)
+        left = document.plain(document.root) if document.root is not None else {}
+        return not document.notes and (left == {} or (VERSION in made and left == {VERSION: 1}))
 
     def fresh(self, text: str) -> bool:
         """Whether they were written whole, for whatever track."""
         tracks = self.find(text).tracks
-        return len(tracks) == 1 and merge("", self.client, tracks[0]).text == text
+        return len(tracks) == 1 and Hooks(self.client, tracks[0]).put("").text == text
 
 
 class Whole(Part):

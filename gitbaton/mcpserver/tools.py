@@ -3,9 +3,6 @@ handler, which calls the Python API of its verb and returns its JSON and a text 
 
 from __future__ import annotations
 
-import os
-import select
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, document, first_line, plain, timestamp
 from gitbaton.codec.checkpoint import EXTRA_KEY_FORM
 from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD
-from gitbaton.errors import BatonError, GitTimeoutError, UsageError
+from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.run import checked
 from gitbaton.model import VALIDATIONS, Agent, Checkpoint, Live, Since, Stored
 from gitbaton.observed import pairs
@@ -246,18 +243,13 @@ def _paths(given: tuple[str, ...]) -> tuple[str, ...]:
 
 def _beginning(process: Process) -> tuple[bytes, bool]:
     """What a command prints, at most so much of it, cut at a line's end, and whether it was cut. Raises GitError."""
-    poll, raw = select.poll(), b""
-    poll.register(process.out, select.POLLIN)
-    while len(raw) <= MAX_DIFF:
-        if not poll.poll(max(0, int((process.deadline - time.monotonic()) * 1000))):
+    raw = b""
+    for piece in process.pieces():
+        raw += piece
+        if len(raw) > MAX_DIFF:
             process.stop()
-            raise GitTimeoutError("'git diff' did not end in its time and was stopped")
-        chunk = os.read(process.out, MAX_DIFF + 1 - len(raw))
-        if not chunk:
-            return raw + checked(process.finish(), "diff"), False
-        raw += chunk
-    process.stop()
-    return raw[: raw.rfind(b"\n", 0, MAX_DIFF) + 1 or MAX_DIFF], True
+            return raw[: raw.rfind(b"\n", 0, MAX_DIFF) + 1 or MAX_DIFF], True
+    return raw + checked(process.finish(), "diff"), False
 
 
 MAX_TEXT = 8000  # characters of an answer's text; the structured content has the rest

@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -40,22 +40,28 @@ class Process:
 
     def __init__(self, argv: Sequence[str], pid: int, out: int, err: int, deadline: float) -> None:
         self.argv, self.pid, self.out, self.err, self.deadline = argv, pid, out, err, deadline
+        self.ended = False  # its output
+
+    def pieces(self, most: int = 1 << 20) -> Iterator[bytes]:
+        """What the command prints, as it comes, up to its end, or that of its time: ``finish`` then raises."""
+        poll = select.poll()
+        poll.register(self.out, select.POLLIN)
+        while not self.ended and poll.poll(max(0, int((self.deadline - time.monotonic()) * 1000))):
+            piece = os.read(self.out, most)
+            self.ended = not piece
+            if piece:
+                yield piece
 
     def finish(self, heard: Callable[[bytes], object] | None = None) -> Result:
         """Wait for the command; ``heard`` gets each piece of its output. Raises GitTimeoutError when its time is over; the
         command is then killed."""
         chunks: list[bytes] = []
-        poll = select.poll()
-        poll.register(self.out, select.POLLIN)
         try:
-            while poll.poll(max(0, int((self.deadline - time.monotonic()) * 1000))):
-                chunk = os.read(self.out, 1 << 20)
-                if not chunk:
-                    break
+            for chunk in self.pieces():
                 chunks.append(chunk)
                 if heard is not None:
                     heard(chunk)
-            else:
+            if not self.ended:
                 raise GitTimeoutError(f"'git {verb(self.argv)}' did not end in its time and was stopped")
         except BaseException:
             os.kill(self.pid, signal.SIGKILL)  # nobody waits for it any more

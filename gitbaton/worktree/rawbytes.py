@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import stat
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitTimeoutError, RecordError
@@ -245,16 +243,15 @@ class _Output:
 
     def __init__(self, process: Process) -> None:
         self.process, self.buffer, self.code = process, bytearray(), 0
-        self.poll = select.poll()
-        self.poll.register(process.out, select.POLLIN)
+        self.pieces = process.pieces()
 
     def more(self) -> bool:
         """Read on; False at the end. Raises GitTimeoutError."""
-        if not self.poll.poll(max(0, int((self.process.deadline - time.monotonic()) * 1000))):
+        piece = next(self.pieces, b"")
+        if not piece and not self.process.ended:
             raise GitTimeoutError(f"'git {verb(self.process.argv)}' did not answer in its time and was stopped")
-        chunk = os.read(self.process.out, _CHUNK)
-        self.buffer += chunk
-        return bool(chunk)
+        self.buffer += piece
+        return bool(piece)
 
     def line(self) -> bytes | None:
         """The next line without its end; None when there is none."""
@@ -294,12 +291,8 @@ class _Output:
 
     def end(self) -> str:
         """Take no interest in what is left, and wait for the command; its complaints. Raises GitTimeoutError."""
-        try:
-            while self.more():
-                self.buffer.clear()
-        except GitTimeoutError:
-            self.process.stop()
-            raise
+        for _ in self.pieces:
+            pass
         result = self.process.finish()
         self.code = result.code
         return result.err
