@@ -573,7 +573,7 @@ def shown(words: Sequence[str]) -> str:
     shown: list[str] = []
     length, hidden = 0, False
     for word in words[:MAX_COMMAND]:
-        text = _one_line(word)
+        text = " ".join("".join(c if c.isprintable() else " " for c in word[: 4 * MAX_COMMAND]).split())
         if hidden and not text.startswith("-"):
             text = "..."
         hidden = text.startswith("-") and "=" not in text and re.search(_SECRET, text) is not None
@@ -584,10 +584,6 @@ def shown(words: Sequence[str]) -> str:
         shown.append(text)
         length += len(text) + 1
     return " ".join(shown)
-
-
-def _one_line(word: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in word[: 4 * MAX_COMMAND]).split())
 
 
 def _without_secrets(text: str) -> str:

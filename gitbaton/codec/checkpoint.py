@@ -402,17 +402,15 @@ def decode(raw: bytes) -> Checkpoint:
         head=r.maybe_oid("head"),
         created=r.time("created"),
         extra=extra,
-        agent=_agent(agent) if agent else None,
+        agent=Agent(name=agent.text("name"), session=agent.maybe("session"), transcript=agent.maybe("transcript"))
+        if agent
+        else None,
         files=_files(files) if files else None,
         previous=r.maybe_oid("previous"),
         restore=_restore(restore) if restore else None,
         carried=_carried(carried) if carried else None,
         observed=read_observed(observed) if observed else None,
     )
-
-
-def _agent(r: Reader) -> Agent:
-    return Agent(name=r.text("name"), session=r.maybe("session"), transcript=r.maybe("transcript"))
 
 
 def _restore(r: Reader) -> Restore:

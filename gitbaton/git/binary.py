@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.loose import FEW, drop_torn, is_shared, put_in
@@ -400,8 +401,6 @@ def clear_stale_locks(common_dir: str, names: Iterable[str], older: float = 10.0
     """Remove lock files beside refs of ours that are older than ``older`` seconds. Only while our own lock is held."""
     for name in names:
         path = os.path.join(common_dir, *name.split("/")) + ".lock"
-        try:
+        with suppress(OSError):
             if time.time() - os.stat(path).st_mtime > older:
                 os.unlink(path)
-        except OSError:
-            continue

@@ -8,13 +8,14 @@ import re
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from glob import escape, glob
 
 from gitbaton.errors import RefConflictError
 from gitbaton.git import reffiles
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import STAMP, is_hollow
-from gitbaton.git.objects import OID, digest
+from gitbaton.git.objects import OID, digest, packed_refs
 from gitbaton.git.repo import Repo, lock_file, make_folder
 from gitbaton.git.run import BORROWED, Git, base_environment, checked
 from gitbaton.model import Oid
@@ -56,11 +57,9 @@ def since_start(repo: Repo) -> Mapping[Oid, str]:
         since = None
     found: dict[Oid, str] = {}
     for oid, path in loose(repo):
-        try:
+        with suppress(FileNotFoundError):  # git has just collected it
             if is_hollow(path) if since is None else os.stat(path).st_mtime >= since and not _whole(repo, oid, path):
                 found[oid] = path
-        except FileNotFoundError:  # git has just collected it
-            continue
     if not found:
         with open(lock_file(repo, stamp), "wb") as file:  # one that is not whole says as much as none
             file.truncate()
@@ -108,11 +107,8 @@ def _packs(repo: Repo) -> list[str]:
 
 def indexed(repo: Repo, pack: str) -> tuple[Oid, ...]:
     """The objects that the index of a pack names; none where there is no index."""
-    try:
-        with open(pack.removesuffix(".pack") + ".idx", "rb") as file:
-            rows = repo.git.run("show-index", f"--object-format={repo.layout.algorithm}", stdin=file.read()).out.split(b"\n")
-    except OSError:
-        return ()
+    index = _read(pack.removesuffix(".pack") + ".idx")
+    rows = repo.git.run("show-index", f"--object-format={repo.layout.algorithm}", stdin=index).out.split(b"\n")
     return tuple(row.split(b" ")[1].decode("ascii") for row in rows if row.count(b" ") > 0)
 
 
@@ -128,11 +124,8 @@ def move(repo: Repo, path: str, target: str) -> None:
 
 def missing_alternates(repo: Repo) -> list[str]:
     """The object folders of other repositories that this one borrows from, and that are not there."""
-    try:
-        with open(os.path.join(repo.objects_dir, "info", "alternates"), "rb") as file:
-            rows = [os.fsdecode(row) for row in file.read().splitlines() if row and not row.startswith(b"#")]
-    except OSError:
-        return []
+    listed = _read(os.path.join(repo.objects_dir, "info", "alternates")).splitlines()
+    rows = [os.fsdecode(row) for row in listed if row and not row.startswith(b"#")]
     return [row for row in rows if not os.path.isdir(os.path.join(repo.objects_dir, row))]
 
 
@@ -244,11 +237,7 @@ def _read(path: str) -> bytes:
 
 def packed_lines(repo: Repo) -> list[bytes]:
     """The lines of git's file of packed refs, with their ends."""
-    try:
-        with open(os.path.join(repo.layout.common_dir, "packed-refs"), "rb") as file:
-            return file.readlines()
-    except FileNotFoundError:
-        return []
+    return re.findall(rb"[^\n]*\n|[^\n]+\Z", packed_refs(repo.layout.common_dir))
 
 
 def bad_lines(repo: Repo) -> list[bytes]:
@@ -289,11 +278,7 @@ def put_file(repo: Repo, name: str, data: bytes | None, expected: bytes | None =
 
 def log_of(repo: Repo, name: str) -> tuple[list[bytes], list[bytes]]:
     """The lines of a ref's log that are as git writes them, and the others."""
-    try:
-        with open(os.path.join(repo.layout.common_dir, "logs", *name.split("/")), "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return [], []
+    lines = _read(os.path.join(repo.layout.common_dir, "logs", *name.split("/"))).splitlines()
     return [line for line in lines if _LOG.match(line)], [line for line in lines if not _LOG.match(line)]
 
 

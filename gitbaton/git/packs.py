@@ -157,11 +157,9 @@ class Packs:
     def read(self, oid: Id) -> tuple[Kind, bytes]:
         """Kind and bytes of an object. Raises GitError when it is not here or cannot be read."""
         found = self._young.get(oid)
-        return found if found is not None else self._read(oid)
-
-    def _read(self, oid: Id) -> tuple[Kind, bytes]:
-        found = self._old.get(oid) or self._find(oid) or self._sought(oid)
-        self.remember(oid, *found)
+        if found is None:
+            found = self._old.get(oid) or self._find(oid) or self._sought(oid)
+            self.remember(oid, *found)
         return found
 
     def _sought(self, oid: Id) -> tuple[Kind, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 
@@ -313,12 +313,9 @@ class Repo:
         """Say in a work tree's ``expect`` file (default: this one's) which HEAD its current checkpoint stands on; None
         removes it."""
         path = os.path.join(os.path.join(git_dir, "baton") if git_dir else self.own_dir, "expect")
-        try:
-            with open(path, encoding="ascii") as file:
-                if file.read() == f"{head}\n":
-                    return
-        except (FileNotFoundError, UnicodeDecodeError):
-            pass
+        with suppress(FileNotFoundError, UnicodeDecodeError), open(path, encoding="ascii") as file:
+            if file.read() == f"{head}\n":
+                return
         if head is None:
             if os.path.lexists(path):
                 os.unlink(path)
@@ -374,7 +371,7 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
     """
     env = base_environment(strip_local=start is not None)
     try:
-        layout = _layout(Git(start or _here(), env), ahead.layout if ahead else None)
+        layout = _layout(Git(start or here(), env), ahead.layout if ahead else None)
     except NotARepositoryError:
         if ahead is not None:
             ahead.drop()
@@ -388,7 +385,7 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
         given = os.path.realpath(os.environ["GIT_DIR"])
         if given == os.path.realpath(layout.git_dir):
             env = base_environment(strip_local=False)
-            layout = _layout(Git(_here(), env))
+            layout = _layout(Git(here(), env))
     env |= _absolute(env, layout)
     repo = Repo(layout, Git(layout.root or layout.git_dir, env), door)
     if ahead is not None:
@@ -396,7 +393,8 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
     return repo
 
 
-def _here() -> str:
+def here() -> str:
+    """The current directory. Raises NotARepositoryError where it cannot be read."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -423,12 +421,8 @@ def _leads_back(layout: Layout) -> bool:
     link = os.path.join(layout.root, ".git")
     if link == layout.git_dir:
         return True
-    try:
-        with open(link, "rb") as file:
-            target = os.fsdecode(file.read(8192)).removeprefix("gitdir: ").rstrip("\r\n")
-        link = os.path.join(layout.root, target)
-    except OSError:
-        pass
+    with suppress(OSError), open(link, "rb") as file:
+        link = os.path.join(layout.root, os.fsdecode(file.read(8192)).removeprefix("gitdir: ").rstrip("\r\n"))
     return os.path.realpath(link) == os.path.realpath(layout.git_dir)
 
 

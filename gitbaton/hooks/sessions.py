@@ -128,12 +128,10 @@ def tenth_edit(repo: Repo, event: Event) -> float:
 def prune(repo: Repo) -> None:
     """Remove what sessions of two weeks ago left. Never raises."""
     folder = os.path.join(repo.own_dir, "sessions")
-    try:
+    with suppress(OSError):
         for entry in list(os.scandir(folder)):
             if entry.stat().st_mtime < time.time() - KEPT_SECONDS:
                 os.unlink(entry.path)
-    except OSError:
-        return
 
 
 def _path(folder: str, agent: str, session: str | None) -> str:

@@ -242,10 +242,8 @@ def make_folders(folder: str) -> list[str]:
 def drop_folders(folders: Iterable[str]) -> None:
     """Remove folders that we made, unless somebody has put something into them."""
     for folder in sorted(set(folders), key=len, reverse=True):
-        try:
+        with suppress(OSError):
             os.rmdir(folder)
-        except OSError:
-            continue
 
 
 @value

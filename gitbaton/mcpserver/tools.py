@@ -190,7 +190,8 @@ def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since 
     later = live.tests if live else tests_then(baton.store, stored)
     seen = pairs(stored.checkpoint.observed, later, baton.told(stored))
     rows = resume_lines(stored.checkpoint, baton.abbreviate(stored.checkpoint.place.oid), live, here, since, seen)
-    return _quoted([_short(row) for row in rows], stored)
+    cut = [row if len(row) <= MAX_LINE else f"{row[:MAX_LINE]}... ({len(row) - MAX_LINE} more characters)" for row in rows]
+    return _quoted(cut, stored)
 
 
 def _quoted(rows: list[str], *origin: Stored) -> list[str]:
@@ -198,11 +199,6 @@ def _quoted(rows: list[str], *origin: Stored) -> list[str]:
     if not any(stored.foreign_words for stored in origin):
         return rows
     return ["> " + text for row in rows for text in row.split("\n")]
-
-
-def _short(row: str) -> str:
-    """A line of words, or its beginning and how much more there is."""
-    return row if len(row) <= MAX_LINE else f"{row[:MAX_LINE]}... ({len(row) - MAX_LINE} more characters)"
 
 
 def diff(baton: Baton, call: Call) -> Answer:

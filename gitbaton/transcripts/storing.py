@@ -12,7 +12,7 @@ from gitbaton.agents.values import NAMES, Event
 from gitbaton.baton import Baton
 from gitbaton.codec import told_bytes
 from gitbaton.errors import BatonError, GitError, RecordError, ScanError, UsageError
-from gitbaton.git.objects import Algorithm, Object, RefChange, TreeEntry, new_object, object_id
+from gitbaton.git.objects import Object, RefChange, TreeEntry, new_object, object_id
 from gitbaton.git.publish import publish
 from gitbaton.model import Agent, Oid, Told, Transcript
 from gitbaton.store.append import Guard, append_to
@@ -36,7 +36,6 @@ MARK = b"[redacted:"  # begins whatever stands for a secret
 PART = 2 << 20  # bytes of new lines that one call stores at most: to redact them takes half a second
 _BATCH = 16 << 20
 _AHEAD = 2  # attempts that build before the lock: to read a conversation takes long
-_MUCH = 1 << 20
 
 
 def record(
@@ -230,28 +229,13 @@ def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
 def _made_of(talk: _Talk, kept: Kept) -> bool:
     """Whether the first lines of the file, redacted, are what is stored."""
     known, size, count = iter(kept.chunks), 0, 0
-    name = _namer(talk.baton.repo.objects.algorithm, kept.size)
     raw = lines(talk.fd, 0, kept.position.size)
     for data in layout.chunks(redacted(talk.baton.redactor, raw)):
-        if next(known, None) != name(data):
+        if next(known, None) != object_id(talk.baton.repo.objects.algorithm, "blob", data):
             return False
         size += len(data)
         count += data.count(b"\n")
     return next(known, None) is None and (size, count) == (kept.size, kept.position.lines)
-
-
-def _namer(algorithm: Algorithm, size: int) -> Callable[[bytes], Oid]:
-    """How to name chunks: of much content by OpenSSL, which is four times as fast and costs 3 ms to import."""
-    if size < _MUCH:
-        return lambda data: object_id(algorithm, "blob", data)
-    import hashlib
-
-    def name(data: bytes) -> Oid:
-        found = hashlib.new(algorithm, b"blob %d\0" % len(data), usedforsecurity=False)
-        found.update(data)
-        return found.hexdigest()
-
-    return name
 
 
 def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | None) -> tuple[Oid, str]:

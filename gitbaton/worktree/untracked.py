@@ -136,7 +136,8 @@ def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
                 elif not entry.is_symlink():
                     found.append(path)
         level = deeper
-    return _not_ignored(git, found)
+    ignored = zsplit(git.run("check-ignore", "-z", "--stdin", stdin=_names(found)).out) if found else []
+    return [p for p in found if "./" + p not in ignored]
 
 
 def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
@@ -149,13 +150,6 @@ def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
         return [e for e in listed if e.name != ".git"]
     nested = os.path.lexists(os.path.join(folder, ".git"))  # a repository, which is not ours to look into
     return [] if nested else listed
-
-
-def _not_ignored(git: Git, paths: list[str]) -> list[str]:
-    if not paths:
-        return []
-    ignored = {p[2:] for p in zsplit(git.run("check-ignore", "-z", "--stdin", stdin=_names(paths)).out)}
-    return [p for p in paths if p not in ignored]
 
 
 def inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bool) -> list[Skipped]:
