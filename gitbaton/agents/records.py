@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gitbaton.agents.conversation import Record, dict_of, list_of, record_of, text_of
+from gitbaton.agents.facts import Asked, Edited, Ended, Item, Planned, Ran, Said
 from gitbaton.agents.payload import MAX_PATH, names_one, unquoted, valid, without_context, word
-from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Ran, Said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.agents.signs import Sign, State
+    from gitbaton.agents.facts import Sign, State
 
 _STATES: dict[str, State] = {
     "pending": "open",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 
 from gitbaton.agents.payload import absolute, fields_of, names_one, unquoted, valid, without_context, word
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     Fields = Mapping[str, object]
 
 _NOTICE = "<task-notification>"  # a prompt that begins so is the client's own: a command in the background has ended
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def _named(fields: Fields) -> dict[str, object]:
@@ -203,17 +201,17 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
     session, transcript = word(told.get("session")), told.get("transcript")
     if agent == "copilot" and not transcript:
         # Only some payloads say where its records are, and a turn that was broken off has none of those.
-        home = env.get("COPILOT_HOME") or (env["HOME"] + "/.copilot" if env.get("HOME") else "")
-        known = home and session and _ID.fullmatch(session)
-        transcript = f"{home}/session-state/{session}/events.jsonl" if known else None
-    places = (told.get("cwd"), *(env.get(name) for name in client.folders))
+        from gitbaton.agents.conversation import places
+
+        transcript = next((f"{home}/{path}" for home, path in places(agent, session or "", env)), None)
+    folders = (told.get("cwd"), *(env.get(name) for name in client.folders))
     return Event(
         agent=agent,
         name=event,
         moment=moment,
         inject=inject,
         session=session,
-        cwd=next((place for place in map(absolute, places) if place), None),
+        cwd=next((place for place in map(absolute, folders) if place), None),
         transcript=absolute(transcript),
         prompt=valid(prompt) if isinstance(prompt, str) else None,
         said=valid(said) if moment == "turn" and isinstance(said, str) and said.strip() else None,

@@ -15,7 +15,6 @@ from gitbaton.codec.checkpoint import (
     transcript_text,
 )
 from gitbaton.codec.notes import Note, entry, parse_note, short, track_in
-from gitbaton.codec.reader import path_document, path_of
 from gitbaton.codec.text import (
     Json,
     canonical,
@@ -26,6 +25,8 @@ from gitbaton.codec.text import (
     first_line,
     is_control,
     parse,
+    path_document,
+    path_of,
     plain,
     timestamp,
 )

@@ -5,8 +5,20 @@ from __future__ import annotations
 
 import re
 
-from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD, Reader, path_document
-from gitbaton.codec.text import MAX_BYTES, Json, canonical, check_track, first_line, is_control, parse, timestamp
+from gitbaton.codec.text import (
+    MAX_BYTES,
+    MAX_EXTRAS,
+    MAX_FIELD,
+    Json,
+    Reader,
+    canonical,
+    check_track,
+    first_line,
+    is_control,
+    parse,
+    path_document,
+    timestamp,
+)
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import (
     KINDS,

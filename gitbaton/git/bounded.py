@@ -87,6 +87,16 @@ _TOLD = {
     "shallow": "'{}' refuses what this shallow repository has: {}",
     "other": "the exchange with '{}' failed: {}",
 }
+_REFUSED = (
+    (
+        "stale",
+        r"stale info|fetch first|already exists|atomic transaction failed|failed to update ref|cannot lock|incorrect old value",
+    ),
+    ("shallow", r"shallow update"),
+    ("rewrite", r"non-fast-forward|deletion prohibited|deny deleting"),
+    ("hook", r"hook declined"),
+    ("read-only", r"unpacker error|n/a"),
+)
 # The second form is a password with a slash in it, which is no part of a URL's host; a port is digits alone.
 _USERINFO = re.compile(r"(?<=://)(?:[^/\s'\"?#]*@|(?!\[)[^/\s'\"?#@:]*:(?!\d*(?:[/?#\s'\"]|\Z))[^\s'\"]*@)")
 _QUERY = re.compile(r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')")
@@ -314,27 +324,11 @@ def timed_out(shown: str, seconds: float) -> RemoteError:
 
 def refused(reason: str) -> str:
     """The kind of a refusal of one ref, from the words that git puts behind it."""
-    if re.search(
-        r"stale info|fetch first|already exists|atomic transaction failed|failed to update ref|cannot lock|incorrect old value",
-        reason,
-    ):
-        return "stale"
-    if re.search(r"shallow update", reason):
-        return "shallow"
-    if re.search(r"non-fast-forward|deletion prohibited|deny deleting", reason):
-        return "rewrite"
-    if re.search(r"hook declined", reason):
-        return "hook"
-    if re.search(r"unpacker error|n/a", reason):
-        return "read-only"
-    return "other"
+    return next((kind for kind, words in _REFUSED if re.search(words, reason)), "other")
 
 
 def hook_line(said: str) -> str:
     """The first line that a server's hook wrote; empty when it wrote none."""
-    for line in said.splitlines():
-        if line.startswith("remote: "):
-            text = line.removeprefix("remote: ").strip()
-            if text and not text.startswith(("error: hook declined", "Resolving deltas")):
-                return without_credentials(text)
-    return ""
+    lines = (line.removeprefix("remote: ").strip() for line in said.splitlines() if line.startswith("remote: "))
+    dull = ("error: hook declined", "Resolving deltas")
+    return next((without_credentials(line) for line in lines if line and not line.startswith(dull)), "")

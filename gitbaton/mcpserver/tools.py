@@ -9,7 +9,7 @@ from typing import Any
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, document, first_line, plain, timestamp
 from gitbaton.codec.checkpoint import EXTRA_KEY_FORM
-from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD
+from gitbaton.codec.text import MAX_EXTRAS, MAX_FIELD
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.run import checked
 from gitbaton.model import VALIDATIONS, Agent, Checkpoint, Live, Since, Stored

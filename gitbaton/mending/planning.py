@@ -24,9 +24,9 @@ from gitbaton.git.damage import (
     packed_lines,
     put_file,
 )
-from gitbaton.git.durable import durable_door
 from gitbaton.git.loose import FEW
 from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.git.publish import durable_door
 from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import checked
 from gitbaton.journal.chain import LOCK

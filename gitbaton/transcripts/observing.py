@@ -12,9 +12,8 @@ from zlib import crc32
 
 from gitbaton.agents import facts as folding
 from gitbaton.agents.conversation import record_of
-from gitbaton.agents.facts import Command, Facts, Test
+from gitbaton.agents.facts import Asked, Command, Facts, Planned, Said, Test
 from gitbaton.agents.records import may_tell, signs, todos
-from gitbaton.agents.signs import Asked, Planned, Said
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, parse
@@ -27,8 +26,9 @@ from gitbaton.values import replace, value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from sqlite3 import Row
+    from typing import Any
 
-    from gitbaton.agents.signs import Sign
+    from gitbaton.agents.facts import Sign
     from gitbaton.config import Observe
 
 VERSION = 1
@@ -86,17 +86,14 @@ def load(path: str) -> Seen | None:
     """What the last look left; None where nothing readable is."""
     try:
         with open(path, "rb") as file:
-            found = parse(file.read(_MAX_STATE))
-    except (OSError, RecordError):
+            found: Any = parse(file.read(_MAX_STATE))
+        facts, (device, inode) = folding.read(found["facts"]), found["file"]
+        if found["v"] != VERSION or facts is None:
+            return None
+        file_id = int(device), int(inode)
+        return Seen(facts=facts, file=file_id, at=int(found["at"]), mark=int(found["mark"]), partial=found["partial"] is True)
+    except (OSError, RecordError, KeyError, TypeError, ValueError):
         return None
-    if not isinstance(found, dict) or found.get("v") != VERSION:
-        return None
-    facts, file_id = folding.read(found.get("facts")), found.get("file")
-    numbers = [number for number in (found.get("at"), found.get("mark")) if isinstance(number, int)]
-    if facts is None or not isinstance(file_id, list) or len(file_id) != 2 or len(numbers) != 2:
-        return None
-    device, inode = (one if isinstance(one, int) else 0 for one in file_id)
-    return Seen(facts=facts, file=(device, inode), at=numbers[0], mark=numbers[1], partial=found.get("partial") is True)
 
 
 def _document(seen: Seen) -> dict[str, Json]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from io import BytesIO
 from itertools import chain
 
@@ -74,10 +75,10 @@ def record(
         os.close(fd)
 
 
-def redacted(redactor: Redactor | Remembering, raw: Iterable[bytes]) -> Iterator[bytes]:
+def redacted(look: Callable[[bytes], bytes], raw: Iterable[bytes]) -> Iterator[bytes]:
     """Each line, with its end, as it may be stored and shown. Raises ScanError."""
     for line in raw:
-        clean = redactor.line(line)
+        clean = look(line)
         if clean is not line and (clean.count(b"\n"), clean[-1:]) != (line.count(b"\n"), line[-1:]):
             raise ScanError("redaction made other lines of a conversation")
         yield clean
@@ -85,46 +86,33 @@ def redacted(redactor: Redactor | Remembering, raw: Iterable[bytes]) -> Iterator
 
 def clean(redactor: Redactor, data: bytes) -> bytes:
     """A whole conversation as it may be shown. Raises ScanError."""
-    return b"".join(redacted(redactor, BytesIO(data)))
-
-
-class Remembering:
-    """A redactor that looks at no line twice: who has to begin anew, because another was first, is done soon."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._look, self._known = redactor.line, dict[bytes, bytes]()
-
-    def line(self, raw: bytes) -> bytes:
-        """As the redactor's."""
-        found = self._known.get(raw)
-        if found is None:
-            found = self._known[raw] = self._look(raw)
-        return found
+    return b"".join(redacted(redactor.line, BytesIO(data)))
 
 
 class Fresh:
     """The lines between two places of a file, redacted. ``read`` and ``made`` count their bytes before and after, and
     ``hashed`` takes in those that were read."""
 
-    def __init__(self, redactor: Remembering, fd: int, start: int, end: int, hashed: blake2b) -> None:
-        self._redactor, self._fd, self._start, self._end = redactor, fd, start, end
+    def __init__(self, look: Callable[[bytes], bytes], fd: int, start: int, end: int, hashed: blake2b) -> None:
+        self._look, self._fd, self._start, self._end = look, fd, start, end
         self.hashed, self.read, self.made = hashed, 0, 0
 
     def __iter__(self) -> Iterator[bytes]:
         for line in lines(self._fd, self._start, self._end):
             self.hashed.update(line)
             self.read += len(line)
-            (clean,) = redacted(self._redactor, [line])
+            (clean,) = redacted(self._look, [line])
             self.made += len(clean)
             yield clean
 
 
 @value
 class _Talk:
-    """A conversation that is to be stored: its file, whose it is, its ref, and the lines of it that were redacted already."""
+    """A conversation that is to be stored: its file, whose it is, its ref, and how a line of it is redacted, none
+    twice."""
 
     baton: Baton
-    known: Remembering
+    look: Callable[[bytes], bytes]
     fd: int
     agent: str
     session: str
@@ -145,8 +133,9 @@ class _Tip:
 def _keep(baton: Baton, fd: int, agent: str, session: str) -> tuple[Transcript | None, str | None]:
     """Store what is new, redacted; what another process has stored meanwhile is built upon, at last with the lock held all
     along. Raises BatonError; ScanError where a secret may be in what cannot be looked at."""
-    ref, known = layout.transcript_ref(agent, session), Remembering(baton.redactor)
-    talk = _Talk(baton=baton, known=known, fd=fd, agent=agent, session=session, ref=ref)
+    ref = layout.transcript_ref(agent, session)
+    look = cache(baton.redactor.line)  # who has to begin anew, because another was first, is done soon
+    talk = _Talk(baton=baton, look=look, fd=fd, agent=agent, session=session, ref=ref)
     return append_to(
         baton.repo,
         (ref,),
@@ -230,7 +219,7 @@ def _made_of(talk: _Talk, kept: Kept) -> bool:
     """Whether the first lines of the file, redacted, are what is stored."""
     known, size, count = iter(kept.chunks), 0, 0
     raw = lines(talk.fd, 0, kept.position.size)
-    for data in layout.chunks(redacted(talk.baton.redactor, raw)):
+    for data in layout.chunks(redacted(talk.baton.redactor.line, raw)):
         if next(known, None) != object_id(talk.baton.repo.objects.algorithm, "blob", data):
             return False
         size += len(data)
@@ -243,7 +232,7 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
     digest of the part of the file that it was made from."""
     objects = talk.baton.repo.objects
     oids, start = (list(tip.whole), tip.kept.position.size) if tip else ([], 0)
-    fresh = Fresh(talk.known, talk.fd, start, found.size, tip.hashed if tip else proofs.hasher())
+    fresh = Fresh(talk.look, talk.fd, start, found.size, tip.hashed if tip else proofs.hasher())
     batch, size = [], 0
     for data in layout.chunks(chain([tip.rest] if tip and tip.rest else [], fresh)):
         batch.append(new_object(objects.algorithm, "blob", data))
