@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 else:
     State = str
 
-
 STATES: tuple[State, ...] = ("open", "doing", "done", "dropped")
 
 

@@ -51,6 +51,22 @@ MAX_LISTED = 50
 """Plan items, edited files."""
 MAX_FEW = 20
 """Plans, test commands, names of failed tests, prompts."""
+VERSION = 1
+ROOT_MESSAGE = b"gitbaton root 1\n"
+_SUBJECT_BYTES = 72
+MAX_SKIPPED = 1000
+MAX_TRACK = 200
+MAX_FLAGS = 1000
+_MAX_PATHS = 256 << 10  # bytes of the skipped paths listed, so that no work tree can push a checkpoint over 1 MiB
+EXTRA_KEY_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+EXTRA_KEY = re.compile(EXTRA_KEY_FORM + r"\Z")
+_BITS = re.compile(r"a?s?i?\Z")
+_REASON = re.compile(r"[a-z][a-z-]{0,39}\Z")
+_FORM = re.compile(
+    r"bytes=(0|[1-9][0-9]{0,14}) lines=(0|[1-9][0-9]{0,14})"
+    r"(?: last=([A-Za-z0-9._:-]{1,128}))?(?: stored=([0-9a-f]{40}|[0-9a-f]{64}))?\Z"
+)
+_LAST = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 
 
 def observed_document(o: Observed) -> dict[str, Json]:
@@ -219,24 +235,6 @@ def _ran(r: Reader) -> Ran:
         ended=r.time("ended"),
         output=r.text("output"),
     )
-
-
-VERSION = 1
-ROOT_MESSAGE = b"gitbaton root 1\n"
-_SUBJECT_BYTES = 72
-MAX_SKIPPED = 1000
-MAX_TRACK = 200
-MAX_FLAGS = 1000
-_MAX_PATHS = 256 << 10  # bytes of the skipped paths listed, so that no work tree can push a checkpoint over 1 MiB
-EXTRA_KEY_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-EXTRA_KEY = re.compile(EXTRA_KEY_FORM + r"\Z")
-_BITS = re.compile(r"a?s?i?\Z")
-_REASON = re.compile(r"[a-z][a-z-]{0,39}\Z")
-_FORM = re.compile(
-    r"bytes=(0|[1-9][0-9]{0,14}) lines=(0|[1-9][0-9]{0,14})"
-    r"(?: last=([A-Za-z0-9._:-]{1,128}))?(?: stored=([0-9a-f]{40}|[0-9a-f]{64}))?\Z"
-)
-_LAST = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 
 
 def validate(checkpoint: Checkpoint) -> None:

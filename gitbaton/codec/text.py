@@ -26,6 +26,15 @@ MAX_DEPTH = 8
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL = re.compile(r"[^ !#-\[\]-~]")
 _CONTROL = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
+MAX_ENCODED = 200
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_HEX = re.compile(rb"%([0-9A-F]{2})")
+_SAFE = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ENCODED}}}\Z")  # these stand for themselves
+_ENCODED = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+\Z")
+MAX_FIELD = 64 << 10
+MAX_EXTRAS = 256
+_OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
 
 
 def is_control(char: str) -> bool:
@@ -139,13 +148,6 @@ def timestamp(value: datetime) -> str:
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
 
 
-MAX_ENCODED = 200
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-_HEX = re.compile(rb"%([0-9A-F]{2})")
-_SAFE = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ENCODED}}}\Z")  # these stand for themselves
-_ENCODED = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+\Z")
-
-
 def check_track(name: str) -> str:
     """The NFC form of a track name. Raises UsageError when it is empty, has control characters or is too long."""
     name = unicodedata.normalize("NFC", name)
@@ -178,12 +180,6 @@ def decode_track(encoded: str) -> str | None:
         return name if encode_track(name) == encoded else None
     except (UnicodeDecodeError, UsageError):
         return None
-
-
-MAX_FIELD = 64 << 10
-MAX_EXTRAS = 256
-_OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
 
 
 class Reader:

@@ -19,6 +19,14 @@ from gitbaton.system.groups import boot
 
 STAMP = "boot"  # in our folder of the common directory
 _CHUNK = 1 << 20
+FEW = 32
+_FEW_BYTES = 1 << 20
+_RECENT = 32 << 20  # bytes of objects that are remembered
+_ATTEMPTS = 20
+_umask: list[int] = []
+_recent: dict[Oid, NewObject] = {}  # the oldest first
+_size = 0  # of their bytes
+_lock = allocate_lock()
 
 
 def is_whole(path: str) -> bool:
@@ -70,16 +78,6 @@ def index_is_torn(path: str, algorithm: Algorithm) -> bool:
         return False
     width = len(digest(algorithm, b""))
     return bool(raw[-width:].strip(b"\0")) and digest(algorithm, raw[:-width]) != raw[-width:]
-
-
-FEW = 32
-_FEW_BYTES = 1 << 20
-_RECENT = 32 << 20  # bytes of objects that are remembered
-_ATTEMPTS = 20
-_umask: list[int] = []
-_recent: dict[Oid, NewObject] = {}  # the oldest first
-_size = 0  # of their bytes
-_lock = allocate_lock()
 
 
 def remember(objects: Sequence[NewObject]) -> None:

@@ -22,11 +22,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     Find = Callable[[Id], tuple[Kind, bytes] | None]
 
-
 Mark = tuple[int, ...]
 """What a ref's file looked like; another look that is equal means that nobody has moved it."""
 
 _YOUNG = 12_000_000  # nanoseconds: a file system's clock may show the same time for two changes as near as this
+_ATTEMPTS = 20
+_PAUSE = 0.005
+_RECENT = 20_000_000  # nanoseconds: a change of the folder may be stamped with a time so long ago
+_OVERHEAD = 200  # bytes that an object of the cache takes beside its data
+_open: WeakSet[Packs] = WeakSet()
 
 
 class RefWatch:
@@ -116,13 +120,6 @@ class RefWatch:
         """Let go of processes."""
         if self._tables:
             self._repo.close()
-
-
-_ATTEMPTS = 20
-_PAUSE = 0.005
-_RECENT = 20_000_000  # nanoseconds: a change of the folder may be stamped with a time so long ago
-_OVERHEAD = 200  # bytes that an object of the cache takes beside its data
-_open: WeakSet[Packs] = WeakSet()
 
 
 class Packs:

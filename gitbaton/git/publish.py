@@ -26,9 +26,22 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Fsync = Literal["always", "ordered", "never"]
-
-
 _MOST_REFS = 1 << 16
+WORD = "gitbaton"  # how the text of a file that keeps a pack begins
+WORKSHOP = "pack."  # how the name of a folder begins where packs are made
+ELSEWHERE = "baton-"  # what stands before that in an object store on another file system than our own folder
+_DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
+_FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
+_LEFTOVER = 3600.0  # seconds after which nobody works in a folder where packs are made
+_ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
+_MUCH, _MUCH_BYTES = 256, 4 << 20
+_ENDS = (".pack", ".idx")  # git knows a pack by its index, so that comes last
+_FEW = 64  # files that are brought to disk one by one
+_FAST = ("pack.threads=1", "pack.compression=1", "pack.writeReverseIndex=false", "pack.packSizeLimit=0")
+_PARTIAL = ("--missing=allow-promisor", "--sparse")
+# Objects of threads lie in the order in which they came, so each is much like the one before it of its kind and size. A read
+# takes no more than eight steps.
+_ALIKE = ("--window=1", "--depth=8", "--no-reuse-object")
 
 
 def durable_door(repo: Repo, *, lasting: bool = False) -> BinaryObjects:
@@ -152,23 +165,6 @@ class Durable:
         refs, self._refs = self._refs, None
         if refs is not None:
             refs.close()
-
-
-WORD = "gitbaton"  # how the text of a file that keeps a pack begins
-WORKSHOP = "pack."  # how the name of a folder begins where packs are made
-ELSEWHERE = "baton-"  # what stands before that in an object store on another file system than our own folder
-_DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
-_FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
-_LEFTOVER = 3600.0  # seconds after which nobody works in a folder where packs are made
-_ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
-_MUCH, _MUCH_BYTES = 256, 4 << 20
-_ENDS = (".pack", ".idx")  # git knows a pack by its index, so that comes last
-_FEW = 64  # files that are brought to disk one by one
-_FAST = ("pack.threads=1", "pack.compression=1", "pack.writeReverseIndex=false", "pack.packSizeLimit=0")
-_PARTIAL = ("--missing=allow-promisor", "--sparse")
-# Objects of threads lie in the order in which they came, so each is much like the one before it of its kind and size. A read
-# takes no more than eight steps.
-_ALIKE = ("--window=1", "--depth=8", "--no-reuse-object")
 
 
 def fsync(repo: Repo, *, automatic: bool = False) -> Fsync:

@@ -52,7 +52,7 @@ _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations
 def opening(prompt: str, redact: Callable[[str], str]) -> str:
     """The beginning of the first line of what the user said, redacted before it is cut: of half a key nobody could tell that
     it is one. What holds no word of a secret is not given to ``redact``, which takes time."""
-    from gitbaton.secrets.scan import rows
+    from gitbaton.secrets.redactor import rows
 
     line = first_line(prompt)[:_LOOKED]
     return (redact(line) if len(line) > _OPENING or rows(line) else line)[:_OPENING]

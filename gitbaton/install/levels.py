@@ -37,6 +37,11 @@ _TRACK = re.compile(r"^const TRACK = (null|\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILI
 _NO_TRACK = "const TRACK = null"
 HOOKS, VERSION, TYPE = "hooks", "version", "type"
 _READ = frozenset((HOOKS, "matcher", TYPE, *KEYS))
+SHARED_SKILLS = ".agents/skills"
+SKILL = "gitbaton/SKILL.md"
+ONLY_USED = "act only in a repository where gitbaton is used already: it has a checkpoint, or settings of its own call us"
+EVERYWHERE = "'git config --global baton.everywhere true'"
+State = Literal["installed", "outdated", "not installed", "unreadable"]
 
 
 @value
@@ -366,13 +371,6 @@ def _block(text: str) -> tuple[int, int] | None:
     if begins != 1 or ends != 1 or end < start:
         raise MalformedError(f"the marks '{BEGIN}' and '{END}' do not stand there once each, in this order")
     return start, end + len(END)
-
-
-SHARED_SKILLS = ".agents/skills"
-SKILL = "gitbaton/SKILL.md"
-ONLY_USED = "act only in a repository where gitbaton is used already: it has a checkpoint, or settings of its own call us"
-EVERYWHERE = "'git config --global baton.everywhere true'"
-State = Literal["installed", "outdated", "not installed", "unreadable"]
 
 
 @value

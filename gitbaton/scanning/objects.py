@@ -20,6 +20,33 @@ from gitbaton.store.refs import REMOTES
 from gitbaton.values import replace, value
 
 NOT_SCANNED = "not-scanned"  # the kind of a hit that is a text over the limit: what nobody looked at is never passed over
+MAX_MESSAGE = MAX_TREE = 16 << 20
+INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
+_LOOK = 8000  # git itself takes a NUL among so many bytes for the sign of a binary file
+_SHOWN, _LONG = 4, 20
+# Stands between texts that are looked at together: no rule takes what is on both sides of it for one secret.
+_BETWEEN = "\n}-----PuTTY-User{\n"
+_TOGETHER = 256 << 10
+_REMEMBERED = 10_000
+_LATE = re.compile(rb"i\.[^/]*/[wx]\.[^/]*\Z")  # what came late for one of these
+_CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
+_ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
+_PLACEHOLDER = re.compile(rb"\[redacted:([a-z0-9-]{1,40})\]")
+# The sizes of a thread's checkpoint, and of its metadata at the end; no text before them can hold a quote without a backslash.
+_SIZES = re.compile(rb'\n\n[^\n]*\n\n\{"v":1,[^\n]*?,"size":\[\d{1,12},(\d{1,12})\],')
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_HELD = re.compile(rb"(?:.*/)?[crwx]\.[A-Za-z0-9_%-]*\Z", re.DOTALL)  # what a thread of LangGraph's holds,
+_VALUE = re.compile(rb"[a-z][a-z0-9_+-]{0,63}\0|\[\[")  # a value with its type, or writes after their list
+_LEAST = 16  # no secret that is known by its form is shorter
+_READ, _OTHER, _NUL = b"r", b"-", b"0"
+_CLASS = bytes(ord(_READ if n in b"\t\n\r" or 32 <= n < 127 else _OTHER if n else _NUL) for n in range(256))
+_RUN = re.compile(rb"r{%d,}" % _LEAST)
+_WIDE = re.compile(rb"(?:[\t\n\r -~]\0){%d,}" % _LEAST)
+# In the row of a table one value stands right behind the other, so that nothing says where a key begins and ends.
+_ALONE = re.compile(rb"(?:AKIA|ASIA|ABIA|ACCA)(?=[A-Z]{0,15}[0-9])[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}")
+_BEGINS = re.compile(rb"(?<=[0-9A-Za-z_])(?:sk-(?=proj-|svcacct-|[A-Za-z0-9]{32})|gl[a-z]{2,5}-|npm_|hf_|gsk_|pplx-|xai-)")
+_WORDS = ("step", "note", "next_cmd", "label")
+_DULL = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z)\Z")  # an id or a time
 
 
 @value
@@ -55,35 +82,6 @@ class Report:
     hits: tuple[Hit, ...]
     checkpoints: int
     problems: tuple[Problem, ...]
-
-
-MAX_MESSAGE = MAX_TREE = 16 << 20
-INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
-_LOOK = 8000  # git itself takes a NUL among so many bytes for the sign of a binary file
-_SHOWN, _LONG = 4, 20
-# Stands between texts that are looked at together: no rule takes what is on both sides of it for one secret.
-_BETWEEN = "\n}-----PuTTY-User{\n"
-_TOGETHER = 256 << 10
-_REMEMBERED = 10_000
-_LATE = re.compile(rb"i\.[^/]*/[wx]\.[^/]*\Z")  # what came late for one of these
-_CHUNK = re.compile(rb"chunks/[0-9]{8}\Z")
-_ENTRY = re.compile(rb"^checkpoint ([0-9a-f]{64}|[0-9a-f]{40})\r?$", re.MULTILINE)
-_PLACEHOLDER = re.compile(rb"\[redacted:([a-z0-9-]{1,40})\]")
-# The sizes of a thread's checkpoint, and of its metadata at the end; no text before them can hold a quote without a backslash.
-_SIZES = re.compile(rb'\n\n[^\n]*\n\n\{"v":1,[^\n]*?,"size":\[\d{1,12},(\d{1,12})\],')
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_HELD = re.compile(rb"(?:.*/)?[crwx]\.[A-Za-z0-9_%-]*\Z", re.DOTALL)  # what a thread of LangGraph's holds,
-_VALUE = re.compile(rb"[a-z][a-z0-9_+-]{0,63}\0|\[\[")  # a value with its type, or writes after their list
-_LEAST = 16  # no secret that is known by its form is shorter
-_READ, _OTHER, _NUL = b"r", b"-", b"0"
-_CLASS = bytes(ord(_READ if n in b"\t\n\r" or 32 <= n < 127 else _OTHER if n else _NUL) for n in range(256))
-_RUN = re.compile(rb"r{%d,}" % _LEAST)
-_WIDE = re.compile(rb"(?:[\t\n\r -~]\0){%d,}" % _LEAST)
-# In the row of a table one value stands right behind the other, so that nothing says where a key begins and ends.
-_ALONE = re.compile(rb"(?:AKIA|ASIA|ABIA|ACCA)(?=[A-Z]{0,15}[0-9])[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}")
-_BEGINS = re.compile(rb"(?<=[0-9A-Za-z_])(?:sk-(?=proj-|svcacct-|[A-Za-z0-9]{32})|gl[a-z]{2,5}-|npm_|hf_|gsk_|pplx-|xai-)")
-_WORDS = ("step", "note", "next_cmd", "label")
-_DULL = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z)\Z")  # an id or a time
 
 
 def scanner(baton: Baton) -> Redactor:

@@ -27,6 +27,14 @@ _MAX_FILES = 2_000_000
 _DIGEST = re.compile(rb"gitbaton digest 1\nsha256 [0-9a-f]{64}\nsize [0-9]{1,19}\n\Z")
 _LONGEST = 128  # bytes of the text of a digest
 _HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+LARGE = 100 << 20  # bytes over which a file is recorded by its digest
+_ATTEMPTS = 5
+_PAUSE = 0.004  # seconds; the kernel's clock of files must have gone on
+_CHUNK = 1 << 20
+Stream = Callable[[int], Oid]  # stores the rest of an open file
+MANY = 100  # objects of which it is worth asking whether the store has them
+_OLD = 86400.0  # seconds; gc takes unreferenced objects of two weeks
+_LARGE = 1 << 20  # and as many bytes
 
 
 @value
@@ -133,13 +141,6 @@ def same(one: Entry | None, other: Entry | None) -> bool:
 def differences(have: Mapping[str, Entry], want: Mapping[str, Entry]) -> dict[str, Entry | None]:
     """What must be written (or removed: None) to make one set of files the other."""
     return {path: want.get(path) for path in sorted(have.keys() | want.keys()) if not same(have.get(path), want.get(path))}
-
-
-LARGE = 100 << 20  # bytes over which a file is recorded by its digest
-_ATTEMPTS = 5
-_PAUSE = 0.004  # seconds; the kernel's clock of files must have gone on
-_CHUNK = 1 << 20
-Stream = Callable[[int], Oid]  # stores the rest of an open file
 
 
 @value
@@ -278,11 +279,6 @@ def hashed(data: bytes) -> str:
 def digest_text(sha256: str, size: int) -> bytes:
     """The text that stands in a tree for a file recorded by digest only."""
     return f"gitbaton digest 1\nsha256 {sha256}\nsize {size}\n".encode()
-
-
-MANY = 100  # objects of which it is worth asking whether the store has them
-_OLD = 86400.0  # seconds; gc takes unreferenced objects of two weeks
-_LARGE = 1 << 20  # and as many bytes
 
 
 class ObjectStore:

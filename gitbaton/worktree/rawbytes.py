@@ -24,6 +24,16 @@ _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding"
 _PLAIN = ("unspecified", "unset")
 _OFF = ("false", "no", "off", "0", "")
 _CHUNK = 1 << 20
+Entry = tuple[str, str, Oid]
+_FILE_MODES = ("100644", "100755")
+_CHUNK = 1 << 20
+_SMALL = 1 << 20  # files up to here are held, and written together; larger ones are streamed through git one by one
+_HELD = 32 << 20
+_PATIENCE = 3  # paths that one filter may fail on before nobody asks it any more
+_ONE_BY_ONE = 50  # files asked for alone, because some filter failed
+_NAMED = 500  # paths on one command line, and how many bytes of them
+_NAMED_BYTES = 100_000
+_FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
 
 
 def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> list[str]:
@@ -111,18 +121,6 @@ def filters(git: Git, paths: Sequence[str]) -> dict[str, str]:
     fields = zsplit(git.out("check-attr", "-z", "--stdin", "filter", stdin=stdin)) if paths else []
     pairs = zip(fields[0::3], fields[2::3], strict=True)
     return {path: name for path, name in pairs if name not in ("unspecified", "unset", "set")}
-
-
-Entry = tuple[str, str, Oid]
-_FILE_MODES = ("100644", "100755")
-_CHUNK = 1 << 20
-_SMALL = 1 << 20  # files up to here are held, and written together; larger ones are streamed through git one by one
-_HELD = 32 << 20
-_PATIENCE = 3  # paths that one filter may fail on before nobody asks it any more
-_ONE_BY_ONE = 50  # files asked for alone, because some filter failed
-_NAMED = 500  # paths on one command line, and how many bytes of them
-_NAMED_BYTES = 100_000
-_FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
 
 
 def entries(git: Git, tree: Oid, paths: Sequence[str]) -> list[Entry]:
