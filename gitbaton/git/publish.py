@@ -1,5 +1,5 @@
-"""Move refs crash-safely: new objects in one kept pack on disk, then the refs and their names, which git itself syncs not, then
-git may collect as it likes; and clear away the packs that killed processes kept, or were making."""
+"""Move refs crash-safely: new objects in one kept pack on disk, then the refs and their names, which git itself does not sync,
+then git may collect as it likes; and clear away the packs that killed processes kept, or were making."""
 
 from __future__ import annotations
 
