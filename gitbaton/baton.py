@@ -117,7 +117,7 @@ class Baton:
         oid = stored.checkpoint.observed.said if stored.checkpoint.observed else None
         if oid is None:
             return None
-        from gitbaton.codec.observed import read_told
+        from gitbaton.codec.checkpoint import read_told
 
         try:
             found = self.repo.objects.read(oid, _MAX_TOLD)
@@ -308,23 +308,23 @@ class Baton:
         except CollectedError:
             if not files or hollow:
                 raise
-            from gitbaton.git.tornfiles import torn
+            from gitbaton.git.damage import torn
 
             again = self._afresh(plan, torn(self.repo))
         return self._record(again)
 
     def _torn(self) -> Mapping[Oid, str]:
-        from gitbaton.git.torn import is_known
+        from gitbaton.git.loose import is_known
 
         if is_known(self.repo.shared_dir):
             return {}
-        from gitbaton.git.tornfiles import since_start
+        from gitbaton.git.damage import since_start
 
         return since_start(self.repo)
 
     def _afresh(self, plan: Plan, torn: Mapping[Oid, str]) -> Plan:
         """The same checkpoint with files that were read anew, once torn objects are out of the way."""
-        from gitbaton.git.tornfiles import set_aside
+        from gitbaton.git.damage import set_aside
 
         try:
             moved = set_aside(self.repo, torn)

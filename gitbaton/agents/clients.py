@@ -193,7 +193,7 @@ _QUOTES = re.compile("['\u2018-\u201b]")  # each of them ends a single-quoted st
 
 def command(agent: str, event: str, track: str | None = None) -> str:
     """The line that a shell of a client runs; it names no path, so it stays the same from version to version."""
-    tail = f" --track {_quoted(track)}" if track is not None else ""
+    tail = " --track '" + track.replace("'", "'\\''") + "'" if track is not None else ""
     return f"{SILENT}{OURS} {agent} {event}{tail}"
 
 
@@ -201,10 +201,6 @@ def powershell(agent: str, event: str, track: str | None = None) -> str:
     """The same for PowerShell."""
     tail = " --track '" + _QUOTES.sub(lambda found: found.group() * 2, track) + "'" if track is not None else ""
     return f"if (Get-Command git-baton -ErrorAction SilentlyContinue) {{ {OURS} {agent} {event}{tail} }}"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def entries(client: Client, track: str | None = None) -> dict[str, dict[str, Any]]:

@@ -1,36 +1,17 @@
-"""What the translators share: a payload's bytes to its top-level fields, and texts that any reader can take."""
+"""A payload's bytes to its top-level fields, and texts of clients that any reader can take."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
 
 LARGE = 8 << 20  # bytes; beyond it only the head is read: small values by the million cost half a second
 HEAD = 64 << 10  # every client names session and folder in its first kilobyte
 MAX_WORD = 1024  # characters of a session id or a source; a longer one is not one
 MAX_PATH = 4096  # bytes, PATH_MAX
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    from gitbaton.agents.values import Inject, Moment
-
-    Fields = Mapping[str, object]
-
-    class Client(Protocol):
-        """What each client's module says of its client."""
-
-        EVENTS: Mapping[str, tuple[Moment, Inject]]  # by the client's own words; what is not here is ("other", "no")
-        FOLDERS: tuple[str, ...]  # the variables in which it names the folder it works in, best first
-
-        def told(self, fields: Fields) -> dict[str, object]:
-            """What a payload's fields say: session, cwd, transcript, prompt, source, child; unchecked."""
-            ...
-
-        def shape(self, name: str, text: str) -> str:
-            """What the client wants to read so that ``text`` reaches the model at the event ``name``."""
-            ...
+_BLOCKS = re.compile(r"\s*(?:<hook_context>.*?</hook_context>\s*)+", re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
 
 
 def fields_of(data: bytes) -> dict[str, object]:
@@ -67,16 +48,6 @@ def valid(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def dumped(document: object) -> str:
-    """One line of ASCII JSON without blanks."""
-    return json.dumps(document, separators=(",", ":"))
-
-
-def specific(name: str, text: str) -> str:
-    """The answer that Claude Code brought in and Codex and Gemini took over; Codex refuses one field more."""
-    return dumped({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})
 
 
 def _no_number(_: str) -> None:
@@ -119,14 +90,13 @@ def names_one(agent_id: object) -> bool:
     return isinstance(agent_id, str) and agent_id != ""
 
 
-def told(fields: Fields) -> dict[str, object]:
-    """What a payload in Claude Code's form says; a subagent's events carry its parent's session and an ``agent_id``."""
-    return {
-        "session": fields.get("session_id"),
-        "cwd": fields.get("cwd"),
-        "transcript": fields.get("transcript_path"),
-        "prompt": fields.get("prompt"),
-        "said": fields.get("last_assistant_message"),
-        "source": fields.get("source"),
-        "child": names_one(fields.get("agent_id")),
-    }
+def without_context(prompt: str) -> str:
+    """What the user said: a prompt without the blocks of hooks' context that Gemini CLI has put before it."""
+    blocks = _BLOCKS.match(prompt)  # one further back is the user's own; a block holds no other, the client escapes ``<``
+    return prompt[blocks.end() :] if blocks else prompt
+
+
+def unquoted(prompt: str) -> str:
+    """What the user said: ``opencode run`` puts quotes around a word of its command line that holds blanks."""
+    found = _QUOTED.fullmatch(prompt.strip())
+    return found[1].replace('\\"', '"') if found and " " in found[1] else prompt

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gitbaton.agents.conversation import Record, dict_of, list_of, record_of, text_of
-from gitbaton.agents.payload import MAX_PATH, names_one, valid, word
-from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Ran, Said
+from gitbaton.agents.facts import Asked, Edited, Ended, Item, Planned, Ran, Said
+from gitbaton.agents.payload import MAX_PATH, names_one, unquoted, valid, without_context, word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.agents.signs import Sign, State
+    from gitbaton.agents.facts import Sign, State
 
 _STATES: dict[str, State] = {
     "pending": "open",
@@ -109,7 +109,7 @@ def _claude(record: Record) -> Iterator[Sign]:
         return
     if kind == "assistant":
         if message.get("model") != "<synthetic>" and record.get("isApiErrorMessage") is not True:
-            yield from _said(at, message.get("content"))
+            yield from _words(Said, at, message.get("content"))
         for block in map(dict_of, list_of(message.get("content"))):
             if block.get("type") == "tool_use":
                 yield from _claude_call(at, word(block.get("id")), block.get("name"), dict_of(block.get("input")))
@@ -194,9 +194,9 @@ def _codex_item(item: Record, begun: float | None, done: float | None) -> Iterat
     kind, key = item.get("type"), word(item.get("id"))
     ended = item.get("status") in ("completed", "failed")
     if kind == "UserMessage":
-        yield from _asked(begun, item.get("content"))
+        yield from _words(Asked, begun, item.get("content"))
     elif kind == "AgentMessage":
-        yield from _said(done, item.get("content"))
+        yield from _words(Said, done, item.get("content"))
     elif kind == "CommandExecution":
         yield from _ran(begun, key, _codex_command(item.get("command")))
         yield from _ended(done, key, item.get("exit_code") if ended else None, item.get("aggregated_output"))
@@ -224,12 +224,10 @@ def _gemini(record: Record) -> Iterator[Sign]:
     at, content = _time(record.get("timestamp")), record.get("content")
     if record.get("type") == "user":
         if not any("functionResponse" in dict_of(part) for part in list_of(content)):
-            from gitbaton.agents.gemini import without_context
-
             texts = _texts(record.get("displayContent") or content)
-            yield from _asked(at, [without_context(text) for text in texts if not text.startswith(_GEMINIS)])
+            yield from _words(Asked, at, [without_context(text) for text in texts if not text.startswith(_GEMINIS)])
     elif record.get("type") == "gemini":
-        yield from _said(at, content)
+        yield from _words(Said, at, content)
         for call in map(dict_of, list_of(record.get("toolCalls"))):
             yield from _gemini_call(at, call)
 
@@ -277,9 +275,9 @@ def _copilot(record: Record) -> Iterator[Sign]:
     if kind == "user.message":
         skill = isinstance(source := data.get("source"), str) and source.startswith("skill-")
         if not skill and data.get("isAutopilotContinuation") is not True:
-            yield from _asked(at, data.get("content"))
+            yield from _words(Asked, at, data.get("content"))
     elif kind == "assistant.message":
-        yield from _said(at, data.get("content"))
+        yield from _words(Said, at, data.get("content"))
     elif kind == "tool.execution_start":
         given = dict_of(data.get("arguments"))
         if data.get("toolName") == "bash":
@@ -301,11 +299,9 @@ def _opencode(record: Record) -> Iterator[Sign]:
     who, kind = record.get("message_role"), data.get("type")
     if kind == "text" and not any(data.get(name) is True for name in ("synthetic", "ignored")):
         if who == "user":
-            from gitbaton.agents.opencode import unquoted
-
-            yield from _asked(at, [unquoted(text) for text in _texts(data.get("text"))])
+            yield from _words(Asked, at, [unquoted(text) for text in _texts(data.get("text"))])
         elif who == "assistant" and record.get("message_agent") != "compaction":
-            yield from _said(at, data.get("text"))
+            yield from _words(Said, at, data.get("text"))
     elif kind == "tool":
         yield from _opencode_call(at, word(data.get("callID")), data.get("tool"), dict_of(data.get("state")))
 
@@ -340,16 +336,10 @@ _READERS: dict[str, Callable[[Record], Iterator[Sign]]] = {
 }
 
 
-def _asked(at: float | None, content: object) -> Iterator[Sign]:
+def _words(kind: type[Asked] | type[Said], at: float | None, content: object) -> Iterator[Sign]:
     texts = _texts(content)
     if texts:
-        yield Asked(at=at, text="\n".join(texts))
-
-
-def _said(at: float | None, content: object) -> Iterator[Sign]:
-    texts = _texts(content)
-    if texts:
-        yield Said(at=at, text="\n".join(texts))
+        yield kind(at=at, text="\n".join(texts))
 
 
 def _ran(at: float | None, key: str | None, command: object) -> Iterator[Sign]:

@@ -207,7 +207,6 @@ class Parser:
         self.rest = tokens
         self.at = 0
         self.inside = 0
-        self.assignment = re.compile(_ASSIGNMENT)
 
     def next(self) -> str:
         """The operator that comes next; empty before a word, and at the end."""

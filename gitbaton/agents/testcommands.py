@@ -10,19 +10,17 @@ from gitbaton.agents.shell import DEPTH, names_of, unassigned
 from gitbaton.agents.testoutput import ANY
 from gitbaton.values import replace, value
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 MAX_COMMAND = 200
 
 
 @value
 class TestCommand:
-    """A command that runs tests: its own words, and the forms that its summary may have."""
+    """A command that runs tests: its own words, and the forms that its summary may have. ``masked``: its status is not told by
+    the command that runs it."""
 
     words: tuple[str, ...]
     forms: tuple[str, ...]
+    masked: bool = False
 
 
 HINTS = (
@@ -54,13 +52,6 @@ class Script:
     options: tuple[str, ...]
     here: bool = False
     masked: bool = False
-
-
-@value
-class Masked:
-    """A test whose status is not told by the command that runs it."""
-
-    test: TestCommand
 
 
 @value
@@ -299,7 +290,7 @@ def _options_end(words: Sequence[str], valued: Iterable[str], at: int = 1) -> in
     return at
 
 
-def test_of(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> TestCommand | Masked | Script | None:
+def test_of(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> TestCommand | Script | None:
     """The test that a command runs, after all that is looked through; None where it runs none."""
     masked = False
     for _ in range(DEPTH):
@@ -311,7 +302,7 @@ def test_of(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> TestComma
         if test is None and not told and any(words[: len(mine)] == mine for mine in own):
             test = TestCommand(words=words, forms=ANY)
         if test is not None:
-            return Masked(test=test) if masked else test
+            return replace(test, masked=masked)
         name = _base(words[0])
         if name in _SHELLS or name in ("eval", "script"):
             script = _script(name, words)
@@ -582,7 +573,7 @@ def shown(words: Sequence[str]) -> str:
     shown: list[str] = []
     length, hidden = 0, False
     for word in words[:MAX_COMMAND]:
-        text = _one_line(word)
+        text = " ".join("".join(c if c.isprintable() else " " for c in word[: 4 * MAX_COMMAND]).split())
         if hidden and not text.startswith("-"):
             text = "..."
         hidden = text.startswith("-") and "=" not in text and re.search(_SECRET, text) is not None
@@ -593,10 +584,6 @@ def shown(words: Sequence[str]) -> str:
         shown.append(text)
         length += len(text) + 1
     return " ".join(shown)
-
-
-def _one_line(word: str) -> str:
-    return " ".join("".join(c if c.isprintable() else " " for c in word[: 4 * MAX_COMMAND]).split())
 
 
 def _without_secrets(text: str) -> str:

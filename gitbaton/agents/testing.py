@@ -22,7 +22,7 @@ from gitbaton.agents.shell import (
     plain_words,
     unassigned,
 )
-from gitbaton.agents.testcommands import HINTS, Masked, Script, TestCommand, shown, test_of
+from gitbaton.agents.testcommands import HINTS, Script, TestCommand, shown, test_of
 from gitbaton.agents.testoutput import ANY, Summary, failing, summary, window
 from gitbaton.values import value
 
@@ -258,13 +258,11 @@ class _Walk:
             return
         self.placed = self.placed or words[0] in _PLACES
         seen = test_of(words, self.own)
+        if seen is not None and seen.masked:
+            zero, nonzero = False, _OTHER
         if isinstance(seen, TestCommand):
             self.found.append(_Run(test=seen, zero=zero, nonzero=nonzero, placed=self.placed))
-        elif isinstance(seen, Masked):
-            self.found.append(_Run(test=seen.test, zero=False, nonzero=_OTHER, placed=self.placed))
         elif isinstance(seen, Script):
-            if seen.masked:
-                zero, nonzero = False, _OTHER
             inner = _Options()
             inner.set(seen.options)
             self.line(seen.text, zero, nonzero, options if seen.here else inner, depth + 1)

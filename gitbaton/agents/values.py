@@ -21,8 +21,6 @@ _SESSIONS = (  # set for what a client starts, with the id that its hooks get; G
     ("codex", "CODEX_SESSION_ID"),
     ("copilot", "COPILOT_AGENT_SESSION_ID"),
 )
-MOMENTS = ("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other")
-INJECTS = ("no", "full", "short", "flagged", "nudge")
 NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
 
 

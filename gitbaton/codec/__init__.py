@@ -9,13 +9,27 @@ from gitbaton.codec.checkpoint import (
     message,
     parse_transcript,
     payload,
+    read_told,
+    told_bytes,
+    told_document,
     transcript_text,
 )
 from gitbaton.codec.notes import Note, entry, parse_note, short, track_in
-from gitbaton.codec.observed import read_told, told_bytes, told_document
-from gitbaton.codec.reader import path_document, path_of
-from gitbaton.codec.text import Json, canonical, counted, first_line, is_control, parse, plain, timestamp
-from gitbaton.codec.tracks import check_track, decode_track, encode_track
+from gitbaton.codec.text import (
+    Json,
+    canonical,
+    check_track,
+    counted,
+    decode_track,
+    encode_track,
+    first_line,
+    is_control,
+    parse,
+    path_document,
+    path_of,
+    plain,
+    timestamp,
+)
 
 __all__ = [
     "EXTRA_KEY",

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gitbaton.codec.checkpoint import EXTRA_KEY, decode
-from gitbaton.codec.tracks import check_track
+from gitbaton.codec.text import check_track
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import Checkpoint, Validation
 from gitbaton.values import replace, value

@@ -1,13 +1,23 @@
-"""Canonical JSON and plain text: the same bytes for the same value, and none that drives a terminal."""
+"""Canonical JSON and plain text: the same bytes for the same value, and none that drives a terminal; one JSON object read key
+by key, each checked, paths as JSON; track names, and their encoded form in refs and file names."""
 
 from __future__ import annotations
 
+import binascii
 import json
+import os
 import re
 import unicodedata
 from datetime import UTC, datetime
 
-from gitbaton.errors import RecordError
+from gitbaton.errors import RecordError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T", bound=str)
+
 
 Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
 
@@ -16,6 +26,15 @@ MAX_DEPTH = 8
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL = re.compile(r"[^ !#-\[\]-~]")
 _CONTROL = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
+MAX_ENCODED = 200
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_HEX = re.compile(rb"%([0-9A-F]{2})")
+_SAFE = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ENCODED}}}\Z")  # these stand for themselves
+_ENCODED = re.compile(r"(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+\Z")
+MAX_FIELD = 64 << 10
+MAX_EXTRAS = 256
+_OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z\Z")
 
 
 def is_control(char: str) -> bool:
@@ -127,3 +146,152 @@ def counted(number: int, noun: str) -> str:
 def timestamp(value: datetime) -> str:
     """RFC 3339 in UTC with microseconds."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+
+
+def check_track(name: str) -> str:
+    """The NFC form of a track name. Raises UsageError when it is empty, has control characters or is too long."""
+    name = unicodedata.normalize("NFC", name)
+    if not name.strip():
+        raise UsageError("a track name cannot be empty")
+    if any(is_control(c) for c in name):
+        raise UsageError(f"track name '{plain(name)}' has a control or format character")
+    if len(_encode(name)) > MAX_ENCODED:
+        raise UsageError(f"track name '{name[:60]}...' is longer than {MAX_ENCODED} bytes in its encoded form")
+    return name
+
+
+def encode_track(name: str) -> str:
+    """A name as one ref component: ``A-Z a-z 0-9 _ -`` as they are, every other byte of its NFC UTF-8 form as ``%XX``."""
+    return name if _SAFE.match(name) else _encode(check_track(name))
+
+
+def _encode(name: str) -> str:
+    return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in name.encode("utf-8", "surrogatepass"))
+
+
+def decode_track(encoded: str) -> str | None:
+    """The name that ``encoded`` stands for, or None when it is not exactly what ``encode_track`` gives for any name."""
+    if _SAFE.match(encoded):
+        return encoded
+    if not _ENCODED.match(encoded):
+        return None
+    try:
+        name = _HEX.sub(lambda m: bytes.fromhex(m.group(1).decode()), encoded.encode()).decode("utf-8")
+        return name if encode_track(name) == encoded else None
+    except (UnicodeDecodeError, UsageError):
+        return None
+
+
+class Reader:
+    """One JSON object; ``where`` names it in errors."""
+
+    def __init__(self, value: Json, where: str) -> None:
+        if not isinstance(value, dict):
+            raise RecordError(f"{where} is not an object")
+        self.value = value
+        self.where = where
+
+    def bad(self, key: str) -> RecordError:
+        """The error for a key."""
+        return RecordError(f"{self.where}: '{plain(key)[:80]}' is missing or not what it must be")
+
+    def text(self, key: str) -> str:
+        """A text within the limit."""
+        value = self.value.get(key)
+        if not isinstance(value, str) or len(value) > MAX_FIELD or len(value.encode("utf-8", "replace")) > MAX_FIELD:
+            raise self.bad(key)
+        return value
+
+    def one_of(self, key: str, allowed: tuple[T, ...]) -> T:
+        """One of some words."""
+        value = self.text(key)
+        for word in allowed:
+            if word == value:
+                return word
+        raise self.bad(key)
+
+    def matching(self, key: str, form: re.Pattern[str]) -> str:
+        """A text of a form."""
+        value = self.text(key)
+        if not form.match(value):
+            raise self.bad(key)
+        return value
+
+    def maybe(self, key: str) -> str | None:
+        """A text or null."""
+        return None if self.value.get(key, 0) is None else self.text(key)
+
+    def oid(self, key: str) -> str:
+        """A full object id."""
+        return self.matching(key, _OID)
+
+    def maybe_oid(self, key: str) -> str | None:
+        """A full object id or null."""
+        return None if self.value.get(key, 0) is None else self.oid(key)
+
+    def count(self, key: str, default: int | None = None) -> int:
+        """A number from 0 on; ``default`` where the key is missing."""
+        value = self.value.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 53:
+            raise self.bad(key)
+        return value
+
+    def flag(self, key: str) -> bool:
+        """True or false."""
+        value = self.value.get(key)
+        if not isinstance(value, bool):
+            raise self.bad(key)
+        return value
+
+    def time(self, key: str) -> datetime:
+        """RFC 3339 in UTC with microseconds."""
+        text = self.text(key)
+        try:
+            if _TIME.match(text):
+                return datetime.fromisoformat(text[:-1] + "+00:00")
+        except ValueError:
+            pass
+        raise self.bad(key)
+
+    def items(self, key: str, limit: int) -> list[Json]:
+        """A list of at most ``limit`` values."""
+        value = self.value.get(key)
+        if not isinstance(value, list) or len(value) > limit:
+            raise self.bad(key)
+        return value
+
+    def path(self, key: str) -> str:
+        """A path: text, or base64 where its bytes are not UTF-8."""
+        value = self.value.get(key)
+        if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
+            try:
+                return os.fsdecode(binascii.a2b_base64(value["b64"], strict_mode=True))
+            except ValueError:
+                raise self.bad(key) from None
+        return self.text(key)
+
+    def maybe_object(self, key: str) -> Reader | None:
+        """An object or null."""
+        value = self.value.get(key, 0)
+        return None if value is None else Reader(value, f"{self.where}.{key}")
+
+    def strings(self, key: str, *, paths: bool = False) -> tuple[tuple[str, str], ...]:
+        """An object whose values are texts, or paths."""
+        inner = Reader(self.value.get(key, 0), f"{self.where}.{key}")
+        if len(inner.value) > MAX_EXTRAS:
+            raise self.bad(key)
+        return tuple((name, (inner.path if paths else inner.text)(name)) for name in inner.value)
+
+
+def path_document(path: str) -> Json:
+    """A path or a ref's name as JSON: text, or ``{"b64": ...}`` where its bytes are not UTF-8."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return {"b64": binascii.b2a_base64(os.fsencode(path), newline=False).decode()}
+    return path
+
+
+def path_of(value: Json) -> str:
+    """The path of a JSON value that ``path_document`` made. Raises RecordError for another one."""
+    return Reader({"path": value}, "record").path("path")

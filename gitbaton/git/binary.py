@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import select
-import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.loose import FEW, drop_torn, is_shared, put_in
@@ -23,13 +22,15 @@ from gitbaton.git.objects import (
     is_ref,
     lasting,
     linked_ref,
+    pack_stream,
+    packed_refs,
     parse_commit,
     zero,
 )
 from gitbaton.git.run import Git, checked
 from gitbaton.model import Head, Oid
-from gitbaton.system.files import memory_file, write_all
-from gitbaton.system.process import Result, spawn
+from gitbaton.system.files import write_all
+from gitbaton.system.process import Result, Talk
 from gitbaton.values import cast
 
 SYNCED = ("core.fsync=all", "core.fsyncMethod=fsync")
@@ -78,11 +79,7 @@ class BinaryObjects:
         shared = name.startswith("refs/") and not name.startswith(_OWN_REFS)
         if os.path.lexists(os.path.join(self.common_dir if shared else self.git_dir, name)):
             return True
-        try:
-            with open(os.path.join(self.common_dir, "packed-refs"), "rb") as file:
-                return b" " + os.fsencode(name) + b"\n" in file.read()
-        except FileNotFoundError:
-            return False
+        return b" " + os.fsencode(name) + b"\n" in packed_refs(self.common_dir)
 
     def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
         """See Objects."""
@@ -163,9 +160,7 @@ class BinaryObjects:
             checked(self.git.run("index-pack", "--stdin", stdin=self._pack(items)), "index-pack")
 
     def _pack(self, objects: Iterable[NewObject]) -> bytes:
-        from gitbaton.git.packfile import stream
-
-        return stream(self.algorithm, ((o.kind, bytes.fromhex(o.oid), o.data) for o in objects))
+        return pack_stream(self.algorithm, ((o.kind, bytes.fromhex(o.oid), o.data) for o in objects))
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
@@ -332,62 +327,11 @@ class BinaryObjects:
                 os.close(fd)
 
 
-class _Talk:
-    """One long-lived git that answers; ``dead`` after an error: an answer that came too late would answer the next question.
-    ``group``: in a process group of its own, where it outlives a Ctrl-C that we do."""
-
-    def __init__(self, git: Git, *words: str, group: bool = False) -> None:
-        self.timeout, self.dead, self.buffer, self._verb = git.timeout, False, bytearray(), words[0]
-        self.reader, out = os.pipe()
-        stdin, self.writer = os.pipe()
-        self.err = memory_file()
-        try:
-            self.pid = spawn(git.argv(*words), git.env, stdin, out, self.err, group=group)
-        except BaseException:
-            for fd in (self.reader, self.writer, self.err):
-                os.close(fd)
-            raise
-        finally:
-            os.close(out)
-            os.close(stdin)
-        self.poll = select.poll()
-        self.poll.register(self.reader, select.POLLIN)
-
-    def line(self, deadline: float) -> bytes:
-        """The next line that it says. Raises GitError at its end."""
-        while (end := self.buffer.find(b"\n")) < 0:
-            self.more(deadline)
-        answer = bytes(self.buffer[:end])
-        del self.buffer[: end + 1]
-        return answer
-
-    def more(self, deadline: float) -> None:
-        """Wait for more that it says. Raises GitError at its end."""
-        self.dead = True  # until it has answered: whoever is interrupted while it waits must not wait again
-        if not self.poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
-            raise GitTimeoutError(f"'git {self._verb}' did not answer in its time and was stopped")
-        chunk = os.read(self.reader, 1 << 20)
-        self.buffer += chunk
-        self.dead = not chunk
-        if not chunk:
-            said = os.pread(self.err, 4096, 0).decode("utf-8", "replace").strip().splitlines()
-            reason = said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else "no answer"
-            raise GitError(f"'git {self._verb}' ended early: {reason}")
-
-    def close(self) -> None:
-        """End the process and wait for it."""
-        if self.dead:
-            os.kill(self.pid, signal.SIGKILL)
-        for fd in (self.writer, self.reader, self.err):
-            os.close(fd)
-        os.waitpid(self.pid, 0)
-
-
-class _Mover(_Talk):
+class _Mover(Talk):
     """One long-lived ``git update-ref --stdin``; it reads refs anew in every transaction."""
 
     def __init__(self, git: Git) -> None:
-        super().__init__(git, *_MOVE, group=True)
+        super().__init__("git update-ref", git.argv(*_MOVE), git.env, git.timeout, group=True)
 
     def move(self, stdin: bytes, transactions: int) -> Result:
         """Carry out transactions. After one that fails it has ended. Raises GitTimeoutError."""
@@ -405,11 +349,11 @@ class _Mover(_Talk):
         return Result(code=0, out=b"", err="")
 
 
-class _Batch(_Talk):
+class _Batch(Talk):
     """One long-lived ``git cat-file --batch-command``; it reads refs anew on every request, and ends at a corrupt object."""
 
     def __init__(self, git: Git) -> None:
-        super().__init__(git, "cat-file", "--batch-command")
+        super().__init__("git cat-file", git.argv("cat-file", "--batch-command"), git.env, git.timeout)
 
     def info(self, spec: str) -> Object | None:
         """Type and size of what one line names."""
@@ -457,8 +401,6 @@ def clear_stale_locks(common_dir: str, names: Iterable[str], older: float = 10.0
     """Remove lock files beside refs of ours that are older than ``older`` seconds. Only while our own lock is held."""
     for name in names:
         path = os.path.join(common_dir, *name.split("/")) + ".lock"
-        try:
+        with suppress(OSError):
             if time.time() - os.stat(path).st_mtime > older:
                 os.unlink(path)
-        except OSError:
-            continue

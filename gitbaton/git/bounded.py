@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.errors import GitError, RemoteError
 from gitbaton.git.repo import Progress
@@ -87,6 +87,16 @@ _TOLD = {
     "shallow": "'{}' refuses what this shallow repository has: {}",
     "other": "the exchange with '{}' failed: {}",
 }
+_REFUSED = (
+    (
+        "stale",
+        r"stale info|fetch first|already exists|atomic transaction failed|failed to update ref|cannot lock|incorrect old value",
+    ),
+    ("shallow", r"shallow update"),
+    ("rewrite", r"non-fast-forward|deletion prohibited|deny deleting"),
+    ("hook", r"hook declined"),
+    ("read-only", r"unpacker error|n/a"),
+)
 # The second form is a password with a slash in it, which is no part of a URL's host; a port is digits alone.
 _USERINFO = re.compile(r"(?<=://)(?:[^/\s'\"?#]*@|(?!\[)[^/\s'\"?#@:]*:(?!\d*(?:[/?#\s'\"]|\Z))[^\s'\"]*@)")
 _QUERY = re.compile(r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')")
@@ -109,7 +119,8 @@ class Bounded:
 
     def __init__(self, git: Git, seconds: float, *, prompts: bool) -> None:
         self.left, self.prompts = seconds, prompts
-        self.git = git.changed({}, *_settings(prompts=prompts))
+        # Without prompts, credential helpers that know it do not ask either.
+        self.git = git.changed({}, *(() if prompts else ("credential.interactive=false",)))
         self.env = environment(git, prompts=prompts)
 
     def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, told: Progress | None = None) -> Result:
@@ -182,11 +193,6 @@ def environment(git: Git, *, prompts: bool) -> dict[str, str]:
     return env
 
 
-def _settings(*, prompts: bool) -> tuple[str, ...]:
-    """Settings for the exchange: without ``prompts`` credential helpers that know it do not ask either."""
-    return () if prompts else ("credential.interactive=false",)
-
-
 def _ssh(git: Git, env: Mapping[str, str]) -> str | None:
     """The user's ssh command made to ask nothing; None where it is not known to take an option for that.
 
@@ -244,10 +250,8 @@ def _end(pid: int, *, group: bool) -> None:
 
 
 def _send(pid: int, number: int, *, group: bool = False) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number) if group else os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _wait(pid: int, seconds: float) -> None:
@@ -320,27 +324,11 @@ def timed_out(shown: str, seconds: float) -> RemoteError:
 
 def refused(reason: str) -> str:
     """The kind of a refusal of one ref, from the words that git puts behind it."""
-    if re.search(
-        r"stale info|fetch first|already exists|atomic transaction failed|failed to update ref|cannot lock|incorrect old value",
-        reason,
-    ):
-        return "stale"
-    if re.search(r"shallow update", reason):
-        return "shallow"
-    if re.search(r"non-fast-forward|deletion prohibited|deny deleting", reason):
-        return "rewrite"
-    if re.search(r"hook declined", reason):
-        return "hook"
-    if re.search(r"unpacker error|n/a", reason):
-        return "read-only"
-    return "other"
+    return next((kind for kind, words in _REFUSED if re.search(words, reason)), "other")
 
 
 def hook_line(said: str) -> str:
     """The first line that a server's hook wrote; empty when it wrote none."""
-    for line in said.splitlines():
-        if line.startswith("remote: "):
-            text = line.removeprefix("remote: ").strip()
-            if text and not text.startswith(("error: hook declined", "Resolving deltas")):
-                return without_credentials(text)
-    return ""
+    lines = (line.removeprefix("remote: ").strip() for line in said.splitlines() if line.startswith("remote: "))
+    dull = ("error: hook declined", "Resolving deltas")
+    return next((without_credentials(line) for line in lines if line and not line.startswith(dull)), "")

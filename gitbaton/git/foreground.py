@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import LOCAL_ENV
+from gitbaton.git.run import BORROWED, LOCAL_ENV, borrowing
 from gitbaton.system.process import spawn
 
-_OTHERS = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 # What says which repository is meant, where its parts are not at their usual places.
-_PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", _OTHERS)
+_PLACES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", BORROWED)
 
 
 def environment(repo: Repo, *, elsewhere: bool) -> dict[str, str]:
@@ -24,9 +23,7 @@ def environment(repo: Repo, *, elsewhere: bool) -> dict[str, str]:
 
 def with_objects(env: Mapping[str, str], folder: str) -> dict[str, str]:
     """The environment in which git also finds the objects that lie in ``folder``."""
-    quoted = '"' + folder.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    others = env.get(_OTHERS)
-    return {**env, _OTHERS: quoted + (os.pathsep + others if others else "")}
+    return {**env, **borrowing(env, folder)}
 
 
 def run(words: Sequence[str], env: Mapping[str, str]) -> int:

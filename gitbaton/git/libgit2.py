@@ -11,6 +11,7 @@ from pygit2.enums import ObjectType
 
 from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.objects import (
+    LONGEST,
     MAX_READ,
     Algorithm,
     Kind,
@@ -18,11 +19,11 @@ from gitbaton.git.objects import (
     Object,
     Objects,
     RefChange,
+    check_size,
     is_oid,
     is_ref,
     linked_ref,
 )
-from gitbaton.git.sizes import LONGEST, check_size
 from gitbaton.model import Head, Oid
 from gitbaton.system.files import mode_of
 
@@ -51,7 +52,7 @@ class Libgit2Objects:
 
     algorithm: Algorithm = "sha1"
 
-    def __init__(self, git_dir: str, writer: Objects) -> None:
+    def __init__(self, git_dir: str, common_dir: str, writer: Objects) -> None:
         _settle()
         self._writer = writer
         try:
@@ -62,7 +63,7 @@ class Libgit2Objects:
         except _ERRORS as error:
             raise NotARepositoryError(f"libgit2 does not open '{git_dir}': {error}") from None
         self.git_dir = git_dir
-        self.objects_dir = os.path.join(_common(git_dir), "objects")
+        self.objects_dir = os.path.join(common_dir, "objects")
         if storage != "files":  # with repositoryformatversion 0, libgit2 would read refs that git does not see
             raise NotARepositoryError(f"libgit2 does not know the ref storage '{storage}' of '{git_dir}'")
 
@@ -279,12 +280,3 @@ def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
             return None
 
     return find
-
-
-def _common(git_dir: str) -> str:
-    """The common directory of a linked work tree's git directory; else itself."""
-    try:
-        with open(os.path.join(git_dir, "commondir"), "rb") as file:
-            return os.path.join(git_dir, os.fsdecode(file.read()).rstrip("\n"))
-    except FileNotFoundError:
-        return git_dir

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, lock_file
@@ -43,16 +45,8 @@ def tidy(repo: Repo) -> bool:
     Nothing is pruned: objects that nothing refers to are packed, too. Not with ``gc.auto=0``, in a partial clone, while one
     is at work, or where objects go somewhere else. Never raises.
     """
-    if "GIT_OBJECT_DIRECTORY" in repo.git.env:
-        return False
-    try:
-        if len(os.listdir(os.path.join(repo.layout.common_dir, "objects", _SAMPLE))) * 256 <= MANY:
-            return False
-        if _unwanted(repo):
-            return False
-        return _start(repo)
-    except (OSError, GitError):
-        return False
+    sample = os.path.join(repo.layout.common_dir, "objects", _SAMPLE)
+    return _repack(repo, lambda: len(os.listdir(sample)) * 256 > MANY)
 
 
 def tidy_packs(repo: Repo) -> bool:
@@ -61,24 +55,27 @@ def tidy_packs(repo: Repo) -> bool:
     No multi-pack index: with one that names a pack which a gc beside us removes, git 2.39 did not find what other packs hold.
     Never raises.
     """
-    if "GIT_OBJECT_DIRECTORY" in repo.git.env:
-        return False
-    try:
-        names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
-        places = (os.path.join(repo.own_dir, "tmp"), repo.objects_dir)
-        begun = (name for place in places if os.path.isdir(place) for name in os.listdir(place))
-        if any(name.endswith(".keep") for name in names) or any(name.startswith(("pack.", "baton-pack.")) for name in begun):
-            from gitbaton.git.packkeep import clean
+    return _repack(repo, lambda: _many_packs(repo))
 
-            clean(repo)  # what a killed process kept, or began
-        packs = [name[:-5] for name in names if name.endswith(".pack")]
-        if len(packs) <= PACKS or sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) <= PACKS:
-            return False
-        if _unwanted(repo):
-            return False
-        return _start(repo)
+
+def _repack(repo: Repo, due: Callable[[], bool]) -> bool:
+    try:
+        return "GIT_OBJECT_DIRECTORY" not in repo.git.env and due() and not _unwanted(repo) and _start(repo)
     except (OSError, GitError):
         return False
+
+
+def _many_packs(repo: Repo) -> bool:
+    """Whether there are so many, once what a killed process kept, or began, is gone."""
+    names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
+    places = (os.path.join(repo.own_dir, "tmp"), repo.objects_dir)
+    begun = (name for place in places if os.path.isdir(place) for name in os.listdir(place))
+    if any(name.endswith(".keep") for name in names) or any(name.startswith(("pack.", "baton-pack.")) for name in begun):
+        from gitbaton.git.publish import clean
+
+        clean(repo)
+    packs = [name[:-5] for name in names if name.endswith(".pack")]
+    return sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) > PACKS
 
 
 def _unwanted(repo: Repo) -> bool:
@@ -126,14 +123,8 @@ def look_back(repo: Repo) -> bool:
         detach([sys.executable, "-c", _PRUNE, repo.layout.git_dir], repo.plain.env, b"")
         return True
     except FileNotFoundError:
-        return _first(repo, path)
+        with suppress(OSError):
+            os.close(lock_file(repo, path))
     except (OSError, GitError):
-        return False
-
-
-def _first(repo: Repo, path: str) -> bool:
-    try:
-        os.close(lock_file(repo, path))
-    except OSError:
         pass
     return False

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gitbaton.errors import RecordError
-from gitbaton.git.objects import NewObject, Objects, TreeEntry, new_object, parse_tree, tree_data
+from gitbaton.git.objects import NewObject, Objects, TreeEntry, entries_of, new_object, tree_data
 from gitbaton.model import Oid
 
 _HEX = re.compile(rb"[0-9a-f]+\Z")
-MAX_TREE = 64 << 20
 
 
 class _Level:
@@ -102,10 +101,10 @@ def _path(objects: Objects, tree: Oid | None, commit: Oid) -> list[_Level]:
 
 
 def _entries(objects: Objects, tree: Oid) -> list[TreeEntry]:
-    found = objects.read(tree, MAX_TREE)
-    if found is None or found.kind != "tree" or found.data is None:
+    found = entries_of(objects, tree)
+    if found is None:
         raise RecordError(f"notes tree {tree} cannot be read")
-    return parse_tree(found.data, objects.algorithm)
+    return found
 
 
 def _is_fan(entry: TreeEntry) -> bool:

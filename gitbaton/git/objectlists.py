@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import select
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gitbaton.errors import GitError, GitTimeoutError
@@ -98,18 +95,15 @@ def first_bytes(git: Git, oid: Oid, count: int) -> bytes:
     """The first bytes of a blob of any size. Raises GitError when it cannot be read, GitTimeoutError."""
     process = git.start("cat-file", "blob", oid)
     data = b""
-    poll = select.poll()
-    poll.register(process.out, select.POLLIN)
     try:
-        while len(data) < count:
-            if not poll.poll(max(0, int((process.deadline - time.monotonic()) * 1000))):
-                raise GitTimeoutError("'git cat-file' did not answer in its time and was stopped")
-            chunk = os.read(process.out, count - len(data))
-            if not chunk:
-                break
-            data += chunk
+        for piece in process.pieces(count):
+            data += piece
+            if len(data) >= count:
+                return data[:count]
     finally:
         process.stop()
+    if not process.ended:
+        raise GitTimeoutError("'git cat-file' did not answer in its time and was stopped")
     if not data:
         raise GitError(f"object {oid} cannot be read")
     return data

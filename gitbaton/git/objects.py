@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.model import Head, Oid
@@ -29,7 +30,12 @@ _LASTING = re.compile(
     r"|Too many open files"
 )
 MAX_READ = 4 << 20
+MAX_TREE = 64 << 20
+LARGEST = 1 << 30  # bytes of a blob that is read: a few from a remote may inflate to anything
+LONGEST = 128 << 20  # bytes of a commit or tree
 _HEX_LENGTH = {"sha1": 40, "sha256": 64}
+_NUMBER = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}  # as an entry of a pack says it
+_AT_ONCE = 48  # objects of a pack between two pauses
 
 
 @value
@@ -87,6 +93,10 @@ class TreeEntry:
 
 Row = tuple[str, str, Oid]
 """A file of a tree: its path, its mode, its blob."""
+Id = bytes
+"""An object id as its 20 or 32 bytes."""
+New = tuple[Kind, Id, bytes]
+"""A new object: its kind, id and bytes."""
 
 
 class Objects(Protocol):
@@ -180,6 +190,15 @@ def linked_ref(git_dir: str, name: str) -> str | None:
     return target if target.startswith("refs/") and is_ref(target) else None
 
 
+def packed_refs(common_dir: str) -> bytes:
+    """What git's file of packed refs holds; nothing where there is none."""
+    try:
+        with open(os.path.join(common_dir, "packed-refs"), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
 def object_id(algorithm: Algorithm, kind: Kind, data: bytes) -> Oid:
     """The id git gives to an object."""
     return digest(algorithm, b"%s %d\0" % (kind.encode(), len(data)) + data).hex()
@@ -202,6 +221,13 @@ def digest(algorithm: Algorithm, data: bytes) -> bytes:
 def new_object(algorithm: Algorithm, kind: Kind, data: bytes) -> NewObject:
     """``data`` with its id."""
     return NewObject(oid=object_id(algorithm, kind, data), kind=kind, data=data)
+
+
+def check_size(oid: str, kind: Kind, size: int) -> None:
+    """Raise GitError for an object that is too large to be read."""
+    most = LARGEST if kind == "blob" else LONGEST
+    if size > most:
+        raise GitError(f"object {oid} is too large: {size:,} bytes, where a {kind} may have {most:,}")
 
 
 def lasting(said: str) -> bool:
@@ -275,15 +301,17 @@ def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:
     for path, mode, oid in rows:
         folder, _, name = path.rpartition("/")
         paths.add(path)
-        if folder not in files:
-            _make_room(files, folder)
+        above = folder
+        while above not in files:
+            files[above] = []
+            above = above.rpartition("/")[0]
         raw = os.fsencode(name)
         files[folder].append((raw, mode.encode() + b" " + raw + b"\0" + bytes.fromhex(oid)))
     both = next((folder for folder in files if folder in paths), None)
     if both is not None:
         raise GitError(f"'{both}' cannot be both a file and a folder of one tree")
     made: dict[Oid, NewObject] = {}
-    for folder in sorted(files, key=_depth, reverse=True):
+    for folder in sorted(files, key=lambda name: name.count("/") + 1 if name else 0, reverse=True):
         tree = new_object(algorithm, "tree", b"".join(data for _, data in sorted(files[folder])))
         made.pop(tree.oid, None)
         made[tree.oid] = tree
@@ -292,16 +320,6 @@ def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:
             raw = os.fsencode(name)
             files[above].append((raw + b"/", b"40000 " + raw + b"\0" + bytes.fromhex(tree.oid)))
     return list(made.values())
-
-
-def _make_room(files: dict[str, list[tuple[bytes, bytes]]], folder: str) -> None:
-    while folder not in files:
-        files[folder] = []
-        folder = folder.rpartition("/")[0]
-
-
-def _depth(folder: str) -> int:
-    return folder.count("/") + 1 if folder else 0
 
 
 def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:
@@ -316,7 +334,30 @@ def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:
 
 
 def _entry(objects: Objects, tree: Oid, name: bytes) -> TreeEntry | None:
-    found = objects.read(tree, 64 << 20)
+    return next((e for e in entries_of(objects, tree) or () if e.name == name), None)
+
+
+def entries_of(objects: Objects, tree: Oid) -> list[TreeEntry] | None:
+    """The entries of a tree; None where there is none. Raises RecordError when it is malformed."""
+    found = objects.read(tree, MAX_TREE)
     if found is None or found.kind != "tree" or found.data is None:
         return None
-    return next((e for e in parse_tree(found.data, objects.algorithm) if e.name == name), None)
+    return parse_tree(found.data, objects.algorithm)
+
+
+def pack_stream(algorithm: Algorithm, objects: Iterable[New], level: int = 1, pause: Callable[[], object] = int) -> bytes:
+    """A pack of objects, each whole; ``level`` is zlib's. ``pause`` is called now and then."""
+    parts = [b""]
+    for kind, _, data in objects:
+        if len(parts) % _AT_ONCE == 0:
+            pause()
+        # An entry begins with its type and size, in groups of seven bits.
+        head, size = bytearray((_NUMBER[kind] << 4 | len(data) & 15,)), len(data) >> 4
+        while size:
+            head[-1] |= 0x80
+            head.append(size & 0x7F)
+            size >>= 7
+        parts.append(bytes(head) + zlib.compress(data, level))
+    parts[0] = b"PACK\0\0\0\2" + (len(parts) - 1).to_bytes(4, "big")
+    pack = b"".join(parts)
+    return pack + digest(algorithm, pack)

@@ -1,4 +1,5 @@
-"""Objects of long processes: written as one kept pack a flush, read through git or libgit2 with a cache in memory."""
+"""Objects and refs of long processes: objects written as one kept pack a flush, read through git or libgit2 with a cache in
+memory; and one stat that tells whether anybody, git included, has moved a ref since the last look."""
 
 from __future__ import annotations
 
@@ -12,22 +13,113 @@ from weakref import WeakSet
 from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import Kind, Objects
-from gitbaton.git.packfile import Id, New
-from gitbaton.git.packkeep import clean
-from gitbaton.git.publish import packed
+from gitbaton.git.objects import LARGEST, OID, Id, Kind, New, Objects, check_size
+from gitbaton.git.publish import clean, packed
 from gitbaton.git.repo import Repo
-from gitbaton.git.sizes import LARGEST, check_size
+from gitbaton.model import Oid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Find = Callable[[Id], tuple[Kind, bytes] | None]
 
+Mark = tuple[int, ...]
+"""What a ref's file looked like; another look that is equal means that nobody has moved it."""
+
+_YOUNG = 12_000_000  # nanoseconds: a file system's clock may show the same time for two changes as near as this
 _ATTEMPTS = 20
 _PAUSE = 0.005
 _RECENT = 20_000_000  # nanoseconds: a change of the folder may be stamped with a time so long ago
 _OVERHEAD = 200  # bytes that an object of the cache takes beside its data
 _open: WeakSet[Packs] = WeakSet()
+
+
+class RefWatch:
+    """The refs below ``refs/`` that all work trees of one repository share. Safe in several threads."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.common = os.fsencode(repo.layout.common_dir)
+        self.algorithm = repo.layout.algorithm
+        tables = os.path.join(self.common, b"reftable", b"tables.list")
+        self._tables = tables if os.path.exists(tables) else None
+        self._packed = os.path.join(self.common, b"packed-refs")
+        self._text: tuple[Mark, bytes] = ((), b"")
+        self._repo = Repo(repo.layout, repo.git, "binary") if self._tables else repo
+        self._own = threading.Lock()
+
+    def path(self, name: str) -> bytes:
+        """The file to look at for a ref, for ``mark``."""
+        return self._tables or os.path.join(self.common, os.fsencode(name))
+
+    def mark(self, path: bytes) -> Mark:
+        """How the file of a ref looks now, or where it has none, the file of those without."""
+        try:
+            seen = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return self._other()
+        return (seen.st_mtime_ns, seen.st_ino, seen.st_size)
+
+    def _other(self) -> Mark:
+        try:
+            seen = os.stat(self._packed)
+        except FileNotFoundError:
+            return (0,)
+        return (1, seen.st_mtime_ns, seen.st_ino, seen.st_size)
+
+    def look(self, name: str) -> tuple[Mark | None, Oid | None]:
+        """A mark and what the ref points at, None where it is not there. The mark is older than the look, or None where the
+        file is so young that a second change could look the same. Raises GitError when it cannot be read."""
+        path = self.path(name)
+        mark = self.mark(path)
+        oid = self._table(name) if self._tables else self._file(name, path)
+        when = mark[-3] if len(mark) > 1 else 0
+        return (None if time.time_ns() - when < _YOUNG else mark), oid
+
+    def _file(self, name: str, path: bytes) -> Oid | None:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                text = file.read(128).decode("ascii", "replace").strip()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return self._from_packed(name, path)
+        except OSError as error:
+            raise GitError(f"ref '{name}' cannot be read: {error.strerror}") from None
+        if not OID.match(text):
+            raise GitError(f"ref '{name}' holds no object id")
+        return text
+
+    def _from_packed(self, name: str, path: bytes) -> Oid | None:
+        mark = self._other()
+        if mark != self._text[0]:
+            try:
+                with open(self._packed, "rb") as file:
+                    self._text = (mark, b"\n" + file.read())
+            except FileNotFoundError:
+                self._text = (mark, b"")
+            except OSError as error:
+                raise GitError(f"ref '{name}' cannot be read: {error.strerror}") from None
+        text = self._text[1]
+        at = text.find(b" " + os.fsencode(name) + b"\n")
+        if at < 0:
+            # It may have left that file for one of its own since it was looked for there.
+            return self._file(name, path) if os.path.isfile(path) else None
+        oid = text[text.rfind(b"\n", 0, at) + 1 : at].decode("ascii", "replace")
+        if not OID.match(oid):
+            raise GitError(f"ref '{name}' holds no object id")
+        return oid
+
+    def _table(self, name: str) -> Oid | None:
+        with self._own:
+            found = self._repo.objects.info(name)
+            return found.oid if found is not None else self._repo.objects.refs(name.rpartition("/")[0] + "/").get(name)
+
+    def listing(self, *prefixes: str) -> dict[str, Oid]:
+        """All refs below prefixes that end in ``/``; see Objects.refs."""
+        with self._own:
+            return self._repo.objects.refs(*prefixes)
+
+    def close(self) -> None:
+        """Let go of processes."""
+        if self._tables:
+            self._repo.close()
 
 
 class Packs:
@@ -62,11 +154,9 @@ class Packs:
     def read(self, oid: Id) -> tuple[Kind, bytes]:
         """Kind and bytes of an object. Raises GitError when it is not here or cannot be read."""
         found = self._young.get(oid)
-        return found if found is not None else self._read(oid)
-
-    def _read(self, oid: Id) -> tuple[Kind, bytes]:
-        found = self._old.get(oid) or self._find(oid) or self._sought(oid)
-        self.remember(oid, *found)
+        if found is None:
+            found = self._old.get(oid) or self._find(oid) or self._sought(oid)
+            self.remember(oid, *found)
         return found
 
     def _sought(self, oid: Id) -> tuple[Kind, bytes]:

@@ -1,20 +1,22 @@
-"""Move refs crash-safely: new objects in one kept pack on disk, then the refs, then git may collect as it likes."""
+"""Move refs crash-safely: new objects in one kept pack on disk, then the refs and their names, which git itself does not sync,
+then git may collect as it likes; and clear away the packs that killed processes kept, or were making."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from gitbaton.errors import MENDS, CollectedError, GitError
-from gitbaton.git.durable import Durable
+from gitbaton.git.binary import SYNCED, BinaryObjects
 from gitbaton.git.loose import FEW, drop_torn, put_in
-from gitbaton.git.objects import OID, NewObject, RefChange
-from gitbaton.git.packfile import New, stream
+from gitbaton.git.objects import OID, New, NewObject, Objects, RefChange, pack_stream
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, make_folder
-from gitbaton.git.run import Git, checked
+from gitbaton.git.run import BORROWED, Git, checked
 from gitbaton.model import Oid
+from gitbaton.system import groups
 from gitbaton.system.files import remove_folder, sync_paths
 from gitbaton.system.process import begin
 from gitbaton.values import cast
@@ -24,9 +26,13 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Fsync = Literal["always", "ordered", "never"]
+_MOST_REFS = 1 << 16
 WORD = "gitbaton"  # how the text of a file that keeps a pack begins
 WORKSHOP = "pack."  # how the name of a folder begins where packs are made
 ELSEWHERE = "baton-"  # what stands before that in an object store on another file system than our own folder
+_DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
+_FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
+_LEFTOVER = 3600.0  # seconds after which nobody works in a folder where packs are made
 _ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
 _MUCH, _MUCH_BYTES = 256, 4 << 20
 _ENDS = (".pack", ".idx")  # git knows a pack by its index, so that comes last
@@ -36,6 +42,129 @@ _PARTIAL = ("--missing=allow-promisor", "--sparse")
 # Objects of threads lie in the order in which they came, so each is much like the one before it of its kind and size. A read
 # takes no more than eight steps.
 _ALIKE = ("--window=1", "--depth=8", "--no-reuse-object")
+
+
+def durable_door(repo: Repo, *, lasting: bool = False) -> BinaryObjects:
+    """A git whose objects are on disk when they are written, and a ref before it takes the old one's place. ``lasting``: one
+    process for all refs."""
+    repo.settings()  # who writes must know the hooks to switch off
+    layout = repo.layout
+    return BinaryObjects(repo.git.changed({}, *SYNCED), layout.git_dir, layout.common_dir, layout.algorithm, lasting=lasting)
+
+
+class Durable:
+    """The refs of one repository, moved durably whichever door it was opened with. ``lasting``: by one process, for
+    who moves one ref after the other; it ends with the repository's."""
+
+    def __init__(self, repo: Repo, *, lasting: bool = False) -> None:
+        self.repo, self._lasting = repo, lasting
+        self._folders: set[str] = set()
+        self._settled: dict[str, Oid | None] = {}  # refs that this object has on disk, and what they point at
+        self._refs: Objects | None = None
+
+    def update_all(self, *transactions: Sequence[RefChange], names: bool = True) -> None:
+        """Move refs, durably; as Objects.update. Without ``names`` only their bytes are waited for: a ref is whole, and may be
+        the one of before."""
+        if self._refs is None:
+            self._refs = durable_door(self.repo, lasting=self._lasting)
+            if self._lasting:
+                self.repo.at_close.append(self.close)
+        changes = [change for changes in transactions for change in changes]
+        for change in changes:
+            self._settled.pop(change.name, None)
+        self._refs.update(*transactions)
+        if not names:
+            return
+        common = self.repo.layout.common_dir
+        if os.path.isdir(os.path.join(common, "reftable")):
+            self._folder(os.path.join(common, "reftable"))
+        else:
+            for folder in dict.fromkeys(os.path.dirname(self._file(change.name)) for change in changes):
+                self._named(folder)
+            if any(change.new is None for change in changes):  # git writes packed-refs anew without it
+                self._folder(common)
+        self._settle(changes)
+
+    def confirm(self, changes: Sequence[RefChange]) -> None:
+        """Have on disk that refs are where they are to be already, by whoever moved them: it may have been killed before it had
+        them there. Those that were brought there by this object cost nothing. Raises GitError."""
+        due = [change for change in changes if self._settled.get(change.name) != change.new]
+        if due and not self._tables():
+            packed = False
+            for change in due:
+                path = self._file(change.name)
+                packed = packed or not os.path.isfile(path)
+                self._flush([path])
+                self._up(os.path.dirname(path))
+            if packed:
+                self._packed()
+        self._settle(due)
+
+    def emptied(self, folders: Iterable[str]) -> None:
+        """Have on disk that refs below folders are gone, by whoever removed them. Raises GitError."""
+        if not self._tables():
+            for folder in folders:
+                self._up(self._file(folder.rstrip("/")))
+            self._packed()
+
+    def _tables(self) -> bool:
+        """Have the tables of refs on disk, where the repository has such."""
+        place = os.path.join(self.repo.layout.common_dir, "reftable")
+        if not os.path.isdir(place):
+            return False
+        self._flush([*(os.path.join(place, name) for name in sorted(os.listdir(place))), place])
+        return True
+
+    def _packed(self) -> None:
+        """Have git's file of packed refs on disk, and its name."""
+        common = self.repo.layout.common_dir
+        self._flush([os.path.join(common, "packed-refs"), common])
+
+    def _up(self, folder: str) -> None:
+        """Have on disk which names a folder has, and all above it that are for refs."""
+        top = os.path.join(self.repo.layout.common_dir, "refs")
+        while folder.startswith(top):
+            self._folder(folder)
+            folder = os.path.dirname(folder)
+
+    def _file(self, ref: str) -> str:
+        return os.path.join(self.repo.layout.common_dir, *ref.split("/"))
+
+    def _settle(self, changes: Sequence[RefChange]) -> None:
+        """Remember where refs are on disk."""
+        if len(self._settled) > _MOST_REFS:
+            self._settled.clear()
+        self._settled.update({change.name: change.new for change in changes})
+
+    def _named(self, folder: str) -> None:
+        """Have on disk which refs a folder has, and where it is new, that it is there."""
+        try:
+            mark = f"{folder}\0{os.stat(folder).st_ino}"  # git removes one that is empty, and another comes in its place
+        except OSError:
+            return
+        if mark in self._folders:
+            self._folder(folder)
+        else:
+            self._folders.add(mark)
+            self._up(folder)
+
+    def _folder(self, path: str) -> None:
+        """Have on disk which names a folder has. One that is gone has none."""
+        if os.path.isdir(path):
+            self._flush([path])
+
+    def _flush(self, paths: Sequence[str]) -> None:
+        """Have files and folders on disk; git may just have packed a ref. Raises GitError."""
+        try:
+            sync_paths(paths, missing=True)
+        except OSError as error:
+            raise GitError(f"a ref cannot be brought to disk: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Let go of handles."""
+        refs, self._refs = self._refs, None
+        if refs is not None:
+            refs.close()
 
 
 def fsync(repo: Repo, *, automatic: bool = False) -> Fsync:
@@ -75,7 +204,10 @@ def publish(
     else:
         repo.stow(new)
         words = list(dict.fromkeys(item.oid for item in new))
-    anew = [folder + name for folder, name in _lying(repo)] if also else []
+    place = repo.quarantine() if also else ""
+    folders = [folder for folder in os.listdir(place) if len(folder) == 2] if also else []
+    lying = [folder + name for folder in folders for name in os.listdir(os.path.join(place, folder))]
+    anew = sorted(filter(OID.match, lying))
     with kept(repo, anew, walk=False, how=how), kept(repo, words, walk=new is None, how=how):
         if changes:
             move_refs(repo, *transactions, how=how)
@@ -122,13 +254,6 @@ def stored(repo: Repo, new: Sequence[NewObject]) -> Iterator[None]:
     repo.stow(new)
     with kept(repo, list(dict.fromkeys(item.oid for item in new)), walk=False, how=fsync(repo)):
         yield
-
-
-def _lying(repo: Repo) -> Iterator[tuple[str, str]]:
-    place = repo.quarantine()
-    for folder in sorted(os.listdir(place)):
-        if len(folder) == 2:
-            yield from ((folder, name) for name in os.listdir(os.path.join(place, folder)) if OID.match(folder + name))
 
 
 @contextmanager
@@ -207,8 +332,8 @@ def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Iterator
     objects, name = list({item.oid: item for item in objects}.values()), objects[-1].oid
 
     def make(git: Git, own: str) -> list[str]:
-        git = git.changed({"GIT_OBJECT_DIRECTORY": own, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""})
-        pack = stream(repo.layout.algorithm, [(item.kind, bytes.fromhex(item.oid), item.data) for item in objects])
+        git = git.changed({"GIT_OBJECT_DIRECTORY": own, BORROWED: ""})
+        pack = pack_stream(repo.layout.algorithm, [(item.kind, bytes.fromhex(item.oid), item.data) for item in objects])
         checked(git.run("index-pack", "--stdin", os.path.join(own, f"pack-{name}.pack"), stdin=pack), "index-pack")
         return [name]
 
@@ -230,7 +355,7 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> I
         drop_torn(repo.objects_dir, words)  # git would compare ours with it, and refuse
         os.mkdir(os.path.join(folder, "pack"))
         git = repo.apart(repo.git.changed({}, "core.fsync=none"), folder)
-        stdin = stream(repo.layout.algorithm, objects, 0, pause)
+        stdin = pack_stream(repo.layout.algorithm, objects, 0, pause)
         checked(git.run("index-pack", "--stdin", os.path.join(folder, "pack", "pack-new.pack"), stdin=stdin), "index-pack")
 
     try:
@@ -248,15 +373,8 @@ def _until_done(keeps: Sequence[str]) -> Iterator[None]:
         yield
     finally:
         for path in keeps:
-            _remove(path)
-
-
-def _remove(path: str) -> None:
-    """Remove a file; none is as good."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Callable[[str], object], how: Fsync) -> list[str]:
@@ -330,8 +448,6 @@ def sync_all(repo: Repo, place: str) -> bool:
 
 def mark() -> bytes:
     """What says whose a file is: process, its start, and the namespace of its number."""
-    from gitbaton.system import groups
-
     return f"{WORD} {os.getpid()} {groups.mark(os.getpid())} {space()}\n".encode()
 
 
@@ -341,3 +457,42 @@ def space() -> str:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return "-"
+
+
+def clean(repo: Repo) -> None:
+    """Let go of packs whose writer has ended before it released them, and remove what it did not finish. Never raises."""
+    for path in left(repo):
+        whole = path.removesuffix(".keep")
+        for gone in ([whole + ".pack"] if not os.path.exists(whole + ".idx") else []) + [path]:
+            with suppress(OSError):
+                os.unlink(gone)
+    for parent, start in ((os.path.join(repo.own_dir, "tmp"), WORKSHOP), (repo.objects_dir, ELSEWHERE + WORKSHOP)):
+        with suppress(OSError):
+            for name in os.listdir(parent):
+                path = os.path.join(parent, name)
+                if name.startswith(start) and time.time() - os.stat(path).st_mtime > _LEFTOVER:
+                    remove_folder(path)
+
+
+def left(repo: Repo) -> list[str]:
+    """The files that keep packs for processes that have ended. Never raises."""
+    try:
+        folder = os.path.join(repo.objects_dir, "pack")
+        paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".keep")]
+    except OSError:
+        return []
+    return sorted(path for path in paths if _is_left(path))
+
+
+def _is_left(path: str) -> bool:
+    """Whether a file that keeps a pack is ours, and nobody's any more."""
+    try:
+        with open(path, "rb") as file:
+            word, pid, start, where = file.read(512).decode("utf-8", "replace").split()
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+        if word != WORD or not pid.isdecimal():
+            return False
+        here = where == space() and start.rpartition(".")[2] == (groups.mark(os.getpid()) or "").rpartition(".")[2]
+        return age > _FOREIGN if not here else age > _DEAD and groups.mark(int(pid)) != start
+    except (OSError, ValueError):
+        return False

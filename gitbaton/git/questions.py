@@ -7,9 +7,9 @@ import re
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, base_environment
+from gitbaton.git.run import Git, base_environment, zsplit
 from gitbaton.model import WorktreeId
-from gitbaton.system.files import born, sync_paths
+from gitbaton.system.files import born, remove_folder, sync_paths
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
 FSYNC = ("always", "ordered", "never")  # what baton.fsync can be
@@ -24,20 +24,17 @@ def version(repo: Repo) -> tuple[int, int]:
 
 def local_values(repo: Repo, key: str) -> list[str]:
     """All values of a key in the repository's own configuration."""
-    result = repo.git.run("config", "--local", "-z", "--get-all", key)
-    return result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return zsplit(repo.git.run("config", "--local", "-z", "--get-all", key).out)
 
 
 def all_values(repo: Repo, key: str) -> list[str]:
     """All values of a key in every scope."""
-    result = repo.git.run("config", "-z", "--get-all", key)
-    return result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return zsplit(repo.git.run("config", "-z", "--get-all", key).out)
 
 
 def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
     """Keys that match a regular expression, with their values, from every scope."""
-    result = repo.git.run("config", "-z", "--get-regexp", pattern)
-    items = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    items = zsplit(repo.git.run("config", "-z", "--get-regexp", pattern).out)
     return [(key, text) for key, _, text in (item.partition("\n") for item in items)]
 
 
@@ -63,8 +60,7 @@ def everywhere(directory: str) -> bool:
 def hooks_path(repo: Repo) -> str | None:
     """``core.hooksPath`` as an absolute path, or None when it is not set."""
     # Our own calls switch hooks off on the command line, so that scope does not count.
-    raw = os.fsdecode(repo.git.run("config", "--show-scope", "-z", "--type=path", "--get-all", "core.hooksPath").out)
-    fields = raw.split("\0")[:-1]
+    fields = zsplit(repo.git.run("config", "--show-scope", "-z", "--type=path", "--get-all", "core.hooksPath").out)
     values = [text for scope, text in zip(fields[0::2], fields[1::2], strict=True) if scope != "command"]
     return os.path.join(repo.layout.root or repo.layout.git_dir, values[-1]) if values else None
 
@@ -135,3 +131,27 @@ def current_ref(repo: Repo, git_dir: str, name: str) -> str:
 def delete_current(repo: Repo, git_dir: str, name: str) -> None:
     """Remove a symbolic ref of the work tree of ``git_dir``. Raises GitError."""
     repo.git.out("symbolic-ref", "--delete", name, env={"GIT_DIR": git_dir})
+
+
+def create_bare(path: str, *, sync: bool = True) -> None:
+    """A bare repository at ``path``, where nothing is or an empty folder; folders above are made. It is on disk when this
+    returns, unless ``sync`` is False. Whoever else makes one there at the same time wins or loses whole. Raises GitError."""
+    path = os.path.abspath(path)
+    above = os.path.dirname(path)
+    draft = f"{path}.{os.urandom(6).hex()}.new"
+    changed = [above]  # and those above it, up to the first that exists: what gets a new entry when it is made
+    while not os.path.exists(changed[-1]):
+        changed.append(os.path.dirname(changed[-1]))
+    try:
+        os.makedirs(above, exist_ok=True)
+        Git(above, base_environment(strip_local=True)).out("init", "-q", "--bare", "--template=", "--", draft)
+        if sync:
+            sync_paths(os.path.join(top, name) for top, _, names in os.walk(draft) for name in (*names, ""))
+        os.rename(draft, path)
+        if sync:
+            sync_paths(changed)
+    except OSError as error:
+        if not os.path.exists(os.path.join(path, "HEAD")):
+            raise GitError(f"cannot create the repository '{path}': {error.strerror}") from None
+    finally:
+        remove_folder(draft)

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 
-from gitbaton.git.objects import OID, is_ref
+from gitbaton.git.objects import OID, is_ref, packed_refs
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
 
 def there(repo: Repo, name: str) -> bool:
     """Whether a ref that all work trees share is there, also one that cannot be read."""
-    common = os.fsencode(repo.layout.common_dir)
-    if os.path.exists(os.path.join(common, b"reftable")):
+    common = repo.layout.common_dir
+    if os.path.exists(os.path.join(common, "reftable")):
         return name in repo.objects.refs(name.rpartition("/")[0] + "/")
-    if os.path.isfile(os.path.join(common, os.fsencode(name))):
-        return True
-    try:
-        with open(os.path.join(common, b"packed-refs"), "rb") as file:
-            return b" %s\n" % os.fsencode(name) in file.read()
-    except FileNotFoundError:
-        return False
+    return os.path.isfile(os.path.join(common, name)) or b" %s\n" % os.fsencode(name) in packed_refs(common)
 
 
 def head_of(git_dir: str, common_dir: str) -> Oid | None:
@@ -64,20 +59,14 @@ def _said(folder: str, name: str) -> str:
 
 def below(repo: Repo, prefix: str) -> set[str]:
     """The first component of each ref's name below a prefix that ends in ``/``; no ref is read for it."""
-    common = os.fsencode(repo.layout.common_dir)
-    if os.path.exists(os.path.join(common, b"reftable")):
+    common = repo.layout.common_dir
+    if os.path.exists(os.path.join(common, "reftable")):
         return {name.removeprefix(prefix).partition("/")[0] for name in repo.objects.refs(prefix)}
-    found: set[bytes] = set()
-    try:
-        found.update(os.listdir(os.path.join(common, os.fsencode(prefix))))
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    try:
-        with open(os.path.join(common, b"packed-refs"), "rb") as file:
-            found.update(re.findall(b" %s([^/\n]+)" % re.escape(os.fsencode(prefix)), file.read()))
-    except FileNotFoundError:
-        pass
-    return {os.fsdecode(name) for name in found}
+    found: set[str] = set()
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found.update(os.listdir(os.path.join(common, prefix)))
+    packed = re.findall(b" %s([^/\n]+)" % re.escape(os.fsencode(prefix)), packed_refs(common))
+    return found | set(map(os.fsdecode, packed))
 
 
 def lying(repo: Repo, *prefixes: str) -> set[str]:

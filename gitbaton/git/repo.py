@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
 
 from gitbaton.errors import GitError, NotARepositoryError, UsageError
-from gitbaton.git.absence import no_repository
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
 from gitbaton.git.prefetch import Ahead, ask_layout, ask_settings
-from gitbaton.git.run import Git, base_environment
+from gitbaton.git.run import BORROWED, Git, base_environment, borrowing
 from gitbaton.model import Oid, Operation, WorktreeId
 from gitbaton.system.files import acquire, be_born, born, mode_of, share, write_atomic
-from gitbaton.system.process import Process, remove_later
+from gitbaton.system.process import Process, Result, remove_later
 from gitbaton.values import cast, value
 
 TYPE_CHECKING = False
@@ -31,7 +30,7 @@ else:
 Progress = Callable[[str, int, int], None]
 LOCK_WAIT = 60.0
 _MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
-_PLACES = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR")
+_PLACES = ("GIT_OBJECT_DIRECTORY", BORROWED, "GIT_COMMON_DIR")
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -78,7 +77,7 @@ class Repo:
         try:
             from gitbaton.git.libgit2 import Libgit2Objects
 
-            return Libgit2Objects(self.layout.git_dir, binary)
+            return Libgit2Objects(self.layout.git_dir, self.layout.common_dir, binary)
         except (NotARepositoryError, ImportError):
             if door == "libgit2":
                 raise
@@ -94,8 +93,6 @@ class Repo:
         store = os.path.join(folder, "objects")
         os.makedirs(os.path.join(store, "pack"))
         real = self.git.out("rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n")
-        others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
-        alternates = _quoted(os.fsdecode(real)) + (os.pathsep + others if others else "")
         met = os.path.join(self.own_dir, "worktree")
         if os.path.exists(met):  # the work tree stays the same
             import shutil
@@ -103,7 +100,7 @@ class Repo:
             shutil.copy2(met, os.path.join(folder, "worktree"))
         self.own_dir = folder
         self.objects.close()
-        self.git = self.git.changed({"GIT_OBJECT_DIRECTORY": store, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})
+        self.git = self.git.changed({"GIT_OBJECT_DIRECTORY": store, **borrowing(self.git.env, os.fsdecode(real))})
         self.objects = self._open("binary")
 
     def quarantine(self) -> str:
@@ -117,9 +114,7 @@ class Repo:
             if not os.path.isdir(os.path.dirname(self._quarantine)):
                 make_folder(self, os.path.dirname(self._quarantine))
             os.makedirs(store)
-            others = self.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
-            self._plain = self.git
-            env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(store) + (os.pathsep + others if others else "")}
+            self._plain, env = self.git, borrowing(self.git.env, store)
             self.git = self.git.changed(env)
             self.objects.borrow(store, env)
         store = os.path.join(self._quarantine, "objects")
@@ -131,7 +126,7 @@ class Repo:
         """Write objects into the quarantine, from where they are published; many as a pack. Raises GitError."""
         place = self.quarantine()
         if len(objects) > _MANY:
-            alone = self.git.changed({"GIT_OBJECT_DIRECTORY": place, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""})
+            alone = self.git.changed({"GIT_OBJECT_DIRECTORY": place, BORROWED: ""})
             layout = self.layout
             BinaryObjects(alone, layout.git_dir, layout.common_dir, layout.algorithm).write_pack(objects)
         else:
@@ -144,9 +139,7 @@ class Repo:
 
     def apart(self, git: Git, folder: str) -> Git:
         """The same git, what it writes in a folder: in the store `git prune --expire=now` takes what is under way."""
-        others = git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
-        real = _quoted(os.path.realpath(self.objects_dir)) + (os.pathsep + others if others else "")
-        return git.changed({"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": real})
+        return git.changed({"GIT_OBJECT_DIRECTORY": folder, **borrowing(git.env, os.path.realpath(self.objects_dir))})
 
     @property
     def plain(self) -> Git:
@@ -320,12 +313,9 @@ class Repo:
         """Say in a work tree's ``expect`` file (default: this one's) which HEAD its current checkpoint stands on; None
         removes it."""
         path = os.path.join(os.path.join(git_dir, "baton") if git_dir else self.own_dir, "expect")
-        try:
-            with open(path, encoding="ascii") as file:
-                if file.read() == f"{head}\n":
-                    return
-        except (FileNotFoundError, UnicodeDecodeError):
-            pass
+        with suppress(FileNotFoundError, UnicodeDecodeError), open(path, encoding="ascii") as file:
+            if file.read() == f"{head}\n":
+                return
         if head is None:
             if os.path.lexists(path):
                 os.unlink(path)
@@ -381,7 +371,7 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
     """
     env = base_environment(strip_local=start is not None)
     try:
-        layout = _layout(Git(start or _here(), env), ahead.layout if ahead else None)
+        layout = _layout(Git(start or here(), env), ahead.layout if ahead else None)
     except NotARepositoryError:
         if ahead is not None:
             ahead.drop()
@@ -395,7 +385,7 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
         given = os.path.realpath(os.environ["GIT_DIR"])
         if given == os.path.realpath(layout.git_dir):
             env = base_environment(strip_local=False)
-            layout = _layout(Git(_here(), env))
+            layout = _layout(Git(here(), env))
     env |= _absolute(env, layout)
     repo = Repo(layout, Git(layout.root or layout.git_dir, env), door)
     if ahead is not None:
@@ -403,12 +393,8 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
     return repo
 
 
-def _quoted(path: str) -> str:
-    """A path as one entry of GIT_ALTERNATE_OBJECT_DIRECTORIES."""
-    return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _here() -> str:
+def here() -> str:
+    """The current directory. Raises NotARepositoryError where it cannot be read."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -435,12 +421,8 @@ def _leads_back(layout: Layout) -> bool:
     link = os.path.join(layout.root, ".git")
     if link == layout.git_dir:
         return True
-    try:
-        with open(link, "rb") as file:
-            target = os.fsdecode(file.read(8192)).removeprefix("gitdir: ").rstrip("\r\n")
-        link = os.path.join(layout.root, target)
-    except OSError:
-        pass
+    with suppress(OSError), open(link, "rb") as file:
+        link = os.path.join(layout.root, os.fsdecode(file.read(8192)).removeprefix("gitdir: ").rstrip("\r\n"))
     return os.path.realpath(link) == os.path.realpath(layout.git_dir)
 
 
@@ -449,7 +431,7 @@ def _layout(git: Git, asked: Process | None = None) -> Layout:
     result = (asked or ask_layout(git)).finish()
     lines = os.fsdecode(result.out).split("\n")[:-1]
     if len(lines) < 7:
-        raise no_repository(git, result)
+        raise _absent(git, result)
     if len(lines) > 8 or any(not line.startswith("/") for line in lines[3:]):
         raise NotARepositoryError(f"the path of the repository at '{git.directory}' has a line break")
     bare, _, algorithm, git_dir, common, index, exclude, *root = lines
@@ -461,6 +443,37 @@ def _layout(git: Git, asked: Process | None = None) -> Layout:
         index = os.path.join(root[0] if root else git_dir, git.env["GIT_INDEX_FILE"])
     top, kind = root[0] if root else None, cast(Algorithm, algorithm)
     return Layout(root=top, git_dir=git_dir, common_dir=common, index=index, exclude=exclude, algorithm=kind)
+
+
+def _absent(git: Git, result: Result) -> NotARepositoryError:
+    """Git's own reason and advice (dubious ownership, a broken file), or that nothing is there."""
+    if "not a git repository (or any" in result.err or "cannot change to" in result.err:
+        closed = _closed(git.directory) if "GIT_DIR" not in git.env else None
+        said = f"'{closed}' cannot be read: Permission denied" if closed else f"'{git.directory}' is not in a git repository"
+        return NotARepositoryError(said)
+    message, lines = result.fatal(), [line for line in result.err.splitlines() if line.strip()]
+    if "safe.bareRepository is" in result.err:
+        return NotARepositoryError(message, "name it: git --git-dir=PATH baton ...")
+    if message.endswith(":"):  # what it found stands below, a line each
+        found = [line.strip() for line in lines[1:] if line.startswith("\t")]
+        hints = ["a newer git knows it"] if "unknown repository extension" in message and found else []
+        return NotARepositoryError(f"{message} {', '.join(found)}", *hints)
+    return NotARepositoryError(message, *(line.strip() for line in lines[1:] if line != lines[0]))
+
+
+def _closed(folder: str) -> str | None:
+    """The folder of a repository, at or above a path, that we may not look into: git goes on above it."""
+    while True:
+        place = os.path.join(folder, ".git")
+        try:
+            os.stat(os.path.join(place, "HEAD"))
+        except PermissionError:
+            return place if os.path.isdir(place) else folder
+        except OSError:
+            pass
+        if folder == os.path.dirname(folder):
+            return None
+        folder = os.path.dirname(folder)
 
 
 def shared(repo: Repo, path: str | int) -> None:

@@ -6,12 +6,14 @@ import os
 from collections.abc import Mapping
 
 from gitbaton.errors import GitError
+from gitbaton.model import Oid
 from gitbaton.system.process import Process, Result, begin
 
 TIMEOUT = 600.0
+BORROWED = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
 # What `git rev-parse --local-env-vars` names: it belongs to one repository and must not reach another.
 LOCAL_ENV = (
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    BORROWED,
     "GIT_CONFIG",
     "GIT_OBJECT_DIRECTORY",
     "GIT_DIR",
@@ -92,9 +94,21 @@ class Git:
         place = self.directory if directory is None else directory
         return Git(place, {**self.env, **env}, config=(*self.config, *config), timeout=self.timeout)
 
+    def blob(self, fd: int) -> Oid:
+        """Write an open file as a blob, streamed by git; its id. Raises GitError."""
+        argv = self.argv("hash-object", "-w", "--no-filters", "--stdin")
+        return checked(begin(argv, self.env, self.timeout, fd).finish(), "hash-object").decode().strip()
+
     def objects_dir(self, common_dir: str) -> str:
         """Where it writes objects of the repository with this common directory."""
         return self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(common_dir, "objects")
+
+
+def borrowing(env: Mapping[str, str], folder: str) -> dict[str, str]:
+    """The variable with which git also finds the objects in a folder, beside those where ``env`` has it look already."""
+    others = env.get(BORROWED)
+    quoted = '"' + folder.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return {BORROWED: quoted + (os.pathsep + others if others else "")}
 
 
 def checked(result: Result, name: str) -> bytes:

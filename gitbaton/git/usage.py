@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import select
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from gitbaton.errors import RecordError
 from gitbaton.git.binary import BinaryObjects
@@ -15,7 +13,6 @@ from gitbaton.git.reffiles import lying
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
-from gitbaton.system.process import Process
 from gitbaton.values import value
 
 _MISSING = "--missing=allow-promisor"
@@ -116,7 +113,7 @@ def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
     form = "--batch-check=%(deltabase) %(objectname)"
     process = repo.git.start("cat-file", "--batch-all-objects", "--unordered", "--buffer", form)
     found, rest = {}, b""
-    for block in _blocks(process):
+    for block in process.pieces():
         *lines, rest = (rest + block).split(b"\n")
         for line in lines:
             base, _, oid = line.partition(b" ")
@@ -124,17 +121,6 @@ def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
                 found[oid.decode("ascii")] = base.decode("ascii")
     checked(process.finish(), "cat-file")
     return found
-
-
-def _blocks(process: Process) -> Iterator[bytes]:
-    """What a command writes, as it comes, up to its end or that of its time."""
-    poll = select.poll()
-    poll.register(process.out, select.POLLIN)
-    while poll.poll(max(0, int((process.deadline - time.monotonic()) * 1000))):
-        block = os.read(process.out, 1 << 20)
-        if not block:
-            return
-        yield block
 
 
 def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> int:
@@ -149,10 +135,7 @@ def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> in
         return 0
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         os.mkdir(os.path.join(folder, "pack"))
-        others = repo.git.env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES")
-        quoted = '"' + repo.objects_dir.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        alternates = quoted + (os.pathsep + others if others else "")
-        git = repo.git.changed({"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": alternates})
+        git = repo.apart(repo.git, folder)
         door = BinaryObjects(git, repo.layout.git_dir, repo.layout.common_dir, repo.layout.algorithm)
         try:
             door.write(items.values())
@@ -162,6 +145,6 @@ def packed(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> in
         rows += [oid.encode() + b" " + path + b"\n" for oid, path in old.items()]
         words = ("pack-objects", "-q", "--stdout", "--delta-base-offset", "--threads=1")
         process = git.start(*words, stdin=b"".join(rows))
-        size = sum(len(block) for block in _blocks(process))
+        size = sum(map(len, process.pieces()))
         checked(process.finish(), "pack-objects")
     return size - _FRAME

@@ -143,7 +143,8 @@ def _observed(baton: Baton, event: Event, agent: Agent, tip: Stored | None, draf
     if mode == "none" or root is None:
         return None
     from gitbaton.agents.facts import before_prompt
-    from gitbaton.transcripts import gathering, observing, told
+    from gitbaton.transcripts import observing
+    from gitbaton.transcripts.storing import keep_told
 
     old = tip.checkpoint.observed if tip is not None else None
     try:
@@ -151,11 +152,11 @@ def _observed(baton: Baton, event: Event, agent: Agent, tip: Stored | None, draf
         if event.moment == "prompt" and event.prompt is not None:
             seen = replace(seen, facts=before_prompt(seen.facts, event.prompt))
         beside = baton.told(tip) if tip is not None else None
-        ground = gathering.Ground(root=root, tree=draft.tree, changed=lambda at: _changed_after(baton, root, tip, draft, at))
-        found, said = gathering.gather(mode, seen, agent, tip, beside or Told(), ground)
+        ground = observing.Ground(root=root, tree=draft.tree, changed=lambda at: _changed_after(baton, root, tip, draft, at))
+        found, said = observing.gather(mode, seen, agent, tip, beside or Told(), ground)
         if mode == "all" and baton.settings.transcripts == "full":
             same = beside is not None and said == beside
-            found = replace(found, said=found.said if same else told.keep(baton, agent, said) if said != Told() else None)
+            found = replace(found, said=found.said if same else keep_told(baton, agent, said) if said != Told() else None)
         else:
             found = replace(found, said=None)
     except ScanError:

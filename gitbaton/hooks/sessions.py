@@ -15,6 +15,10 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Agent
 from gitbaton.values import replace, value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 KEPT_SECONDS = 14 * 86_400
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MAX_BYTES = 16 << 10
@@ -50,7 +54,7 @@ _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations
 def opening(prompt: str, redact: Callable[[str], str]) -> str:
     """The beginning of the first line of what the user said, redacted before it is cut: of half a key nobody could tell that
     it is one. What holds no word of a secret is not given to ``redact``, which takes time."""
-    from gitbaton.secrets.scan import rows
+    from gitbaton.secrets.redactor import rows
 
     line = first_line(prompt)[:_LOOKED]
     return (redact(line) if len(line) > _OPENING or rows(line) else line)[:_OPENING]
@@ -120,24 +124,20 @@ def tenth_edit(repo: Repo, event: Event) -> float:
     """When the tenth-newest edit of an event's session was made, in seconds since 1970; 0 where there were fewer."""
     try:
         with open(facts_path(repo, event), "rb") as file:
-            found = parse(file.read(_MAX_FACTS))
-    except (OSError, RecordError):
+            found: Any = parse(file.read(_MAX_FACTS))
+        edits = found["facts"]["edits"]
+        return int(edits[0]) / 1000 if len(edits) >= EDITS else 0.0
+    except (OSError, RecordError, LookupError, TypeError, ValueError):
         return 0.0
-    facts = found.get("facts") if isinstance(found, dict) else None
-    edits = facts.get("edits") if isinstance(facts, dict) else None
-    first = edits[0] if isinstance(edits, list) and len(edits) >= EDITS else None
-    return first / 1000 if isinstance(first, int) else 0.0
 
 
 def prune(repo: Repo) -> None:
     """Remove what sessions of two weeks ago left. Never raises."""
     folder = os.path.join(repo.own_dir, "sessions")
-    try:
+    with suppress(OSError):
         for entry in list(os.scandir(folder)):
             if entry.stat().st_mtime < time.time() - KEPT_SECONDS:
                 os.unlink(entry.path)
-    except OSError:
-        return
 
 
 def _path(folder: str, agent: str, session: str | None) -> str:

@@ -9,10 +9,10 @@ from functools import partial
 from gitbaton.agents.clients import CLIENTS, Client, folder
 from gitbaton.agents.settings import MalformedError, undone
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
-from gitbaton.install.agentparts import Found
 from gitbaton.install.levels import (
     EVERYWHERE,
     ONLY_USED,
+    Found,
     Place,
     Target,
     block_target,
@@ -27,8 +27,19 @@ from gitbaton.install.levels import (
     skill_target,
     text_of,
 )
-from gitbaton.install.manifest import Manifests, Record
-from gitbaton.install.plan import Draft, File, Plan, check_unchanged, check_writable, digest, make_folders, read, write
+from gitbaton.install.plan import (
+    Draft,
+    File,
+    Manifests,
+    Plan,
+    Record,
+    check_unchanged,
+    check_writable,
+    digest,
+    make_folders,
+    read,
+    write,
+)
 from gitbaton.values import replace
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +16,13 @@ from gitbaton.agents.clients import CLIENTS, Client, command
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.install.agents import chosen
 from gitbaton.install.levels import Place, path_of, program
-from gitbaton.system.process import spawn
+from gitbaton.system.files import write_all
+from gitbaton.system.process import Talk
 from gitbaton.values import value
 
 SECONDS = 20.0
 CODEX = next(client for client in CLIENTS if client.name == "codex")
 TRUSTED = ("trusted", "managed")
-_MOST = 16 << 20  # bytes that the server may say
 _TEXTS = ("key", "currentHash", "command", "sourcePath")
 
 
@@ -135,35 +134,22 @@ def _hooks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield hook
 
 
-class Peer:
+class Peer(Talk):
     """A program that answers requests (JSON-RPC, one message a line); it is ended when the ``with`` block is left.
 
     Raises BatonError when it cannot be started, ends, answers with an error or does not answer before the time is over.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], seconds: float) -> None:
-        self.name, self.deadline = os.path.basename(argv[0]), time.monotonic() + seconds
-        self._number, self._rest, self._size = 0, b"", 0
-        mine_in, self._out = os.pipe()
-        self._in, mine_out = os.pipe()
-        null = os.open(os.devnull, os.O_WRONLY)
-        try:
-            self.pid = spawn(argv, env, mine_in, mine_out, null)
-        except BaseException:
-            os.close(self._in)
-            os.close(self._out)
-            raise
-        finally:
-            for fd in (mine_in, mine_out, null):
-                os.close(fd)
-        os.set_blocking(self._out, False)
+        super().__init__(os.path.basename(argv[0]), argv, env, seconds)
+        self._number, self._deadline = 0, time.monotonic() + seconds
 
     def __enter__(self) -> Peer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        os.close(self._out)
-        os.close(self._in)
+        for fd in (self.writer, self.reader, self.err):
+            os.close(fd)
         for number, patience in ((0, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, None)):
             if number:
                 os.kill(self.pid, number)
@@ -180,7 +166,10 @@ class Peer:
         self._number += 1
         self.send({"id": self._number, "method": method, "params": params})
         while True:
-            message = self._receive()
+            try:
+                message = json.loads(self.line(self._deadline))
+            except (ValueError, RecursionError):
+                continue
             if not isinstance(message, dict) or message.get("id") != self._number or "method" in message:
                 continue
             result = message.get("result")
@@ -190,35 +179,9 @@ class Peer:
             said = error.get("message") if isinstance(error, dict) else None
             raise BatonError(f"'{self.name}' refused {method}: {' '.join(str(said or 'it gave no reason').split())[:200]}")
 
-    def _wait(self, fd: int, event: int) -> None:
-        poll = select.poll()
-        poll.register(fd, event)
-        if not poll.poll(max(0, int((self.deadline - time.monotonic()) * 1000))):
-            raise BatonError(f"'{self.name}' did not answer in its time and was stopped")
-
     def send(self, message: dict[str, Any]) -> None:
         """Say something; a message without a number has no answer."""
-        data = json.dumps(message).encode() + b"\n"
-        while data:
-            self._wait(self._out, select.POLLOUT)
-            try:
-                data = data[os.write(self._out, data) :]
-            except BlockingIOError:
-                continue
-            except BrokenPipeError:
-                raise BatonError(f"'{self.name}' ended before it was asked") from None
-
-    def _receive(self) -> Any:
-        """The next message; None for a line that is none."""
-        while b"\n" not in self._rest:
-            self._wait(self._in, select.POLLIN)
-            chunk = os.read(self._in, 1 << 16)
-            self._size += len(chunk)
-            if not chunk or self._size > _MOST:
-                raise BatonError(f"'{self.name}' {'says too much' if chunk else 'ended without an answer'}")
-            self._rest += chunk
-        line, _, self._rest = self._rest.partition(b"\n")
         try:
-            return json.loads(line)
-        except (ValueError, RecursionError):
-            return None
+            write_all(self.writer, json.dumps(message).encode() + b"\n")
+        except BrokenPipeError:
+            raise BatonError(f"'{self.name}' ended before it was asked") from None

@@ -15,8 +15,7 @@ from gitbaton.git import questions
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import default, names
 from gitbaton.git.repo import Repo
-from gitbaton.install.manifest import Manifest, Record
-from gitbaton.install.plan import Draft, Plan, digest, drop_folders, keep, read, write
+from gitbaton.install.plan import Draft, Manifest, Plan, Record, digest, drop_folders, keep, read, write
 from gitbaton.store import CHAINS, CURRENT, NOTES
 from gitbaton.store.refs import META, remote_of, remote_ref
 from gitbaton.system.files import DATA

@@ -1,24 +1,376 @@
-"""Levels, the project's and the user's: where each client's files are, and what of ours is in them. Only looks."""
+"""Levels, the project's and the user's: where each client's files are, and the parts that install puts into them: hooks merged
+into settings, a plugin, the skill, a block in AGENTS.md. Only looks."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal
 
-from gitbaton.agents.clients import CLIENTS, LEVELS, OURS, Client, Level, folder
-from gitbaton.agents.settings import MalformedError
+from gitbaton.agents.clients import (
+    CLIENTS,
+    KEYS,
+    LEVELS,
+    OURS,
+    Client,
+    Level,
+    entries,
+    folder,
+    is_ours,
+    lines,
+    mentions,
+    track_of,
+)
+from gitbaton.agents.settings import BOM, Document, Edit, MalformedError, Node
 from gitbaton.errors import BatonError
-from gitbaton.install.agentparts import NONE, PLUGIN_MARK, SKILL_MARK, Block, Found, Hooks, Part, Whole
-from gitbaton.install.plan import File, look
+from gitbaton.install.plan import File, digest, look
+from gitbaton.system.files import shipped
 from gitbaton.values import value
 
+SKILL_MARK = "<!-- gitbaton:skill -->"
+PLUGIN_MARK = "// gitbaton:plugin"
+BEGIN, END = "<!-- gitbaton:begin -->", "<!-- gitbaton:end -->"
+_TRACK = re.compile(r"^const TRACK = (null|\"(?:[^\"\\\n]|\\.)*\")$", re.MULTILINE)
+_NO_TRACK = "const TRACK = null"
+HOOKS, VERSION, TYPE = "hooks", "version", "type"
+_READ = frozenset((HOOKS, "matcher", TYPE, *KEYS))
 SHARED_SKILLS = ".agents/skills"
 SKILL = "gitbaton/SKILL.md"
 ONLY_USED = "act only in a repository where gitbaton is used already: it has a checkpoint, or settings of its own call us"
 EVERYWHERE = "'git config --global baton.everywhere true'"
 State = Literal["installed", "outdated", "not installed", "unreadable"]
+
+
+@value
+class Merged:
+    """New text. ``edits`` lead back from it; ``made`` names the containers that were not there before."""
+
+    text: str
+    edits: tuple[Edit, ...] = ()
+    made: tuple[str, ...] = ()
+
+
+@value
+class Found:
+    """What a file holds of ours: how many entries, for which tracks they were made, and what they are called, if anything.
+
+    ``foreign``: command lines that name our hook, too, and that somebody else wrote.
+    """
+
+    count: int
+    tracks: tuple[str | None, ...]
+    names: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
+
+
+def _root(document: Document) -> Node:
+    root = document.root
+    if root is None or root.kind != "object":
+        raise MalformedError("it is not an object")
+    _unique(root, {HOOKS, VERSION})
+    return root
+
+
+def _hooks(document: Document) -> Node | None:
+    _root(document)
+    hooks = document.at(HOOKS)
+    if hooks is None:
+        return None
+    if hooks.kind != "object":
+        raise MalformedError("'hooks' is not an object")
+    _unique(hooks, {member.key for member in hooks.members})
+    for event in hooks.members:
+        for item in event.node.members if event.node.kind == "array" else ():
+            _unique(item.node, _READ)
+            for group in [member.node for member in item.node.members if member.key == HOOKS]:
+                for handler in group.members:
+                    _unique(handler.node, _READ)
+    return hooks
+
+
+def _unique(node: Node, keys: Collection[str]) -> None:
+    seen = [member.key for member in node.members if member.key in keys]
+    if len(seen) != len(set(seen)):
+        twice = next(key for key in seen if seen.count(key) > 1)
+        raise MalformedError(f"the key '{twice}' stands twice")
+
+
+def _handlers(item: Any) -> list[Any]:
+    """The handlers of an item: those of a group, or the item itself."""
+    group = item.get(HOOKS) if isinstance(item, dict) else None
+    return group if isinstance(group, list) else [item]
+
+
+def _ours(document: Document, client: Client, event: str) -> list[tuple[tuple[str | int, ...], Any]]:
+    """Where the entries of ours in an event stand, and what they are."""
+    node = document.at(HOOKS, event)
+    found: list[tuple[tuple[str | int, ...], Any]] = []
+    for at, item in enumerate(document.plain(node) if node is not None and node.kind == "array" else ()):
+        inner = isinstance(item, dict) and isinstance(item.get(HOOKS), list)
+        for place, handler in enumerate(_handlers(item)):
+            if is_ours(handler, client):
+                found.append(((HOOKS, event, at, HOOKS, place) if inner else (HOOKS, event, at), handler))
+    return found
+
+
+def _one(document: Document, client: Client, event: str, wanted: dict[str, Any]) -> None:
+    """Let the event hold our entry once: in the place of one of ours, with its lines alone renewed, or at the end."""
+    entry = _handlers(wanted)[0]
+    written = {key: entry[key] for key in (TYPE, *KEYS) if key in entry}  # the rest may be set otherwise by the user
+    depth = 5 if HOOKS in wanted else 3
+    there = [one for one in _ours(document, client, event) if len(one[0]) == depth]
+    if not there:
+        _drop(document, client, event)
+        document.append((HOOKS, event), wanted)
+        return
+    keep, handler = next((one for one in there if written.items() <= one[1].items()), there[0])
+    for key, text in written.items():
+        if key not in handler:
+            document.put(keep, key, text)
+        elif handler[key] != text:
+            document.replace((*keep, key), text)
+    _drop(document, client, event, keep)
+
+
+def _drop(document: Document, client: Client, event: str, keep: tuple[str | int, ...] | None = None) -> bool:
+    """Take our entries out of an event, but for ``keep``, and the groups that held nothing else; whether there were any."""
+    gone = [path for path, _ in _ours(document, client, event) if path != keep]
+    for path in reversed(gone):
+        group = document.at(*path[:-1])
+        alone = len(path) > 3 and group is not None and len(group.members) == 1
+        document.remove(path[:3] if alone else path)
+    return bool(gone)
+
+
+def _merged(document: Document, made: list[str]) -> Merged:
+    return Merged(text=document.text, edits=tuple(document.edits), made=tuple(made))
+
+
+NONE = Found(count=0, tracks=())
+
+
+def is_shipped(name: str, text: str) -> bool:
+    """Whether a version of ours has shipped this text under a name, whatever its line ends."""
+    plain = text.replace("\r\n", "\n")
+    listed = f"{digest(plain.encode('utf-8', 'surrogateescape'))} {name}"
+    return listed in shipped("agents", "shipped").splitlines() or plain == shipped("agents", name)
+
+
+class Part:
+    """Something of ours in a file. ``whole``: the file is ours altogether; ``track``: the one it names."""
+
+    whole = False
+    errors = "strict"
+    track: str | None = None
+
+    def known(self, text: str) -> bool:
+        """Whether what the text holds of ours is as a version of ours wrote it."""
+        return True
+
+    def kept(self, shown: str) -> str:
+        """How to say that our part of a file was ..."""
+        return f"'{shown}' was"
+
+    def put(self, text: str) -> Merged:
+        """The text with our part in it, once. Raises MalformedError."""
+        raise MalformedError("nothing can be put there")
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """The text without our part."""
+        return Merged(text=text)
+
+    def find(self, text: str) -> Found:
+        """What of ours the text holds."""
+        return NONE
+
+    def is_bare(self, text: str, made: Collection[str]) -> bool:
+        """Whether nothing is left that somebody wrote."""
+        return not text.strip()
+
+    def fresh(self, text: str) -> bool:
+        """Whether the text is just what install writes where no file was."""
+        return self.put("").text == text
+
+
+class Hooks(Part):
+    """Our entries in a client's settings."""
+
+    def __init__(self, client: Client, track: str | None) -> None:
+        self.client, self.track = client, track
+
+    def put(self, text: str) -> Merged:
+        """The settings with our entries in them, each once; the same text when they are all there. Raises MalformedError."""
+        wanted, made = entries(self.client, self.track), []
+        document = Document(text, comments=self.client.comments)
+        if document.root is None:
+            document.begin({})
+            made = [HOOKS, *wanted]
+        root = _root(document)
+        if self.client.version and not root.members:
+            document.put((), VERSION, 1)
+            made += [VERSION]
+        hooks = _hooks(document)
+        if hooks is None:
+            document.put((), HOOKS, {event: [item] for event, item in wanted.items()})
+            made = [*dict.fromkeys([*made, HOOKS, *wanted])]
+            return _merged(document, made)
+        for event, item in wanted.items():
+            node = document.at(HOOKS, event)
+            if node is None:
+                document.put((HOOKS,), event, [item])
+                made.append(event)
+            elif node.kind != "array":
+                raise MalformedError(f"'hooks.{event}' is not a list")
+            else:
+                _one(document, self.client, event, item)
+        for event in [member.key for member in hooks.members if member.key not in wanted]:
+            _drop(document, self.client, event)
+        return _merged(document, made)
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """The settings without our entries, and without the containers of ``made`` that are empty now; None: of any."""
+        document = Document(text, comments=self.client.comments)
+        if document.root is None or (hooks := _hooks(document)) is None:
+            return Merged(text=text)
+        for event in [member.key for member in hooks.members]:
+            dropped = _drop(document, self.client, event)
+            node = document.at(HOOKS, event)
+            if dropped and node is not None and not node.members and (made is None or event in made):
+                document.remove((HOOKS, event))
+        left = document.at(HOOKS)
+        if document.edits and left is not None and not left.members and (made is None or HOOKS in made):
+            document.remove((HOOKS,))
+        rest = document.at()
+        if made is not None and VERSION in made and rest is not None and [m.key for m in rest.members] == [VERSION]:
+            document.remove((VERSION,))
+        return _merged(document, [])
+
+    def find(self, text: str) -> Found:
+        """Our entries, for whatever track. Raises MalformedError."""
+        document = Document(text, comments=self.client.comments)
+        hooks = _hooks(document) if document.root is not None else None
+        if hooks is None:
+            return Found(count=0, tracks=())
+        handlers = [
+            handler
+            for event in hooks.members
+            if event.node.kind == "array"
+            for item in document.plain(event.node)
+            for handler in _handlers(item)
+        ]
+        ours = [handler for handler in handlers if is_ours(handler, self.client)]
+        foreign = [line for handler in handlers if not is_ours(handler, self.client) for line in mentions(handler)]
+        return Found(
+            count=len(ours),
+            tracks=tuple(dict.fromkeys(track_of(lines(handler)[0]) for handler in ours)),
+            names=tuple(handler["name"] for handler in ours if isinstance(handler.get("name"), str)),
+            foreign=tuple(dict.fromkeys(foreign)),
+        )
+
+    def is_bare(self, text: str, made: Collection[str]) -> bool:
+        """Whether nothing is left in the settings, not even a comment, but what install put there beside our entries."""
+        document = Document(text, comments=self.client.comments)
+        left = document.plain(document.root) if document.root is not None else {}
+        return not document.notes and (left == {} or (VERSION in made and left == {VERSION: 1}))
+
+    def fresh(self, text: str) -> bool:
+        """Whether they were written whole, for whatever track."""
+        tracks = self.find(text).tracks
+        return len(tracks) == 1 and Hooks(self.client, tracks[0]).put("").text == text
+
+
+class Whole(Part):
+    """A file of our own, known by a mark; for the plugin with the track that it names."""
+
+    whole = True
+    errors = "surrogateescape"
+
+    def __init__(self, name: str, mark: str, track: str | None = None) -> None:
+        self.name, self.mark, self.track = name, mark, track
+
+    def put(self, text: str) -> Merged:
+        """The file; git may have given its lines other ends."""
+        named = f"const TRACK = {json.dumps(self.track)}"
+        written = _TRACK.sub(lambda _: named, shipped("agents", self.name), count=1)
+        return Merged(text=text if text.replace("\r\n", "\n") == written else written)
+
+    def find(self, text: str) -> Found:
+        """Whether it is ours, and the track that it names."""
+        if self.mark not in text.splitlines():
+            return NONE
+        named = _TRACK.search(text.replace("\r\n", "\n"))
+        try:
+            track = json.loads(named.group(1)) if named else None
+        except ValueError:
+            track = None
+        return Found(count=1, tracks=(track,))
+
+    def known(self, text: str) -> bool:
+        """Whether it is as some version wrote it, for whatever track."""
+        plain = text.replace("\r\n", "\n")
+        return is_shipped(self.name, _TRACK.sub(_NO_TRACK, plain, count=1) if self.mark == PLUGIN_MARK else plain)
+
+
+class Block(Part):
+    """Our marked block in AGENTS.md."""
+
+    errors = "surrogateescape"
+
+    def put(self, text: str) -> Merged:
+        """The text with the block, in its place or at the end."""
+        newline = "\r\n" if "\r\n" in text else "\n"
+        block = newline.join([BEGIN, *shipped("agents", "AGENTS.md").splitlines(), END])
+        place = _block(text)
+        if place is not None:
+            start, end = place
+            if text[start:end] == block:
+                return Merged(text=text)
+            edit = Edit(start=start, length=len(block), old=text[start:end])
+            return Merged(text=text[:start] + block + text[end:], edits=(edit,))
+        lead = "" if not text.removeprefix(BOM) else newline if text.endswith("\n") else newline * 2
+        new = lead + block + newline
+        return Merged(text=text + new, edits=(Edit(start=len(text), length=len(new), old=""),))
+
+    def take(self, text: str, made: Collection[str] | None) -> Merged:
+        """The text without the block, and without the empty line before it."""
+        place = _block(text)
+        if place is None:
+            return Merged(text=text)
+        start, end = place
+        end += len(text[end:]) - len(text[end:].removeprefix("\r").removeprefix("\n"))
+        for newline in ("\r\n", "\n"):
+            if text[:start].endswith(newline * 2):
+                start -= len(newline)
+                break
+        return Merged(text=text[:start] + text[end:], edits=(Edit(start=start, length=0, old=text[start:end]),))
+
+    def find(self, text: str) -> Found:
+        """Whether there is a block."""
+        return Found(count=1, tracks=(None,)) if _block(text) is not None else NONE
+
+    def known(self, text: str) -> bool:
+        """Whether the lines between the marks are as some version wrote them."""
+        start, end = _block(text) or (0, 0)
+        inner = text[start:end].replace("\r\n", "\n").removeprefix(BEGIN + "\n").removesuffix(END)
+        return is_shipped("AGENTS.md", inner)
+
+    def kept(self, shown: str) -> str:
+        """The block, and not the whole file."""
+        return f"the block in '{shown}' was"
+
+
+def _block(text: str) -> tuple[int, int] | None:
+    """Where the block begins and ends; None when there is none. Raises MalformedError for marks that do not pair."""
+    begins, ends = text.count(BEGIN), text.count(END)
+    if not begins and not ends:
+        return None
+    start, end = text.find(BEGIN), text.find(END)
+    if begins != 1 or ends != 1 or end < start:
+        raise MalformedError(f"the marks '{BEGIN}' and '{END}' do not stand there once each, in this order")
+    return start, end + len(END)
 
 
 @value

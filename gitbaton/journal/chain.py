@@ -19,11 +19,10 @@ from gitbaton.errors import (
     UnreadableRunError,
     UsageError,
 )
-from gitbaton.git.durable import Durable
 from gitbaton.git.loose import few_below, hold, lately
 from gitbaton.git.maintenance import PACKS, tidy_packs
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, author_at, commit_data, new_object, tree_data, zero
-from gitbaton.git.publish import fsync, kept, kept_whole, move_refs, publish
+from gitbaton.git.publish import Durable, fsync, kept, kept_whole, move_refs, publish
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal import origins, redaction

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from gitbaton.codec import Json, canonical, parse, path_document, timestamp
-from gitbaton.codec.reader import MAX_FIELD, Reader
-from gitbaton.codec.text import MAX_BYTES
+from gitbaton.codec.text import MAX_BYTES, MAX_FIELD, Reader
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.journal.names import RUN
 from gitbaton.journal.values import EFFECTS, TYPES, Cause, Output, Reads, Record, Undeclared, Writes

@@ -15,7 +15,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, UsageError
-from gitbaton.git.creating import create_bare
+from gitbaton.git.questions import create_bare
 from gitbaton.langgraph.blocked import allowed
 from gitbaton.langgraph.reading import Documents, Reader, entries, history
 from gitbaton.langgraph.writing import Writer, as_text, namespace_of, thread_of

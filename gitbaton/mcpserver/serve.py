@@ -11,8 +11,8 @@ from gitbaton import __version__
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, first_line, plain
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.mcpserver.calls import Answer, Call
-from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Tool
+from gitbaton.git.repo import here
+from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Answer, Call, Tool
 from gitbaton.model import Agent
 from gitbaton.values import replace
 
@@ -50,20 +50,13 @@ def serve(repo_root: str | None, checkpoint_dir: str | None) -> None:
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8", closefd=False)
     try:
-        anyio.run(_main, _Desk(_here(), repo_root, checkpoint_dir))
+        anyio.run(_main, _Desk(here(), repo_root, checkpoint_dir))
     except BaseExceptionGroup as group:
         raise _first(group) from None
 
 
 def _first(error: BaseException) -> BaseException:
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
-
-
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except OSError as error:
-        raise NotARepositoryError(f"the current directory cannot be read: {error.strerror}") from None
 
 
 async def _main(desk: _Desk) -> None:

@@ -12,13 +12,23 @@ from gitbaton.codec import counted, decode, decode_track, plain
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
-from gitbaton.git.durable import durable_door
+from gitbaton.git.damage import (
+    BROKEN,
+    Lying,
+    bad_lines,
+    lacks_end,
+    log_of,
+    logged,
+    missing_alternates,
+    move,
+    packed_lines,
+    put_file,
+)
 from gitbaton.git.loose import FEW
 from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.git.publish import durable_door
 from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import checked
-from gitbaton.git.tornfiles import BROKEN, missing_alternates, move
-from gitbaton.git.tornrefs import Lying, bad_lines, lacks_end, log_of, logged, packed_lines, put_file
 from gitbaton.journal.chain import LOCK
 from gitbaton.journal.names import run_of
 from gitbaton.journal.reading import read

@@ -15,6 +15,8 @@ from gitbaton.codec import decode
 from gitbaton.errors import GitError, GitTimeoutError, RecordError
 from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects
+from gitbaton.git.damage import BROKEN, Pack, Spare, beside, listed, lying, torn
+from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import (
     MAX_READ,
     Commit,
@@ -29,9 +31,6 @@ from gitbaton.git.objects import (
     parse_tree,
 )
 from gitbaton.git.repo import Repo
-from gitbaton.git.torn import index_is_torn
-from gitbaton.git.tornfiles import BROKEN, Pack, Spare, listed, torn
-from gitbaton.git.tornrefs import beside, lying
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.inventory import known
 from gitbaton.store import NOTES, Store, sound

@@ -21,8 +21,8 @@ from gitbaton.store.safety import AFTER, beside, in_beside, steps
 from gitbaton.values import replace
 from gitbaton.worktree.capture import covered
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, hidden, matching
-from gitbaton.worktree.ignores import ignored_by
 from gitbaton.worktree.staged import Scope, listed_now, read_staged, stages_now
+from gitbaton.worktree.untracked import ignored_by
 
 FREE: AbstractContextManager[None] = nullcontext()
 

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError
 from gitbaton.git import usage
+from gitbaton.git.damage import loose
 from gitbaton.git.objects import NewObject, RefChange, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
-from gitbaton.git.tornfiles import loose
 from gitbaton.git.usage import Size
 from gitbaton.model import Oid
 from gitbaton.retention.inventory import Found, existing, kind_of

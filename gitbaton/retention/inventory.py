@@ -10,8 +10,8 @@ from gitbaton.agents.values import NAMES
 from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.git import usage
+from gitbaton.git.damage import torn
 from gitbaton.git.objects import parse_commit
-from gitbaton.git.tornfiles import torn
 from gitbaton.git.usage import Size
 from gitbaton.journal.names import run_of
 from gitbaton.model import Oid, Stored

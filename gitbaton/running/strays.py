@@ -11,9 +11,8 @@ from gitbaton.model import Oid
 from gitbaton.running.context import Context, Workshop
 from gitbaton.running.outputs import folders_of, put
 from gitbaton.values import replace, value
-from gitbaton.worktree.fileread import LARGE
 from gitbaton.worktree.filesets import Files
-from gitbaton.worktree.filetrees import Entry, FileSet, is_safe
+from gitbaton.worktree.filetrees import LARGE, Entry, FileSet, is_safe
 from gitbaton.worktree.filewatch import Stray, Strays
 from gitbaton.worktree.globs import matcher
 

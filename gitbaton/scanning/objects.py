@@ -1,21 +1,25 @@
-"""Object scan: objects come in, hits with their places come out; the texts of binary files and of a checkpoint's JSON."""
+"""Scan for secrets: objects come in, of what is stored or about to be sent, and hits with their places come out; the texts of
+binary files and of a checkpoint's JSON."""
 
 from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, message, parse, payload, plain
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.objectlists import Listed, contents, entry_names, first_bytes, introduced, named, reachable, sizes
+from gitbaton.git.objectlists import Listed, at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
 from gitbaton.git.objects import OID, Commit, lookup, object_id, parse_commit
-from gitbaton.model import Oid
-from gitbaton.scanning.values import NOT_SCANNED, Hit
+from gitbaton.model import Oid, Stored
 from gitbaton.secrets import Redactor
-from gitbaton.values import replace
+from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, chain_ref
+from gitbaton.store.refs import REMOTES
+from gitbaton.values import replace, value
 
+NOT_SCANNED = "not-scanned"  # the kind of a hit that is a text over the limit: what nobody looked at is never passed over
 MAX_MESSAGE = MAX_TREE = 16 << 20
 INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
 _LOOK = 8000  # git itself takes a NUL among so many bytes for the sign of a binary file
@@ -43,6 +47,41 @@ _ALONE = re.compile(rb"(?:AKIA|ASIA|ABIA|ACCA)(?=[A-Z]{0,15}[0-9])[0-9A-Z]{16}|A
 _BEGINS = re.compile(rb"(?<=[0-9A-Za-z_])(?:sk-(?=proj-|svcacct-|[A-Za-z0-9]{32})|gl[a-z]{2,5}-|npm_|hf_|gsk_|pplx-|xai-)")
 _WORDS = ("step", "note", "next_cmd", "label")
 _DULL = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,15}Z)\Z")  # an id or a time
+
+
+@value
+class Hit:
+    """Where a secret stands; never the secret itself.
+
+    ``checkpoint``: the one whose words these are, or that brought the file in first; None where none did. ``commit``: the
+    commit that holds it, as far as there is one. ``path`` and ``line`` (from 1): in a file; ``line`` is 0 for words, whose
+    ``path`` is ``step``, ``note``, ``extra.KEY``, ... or ``message`` for a commit's own text. ``kind``: what it looks like,
+    or NOT_SCANNED. ``shown``: its first characters, where they are no secret. ``blob``: the file's contents; ``held``: where
+    what is stored was looked at, the checkpoints of all tracks that hold them, newest first.
+    """
+
+    checkpoint: Oid | None
+    commit: Oid | None
+    path: str
+    line: int
+    kind: str
+    shown: str = ""
+    blob: Oid | None = None
+    held: tuple[Oid, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """``path:line``, or the name of the words."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+@value
+class Report:
+    """What a scan of what is stored has found, how many checkpoints it looked at, and what it could not read."""
+
+    hits: tuple[Hit, ...]
+    checkpoints: int
+    problems: tuple[Problem, ...]
 
 
 def scanner(baton: Baton) -> Redactor:
@@ -411,3 +450,103 @@ def _texts(item: Json) -> Iterator[str]:
     elif isinstance(item, list):
         for inner in item:
             yield from _texts(inner)
+
+
+def scan(
+    baton: Baton,
+    names: Sequence[str] = (),
+    *,
+    everything: bool = False,
+    files: bool = False,
+    refs: Mapping[str, Oid] | None = None,
+    called: Mapping[str, str] | None = None,
+) -> Report:
+    """Look for secrets in what is stored: the words of the named checkpoints and whole tracks (default: the current track).
+
+    ``everything``: all tracks, safety checkpoints, notes, conversations, and what else lies in our namespace, fetched or not.
+    ``files``: the contents of captured files as well, those that HEAD's history does not hold. ``refs``: all that these reach,
+    and nothing else; threads, for example. ``called``: names to look at, each under what it is called. What cannot be read is a
+    problem, and the rest is looked at. Raises NotFoundError, AmbiguousNameError, GitError.
+    """
+    looking, problems = Scan(baton, thorough=True), []
+    if refs is None:
+        chains, singles, others = _chosen(baton, names, everything=everything)
+    else:
+        chains, singles, others = {}, [], dict(refs)
+    looking.texts(called or {})
+    for ref, tip in chains.items():
+        try:
+            looking.commits([oid for oid in baton.repo.objects.first_parents(tip) if oid != baton.store.root])
+        except GitError as error:
+            problems.append(Problem(where=ref, reason=error.message))
+    looking.commits([stored.commit for stored in singles])
+    broken = {problem.where for problem in problems}
+    wants = [tip for ref, tip in chains.items() if ref not in broken] if files else []
+    haves = _present(baton)
+    looking.objects(wants, haves)
+    problems += [Problem(where=ref, reason=reason) for ref, reason in looking.each(list(others.items()))]
+    for stored in singles if files else ():
+        before = len(looking.hits)
+        looking.objects(_trees(baton, stored), haves)
+        looking.hits[before:] = [replace(h, checkpoint=stored.id, commit=stored.commit) for h in looking.hits[before:]]
+    hits = held(baton, looking.hits) if files else looking.hits
+    return Report(hits=tuple(hits), checkpoints=len(looking.checkpoints) + len(looking.states), problems=tuple(problems))
+
+
+def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:
+    """The same hits, each in a file with all checkpoints of all tracks that hold it, captured or staged. Raises GitError."""
+    blobs = {hit.blob for hit in hits if hit.blob is not None and hit.line}
+    if not blobs:
+        return list(hits)
+    store = baton.store
+    chains = store.chains()[0]
+    everyone = store.everything(chains).items
+    places = introduced(baton.repo.git, blobs, list(chains.values()), ())
+    paths = sorted({(path, blob) for blob, brought in places.items() for _, path in brought if b"\n" not in path})
+    asked = [(s.id, blob, commit, path) for s in everyone for path, blob in paths for commit in (s.commit, s.base) if commit]
+    found = at_paths(baton.repo.git, [(commit, path) for _, _, commit, path in asked])
+    holding: dict[Oid, list[Oid]] = {}
+    for (oid, blob, _, _), there in zip(asked, found, strict=True):
+        if there == blob:
+            holding.setdefault(blob, []).append(oid)
+    return [replace(h, held=tuple(dict.fromkeys(holding.get(h.blob, ())))) if h.blob and h.line else h for h in hits]
+
+
+def _chosen(baton: Baton, names: Sequence[str], *, everything: bool) -> tuple[dict[str, Oid], list[Stored], dict[str, Oid]]:
+    """The chains by ref, the checkpoints and the other refs to look at."""
+    store = baton.store
+    if everything:
+        refs = store.objects.refs("refs/baton/", TIPS)
+        notes = store.objects.info(NOTES)
+        chains = {ref: oid for ref, oid in refs.items() if _is_chain(ref)}
+        others = {ref: oid for ref, oid in refs.items() if ref not in chains}
+        return chains, [], others | ({NOTES: notes.oid} if notes else {})
+    known = store.chains()[0]
+    tracks = [unicodedata.normalize("NFC", name) for name in names]
+    singles = [baton.resolve(name) for name, track in zip(names, tracks, strict=True) if track not in known]
+    if not names:
+        tracks = [baton.tip().checkpoint.track]
+    return {chain_ref(track): known[track] for track in tracks if track in known}, singles, {}
+
+
+def _is_chain(ref: str) -> bool:
+    """Whether a ref of ours is that of a chain of checkpoints, here or fetched."""
+    fetched = ref.removeprefix(REMOTES).split("/")[1:2] if ref.startswith(REMOTES) else []
+    return ref.startswith((CHAINS, SAFETY)) or fetched == ["tracks"]
+
+
+def _present(baton: Baton) -> list[Oid]:
+    """HEAD and, for the sake of what is compared with it by trees alone, its tree."""
+    head = baton.repo.objects.head().oid
+    tree = baton.store.tree_of(head)
+    return [oid for oid in (head, tree) if oid]
+
+
+def _trees(baton: Baton, stored: Stored) -> list[Oid]:
+    """What one checkpoint has captured: its files, its index and what lies beside it."""
+    trees = [stored.tree]
+    found = baton.repo.objects.read(stored.base) if stored.base else None
+    commit = parse_commit(found.data) if found and found.data else None
+    if commit is not None and commit.message == INDEX:
+        trees += [commit.tree, *(tree for p in commit.parents[1:] if (tree := baton.store.tree_of(p)))]
+    return trees

@@ -154,10 +154,6 @@ def _identified(match: re.Match[str]) -> str:
     return _argument(match) if said else ""
 
 
-def _cookie(match: re.Match[str]) -> str:
-    return "" if harmless(match["s"]) else "cookie"
-
-
 def _registry(match: re.Match[str]) -> str:
     """``user:password`` in base64, as clients of registries keep them."""
     from binascii import Error, a2b_base64
@@ -223,7 +219,7 @@ CONTEXT: tuple[tuple[str, Judge], ...] = (
     (_SSHPASS, _argument),
     (_LOGIN, _argument),
     (_IDENTIFIED, _identified),
-    (_COOKIE, _cookie),
+    (_COOKIE, lambda match: "" if harmless(match["s"]) else "cookie"),
     (_AUTHORIZATION, _authorization),
     (_BEARER, _authorization),
     (_NETRC, _argument),

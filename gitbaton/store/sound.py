@@ -81,7 +81,7 @@ def checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]:
 def newest(store: Chains, track: str) -> Stored | None:
     """The newest checkpoint of a track among all commits that lie here, reachable or not, for where its ref is broken; a
     foreign one where a remote has it. One look at every object. Raises GitError."""
-    from gitbaton.git.tornfiles import listed
+    from gitbaton.git.damage import listed
 
     oids = [oid for oid, (kind, size) in listed(store.repo).items() if kind == "commit" and size <= MAX_COMMIT]
     found = (s for s in checkpoints(store, oids) if s.checkpoint.track == track and s.checkpoint.kind != "safety")

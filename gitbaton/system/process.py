@@ -7,7 +7,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -40,22 +40,28 @@ class Process:
 
     def __init__(self, argv: Sequence[str], pid: int, out: int, err: int, deadline: float) -> None:
         self.argv, self.pid, self.out, self.err, self.deadline = argv, pid, out, err, deadline
+        self.ended = False  # its output
+
+    def pieces(self, most: int = 1 << 20) -> Iterator[bytes]:
+        """What the command prints, as it comes, up to its end, or that of its time: ``finish`` then raises."""
+        poll = select.poll()
+        poll.register(self.out, select.POLLIN)
+        while not self.ended and poll.poll(max(0, int((self.deadline - time.monotonic()) * 1000))):
+            piece = os.read(self.out, most)
+            self.ended = not piece
+            if piece:
+                yield piece
 
     def finish(self, heard: Callable[[bytes], object] | None = None) -> Result:
         """Wait for the command; ``heard`` gets each piece of its output. Raises GitTimeoutError when its time is over; the
         command is then killed."""
         chunks: list[bytes] = []
-        poll = select.poll()
-        poll.register(self.out, select.POLLIN)
         try:
-            while poll.poll(max(0, int((self.deadline - time.monotonic()) * 1000))):
-                chunk = os.read(self.out, 1 << 20)
-                if not chunk:
-                    break
+            for chunk in self.pieces():
                 chunks.append(chunk)
                 if heard is not None:
                     heard(chunk)
-            else:
+            if not self.ended:
                 raise GitTimeoutError(f"'git {verb(self.argv)}' did not end in its time and was stopped")
         except BaseException:
             os.kill(self.pid, signal.SIGKILL)  # nobody waits for it any more
@@ -197,3 +203,55 @@ def run_in(folder: str, argv: Sequence[str], env: Mapping[str, str], timeout: fl
     except subprocess.TimeoutExpired:
         raise GitError(f"'{argv[-1]}' did not end in its time and was stopped") from None
     return Result(code=done.returncode, out=done.stdout, err=done.stderr.decode("utf-8", "surrogateescape"))
+
+
+class Talk:
+    """A program that is asked and answers, line by line; ``name`` is what errors call it. ``dead`` after an error: an answer
+    that came too late would answer the next question. ``group``: in a process group of its own, where it outlives a Ctrl-C that
+    we do."""
+
+    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], timeout: float, *, group: bool = False) -> None:
+        self.name, self.timeout, self.dead, self.buffer = name, timeout, False, bytearray()
+        self.reader, out = os.pipe()
+        stdin, self.writer = os.pipe()
+        self.err = memory_file()
+        try:
+            self.pid = spawn(argv, env, stdin, out, self.err, group=group)
+        except BaseException:
+            for fd in (self.reader, self.writer, self.err):
+                os.close(fd)
+            raise
+        finally:
+            os.close(out)
+            os.close(stdin)
+        self.poll = select.poll()
+        self.poll.register(self.reader, select.POLLIN)
+
+    def line(self, deadline: float) -> bytes:
+        """The next line that it says. Raises GitError at its end."""
+        while (end := self.buffer.find(b"\n")) < 0:
+            self.more(deadline)
+        answer = bytes(self.buffer[:end])
+        del self.buffer[: end + 1]
+        return answer
+
+    def more(self, deadline: float) -> None:
+        """Wait for more that it says. Raises GitError at its end."""
+        self.dead = True  # until it has answered: whoever is interrupted while it waits must not wait again
+        if not self.poll.poll(max(0, int((deadline - time.monotonic()) * 1000))):
+            raise GitTimeoutError(f"'{self.name}' did not answer in its time and was stopped")
+        chunk = os.read(self.reader, 1 << 20)
+        self.buffer += chunk
+        self.dead = not chunk
+        if not chunk:
+            said = os.pread(self.err, 4096, 0).decode("utf-8", "replace").strip().splitlines()
+            reason = said[-1].removeprefix("fatal: ").removeprefix("error: ") if said else "no answer"
+            raise GitError(f"'{self.name}' ended early: {reason}")
+
+    def close(self) -> None:
+        """End the program and wait for it."""
+        if self.dead:
+            os.kill(self.pid, signal.SIGKILL)
+        for fd in (self.writer, self.reader, self.err):
+            os.close(fd)
+        os.waitpid(self.pid, 0)

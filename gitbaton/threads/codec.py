@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.git.sizes import LONGEST
+from gitbaton.git.objects import LONGEST
 from gitbaton.threads.names import ref_of, tree_name
 from gitbaton.values import value
 

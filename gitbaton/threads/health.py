@@ -8,9 +8,8 @@ from contextlib import suppress
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git import usage
-from gitbaton.git.objects import Kind, Objects
+from gitbaton.git.objects import LARGEST, Kind, Objects, check_size
 from gitbaton.git.repo import Repo
-from gitbaton.git.sizes import LARGEST, check_size
 from gitbaton.model import Oid
 from gitbaton.threads import logfile, oldlog
 from gitbaton.threads.chain import Chain

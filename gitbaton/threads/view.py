@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.durable import Durable
 from gitbaton.git.objects import RefChange
-from gitbaton.git.packs import Packs
-from gitbaton.git.refwatch import Mark, RefWatch
+from gitbaton.git.packs import Mark, Packs, RefWatch
+from gitbaton.git.publish import Durable
 from gitbaton.git.repo import Repo
 from gitbaton.threads.chain import Chain, Entries
 from gitbaton.threads.codec import Entry, Id, Row

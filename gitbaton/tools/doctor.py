@@ -13,8 +13,8 @@ from gitbaton.baton import Baton
 from gitbaton.codec import counted, plain
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
 from gitbaton.git import questions, rewrites, usage
-from gitbaton.git.packkeep import left
-from gitbaton.git.tornfiles import torn
+from gitbaton.git.damage import torn
+from gitbaton.git.publish import left
 from gitbaton.install import githooks as install
 from gitbaton.install.plan import read
 from gitbaton.model import Finding, Oid

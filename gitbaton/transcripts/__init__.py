@@ -5,8 +5,7 @@
 
 from gitbaton.transcripts.layout import CHUNK, MAX_STORED, chunks, sessions_of, transcript_ref
 from gitbaton.transcripts.reading import HINTS, original, position, read
-from gitbaton.transcripts.recording import Mode, record
-from gitbaton.transcripts.storing import PART
+from gitbaton.transcripts.storing import PART, Mode, record
 
 __all__ = [
     "CHUNK",

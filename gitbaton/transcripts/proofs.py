@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from contextlib import suppress
 
 from gitbaton.git.repo import make_folder, put, shared
 from gitbaton.model import Oid
@@ -105,11 +106,9 @@ def path(repo: Repo, ref: str) -> str:
 
 def prune(repo: Repo) -> None:
     """Remove what was noted two weeks ago and not since, but never that one was forgotten. Never raises."""
-    try:
+    with suppress(OSError):
         for folder in list(os.scandir(os.path.join(repo.shared_dir, "transcripts"))):
             for entry in list(os.scandir(folder.path)):
                 old = entry.stat(follow_symlinks=False).st_mtime < time.time() - KEPT_SECONDS
                 if old and not _says_forgotten(entry.path):
                     os.unlink(entry.path)
-    except OSError:
-        return

@@ -15,7 +15,7 @@ from gitbaton.model import Oid, Stored, Transcript
 from gitbaton.transcripts import layout
 from gitbaton.transcripts.files import opened
 from gitbaton.transcripts.layout import Kept
-from gitbaton.transcripts.redacting import MARK, clean
+from gitbaton.transcripts.storing import MARK, clean
 
 _SHORT = 10
 HINTS = (

@@ -1,40 +1,118 @@
-"""Store a conversation's content: only what is new, beside any other writer."""
+"""Record a conversation at a hook's event: its position, and its content, redacted, one line for each, only what is new, beside
+any other writer; and what was said around a checkpoint."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from io import BytesIO
 from itertools import chain
 
+from gitbaton.agents.values import NAMES, Event
 from gitbaton.baton import Baton
-from gitbaton.errors import GitError, RecordError
-from gitbaton.git.objects import Algorithm, Object, RefChange, TreeEntry, new_object, object_id
+from gitbaton.codec import told_bytes
+from gitbaton.errors import BatonError, GitError, RecordError, ScanError, UsageError
+from gitbaton.git.objects import Object, RefChange, TreeEntry, new_object, object_id
 from gitbaton.git.publish import publish
-from gitbaton.model import Oid, Transcript
+from gitbaton.model import Agent, Oid, Told, Transcript
 from gitbaton.store.append import Guard, append_to
 from gitbaton.transcripts import layout, proofs
-from gitbaton.transcripts.files import blocks, lines, measure
+from gitbaton.transcripts.files import blocks, lines, measure, opened, settle
 from gitbaton.transcripts.layout import CHUNK, Kept
 from gitbaton.transcripts.proofs import Proof
-from gitbaton.transcripts.redacting import Fresh, Remembering, redacted
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hashlib import blake2b
+    from typing import Literal
 
+    from gitbaton.secrets import Redactor
+
+    Mode = Literal["off", "position", "full"]
+else:
+    Mode = str
+MARK = b"[redacted:"  # begins whatever stands for a secret
 PART = 2 << 20  # bytes of new lines that one call stores at most: to redact them takes half a second
 _BATCH = 16 << 20
 _AHEAD = 2  # attempts that build before the lock: to read a conversation takes long
-_MUCH = 1 << 20
+
+
+def record(
+    baton: Baton, event: Event, mode: Mode, before: Transcript | None, warn: Callable[[str], None] | None = None
+) -> Transcript | None:
+    """How far the conversation that an event names has come, at a line's end; in mode ``full`` its content is stored, too.
+
+    ``before`` is the last position of the same session: where the file goes on from it, only what follows is read. The last
+    words of a turn are waited for, for a moment. None in mode ``off``, and where there is no regular file that can be read or
+    it holds no whole line. Of a conversation that was forgotten everywhere nothing more is stored. What cannot be stored is
+    told to ``warn``, and the position comes back without it.
+
+    Raises ScanError, and has moved no ref, where content cannot be redacted: no checkpoint is to follow then either.
+    """
+    fd = opened(event.transcript) if mode != "off" else None
+    if fd is None:
+        return None
+    try:
+        settle(fd, event)
+        if mode != "full" or event.session is None or event.agent not in NAMES:
+            return measure(fd, event.agent, before)
+        try:
+            if proofs.forgotten(baton.repo, layout.transcript_ref(event.agent, event.session)):
+                return measure(fd, event.agent, before)
+            found, said = _keep(baton, fd, event.agent, event.session)
+        except ScanError:
+            raise
+        except BatonError as error:
+            found, said = measure(fd, event.agent, before), f"not stored: {error.message}"
+        if said is not None and warn is not None:
+            warn(f"the conversation is {said}")
+        return found
+    except (OSError, MemoryError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def redacted(look: Callable[[bytes], bytes], raw: Iterable[bytes]) -> Iterator[bytes]:
+    """Each line, with its end, as it may be stored and shown. Raises ScanError."""
+    for line in raw:
+        clean = look(line)
+        if clean is not line and (clean.count(b"\n"), clean[-1:]) != (line.count(b"\n"), line[-1:]):
+            raise ScanError("redaction made other lines of a conversation")
+        yield clean
+
+
+def clean(redactor: Redactor, data: bytes) -> bytes:
+    """A whole conversation as it may be shown. Raises ScanError."""
+    return b"".join(redacted(redactor.line, BytesIO(data)))
+
+
+class Fresh:
+    """The lines between two places of a file, redacted. ``read`` and ``made`` count their bytes before and after, and
+    ``hashed`` takes in those that were read."""
+
+    def __init__(self, look: Callable[[bytes], bytes], fd: int, start: int, end: int, hashed: blake2b) -> None:
+        self._look, self._fd, self._start, self._end = look, fd, start, end
+        self.hashed, self.read, self.made = hashed, 0, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in lines(self._fd, self._start, self._end):
+            self.hashed.update(line)
+            self.read += len(line)
+            (clean,) = redacted(self._look, [line])
+            self.made += len(clean)
+            yield clean
 
 
 @value
 class _Talk:
-    """A conversation that is to be stored: its file, whose it is, its ref, and the lines of it that were redacted already."""
+    """A conversation that is to be stored: its file, whose it is, its ref, and how a line of it is redacted, none
+    twice."""
 
     baton: Baton
-    known: Remembering
+    look: Callable[[bytes], bytes]
     fd: int
     agent: str
     session: str
@@ -52,11 +130,12 @@ class _Tip:
     hashed: blake2b
 
 
-def keep(baton: Baton, fd: int, agent: str, session: str) -> tuple[Transcript | None, str | None]:
+def _keep(baton: Baton, fd: int, agent: str, session: str) -> tuple[Transcript | None, str | None]:
     """Store what is new, redacted; what another process has stored meanwhile is built upon, at last with the lock held all
     along. Raises BatonError; ScanError where a secret may be in what cannot be looked at."""
-    ref, known = layout.transcript_ref(agent, session), Remembering(baton.redactor)
-    talk = _Talk(baton=baton, known=known, fd=fd, agent=agent, session=session, ref=ref)
+    ref = layout.transcript_ref(agent, session)
+    look = cache(baton.redactor.line)  # who has to begin anew, because another was first, is done soon
+    talk = _Talk(baton=baton, look=look, fd=fd, agent=agent, session=session, ref=ref)
     return append_to(
         baton.repo,
         (ref,),
@@ -139,28 +218,13 @@ def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
 def _made_of(talk: _Talk, kept: Kept) -> bool:
     """Whether the first lines of the file, redacted, are what is stored."""
     known, size, count = iter(kept.chunks), 0, 0
-    name = _namer(talk.baton.repo.objects.algorithm, kept.size)
     raw = lines(talk.fd, 0, kept.position.size)
-    for data in layout.chunks(redacted(talk.baton.redactor, raw)):
-        if next(known, None) != name(data):
+    for data in layout.chunks(redacted(talk.baton.redactor.line, raw)):
+        if next(known, None) != object_id(talk.baton.repo.objects.algorithm, "blob", data):
             return False
         size += len(data)
         count += data.count(b"\n")
     return next(known, None) is None and (size, count) == (kept.size, kept.position.lines)
-
-
-def _namer(algorithm: Algorithm, size: int) -> Callable[[bytes], Oid]:
-    """How to name chunks: of much content by OpenSSL, which is four times as fast and costs 3 ms to import."""
-    if size < _MUCH:
-        return lambda data: object_id(algorithm, "blob", data)
-    import hashlib
-
-    def name(data: bytes) -> Oid:
-        found = hashlib.new(algorithm, b"blob %d\0" % len(data), usedforsecurity=False)
-        found.update(data)
-        return found.hexdigest()
-
-    return name
 
 
 def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | None) -> tuple[Oid, str]:
@@ -168,7 +232,7 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
     digest of the part of the file that it was made from."""
     objects = talk.baton.repo.objects
     oids, start = (list(tip.whole), tip.kept.position.size) if tip else ([], 0)
-    fresh = Fresh(talk.known, talk.fd, start, found.size, tip.hashed if tip else proofs.hasher())
+    fresh = Fresh(talk.look, talk.fd, start, found.size, tip.hashed if tip else proofs.hasher())
     batch, size = [], 0
     for data in layout.chunks(chain([tip.rest] if tip and tip.rest else [], fresh)):
         batch.append(new_object(objects.algorithm, "blob", data))
@@ -187,3 +251,30 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
     batch.append(layout.commit(talk.baton, batch[-1].oid, above, f"conversation of {found.lines} lines\n"))
     talk.baton.repo.stow(batch)
     return batch[-1].oid, fresh.hashed.hexdigest()
+
+
+def keep_told(baton: Baton, agent: Agent, told: Told) -> Oid | None:
+    """Store what was said; the blob, which a later turn's does not take away. None where the conversation was forgotten, or no
+    ref can be named after its session. Raises BatonError."""
+    if agent.session is None or agent.name not in NAMES:
+        return None
+    try:
+        ref = layout.told_ref(agent.name, agent.session)
+        if proofs.forgotten(baton.repo, layout.transcript_ref(agent.name, agent.session)):
+            return None
+    except UsageError:
+        return None
+    data, objects = told_bytes(told), baton.repo.objects
+    blob = new_object(objects.algorithm, "blob", data)
+    place = Transcript(size=len(data), lines=data.count(b"\n"))
+    meta = layout.meta(place, len(data), agent.name, layout.told_session(agent.session))
+    frame = layout.frame(objects, [TreeEntry(mode=b"100644", name=b"00000000", oid=blob.oid)], meta)
+
+    def once(_: object) -> Oid:
+        old = objects.info(ref)
+        commit = layout.commit(baton, frame[-1].oid, old, "what was said\n")
+        change = RefChange(name=ref, new=commit.oid, old=old.oid if old else None)
+        publish(baton.repo, [change], new=[blob, *frame, commit], automatic=True)
+        return blob.oid
+
+    return append_to(baton.repo, (ref,), once, seconds=0, lock=lambda: baton.repo.lock((ref,), wait=layout.LOCK_WAIT))

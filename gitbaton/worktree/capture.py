@@ -17,9 +17,8 @@ from gitbaton.model import Flag, Oid, Skipped
 from gitbaton.system.files import READ, remove_folder
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
-from gitbaton.worktree.conversions import filters, may_convert
 from gitbaton.worktree.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, fresh_index, listed, stages_tree, without_filter
-from gitbaton.worktree.rawbytes import Entry, keep
+from gitbaton.worktree.rawbytes import Entry, filters, keep, may_convert
 from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, sort_out, special, specials
 
 _FEW = 500

@@ -179,23 +179,15 @@ class _Comparison:
 
     def _compare(self, base: Mapping[str, Change], deltas: list[dict[str, Change]]) -> dict[Oid, list[str]]:
         """Compose: what a tree holds at a path is told by its difference to the first one, or the first one's to the index."""
-        then = [{path: self._then(path, base, delta) for path in {**self.suspects, **base, **delta}} for delta in deltas]
-        now = self._present(then)
+        first = {path: suspect.staged for path, suspect in self.suspects.items()} | {p: c.before for p, c in base.items()}
+        index = {path: change.after for path, change in base.items()}
+        then = [first | {path: change.after for path, change in delta.items()} for delta in deltas]
+        now = index | self._present(then)
         found = {}
         for tree, delta, entries in zip(self.trees, deltas, then, strict=True):
-            differ = [p for p, entry in entries.items() if entry != self._now(p, now, base, delta)]
+            differ = [p for p, entry in entries.items() if entry != (now[p] if p in now else delta[p].before)]
             found[tree] = sorted(differ, key=os.fsencode)
         return found
-
-    def _then(self, path: str, base: Mapping[str, Change], delta: Mapping[str, Change]) -> Entry:
-        if path in delta:
-            return delta[path].after
-        return base[path].before if path in base else self.suspects[path].staged
-
-    def _now(self, path: str, now: Mapping[str, Entry], base: Mapping[str, Change], delta: Mapping[str, Change]) -> Entry:
-        if path in now:
-            return now[path]
-        return base[path].after if path in base else delta[path].before
 
     def _present(self, then: list[dict[str, Entry]]) -> dict[str, Entry]:
         """The present entry of every suspect; ``?`` where something stands that no tree of ``then`` can hold."""

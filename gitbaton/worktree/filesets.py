@@ -17,9 +17,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, settled, signature
 from gitbaton.values import cast
-from gitbaton.worktree.fileread import LARGE, Read, Reader
-from gitbaton.worktree.filestore import ObjectStore
-from gitbaton.worktree.filetrees import LINK, Entry, FileSet, is_safe, read_tree, write_tree
+from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Read, Reader, is_safe, read_tree, write_tree
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swapeach import leads_outside, swap
 
@@ -314,15 +312,11 @@ def led_to(files: Files, globs: Sequence[str], entries: Iterable[Entry]) -> dict
             continue
         seen.add(path)
         inside = real.startswith(top + "/")
-        fresh = _below(files, real[len(top) + 1 :]) if inside else _outside(files, path, real)
+        below = files.walk((quote(real[len(top) + 1 :]),))[0] if inside else []
+        fresh = files.take(below) if inside else _outside(files, path, real)
         waiting += [entry.path for entry in fresh.values() if entry.mode == LINK]
         found |= fresh
     return found
-
-
-def _below(files: Files, path: str) -> dict[str, Entry]:
-    """A file, or the files below a folder."""
-    return files.take(files.walk((quote(path),))[0])
 
 
 def _outside(files: Files, path: str, real: str) -> dict[str, Entry]:

@@ -1,17 +1,22 @@
-"""File sets as git trees: written as nested trees, and read back with every name checked."""
+"""Files of file sets: read as on disk (raw bytes, a link's target, or a digest where the file is too large), stored in the
+quarantine until a ref holds them, and as git trees, which are read back with every name checked."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from collections.abc import Collection, Mapping
+import stat
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.loose import remember
-from gitbaton.git.objects import Objects, parse_tree, tree_objects
+from gitbaton.git.loose import drop_torn, is_hollow, remember
+from gitbaton.git.objects import Algorithm, NewObject, Objects, object_id, parse_tree, tree_objects
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
+from gitbaton.system.files import READ, Signature, signature
 from gitbaton.values import replace, value
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
@@ -22,6 +27,14 @@ _MAX_FILES = 2_000_000
 _DIGEST = re.compile(rb"gitbaton digest 1\nsha256 [0-9a-f]{64}\nsize [0-9]{1,19}\n\Z")
 _LONGEST = 128  # bytes of the text of a digest
 _HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+LARGE = 100 << 20  # bytes over which a file is recorded by its digest
+_ATTEMPTS = 5
+_PAUSE = 0.004  # seconds; the kernel's clock of files must have gone on
+_CHUNK = 1 << 20
+Stream = Callable[[int], Oid]  # stores the rest of an open file
+MANY = 100  # objects of which it is worth asking whether the store has them
+_OLD = 86400.0  # seconds; gc takes unreferenced objects of two weeks
+_LARGE = 1 << 20  # and as many bytes
 
 
 @value
@@ -128,3 +141,225 @@ def same(one: Entry | None, other: Entry | None) -> bool:
 def differences(have: Mapping[str, Entry], want: Mapping[str, Entry]) -> dict[str, Entry | None]:
     """What must be written (or removed: None) to make one set of files the other."""
     return {path: want.get(path) for path in sorted(have.keys() | want.keys()) if not same(have.get(path), want.get(path))}
+
+
+@value
+class Read:
+    """A file as it was read: its mode, its bytes, or its blob's id where the bytes were not to be held. ``digest``: they are
+    the text that stands for the file. ``signature`` and ``before`` (nanoseconds) are for the cache; ``whole`` is false for a
+    file that changed each time it was read."""
+
+    mode: str
+    data: bytes | None
+    oid: Oid | None
+    digest: bool
+    signature: Signature
+    before: int
+    whole: bool
+
+
+class Reader:
+    """How to read files: the object format of their ids, whether the owner's x bit counts, how many bytes may be ``held``.
+    What is larger goes to ``stream``, which gives a blob's id for an open file; without one it is only hashed."""
+
+    def __init__(self, algorithm: Algorithm, *, filemode: bool, held: int = 8 << 20) -> None:
+        self.algorithm, self.filemode, self.held = algorithm, filemode, held
+
+    def read(
+        self, path: str, name: str, *, digest: bool, stream: Stream | None = None, folder: int | None = None
+    ) -> Read | None:
+        """The regular file or symbolic link at ``path`` (below the open ``folder``, where one is given); None where there is
+        none. ``name`` is what errors call it. Raises GitError for a file that cannot be read."""
+        found: Read | None = None
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                time.sleep(_PAUSE)
+            try:
+                found = self._once(path, digest, stream, folder)
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENOTDIR):
+                    return None
+                if error.errno in (errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ESTALE):  # it has just become something else
+                    continue
+                raise GitError(f"'{name}' cannot be read: {error.strerror}") from None
+            if found is None or found.whole:
+                return found
+        return found
+
+    def mode(self, found: os.stat_result) -> str:
+        """The mode that git would give a file."""
+        if stat.S_ISLNK(found.st_mode):
+            return LINK
+        return EXECUTABLE if self.filemode and found.st_mode & 0o100 else FILE
+
+    def _once(self, path: str, digest: bool, stream: Stream | None, folder: int | None) -> Read | None:
+        before = time.time_ns()
+        first = os.lstat(path, dir_fd=folder)
+        if stat.S_ISLNK(first.st_mode):
+            data = os.fsencode(os.readlink(path, dir_fd=folder))
+            whole = signature(os.lstat(path, dir_fd=folder)) == signature(first)
+            return Read(mode=LINK, data=data, oid=None, digest=False, signature=signature(first), before=before, whole=whole)
+        if not stat.S_ISREG(first.st_mode):
+            return None
+        fd = os.open(path, READ, dir_fd=folder)
+        try:
+            return self._opened(fd, before, digest, stream)
+        finally:
+            os.close(fd)
+
+    def _opened(self, fd: int, before: int, digest: bool, stream: Stream | None) -> Read | None:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        digest = digest or found.st_size > LARGE
+        data, oid = None, None
+        if digest:
+            data = _digest(fd)
+        elif found.st_size <= self.held:
+            data = _bytes(fd, self.held)
+            if is_digest(data):  # else it would be taken for another file's
+                data, digest = digest_text(hashed(data), len(data)), True
+        elif stream is not None:
+            oid = stream(fd)
+        else:
+            oid = self._hash(fd, found.st_size)
+        size = found.st_size if data is None or digest else len(data)
+        whole = signature(os.fstat(fd)) == signature(found) and size == found.st_size
+        return Read(
+            mode=self.mode(found),
+            data=data,
+            oid=oid,
+            digest=digest,
+            signature=signature(found),
+            before=before,
+            whole=whole,
+        )
+
+    def _hash(self, fd: int, size: int) -> Oid:
+        """The id of the blob that an open file would be."""
+        import hashlib
+
+        made = hashlib.new(self.algorithm, b"blob %d\0" % size, usedforsecurity=False)
+        while chunk := os.read(fd, _CHUNK):
+            made.update(chunk)
+        return made.hexdigest()
+
+    def oid(self, read: Read) -> Oid:
+        """The id of the blob that holds, or would hold, what was read."""
+        return read.oid if read.oid is not None else object_id(self.algorithm, "blob", read.data or b"")
+
+
+def _bytes(fd: int, most: int) -> bytes:
+    """What an open file holds, as far as it does not grow over ``most`` while it is read."""
+    chunks, left = [], most
+    while left > 0 and (chunk := os.read(fd, min(left, _CHUNK))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def _digest(fd: int) -> bytes:
+    """The text that stands for an open file in a tree."""
+    import hashlib
+
+    made, size = hashlib.sha256(), 0
+    while chunk := os.read(fd, _CHUNK):
+        made.update(chunk)
+        size += len(chunk)
+    return digest_text(made.hexdigest(), size)
+
+
+def hashed(data: bytes) -> str:
+    """The SHA-256 of bytes."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_text(sha256: str, size: int) -> bytes:
+    """The text that stands in a tree for a file recorded by digest only."""
+    return f"gitbaton digest 1\nsha256 {sha256}\nsize {size}\n".encode()
+
+
+class ObjectStore:
+    """The object store of a repository. What was found in it is looked for again each time, because git may collect what
+    nothing refers to yet: loose objects by listing their folders, packed ones when a pack has gone."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+        self.folder = repo.objects_dir
+        self._packed: set[Oid] = set()
+        self._mark = -1
+        self._packs: set[str] = set()
+        self._fresh: set[Oid] = set()
+
+    def missing(self, oids: Iterable[Oid]) -> set[Oid]:
+        """Those of the ids that name no object any more. Raises GitError."""
+        rest = self._not_loose(set(oids) - self.repo.stowed)
+        mark = self.repo.object_store()[0]
+        if mark != self._mark:
+            packs = {name for name in _names(os.path.join(self.folder, "pack")) if name.endswith(".idx")}
+            if not self._packs <= packs:
+                self._packed.clear()
+            self._mark, self._packs = mark, packs
+        rest -= self._packed
+        if not rest:
+            return set()
+        # A process of its own: one that has a removed pack open still finds what was in it.
+        names = sorted(rest)
+        stdin = "".join(f"{oid}\n" for oid in names).encode()
+        # Its type, which git has to look for in the object: of a torn one it would give the name.
+        lines = self.repo.git.out("cat-file", "--batch-check=%(objecttype)", "--buffer", stdin=stdin).split(b"\n")
+        gone = {oid for oid, line in zip(names, lines, strict=False) if line.endswith(b"missing")}
+        if self.repo.object_store()[0] == mark:  # else a pack may have come and gone since they were listed
+            self._packed |= rest - gone
+        return gone
+
+    def _not_loose(self, oids: set[Oid]) -> set[Oid]:
+        """The ids of no loose object; old ones among the others count as new from now on, as with git, so that
+        no gc takes them."""
+        folders: dict[str, set[str]] = {}
+        rest = set()
+        for oid in oids:
+            names = folders.get(oid[:2])
+            if names is None:
+                names = folders[oid[:2]] = _names(os.path.join(self.folder, oid[:2]))
+            if oid[2:] not in names or (oid not in self._fresh and not self._renew(oid)):
+                rest.add(oid)
+        return rest
+
+    def _renew(self, oid: Oid) -> bool:
+        """Make an old loose object a new one; False when it is gone, or hollow."""
+        path = os.path.join(self.folder, oid[:2], oid[2:])
+        try:
+            if is_hollow(path):
+                return False
+            if time.time() - os.stat(path).st_mtime > _OLD:
+                os.utime(path)
+        except FileNotFoundError:
+            return False
+        except OSError:  # somebody else's, in a shared repository
+            pass
+        self._fresh.add(oid)
+        return True
+
+    def write(self, objects: Sequence[NewObject]) -> None:
+        """Store objects, those that are there left out where there are many or they are large. Raises GitError."""
+        every = {o.oid: o for o in objects}
+        remember(objects)  # also what is there already: it may be what another process left, and git collects that
+        many = len(every) > MANY or sum(len(o.data) for o in objects) > _LARGE
+        gone = self.missing(every) if many else self._not_loose(every.keys() - self.repo.stowed)  # packs are not asked for few
+        if gone:
+            drop_torn(self.folder, gone)
+            self.repo.stow([every[oid] for oid in gone])
+
+    def stream(self, fd: int) -> Oid:
+        """Store the rest of an open file as a blob, without holding it. Raises GitError."""
+        return self.repo.writing(self.repo.git).blob(fd)
+
+
+def _names(folder: str) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()

@@ -16,11 +16,10 @@ from gitbaton.system.files import settled, signature
 from gitbaton.system.process import Result
 from gitbaton.values import value
 from gitbaton.worktree.capture import private_folder
-from gitbaton.worktree.conversions import may_convert
-from gitbaton.worktree.fileread import LARGE
 from gitbaton.worktree.filesets import TEMPORARY, Files
-from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, is_safe
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, Entry, is_safe
 from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.rawbytes import may_convert
 
 _TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ita-invisible-in-index", "--ignore-submodules=all")
 _HIDDEN = re.compile(rb"(?:\A|(?<=\0))[a-zS] ([^\0]*)(?=\0)")

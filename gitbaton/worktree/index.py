@@ -8,11 +8,11 @@ import re
 from collections.abc import Collection, Sequence
 
 from gitbaton.errors import DamagedIndexError
+from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import NewObject, new_object, tree_objects
 from gitbaton.git.prefetch import EXACT, Signature, signature, start_listings
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import Git
-from gitbaton.git.torn import index_is_torn
 from gitbaton.model import Flag, Oid
 from gitbaton.system.files import copy_rest, write_atomic
 from gitbaton.system.process import Process

@@ -14,7 +14,7 @@ from gitbaton.system.groups import Child
 from gitbaton.worktree import watcher
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.dirsync import Tree
-from gitbaton.worktree.fileread import Reader
+from gitbaton.worktree.filetrees import Reader
 from gitbaton.worktree.filewatch import Stray
 from gitbaton.worktree.registration import Registration
 

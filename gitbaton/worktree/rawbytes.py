@@ -1,26 +1,29 @@
-"""Raw bytes: files that a checkout would not give back as they are on disk, kept and restored byte for byte."""
+"""Raw bytes: files that a checkout would not give back as they are on disk, kept and restored byte for byte; which ones git may
+convert, by attributes and core.autocrlf."""
 
 from __future__ import annotations
 
 import os
 import re
-import select
 import stat
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitTimeoutError, RecordError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import Objects, TreeEntry, new_object, parse_tree
-from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.git.objects import Objects, entries_of, new_object
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import open_below, open_file, write_atomic
-from gitbaton.system.process import Process, begin, verb
-from gitbaton.worktree.conversions import filters, may_convert
+from gitbaton.system.process import Process, verb
 from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.swap import mode_at, temporary_name
 
+_ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
+_PLAIN = ("unspecified", "unset")
+_OFF = ("false", "no", "off", "0", "")
+_CHUNK = 1 << 20
 Entry = tuple[str, str, Oid]
 _FILE_MODES = ("100644", "100755")
 _CHUNK = 1 << 20
@@ -31,7 +34,93 @@ _ONE_BY_ONE = 50  # files asked for alone, because some filter failed
 _NAMED = 500  # paths on one command line, and how many bytes of them
 _NAMED_BYTES = 100_000
 _FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
-_MAX_TREE = 64 << 20
+
+
+def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> list[str]:
+    """Those of ``paths`` whose bytes on disk git may change on the way in or out; the rest come back as they are.
+
+    No process is started where neither attributes nor core.autocrlf are in play. ``git`` says which index counts.
+    """
+    auto = _setting(repo, "core.autocrlf") not in _OFF
+    if not paths or not (auto or _has_attributes(repo, root, paths)):
+        return []
+    asked = git or repo.git
+    stdin = b"".join(os.fsencode(p) + b"\0" for p in dict.fromkeys(paths))
+    fields = zsplit(asked.out("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=stdin))
+    width = 3 * len(_ATTRIBUTES)  # path, name, value
+    crlf = _setting(repo, "core.autocrlf") not in (*_OFF, "input") or _setting(repo, "core.eol") == "crlf"
+    found = []
+    for at in range(0, len(fields), width):
+        path, attributes = fields[at], dict(zip(_ATTRIBUTES, fields[at + 2 : at + width : 3], strict=True))
+        kind = _conversion(attributes, auto=auto)
+        if kind == "any" or (kind == "eol" and (crlf or attributes["eol"] == "crlf" or _has_return(root, path))):
+            found.append(path)
+    return found
+
+
+def _conversion(attributes: Mapping[str, str], *, auto: bool) -> str:
+    """What may happen to a file: ``any`` conversion, only one of line ends (``eol``), or none."""
+    driver, encoding = attributes["filter"], attributes["working-tree-encoding"]
+    if attributes["ident"] == "set" or driver not in (*_PLAIN, "set") or encoding not in _PLAIN:
+        return "any"
+    text = attributes["text"] if attributes["text"] != "unspecified" else attributes["crlf"]
+    if text == "unset":
+        return ""
+    return "eol" if auto or text != "unspecified" or attributes["eol"] not in _PLAIN else ""
+
+
+def _setting(repo: Repo, key: str) -> str:
+    return repo.settings().get(key, [""])[-1].lower()
+
+
+def _has_return(root: str, path: str) -> bool:
+    """Whether a file has a carriage return, without which a checkout with plain line feeds has nothing to convert."""
+    fd = open_file(root, path)
+    if fd is None:
+        return True
+    with open(fd, "rb", buffering=0) as file:
+        return any(b"\r" in chunk for chunk in iter(lambda: file.read(_CHUNK), b""))
+
+
+def _has_attributes(repo: Repo, root: str, paths: Collection[str]) -> bool:
+    """Whether any attributes file may speak of ``paths``: one on disk, or one that only a tree or a sparse index holds."""
+    env, settings = repo.git.env, repo.settings()
+    if any(settings.get(key, [""])[-1] for key in ("core.attributesfile", "attr.tree")) or env.get("GIT_ATTR_SOURCE"):
+        return True
+    if repo.boolean("core.sparsecheckout"):
+        return True
+    if any(p.endswith(".gitattributes") for p in paths):
+        return True
+    home, config = env.get("HOME", ""), env.get("XDG_CONFIG_HOME", "")
+    places = [os.path.join(repo.layout.common_dir, "info", "attributes")]
+    places.append(os.path.join(config or os.path.join(home, ".config"), "git", "attributes"))
+    places += () if env.get("GIT_ATTR_NOSYSTEM", "").lower() not in _OFF else _system(env.get("PATH", os.defpath))
+    folders = {""}
+    for path in paths:
+        folder = os.path.dirname(path)
+        while folder not in folders:
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    places += (os.path.join(root, folder, ".gitattributes") for folder in folders)
+    return any(os.path.lexists(place) for place in places)
+
+
+def _system(search: str) -> list[str]:
+    """Where the git that is on PATH may keep the system's attributes."""
+    places = ["/etc/gitattributes"]
+    program = next((p for folder in search.split(os.pathsep) if os.access(p := os.path.join(folder, "git"), os.X_OK)), None)
+    for name in {program, os.path.realpath(program)} if program else ():
+        prefix = os.path.dirname(os.path.dirname(name))
+        places += [os.path.join(prefix, "etc", "gitattributes"), os.path.join(prefix, "share", "git-core", "gitattributes")]
+    return places
+
+
+def filters(git: Git, paths: Sequence[str]) -> dict[str, str]:
+    """The filter that each of ``paths`` goes through, if it has one."""
+    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
+    fields = zsplit(git.out("check-attr", "-z", "--stdin", "filter", stdin=stdin)) if paths else []
+    pairs = zip(fields[0::3], fields[2::3], strict=True)
+    return {path: name for path, name in pairs if name not in ("unspecified", "unset", "set")}
 
 
 def entries(git: Git, tree: Oid, paths: Sequence[str]) -> list[Entry]:
@@ -152,16 +241,15 @@ class _Output:
 
     def __init__(self, process: Process) -> None:
         self.process, self.buffer, self.code = process, bytearray(), 0
-        self.poll = select.poll()
-        self.poll.register(process.out, select.POLLIN)
+        self.pieces = process.pieces()
 
     def more(self) -> bool:
         """Read on; False at the end. Raises GitTimeoutError."""
-        if not self.poll.poll(max(0, int((self.process.deadline - time.monotonic()) * 1000))):
+        piece = next(self.pieces, b"")
+        if not piece and not self.process.ended:
             raise GitTimeoutError(f"'git {verb(self.process.argv)}' did not answer in its time and was stopped")
-        chunk = os.read(self.process.out, _CHUNK)
-        self.buffer += chunk
-        return bool(chunk)
+        self.buffer += piece
+        return bool(piece)
 
     def line(self) -> bytes | None:
         """The next line without its end; None when there is none."""
@@ -201,12 +289,8 @@ class _Output:
 
     def end(self) -> str:
         """Take no interest in what is left, and wait for the command; its complaints. Raises GitTimeoutError."""
-        try:
-            while self.more():
-                self.buffer.clear()
-        except GitTimeoutError:
-            self.process.stop()
-            raise
+        for _ in self.pieces:
+            pass
         result = self.process.finish()
         self.code = result.code
         return result.err
@@ -224,7 +308,7 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
             continue
         with open(fd, "rb", buffering=0) as file:
             if os.fstat(fd).st_size > _SMALL:
-                stored[path] = hashed(git, fd)
+                stored[path] = git.blob(fd)
                 continue
             data = b"".join(iter(lambda: file.read(_CHUNK), b""))
         held.append(new_object(door.algorithm, "blob", data))
@@ -235,12 +319,6 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
             held, size = [], 0
     door.write(held)
     return stored
-
-
-def hashed(git: Git, fd: int) -> Oid:
-    """Write an open file as a blob, streamed by git. Raises GitError."""
-    argv = git.argv("hash-object", "-w", "--no-filters", "--stdin")
-    return checked(begin(argv, git.env, git.timeout, fd).finish(), "hash-object").decode().strip()
 
 
 def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> tuple[Entry, ...]:
@@ -265,7 +343,10 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
     Only paths that are regular files of the checkpoint's tree may be put back from them. Raises RecordError for what no
     snapshot writes.
     """
-    top = [e for e in _listing(objects, stages) if e.name == folder]
+    listed = entries_of(objects, stages)
+    if listed is None:
+        raise RecordError(f"tree {stages} is not there")
+    top = [e for e in listed if e.name == folder]
     if len(top) != 1 or not top[0].is_tree:
         if top:
             raise RecordError(f"tree {stages} has a malformed '{folder.decode()}'")
@@ -274,13 +355,6 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
     if any(entry.mode == LINK for entry in found.values()):
         raise RecordError(f"tree {stages} has an entry below '{folder.decode()}' that is no file")
     return {path: entry.oid for path, entry in found.items()}
-
-
-def _listing(objects: Objects, oid: Oid) -> list[TreeEntry]:
-    found = objects.read(oid, _MAX_TREE)
-    if found is None or found.kind != "tree" or found.data is None:
-        raise RecordError(f"tree {oid} is not there")
-    return parse_tree(found.data, objects.algorithm)
 
 
 def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:

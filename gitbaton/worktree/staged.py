@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gitbaton.errors import GitError, RecordError, StaleError
 from gitbaton.git.objects import Objects, lookup
@@ -203,11 +203,7 @@ class IndexLock:
 
     def take(self, wait: float = LOCK_WAIT) -> None:
         """Take the lock. Raises GitError when another process holds it for ``wait`` seconds."""
-        deadline = time.monotonic() + wait
-        while not self._try():
-            if time.monotonic() > deadline:
-                raise self.held()
-            time.sleep(0.05)
+        self._until(self._try, wait)
 
     def _try(self) -> bool:
         """A file that is linked into place has its mark from its first moment, wherever we are killed."""
@@ -224,17 +220,16 @@ class IndexLock:
         finally:
             os.unlink(temporary)
 
-    def held(self) -> GitError:
-        """The error that says that somebody else holds the lock."""
-        hint = "another git process may be at work; if none is, a crashed one left the file"
-        return GitError(f"'{self.path}' is held by another process; nothing is changed", hint)
-
     def wait(self, wait: float = LOCK_WAIT) -> None:
         """Wait until nobody holds the lock. Raises GitError."""
+        self._until(lambda: not os.path.lexists(self.path), wait)
+
+    def _until(self, done: Callable[[], bool], wait: float) -> None:
         deadline = time.monotonic() + wait
-        while os.path.lexists(self.path):
+        while not done():
             if time.monotonic() > deadline:
-                raise self.held()
+                hint = "another git process may be at work; if none is, a crashed one left the file"
+                raise GitError(f"'{self.path}' is held by another process; nothing is changed", hint)
             time.sleep(0.05)
 
     def replace(self, new: str) -> None:

@@ -21,8 +21,8 @@ from gitbaton.system.files import Signature, open_below, remove_folder
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree import swap
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
-from gitbaton.worktree.conversions import filters
 from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.rawbytes import filters
 from gitbaton.worktree.swap import Identity, identity, look_at
 
 _ATTRIBUTES = ".gitattributes"

@@ -15,9 +15,19 @@ from gitbaton.git.repo import Repo
 from gitbaton.system.files import Signature, open_below, open_file, settled, signature
 from gitbaton.values import cast, replace
 from gitbaton.worktree import swap as one
-from gitbaton.worktree.fileread import LARGE, Read, Reader, digest_text
-from gitbaton.worktree.filestore import ObjectStore
-from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, is_digest, is_safe
+from gitbaton.worktree.filetrees import (
+    EXECUTABLE,
+    FILE,
+    LARGE,
+    LINK,
+    Entry,
+    ObjectStore,
+    Read,
+    Reader,
+    digest_text,
+    is_digest,
+    is_safe,
+)
 from gitbaton.worktree.swap import Bits, identity, is_same, temporary_name
 
 TYPE_CHECKING = False

@@ -1,4 +1,5 @@
-"""What a snapshot leaves out: untracked files by size and baton.exclude, special files, the inside of submodules."""
+"""What a snapshot leaves out: untracked files by size and baton.exclude, special files, the inside of submodules; and what the
+ignore rules of a tree cover."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ import re
 import stat
 from collections.abc import Collection, Iterable
 
+from gitbaton.git.objects import lookup
+from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, zsplit
-from gitbaton.model import Skipped
+from gitbaton.model import Oid, Skipped
 from gitbaton.values import value
 from gitbaton.worktree.index import Facts, PrivateIndex
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Untracked = Literal["all", "none"]
+
 
 SCAN_LIMIT = 10_000
 _NAMED = 500
@@ -132,7 +136,8 @@ def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
                 elif not entry.is_symlink():
                     found.append(path)
         level = deeper
-    return _not_ignored(git, found)
+    ignored = zsplit(git.run("check-ignore", "-z", "--stdin", stdin=_names(found)).out) if found else []
+    return [p for p in found if "./" + p not in ignored]
 
 
 def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
@@ -145,13 +150,6 @@ def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
         return [e for e in listed if e.name != ".git"]
     nested = os.path.lexists(os.path.join(folder, ".git"))  # a repository, which is not ours to look into
     return [] if nested else listed
-
-
-def _not_ignored(git: Git, paths: list[str]) -> list[str]:
-    if not paths:
-        return []
-    ignored = {p[2:] for p in zsplit(git.run("check-ignore", "-z", "--stdin", stdin=_names(paths)).out)}
-    return [p for p in paths if p not in ignored]
 
 
 def inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bool) -> list[Skipped]:
@@ -184,3 +182,33 @@ def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
         return [p for p in zsplit(found.out) if p in paths]
     half = len(paths) // 2
     return [*_dirty(index, paths[:half]), *_dirty(index, paths[half:])] if half else paths
+
+
+def ignored_by(repo: Repo, folder: str, tree: Oid, paths: list[str]) -> set[str]:
+    """Those of the paths that the ``.gitignore`` files of a tree cover, or ``info/exclude`` and ``core.excludesFile``.
+
+    The rules are laid out in an empty work tree below ``folder``; nothing else is read from the real one. Raises GitError.
+    """
+    place = os.path.join(folder, "ignores")
+    os.makedirs(place, exist_ok=True)
+    for directory in sorted({above for path in paths for above in _folders(path)}):
+        name = f"{directory}/.gitignore" if directory else ".gitignore"
+        entry = lookup(repo.objects, tree, os.fsencode(name))
+        found = repo.objects.read(entry.oid, 64 << 20) if entry is not None and entry.mode[:3] == b"100" else None
+        if found is not None and found.data is not None:
+            os.makedirs(os.path.join(place, directory), exist_ok=True)
+            with open(os.path.join(place, name), "wb") as file:
+                file.write(found.data)
+    env = {"GIT_DIR": repo.layout.git_dir, "GIT_WORK_TREE": place, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
+    git = repo.git.changed(env, directory=place)
+    stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+    result = git.run("check-ignore", "--no-index", "-z", "--stdin", stdin=stdin)
+    if result.code not in (0, 1):
+        checked(result, "check-ignore")
+    return {path[2:] for path in zsplit(result.out)}
+
+
+def _folders(path: str) -> list[str]:
+    """The top and every directory above a path."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:n]) for n in range(len(parts) + 1)]

@@ -136,7 +136,7 @@ transcripts transcripts/proofs.py: what was forgotten is forgotten
 -if old and not _says_forgotten(entry.path):
 +if old:
 
-install install/agentparts.py: the user's handlers go, too
+install install/levels.py: the user's handlers go, too
 -alone = len(path) > 3 and group is not None and len(group.members) == 1
 +alone = len(path) > 3
 
@@ -184,7 +184,7 @@ langgraph langgraph/saver.py: version 10 precedes version 9
 -return f"{number + 1:032}.{random.random():016}"
 +return f"{number + 1}.{random.random():016}"
 
-mcp mcpserver/calls.py: foreign rows lose their mark
+mcp mcpserver/tools.py: foreign rows lose their mark
 -return ["> " + text for row in rows for text in row.split("\n")]
 +return ["> " + row for row in rows]
 

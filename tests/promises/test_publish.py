@@ -146,15 +146,15 @@ def test_git_collects_before_a_record_of_a_run_has_its_ref(repo: Sandbox, verb: 
     repo.write("b.txt", "in no commit\n")
     code = f"""
 import subprocess, sys
-from gitbaton.git import durable
-real, turns = durable.Durable.update_all, []
+from gitbaton.git import publish
+real, turns = publish.Durable.update_all, []
 def update_all(self, *changes, **options):
     turns.append(1)
     if len(turns) == {nth}:
         subprocess.run(["git", *{verb.split()}], check=True)
         sys.stderr.write("collected")
     return real(self, *changes, **options)
-durable.Durable.update_all = update_all
+publish.Durable.update_all = update_all
 from gitbaton.main import run
 run()
 """

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import RefConflictError
+from gitbaton.git.damage import packed_lines
 from gitbaton.git.repo import Repo
-from gitbaton.git.tornrefs import packed_lines
 from gitbaton.mending import planning
 from tests.kit import Sandbox
 

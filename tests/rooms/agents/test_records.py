@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gitbaton.agents.facts import Asked, Edited, Ended, Planned, Ran, Said
 from gitbaton.agents.records import may_tell, signs, todos
-from gitbaton.agents.signs import Asked, Edited, Ended, Planned, Ran, Said
 from tests.kit.places import DATA
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model

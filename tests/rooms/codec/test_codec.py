@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import gitbaton
 from gitbaton.codec import canonical, decode, encode, message, parse, path_document, payload, plain
 from gitbaton.codec.checkpoint import MAX_FLAGS, MAX_SKIPPED
-from gitbaton.codec.reader import MAX_EXTRAS, MAX_FIELD
-from gitbaton.codec.text import MAX_BYTES
+from gitbaton.codec.text import MAX_BYTES, MAX_EXTRAS, MAX_FIELD
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import Agent, Checkpoint, FileState, Flag, IndexState, Skipped, WorktreeId
 from gitbaton.values import replace

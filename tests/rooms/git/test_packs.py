@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import GitError
-from gitbaton.git.objects import Kind, digest
-from gitbaton.git.packfile import stream
+from gitbaton.git.objects import Kind, digest, pack_stream
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import Door, discover
 from tests.kit import Sandbox, examples
@@ -135,7 +134,7 @@ def test_files_have_the_modes_that_git_gives_them(tmp_path: Path, shared: str) -
         store = opened(repo)
         made = blobs(store, [b"x"])
         write(store, made)
-        theirs.git("index-pack", "--stdin", stdin=stream("sha1", made))
+        theirs.git("index-pack", "--stdin", stdin=pack_stream("sha1", made))
     finally:
         os.umask(old)
     ours = {path.suffix: path.stat().st_mode for path in folder(repo).iterdir() if path.suffix in (".pack", ".idx")}
@@ -160,7 +159,7 @@ def test_objects_elsewhere_are_read(tmp_path: Path, repo: Sandbox) -> None:
 def test_what_git_wrote_is_read(repo: Sandbox, door: Door) -> None:
     store = Packs(discover(str(repo.path), door=door), cache=0)
     made = trees(store, 30)
-    repo.git("unpack-objects", "-q", stdin=stream("sha1", made))
+    repo.git("unpack-objects", "-q", stdin=pack_stream("sha1", made))
     read_all(store, made)  # loose ones
     wanted = "".join(f"{oid.hex()}\n" for _, oid, _ in made).encode()
     repo.git("pack-objects", "-q", "--no-reuse-delta", ".git/objects/pack/pack", stdin=wanted)

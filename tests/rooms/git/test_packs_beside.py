@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import maintenance, packkeep
+from gitbaton.git import maintenance, publish
 from gitbaton.git.objects import RefChange
-from gitbaton.git.packkeep import clean
+from gitbaton.git.publish import clean
 from tests.kit import Sandbox, examples
 from tests.kit.packkit import (
     New,
@@ -161,8 +161,8 @@ def deadly(function: Callable[..., object], left: list[int]) -> Callable[..., ob
 def test_killed_at_every_step_nothing_stays_but_what_git_removes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
-    monkeypatch.setattr(packkeep, "_DEAD", -1.0)
-    monkeypatch.setattr(packkeep, "_LEFTOVER", -1.0)
+    monkeypatch.setattr(publish, "_DEAD", -1.0)
+    monkeypatch.setattr(publish, "_LEFTOVER", -1.0)
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store = opened(repo)
     made = trees(store, 20 if many else 5)
@@ -192,7 +192,7 @@ def test_killed_at_every_step_nothing_stays_but_what_git_removes(
 
 
 def test_what_another_process_keeps_stays_while_it_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packkeep, "_DEAD", -1.0)
+    monkeypatch.setattr(publish, "_DEAD", -1.0)
     store = opened(repo)
     with store.written(blobs(store, [b"x"])):
         (folder(repo) / "pack-1.keep").write_text("a user's reason")

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import libgit2, packs, sizes
+from gitbaton.git import libgit2, objects, packs
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox
@@ -54,9 +54,9 @@ def test_what_is_too_large_is_not_read(
     store = Packs(discover(str(repo.path), door=door))
     assert [store.read(bytes.fromhex(oid))[1] for oid in oids] == texts
     store.close()
-    for module, name, value in ((sizes, "LARGEST", 2000), (packs, "LARGEST", 2000)):
+    for module, name, value in ((objects, "LARGEST", 2000), (packs, "LARGEST", 2000)):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(sizes, "LONGEST", 100)
+    monkeypatch.setattr(objects, "LONGEST", 100)
     monkeypatch.setattr(libgit2, "LONGEST", 100)
     store = Packs(discover(str(repo.path), door=door))
     for oid in (oids[0], oids[2]):

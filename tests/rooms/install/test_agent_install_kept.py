@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from gitbaton.agents.clients import CLIENTS, command, powershell, track_of
-from gitbaton.install.agentparts import BEGIN, END, found, is_empty, is_shipped, merge, strip
+from gitbaton.install.levels import BEGIN, END, Hooks, is_shipped
 from gitbaton.system.files import shipped
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import FILES, NAMES, SKILLS, both, home, state
 from tests.rooms.install.test_agent_install_refused import SKILL, expect_refusal
+from tests.rooms.install.test_settings_merge import found, merge, strip
 
 BY_NAME = {client.name: client for client in CLIENTS}
 CLAUDE, GEMINI, COPILOT = BY_NAME["claude"], BY_NAME["gemini"], BY_NAME["copilot"]
@@ -118,7 +119,7 @@ def test_a_file_with_the_users_comments_stays(repo: Sandbox) -> None:
         assert "my notes" in file.read_text() and "git-baton" not in file.read_text()
         file.unlink()
         repo.ok("agent", "install", "gemini")
-    assert is_empty(" {}\n", GEMINI, ()) and not is_empty("{} // x", GEMINI, ())
+    assert Hooks(GEMINI, None).is_bare(" {}\n", ()) and not Hooks(GEMINI, None).is_bare("{} // x", ())
 
 
 @pytest.mark.deep

@@ -15,7 +15,6 @@ from gitbaton.agents.clients import CLIENTS
 from gitbaton.agents.settings import MalformedError
 from gitbaton.errors import BatonError
 from gitbaton.install import agents, codex, levels
-from gitbaton.install.agentparts import merge
 from gitbaton.install.plan import MAX_BYTES, File, apply, check_writable, look, read, write
 from tests.kit import Outcome, Sandbox
 from tests.rooms.install.test_agent_install import FILES, home
@@ -106,7 +105,7 @@ def test_nothing_is_read_behind_a_link_that_is_refused(repo: Sandbox, tmp_path: 
 )
 def test_settings_that_are_ambiguous_or_too_long(repo: Sandbox, text: str, reason: str) -> None:
     with pytest.raises(MalformedError, match=reason):
-        merge(text, CLAUDE, None)
+        levels.Hooks(CLAUDE, None).put(text)
     repo.write(FILES["claude"], text)
     expect_refusal(
         repo, "install", "claude", reason=f"'.claude/settings.json' is not what it should be, and is left as it is: {reason}"

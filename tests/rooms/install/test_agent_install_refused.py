@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.install.agentparts import BEGIN, END, SKILL_MARK
+from gitbaton.install.levels import BEGIN, END, SKILL_MARK
 from gitbaton.system.files import shipped
 from tests.kit import Sandbox
 from tests.kit.tiers import some

@@ -144,7 +144,7 @@ def test_a_dry_run_asks_nobody(repo: Sandbox, codex: Path) -> None:
 @some(
     ("mode", "reason"),
     [
-        ("dies", "'codex' ended without an answer"),
+        ("dies", "'codex' ended early: no answer"),
         ("refuses", "'codex' refused config/batchWrite: not allowed"),
         ("forgets", "codex was told to trust our hooks and still does not trust 6 of them"),
         ("untrusted-project", "codex lists 0 of our 6 hooks in '"),

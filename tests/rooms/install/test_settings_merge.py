@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from gitbaton.agents.clients import CLIENTS, Client, entries
 from gitbaton.agents.settings import Document, MalformedError, undone
-from gitbaton.install.agentparts import found, merge, strip
+from gitbaton.install.levels import Found, Hooks, Merged
 from tests.kit.tables import each
 
 BY_NAME = {client.name: client for client in CLIENTS}
@@ -78,6 +79,18 @@ REFUSED: dict[str, tuple[str, str]] = {
     "too deep": ('{"a": ' + "[" * 5000, "line 1, column 135: nested too deep"),
     "a tab in a string": ('{"a": "\t"}', "line 1, column 7: a string is expected, or this one is broken"),
 }
+
+
+def merge(text: str, client: Client, track: str | None) -> Merged:
+    return Hooks(client, track).put(text)
+
+
+def strip(text: str, client: Client, made: Collection[str] | None = None) -> Merged:
+    return Hooks(client, None).take(text, made)
+
+
+def found(text: str, client: Client) -> Found:
+    return Hooks(client, None).find(text)
 
 
 def plain_merge(document: Any, client: Client, track: str | None) -> Any:

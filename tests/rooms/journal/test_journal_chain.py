@@ -22,8 +22,8 @@ from gitbaton.errors import (
     UnreadableRunError,
     UsageError,
 )
-from gitbaton.git.durable import Durable
 from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object, tree_data
+from gitbaton.git.publish import Durable
 from gitbaton.git.repo import Door
 from gitbaton.journal.chain import Journal, check_run, chosen, in_use, remember, run_ref
 from gitbaton.journal.codec import document
@@ -426,7 +426,7 @@ def test_whatever_becomes_of_the_git_that_moves_refs_the_next_record_is_put_down
         started.extend([pid] if "update-ref" in argv else [])
         return pid
 
-    monkeypatch.setattr("gitbaton.git.binary.spawn", seen)
+    monkeypatch.setattr("gitbaton.system.process.spawn", seen)
     for step in ("a", "b"):
         step_of(j, step, "x")
     assert len(started) == 1

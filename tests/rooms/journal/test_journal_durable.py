@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from gitbaton.errors import BatonError
-from gitbaton.git.durable import Durable
+from gitbaton.git.publish import Durable
 from gitbaton.git.repo import Door
 from gitbaton.journal.chain import run_ref
 from gitbaton.journal.values import Logged

@@ -12,7 +12,7 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.errors import GitError, NotARepositoryError
-from gitbaton.git.creating import create_bare
+from gitbaton.git.questions import create_bare
 from tests.kit import Sandbox
 from tests.kit.forkserver import python
 from tests.kit.saverkit import chain, config, ids, number

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from gitbaton.baton import Baton
-from gitbaton.mcpserver.calls import Call
-from gitbaton.mcpserver.tools import TOOLS
+from gitbaton.mcpserver.tools import TOOLS, Call
 from gitbaton.model import Stored
 from gitbaton.values import replace
 from tests.kit import Sandbox

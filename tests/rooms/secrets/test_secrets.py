@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint
-from gitbaton.secrets import Finding, Redacted, Redactor, differences, scan, told
+from gitbaton.secrets import Finding, Redacted, Redactor, differences, told
 from gitbaton.secrets.context import CONTEXT
+from gitbaton.secrets.redactor import rows
 from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
 from gitbaton.secrets.shipped import SHIPPED
 from gitbaton.values import replace
@@ -242,7 +243,7 @@ def test_every_rule_is_behind_its_words() -> None:
             assert needle == needle.lower() or "(?i" not in plain, kind
     texts = [text for seed in range(6) for text, _ in keys(seed).values()]
     for place, (_, needles, pattern, _) in enumerate((*RULES, *SHIPPED)):
-        assert all(place in scan.rows(text) for text in texts if compiled(pattern).search(text)), needles
+        assert all(place in rows(text) for text in texts if compiled(pattern).search(text)), needles
     assert len(CONTEXT) == len(CONTEXT_WORDS)
     for (pattern, _), needles in zip(CONTEXT, CONTEXT_WORDS, strict=True):
         matched = [text for text in texts if compiled(pattern).search(text)]

@@ -17,8 +17,8 @@ import pytest
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.durable import Durable
 from gitbaton.git.objects import RefChange
+from gitbaton.git.publish import Durable
 from gitbaton.threads import edit
 from gitbaton.threads import store as storing
 from gitbaton.threads.build import rebuild

@@ -16,7 +16,7 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import TreeEntry, new_object, object_id, tree_data
 from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import fileread, filesets
+from gitbaton.worktree import filesets, filetrees
 from gitbaton.worktree.filesets import Entry, Files, read_tree, write_tree
 from tests.kit import Sandbox
 
@@ -161,7 +161,7 @@ def test_r03_every_change_of_what_is_read_changes_the_tree(repo: Sandbox, opened
 def test_large_files_and_store_none_are_recorded_by_digest(
     repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (fileread, filesets):
+    for module in (filetrees, filesets):
         monkeypatch.setattr(module, "LARGE", 10)
     repo.write("d/large", "x" * 11).chmod(0o755)
     repo.write("d/small", "x" * 10)
@@ -231,7 +231,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     path = repo.write("d/log", "0")
-    real, left = fileread._bytes, [times]
+    real, left = filetrees._bytes, [times]
 
     def grow(fd: int, most: int) -> bytes:
         data = real(fd, most)
@@ -241,7 +241,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
                 file.write("+")
         return data
 
-    monkeypatch.setattr(fileread, "_bytes", grow)
+    monkeypatch.setattr(filetrees, "_bytes", grow)
     seen = files(opened)
     oid = seen.scan(["d/**"]).entries["d/log"].oid
     assert 1000 - left[0] == 5 if times > 1 else left[0] == 0

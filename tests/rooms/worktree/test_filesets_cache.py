@@ -12,7 +12,7 @@ from gitbaton.git.objects import new_object
 from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
 from gitbaton.system.files import Signature, settled, signature
-from gitbaton.worktree import fileread, filesets
+from gitbaton.worktree import filesets, filetrees
 from gitbaton.worktree.filesets import FileCache, Files
 from tests.kit import Sandbox
 from tests.kit.tiers import some
@@ -31,13 +31,13 @@ def opened(repo: Sandbox) -> Iterator[Repo]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are read."""
     said: list[str] = []
-    real = fileread.Reader.read
+    real = filetrees.Reader.read
 
-    def note(self: fileread.Reader, path: str, name: str, **words: object) -> object:
+    def note(self: filetrees.Reader, path: str, name: str, **words: object) -> object:
         said.append(name)
         return real(self, path, name, **words)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fileread.Reader, "read", note)
+    monkeypatch.setattr(filetrees.Reader, "read", note)
     monkeypatch.setattr(filesets, "_PAYS", 0)
     return said
 
@@ -71,7 +71,7 @@ def test_same_size_edits_of_the_same_moment_are_seen(
     repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch, module: str | None, old: bool
 ) -> None:
     if module:
-        for place in (filesets, fileread):
+        for place in (filesets, filetrees):
             monkeypatch.setattr(place, "signature", coarse)
     seen = files(opened)
     path = repo.path / "d"

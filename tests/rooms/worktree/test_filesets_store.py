@@ -16,7 +16,7 @@ from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
 from gitbaton.git.run import Git
-from gitbaton.worktree.filestore import ObjectStore
+from gitbaton.worktree.filetrees import ObjectStore
 from tests.kit import Sandbox
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import fileread, swapeach
+from gitbaton.worktree import filetrees, swapeach
 from gitbaton.worktree import swap as one
 from gitbaton.worktree.filesets import Entry, Files, swap
 from tests.kit import Sandbox
@@ -104,7 +104,7 @@ def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatc
 
 
 def test_a_same_size_edit_of_the_same_moment_stays(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in (one, swapeach, fileread):
+    for place in (one, swapeach, filetrees):
         monkeypatch.setattr(place, "signature", coarse)
     hooked(monkeypatch, lambda: put(kit.top, "f", ("100644", b"two")))
     for number in range(10):
@@ -207,7 +207,7 @@ def test_what_a_scan_has_read_is_not_read_again(kit: Kit, monkeypatch: pytest.Mo
     time.sleep(0.07)
     seen = Files(kit.opened, os.fspath(kit.top), cached=False)
     seen.scan(["d/**"])
-    monkeypatch.setattr("gitbaton.worktree.fileread.Reader.read", None)
+    monkeypatch.setattr("gitbaton.worktree.filetrees.Reader.read", None)
     assert kit.swap({"d/a": ("100644", b"two")}, {"d/a": ("100644", b"one")}, files=seen) == ()
     assert disk(kit.top) == {"d/a": ("100644", b"two")}
 

@@ -11,7 +11,7 @@ import pytest
 
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import fileread, filesets, filewatch
+from gitbaton.worktree import filesets, filetrees, filewatch
 from gitbaton.worktree.filesets import Files, read_tree, swap
 from gitbaton.worktree.filewatch import Strays, Watch
 from gitbaton.worktree.globs import matcher
@@ -150,7 +150,7 @@ def test_a_step_that_stages_commits_or_ignores_hides_nothing(repo: Sandbox, open
 
 
 def test_same_size_edits_of_the_same_moment_are_seen(repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in (filesets, fileread, filewatch):
+    for place in (filesets, filetrees, filewatch):
         monkeypatch.setattr(place, "signature", coarse)
     for number in range(10):
         repo.write("modified.txt", f"{number:04}")

@@ -14,9 +14,8 @@ from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.requests import Request
 from gitbaton.worktree import rawbytes
 from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
-from gitbaton.worktree.conversions import may_convert
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.rawbytes import differing, entries, read_raw, write_raw
+from gitbaton.worktree.rawbytes import differing, entries, may_convert, read_raw, write_raw
 from gitbaton.worktree.swap import temporary_name
 from gitbaton.worktree.untracked import Rules
 from tests.kit import Sandbox
