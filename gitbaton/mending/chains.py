@@ -11,11 +11,10 @@ from gitbaton.errors import BatonError
 from gitbaton.git.objects import TreeEntry, author_at, commit_data, object_id, tree_data
 from gitbaton.mending.survey import Lost, Made, Survey
 from gitbaton.model import Checkpoint, FileState, IndexState, Oid, Skipped, Stored
-from gitbaton.store.chain import root_objects
+from gitbaton.store.chain import MAX_COMMIT, root_objects
 from gitbaton.store.join import Link, linked, on_top
 from gitbaton.store.safety import beside
 from gitbaton.store.sound import checkpoints
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace
 

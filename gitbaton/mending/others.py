@@ -12,8 +12,8 @@ from gitbaton.mending.survey import LARGEST, Lost, Made, Reach, Survey
 from gitbaton.model import Oid, Stored, Transcript
 from gitbaton.store import NOTES
 from gitbaton.store import meta as store_meta
+from gitbaton.store.join import plan_notes
 from gitbaton.store.meta import Meta
-from gitbaton.store.notes import plan_notes
 from gitbaton.store.refs import THREADS
 from gitbaton.store.write import NOBODY
 from gitbaton.threads.build import rebuild

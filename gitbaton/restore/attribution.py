@@ -14,10 +14,23 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored, WorktreeId
 from gitbaton.store import Store, safety_ref
-from gitbaton.store.contents import Contents, Step, changes, nothing, tree_of
-from gitbaton.store.pathhistory import FORMAT, Line, Seen, first_lines, first_parents, listed, newest_lines, read_lines
+from gitbaton.store.chain import MAX_COMMIT
+from gitbaton.store.pathhistory import (
+    FORMAT,
+    Contents,
+    Line,
+    Seen,
+    Step,
+    changes,
+    first_lines,
+    first_parents,
+    listed,
+    newest_lines,
+    nothing,
+    read_lines,
+    tree_of,
+)
 from gitbaton.store.safety import AFTER, in_beside
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
 
 _AHEAD = 50  # how much further each round of reading looks

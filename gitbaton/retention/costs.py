@@ -84,8 +84,8 @@ def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid
         for tip in tips if kind in ("track", "safety") else ():
             info = store.objects.info(tip)
             chain = store.objects.first_parents(tip) if info is not None and info.kind == "commit" else []
-            first = store.objects.read(chain[-2]) if len(chain) > 1 else None
-            found += parse_commit(first.data).parents[1:] if first is not None and first.data else ()
+            first = store.commit(chain[-2]) if len(chain) > 1 else None
+            found += first.parents[1:] if first is not None else ()
     return list(existing(store, found))
 
 

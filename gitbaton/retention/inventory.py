@@ -10,17 +10,16 @@ from gitbaton.agents.values import NAMES
 from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.git import usage
-from gitbaton.git.objects import parse_commit
 from gitbaton.git.tornfiles import torn
 from gitbaton.git.usage import Size
 from gitbaton.journal.names import run_of
 from gitbaton.model import Oid, Stored
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, track_of
+from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
 from gitbaton.store.sound import NONE, OURS, own_refs
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.threads.names import LATE, names_of
 from gitbaton.transcripts.layout import kept
 from gitbaton.values import value
@@ -257,8 +256,8 @@ def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) ->
     """A stored conversation. Raises RecordError for what is none."""
     try:
         kept(store.objects, tip, agent, session)
-        found = store.objects.read(tip)
-        seconds = int(parse_commit(found.data if found and found.data else b"").author.rsplit(b" ", 2)[1])
+        commit = store.commit(tip)
+        seconds = int((commit.author if commit is not None else b"").rsplit(b" ", 2)[1])
         newest = datetime.fromtimestamp(seconds, UTC)
     except (RecordError, ValueError, IndexError, OverflowError) as error:
         raise RecordError(str(error)) from None

@@ -14,8 +14,7 @@ from gitbaton.git.notes import walk
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.cleaning import Sieve
-from gitbaton.retention.forgetting import Forgetting, trees_of
+from gitbaton.retention.forgetting import Forgetting, Sieve, trees_of
 from gitbaton.retention.inventory import existing
 from gitbaton.retention.traces import latest_holding, quoted, words
 from gitbaton.scanning.objects import scanner, text_of

@@ -1,23 +1,27 @@
-"""Prune: the plan by keep rules, and carrying it out: all of it or nothing, and never what was not planned."""
+"""Prune: the plan by keep rules, and carrying it out: all of it or nothing; and the prune that goes on by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, plain
-from gitbaton.errors import NotFoundError, RefConflictError
+from gitbaton.codec import check_track, plain, timestamp
+from gitbaton.errors import MENDS, BatonError, GitError, NotFoundError, RefConflictError
+from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.inventory import Chain, Conversation, Found, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
-from gitbaton.retention.rules import DAYS, Item, Wish, keep, keep_auto, no_rule, rules_of
+from gitbaton.retention.rules import AUTO_LAST, DAYS, Item, Wish, keep, keep_auto, no_rule, rules_of
 from gitbaton.store import NOTES, TIPS, Store, chain_ref
 from gitbaton.store.join import links
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
 from gitbaton.store.revision import Revision
 from gitbaton.store.safety import replay
 from gitbaton.store.sound import NONE
+from gitbaton.system.files import acquire
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value
 
@@ -184,3 +188,49 @@ def prune(baton: Baton, wish: Wish) -> Plan:
         lambda held: plan(baton, wish, held=held),
         lambda made, held: made if made.empty else apply(baton, made, held=held),
     )
+
+
+def run(place: str) -> None:
+    """Prune the repository whose git directory is ``place``, and no other one around it, unless another process is at it or
+    there is nothing to gain. Never raises; what went wrong, and what was removed, is in ``<common dir>/baton/log``."""
+    try:
+        with Baton(place, door="binary") as baton:
+            if os.path.realpath(baton.repo.layout.git_dir) != os.path.realpath(place):
+                return
+            with alone(baton.repo) as free:
+                if said := work(baton) if free and slack(baton) else "":
+                    line = f"{timestamp(datetime.now(UTC))} {plain(said)}\n".encode("utf-8", "replace")
+                    add(baton.repo, os.path.join(baton.repo.shared_dir, "log"), line)
+    except (BatonError, OSError):
+        return
+
+
+def slack(baton: Baton) -> bool:
+    """Whether any track is so long that something could go; one whose newest commit cannot be read has nothing to give."""
+    for oid in baton.store.chains()[0].values():
+        with suppress(GitError):
+            if len(baton.repo.objects.first_parents(oid, AUTO_LAST + 2)) > AUTO_LAST + 1:
+                return True
+    return False
+
+
+def work(baton: Baton) -> str:
+    """Prune, and say in one line what came of it and what was left alone; nothing where nothing went."""
+    try:
+        made = prune(baton, Wish(auto=True))
+    except (BatonError, OSError) as error:
+        return f"automatic prune: {error}"
+    parts = [f"{len(part.remove)} of '{plain(part.track)}'" for part in made.tracks if part.remove]
+    left = [f"'{plain(ref)}' is left alone: {why}" for ref, why in made.broken.items()]
+    said = [f"removed {', '.join(parts)}"] if parts else []
+    return f"automatic prune: {'; '.join([*said, *left, MENDS] if left else said)}" if said or left else ""
+
+
+@contextmanager
+def alone(repo: Repo) -> Iterator[bool]:
+    """Whether this is the only process that prunes so; nobody is waited for."""
+    fd = lock_file(repo, os.path.join(repo.shared_dir, "pruning"))
+    try:
+        yield acquire(fd)
+    finally:
+        os.close(fd)

@@ -14,7 +14,7 @@ from gitbaton.git import questions
 from gitbaton.git.repo import Repo
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
-from gitbaton.retention import mirrors
+from gitbaton.retention import removing
 from gitbaton.retention.forgetting import Forgetting
 from gitbaton.store import CURRENT, NOTES
 from gitbaton.store.sound import own_refs
@@ -37,9 +37,9 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
     needles = words(made.parts)
     for _, git_dir, root in questions.worktrees(baton.repo):
         said += _removed(_records(os.path.join(git_dir, "baton"), made, needles))
-        for there in mirrors.places(baton, root) if root else ():
+        for there in removing.places(baton, root) if root else ():
             said += _exported(baton, made, there, root)
-    return [*said, *mirrors.refresh(baton)]
+    return [*said, *removing.refresh(baton)]
 
 
 def words(parts: Iterable[Stored]) -> tuple[bytes, ...]:
@@ -139,6 +139,6 @@ def _shown(ids: Iterable[Oid]) -> list[bytes]:
 def latest_holding(baton: Baton, ids: Iterable[Oid]) -> list[str]:
     """The LATEST files of all work trees that still show one of some checkpoints."""
     needles, roots = _shown(ids), [root for _, _, root in questions.worktrees(baton.repo) if root]
-    places = [place.directory for root in roots for place in mirrors.places(baton, root)]
+    places = [place.directory for root in roots for place in removing.places(baton, root)]
     paths = [os.path.join(place, name) for place in dict.fromkeys(places) for name in mirror.NAMES]
     return [path for path in paths if holds(path, needles)]

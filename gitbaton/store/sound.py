@@ -11,9 +11,8 @@ from types import MappingProxyType
 from gitbaton.errors import RecordError
 from gitbaton.git import usage
 from gitbaton.model import Oid, Stored
-from gitbaton.store.chain import Chains
+from gitbaton.store.chain import MAX_COMMIT, Chains
 from gitbaton.store.refs import CHAINS, META, NOTES, REMOTES, RUNS, SAFETY, THREADS, TIPS, TRANSCRIPTS
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import replace
 
 OURS = ("refs/baton/", TIPS)

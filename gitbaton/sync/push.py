@@ -25,8 +25,8 @@ from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, NOTES, chain_ref, intent
 from gitbaton.store import meta as metas
-from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
+from gitbaton.store.read import SLACK
 from gitbaton.store.refs import META
 from gitbaton.sync import threads
 from gitbaton.sync.consent import agreed, counted, exposure, present, remember
@@ -44,9 +44,7 @@ from gitbaton.sync.items import (
     said,
     torn_notes,
 )
-from gitbaton.sync.logs import run_moves, talk_moves
-from gitbaton.sync.notes import keeps, meta_move, notes_move
-from gitbaton.sync.tracks import Comparison
+from gitbaton.sync.kinds import Comparison, keeps, meta_move, notes_move, run_moves, talk_moves
 from gitbaton.sync.values import Choice, Exposure, Item, Joining, Move, Pushing
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value

@@ -11,7 +11,7 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import Algorithm, Object, RefChange, TreeEntry, new_object, object_id
 from gitbaton.git.publish import publish
 from gitbaton.model import Oid, Transcript
-from gitbaton.store.append import Guard, append_to
+from gitbaton.store.chain import Guard, append_to
 from gitbaton.transcripts import layout, proofs
 from gitbaton.transcripts.files import blocks, lines, measure
 from gitbaton.transcripts.layout import CHUNK, Kept

@@ -9,7 +9,7 @@ from gitbaton.errors import UsageError
 from gitbaton.git.objects import RefChange, TreeEntry, new_object
 from gitbaton.git.publish import publish
 from gitbaton.model import Agent, Oid, Told, Transcript
-from gitbaton.store.append import append_to
+from gitbaton.store.chain import append_to
 from gitbaton.transcripts import layout
 from gitbaton.transcripts.proofs import forgotten
 
