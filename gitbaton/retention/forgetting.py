@@ -44,6 +44,14 @@ _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _NAMED = 20
 _MAX_RECORD = 2 << 20
 _LEAST = 12  # bytes of a compressed blob: below it is empty
+_SHORT = 10
+_TOUCHED, _ONLY, _APART = b"touched", b"index-only", b"index-apart"  # lists of paths beside the stages
+_INDEX = b"gitbaton index 1\n"
+_SIDES = (b"raw", b"after", b"after-raw")
+_STAGES = (b"1", b"2", b"3")
+_MAX_TREE = 64 << 20
+_DEEPEST = 400
+_GITLINK = b"160000"
 
 
 @value
@@ -323,16 +331,6 @@ def _rewrite_notes(baton: Baton, made: Forgetting) -> None:
         change = RefChange(name=NOTES, new=objects[0].oid, old=old)
     if change is not None:
         publish(store.repo, [change], new=objects)
-
-
-_SHORT = 10
-_TOUCHED, _ONLY, _APART = b"touched", b"index-only", b"index-apart"  # lists of paths beside the stages
-_INDEX = b"gitbaton index 1\n"
-_SIDES = (b"raw", b"after", b"after-raw")
-_STAGES = (b"1", b"2", b"3")
-_MAX_TREE = 64 << 20
-_DEEPEST = 400
-_GITLINK = b"160000"
 
 
 def cleaned(store: Store, chain: Chain, gone: Collection[Oid], blobs: Collection[Oid]) -> Trimmed | None:

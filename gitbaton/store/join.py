@@ -37,6 +37,8 @@ from gitbaton.values import replace, value
 _INDEX_MESSAGE = b"gitbaton index 1\n"
 _CREATED = re.compile(rb'\n  "created": "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",\n')
 Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
+_LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
+_CHUNK = 256
 
 
 @value
@@ -308,10 +310,6 @@ def _require(store: Store, placed: Sequence[Link], objects: Sequence[NewObject])
     for link, oid, kind in needs:
         if kinds.get(oid) != kind:
             raise RecordError(f"{kind} {oid}, which checkpoint {link.id} stands on, is not in this repository")
-
-
-_LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
-_CHUNK = 256
 
 
 @value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,17 @@ from gitbaton.values import value
 _EXTENDED, _ICASE = 1, 2  # REG_EXTENDED and REG_ICASE of glibc, musl and the BSDs
 _ROOM = 128  # times eight bytes, for a regex_t: 64 in all there
 _PLAIN = re.compile(r"[A-Za-z0-9 _]+\Z")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any
+
+_PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
+_MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
+_HEAD = re.compile(rb'\n  "head": "([0-9a-f]+)"')
+_NO_FILES = b'\n  "files": null'
+_LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8", "--format=%H %T %P%n%B")
+_TREES = ("diff-tree", "--stdin", "-r", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
 
 
 class Expression:
@@ -29,6 +39,8 @@ class Expression:
         self.ignore_case = ignore_case
         if self.fixed is not None:
             return
+        import ctypes
+
         self._c, self._compiled = ctypes.CDLL(None), (ctypes.c_longlong * _ROOM)()
         flags = (_EXTENDED if form == "extended" else 0) | (_ICASE if ignore_case else 0)
         code = self._c.regcomp(self._compiled, os.fsencode(text), flags)
@@ -50,21 +62,6 @@ class Expression:
             return True
         plain_word = self.fixed.encode("ascii")
         return plain_word.lower() in raw.lower() if self.ignore_case else plain_word in raw
-
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from datetime import datetime
-    from typing import Any
-
-    from gitbaton.store.selection import Expression
-
-_PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
-_MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
-_HEAD = re.compile(rb'\n  "head": "([0-9a-f]+)"')
-_NO_FILES = b'\n  "files": null'
-_LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8", "--format=%H %T %P%n%B")
-_TREES = ("diff-tree", "--stdin", "-r", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
 
 
 @value

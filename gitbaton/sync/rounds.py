@@ -28,6 +28,8 @@ from gitbaton.threads.names import LATE
 from gitbaton.values import replace
 
 ATTEMPTS = 3
+ROUNDS = 5
+PAUSE = 0.25  # seconds, at most, times the number of the round
 
 
 def fetch(
@@ -236,10 +238,6 @@ class _Plan:
         tips = {track: oid for track, oid in self.tips.items() if oid}
         warnings = (*self.warnings, *self.revision.warnings)
         return Joining(rows=tuple(self.rows), tips=tips, meta=self.revision.meta, warnings=warnings)
-
-
-ROUNDS = 5
-PAUSE = 0.25  # seconds, at most, times the number of the round
 
 
 def sync(
