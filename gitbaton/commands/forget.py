@@ -26,8 +26,7 @@ from gitbaton.errors import MENDS
 from gitbaton.render import in_shell
 from gitbaton.retention import removing
 from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
-from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown
-from gitbaton.retention.traces import erase
+from gitbaton.retention.proof import Proof, erase, prove, texts, to_do, unknown
 
 _MOST = 10
 _PROVEN = "no ref, index or reflog of this repository reaches their record, their note or a file that only they held"

@@ -14,7 +14,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.tornfiles import loose
 from gitbaton.git.usage import Size
 from gitbaton.model import Oid
-from gitbaton.retention.inventory import Found, existing, kind_of
+from gitbaton.retention.inventory import Found, kind_of
 from gitbaton.store import Store
 from gitbaton.store.refs import REMOTES
 from gitbaton.store.sound import own_refs, theirs
@@ -43,7 +43,7 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
     """What everything of ours costs: tracks by name, then the rest. Raises RecordError for what cannot be read."""
     store = baton.store
     refs = own_refs(store)
-    there = set(existing(store, (oid for oid in refs.values() if oid.strip("0"))))  # what is broken costs nothing
+    there = set(store.present(oid for oid in refs.values() if oid.strip("0")))  # what is broken costs nothing
     parts: dict[tuple[str, str], list[Oid]] = {}
     for ref, oid in refs.items():
         if oid in there:
@@ -86,7 +86,7 @@ def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid
             chain = store.objects.first_parents(tip) if info is not None and info.kind == "commit" else []
             first = store.commit(chain[-2]) if len(chain) > 1 else None
             found += first.parents[1:] if first is not None else ()
-    return list(existing(store, found))
+    return list(store.present(found))
 
 
 def freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:

@@ -29,7 +29,7 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.publish import publish
 from gitbaton.model import FileState, Oid, Skipped, Stored
-from gitbaton.retention.inventory import Chain, Conversation, Found, copies, existing
+from gitbaton.retention.inventory import Chain, Conversation, Found, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.store.join import Link, links, plan_notes
@@ -213,7 +213,7 @@ def _files(
         head = baton.store.tree_of(stored.checkpoint.head)
         paths |= _beyond(baton, stored, [head] if head else [])
         trees = [head, *(trees_of(baton.store, older[stored.id]) if stored.id in older else ())]
-        brought |= _beyond(baton, stored, existing(baton.store, (tree for tree in trees if tree))).keys()
+        brought |= _beyond(baton, stored, baton.store.present(trees)).keys()
     sizes = usage.sizes(baton.repo, paths)
     files = {oid for oid, size in sizes.items() if size.kind == "blob" and size.bytes >= _LEAST}
     return {oid: path for oid, path in paths.items() if oid in files}, frozenset(brought & files)
@@ -230,7 +230,7 @@ def _alone(
     ours = {**own_refs(baton.store), **found.refs}
     tips = {oid for ref, oid in ours.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in left}
     tips |= {oid for s in rest for oid in (s.tree, s.base) if oid}
-    kept = usage.reached(baton.repo, existing(baton.store, tips.union(theirs(baton.store))))
+    kept = usage.reached(baton.repo, baton.store.present(tips.union(theirs(baton.store))))
     return frozenset(files) - kept.keys()
 
 
@@ -242,7 +242,7 @@ def trees_of(store: Store, stored: Stored) -> list[Oid | None]:
 
 def _beyond(baton: Baton, stored: Stored, without: Sequence[Oid]) -> Mapping[Oid, bytes]:
     """What a checkpoint's work tree and index hold and some trees do not."""
-    trees = existing(baton.store, (tree for tree in trees_of(baton.store, stored) if tree))
+    trees = baton.store.present(trees_of(baton.store, stored))
     try:
         return usage.reached(baton.repo, trees, without)
     except RecordError:

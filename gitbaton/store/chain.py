@@ -36,7 +36,6 @@ from gitbaton.store.refs import (
     chain_ref,
     fetched_ref,
     remote_of,
-    remote_ref,
     tip_ref,
     track_of,
 )
@@ -149,13 +148,6 @@ class Chains:
             return found.oid
         return self.objects.refs(ref.rpartition("/")[0] + "/").get(ref) if there(self.repo, ref) else None
 
-    def held(self, remote: str) -> dict[str, Oid]:
-        """The refs of what was fetched from a remote, as of the last listing of the chains."""
-        if self._listed is None:
-            self.chains()
-        prefix = remote_ref(remote)
-        return {ref: oid for ref, oid in (self._listed or {}).items() if ref.startswith(prefix)}
-
     def pointing(self, refs: Sequence[str]) -> dict[str, Oid]:
         """What those of these refs that are there point at, also one that cannot be read."""
         if len(refs) > _FEW:
@@ -197,8 +189,7 @@ class Chains:
 
     def own_tip(self, track: str) -> Stored | None:
         """As ``tip``, but only of a track that this repository has itself: what a snapshot follows."""
-        found = self.at(chain_ref(track), MAX_COMMIT)
-        return None if found is None else self.stored(found, track, found.oid)
+        return self.tip_at(chain_ref(track), track)
 
     def at(self, ref: str, limit: int = MAX_READ) -> Object | None:
         """The object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
@@ -214,7 +205,8 @@ class Chains:
                 return None
             found = self.objects.read(oid, limit)  # another writer may just have made the ref
             if found is None:
-                raise RecordError(f"'{ref}' {_unreadable(oid)}", MENDS)
+                said = f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"
+                raise RecordError(f"'{ref}' {said}", MENDS)
         return found
 
     def stored(self, found: Object | None, track: str | None, where: str) -> Stored:
@@ -266,6 +258,11 @@ class Chains:
 
     def _marks_of(self, track: str) -> str:
         return os.path.join(self.repo.shared_dir, "foreign", encode_track(track))  # `.new` is no track's: `.` is encoded
+
+    def present(self, oids: Iterable[Oid | None], limit: int = 0) -> tuple[Oid, ...]:
+        """Those of some objects that are there; with a limit, and of which those below it can be read."""
+        asked = sorted({oid for oid in oids if oid})
+        return tuple(oid for oid, found in zip(asked, self.objects.read_many(asked, limit), strict=True) if found is not None)
 
     def commit(self, oid: Oid | None) -> Commit | None:
         """A commit, taken apart; None when there is no such commit."""
@@ -336,10 +333,10 @@ class Chains:
             except RecordError:
                 return
 
-    def tip_at(self, ref: str) -> Stored | None:
+    def tip_at(self, ref: str, track: str | None = None) -> Stored | None:
         """The newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
         found = self.at(ref, MAX_COMMIT)
-        return None if found is None else self.stored(found, None, found.oid)
+        return None if found is None else self.stored(found, track, found.oid)
 
     def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
         """What a chain holds; broken records that follow each other are one problem, and too many end the walk.
@@ -401,10 +398,6 @@ class Chains:
     def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
         """The ids of the checkpoints that a commit's note names, newest first."""
         return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
-
-
-def _unreadable(oid: Oid) -> str:
-    return f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"
 
 
 def _merged(broken: list[Problem]) -> list[Problem]:

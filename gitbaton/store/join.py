@@ -262,13 +262,9 @@ def merged(have: Iterable[Link], more: Iterable[Link]) -> list[Link]:
     chosen: dict[Oid, Link] = {}
     for link in (*have, *more):
         other = chosen.get(link.id)
-        if other is None or (not _alike(link, other) and _rank(link) < _rank(other)):
+        if other is None or _rank(link) < _rank(other):
             chosen[link.id] = link
     return sorted(chosen.values(), key=lambda link: (link.created, link.id))
-
-
-def _alike(one: Link, other: Link) -> bool:
-    return (one.base, one.tree, one.author, one.message) == (other.base, other.tree, other.author, other.message)
 
 
 def _rank(link: Link) -> tuple[bytes, bool, Oid]:

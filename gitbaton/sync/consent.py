@@ -115,12 +115,6 @@ def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: E
     return tuple(found)
 
 
-def present(baton: Baton, oids: Sequence[Oid]) -> list[Oid]:
-    """Those of the ids that are here and can be read."""
-    asked = sorted(set(oids))
-    return [oid for oid, found in zip(asked, baton.repo.objects.read_many(asked), strict=True) if found is not None]
-
-
 def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, int]:
     """The user's commits and the untracked files that the remote gets by these moves and has not."""
     chains, commits = _sent(baton, sorted({move.new for move in moves if move.new}), haves)

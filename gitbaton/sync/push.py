@@ -25,11 +25,12 @@ from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, NOTES, chain_ref, intent
 from gitbaton.store import meta as metas
+from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.meta import Meta
 from gitbaton.store.read import SLACK
-from gitbaton.store.refs import META
+from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads
-from gitbaton.sync.consent import agreed, counted, exposure, present, remember
+from gitbaton.sync.consent import agreed, counted, exposure, remember
 from gitbaton.sync.items import (
     OURS,
     Seen,
@@ -230,7 +231,7 @@ class _Push:
     def _unknown(self, seen: Seen) -> list[str]:
         """Refs of the remote whose objects are needed, and no ref of ours holds them."""
         remote, objects = self.line.remote.name, self.baton.repo.objects
-        known = self.baton.store.held(remote)
+        known = objects.refs(remote_ref(remote))
         mine = objects.refs(THREADS, LATE) if self.choice.threads else {}
         held = {*known.values(), *self.ours.values(), *mine.values()}
         wanted = [ref for ref in (META, NOTES) if ref in seen.refs]
@@ -369,7 +370,8 @@ class _Haves:
         self._look()
 
     def _look(self) -> None:
-        self.near = present(self.baton, [oid for ref, oid in self.seen.refs.items() if ref not in self.same])
+        near = (oid for ref, oid in self.seen.refs.items() if ref not in self.same)
+        self.near = self.baton.store.present(near, MAX_COMMIT)
         self._all: Sequence[Oid] | None = None if self.same else self.near
 
     def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
@@ -388,5 +390,5 @@ class _Haves:
         if nothing(found) or self._all is self.near:
             return found
         if self._all is None:
-            self._all = present(self.baton, list(self.seen.refs.values()))
+            self._all = self.baton.store.present(self.seen.refs.values(), MAX_COMMIT)
         return question(self._all)
