@@ -309,7 +309,7 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
                 for name, lines in mend.logs:
                     with open(os.path.join(common, "logs", name), "rb") as file:
                         put(repo, os.path.join(place, "logs", name), file.read(), sync=True)
-                    put_file(repo, f"logs/{name}", _joined(lines))
+                    put_file(repo, f"logs/{name}", b"".join(line + b"\n" for line in lines))
                 for m in mend.moves:
                     said += _moved(repo, door, place, m)
     for mark in marks:
@@ -330,7 +330,3 @@ def _moved(repo: Repo, door: BinaryObjects, place: str, m: Move) -> list[str]:
     except (RefConflictError, GitError, OSError) as error:
         return [f"'{m.name}' is not moved: {error}"]
     return []
-
-
-def _joined(lines: Iterable[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)

@@ -177,7 +177,8 @@ class Revision:
         removed = self.removed
         try:
             texts = self._texts(plans)
-            author = NOBODY + b" %d +0000" % self._latest(plans)
+            times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
+            author = NOBODY + b" %d +0000" % max(times, default=0)
             said = b"checkpoints removed\n" if removed else b"checkpoints joined\n"
             return plan_notes(self.store, texts, author, said, removed, full=self.places.full)
         except RecordError as error:
@@ -185,10 +186,6 @@ class Revision:
                 raise RecordError(f"nothing is removed: {error.message}") from None
             self.warnings.append(f"no notes are written: {error.message}")
             return [], None
-
-    def _latest(self, plans: Mapping[str, Joined]) -> int:
-        times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
-        return max(times, default=0)
 
     def _texts(self, plans: Mapping[str, Joined]) -> dict[Oid, bytes]:
         """The notes to write: with the entries of new manual checkpoints, and with what was fetched."""

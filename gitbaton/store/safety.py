@@ -47,16 +47,10 @@ def replay(store: Store, entries: Sequence[Stored]) -> Steps:
             continue
         source, other = (undo, redo) if done.op == "undo" else (redo, undo)
         if not paths_beside(store, entry, LEFT):  # what was left alone can be asked for again
-            _drop(source, done.target)
+            at = next((n for n, entry in enumerate(source) if entry.id == done.target), len(source))
+            del source[at:]  # and what lies above it, which cannot be carried out any more
         other.append(entry)
     return Steps(undo=tuple(undo), redo=tuple(redo))
-
-
-def _drop(source: list[Stored], target: Oid) -> None:
-    """Take the step that was carried out from its pile; what lies above it cannot be carried out any more."""
-    at = next((n for n, entry in enumerate(source) if entry.id == target), None)
-    if at is not None:
-        del source[at:]
 
 
 def beside(store: Store, stored: Stored) -> Oid | None:

@@ -26,7 +26,6 @@ from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, NOTES, chain_ref, intent
 from gitbaton.store import meta as metas
 from gitbaton.store.chain import MAX_COMMIT
-from gitbaton.store.meta import Meta
 from gitbaton.store.read import SLACK
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads
@@ -98,13 +97,10 @@ def push(
         flush(baton)
     left = broken_refs(baton, line, choice)
     found, problems = baton.store.chains()
-    ours, mine = (found, metas.read(baton.store)) if joining is None else (joining.tips, joining.meta)
-    places = [_Push(baton, line, place, choice, manner, ours, mine) for place in line.remote.push]
-    for place in places:
-        place.refs = joining.refs if joining is not None else None
-        place.seen = seen if place.place == line.remote.fetch else None
-        place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
-        place.left |= left
+    ours = joining or Joining(rows=(), tips=found, meta=metas.read(baton.store))
+    warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
+    known = {line.remote.fetch: seen}
+    places = [_Push(baton, line, at, choice, manner, ours, known.get(at), warnings, left) for at in line.remote.push]
     try:
         done = (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
     except GitError as error:
@@ -121,20 +117,26 @@ def push(
 
 
 class _Push:
-    """A push to one address."""
+    """A push to one address: of ``ours``, but for the refs that are ``left`` out, each with why. ``seen``: all that is there,
+    where that was just found."""
 
     def __init__(
-        self, baton: Baton, line: Connection, place: str, choice: Choice, manner: Manner, ours: Mapping[str, Oid], mine: Meta
+        self,
+        baton: Baton,
+        line: Connection,
+        place: str,
+        choice: Choice,
+        manner: Manner,
+        ours: Joining,
+        seen: Seen | None,
+        warnings: tuple[str, ...],
+        left: Mapping[str, str],
     ) -> None:
         self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
-        self.ours, self.mine = ours, mine
-        self.seen: Seen | None = None
-        self.refs: Mapping[str, Oid] | None = None
+        self.ours, self.mine, self.refs = ours.tips, ours.meta, ours.refs
+        self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
         self.there: Mapping[str, Oid] = {}
-        self.warnings: tuple[str, ...] = ()
         self.agreed: frozenset[Item] = frozenset()
-        self.left: dict[str, str] = {}
-        self.shown = line.remote.shown
 
     def push(self) -> Pushing:
         """Carry it out; where that fails because refs here lead to what cannot be read, once more without them."""
