@@ -91,7 +91,9 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
     """Delete a track, after asking, or only say what would go; the exit code."""
     from gitbaton.commands.retaining import FREED, checkpoints_told, clean, consented, discreet, laid_out
     from gitbaton.retention import removing
-    from gitbaton.retention.deleting import Deletion, apply, delete, permit, plan
+    from gitbaton.retention.pruning import Deletion, delete, permit
+    from gitbaton.retention.pruning import apply_deletion as apply
+    from gitbaton.retention.pruning import deletion as plan
 
     def told(look: Look, made: Deletion) -> Iterator[str]:
         pinned, needed = ({stored.id for stored in items} for items in (made.pinned, made.needed))

@@ -124,7 +124,7 @@ sync sync/push.py: secrets that were seen go
 -if hits or not self.manner.write or not any(move.changes for move in moves):
 +if not self.manner.write or not any(move.changes for move in moves):
 
-sync sync/consent.py: nobody agrees to runs
+sync sync/push.py: nobody agrees to runs
 -runs = [move for move in fresh if move.kind == "run"]
 +runs = [move for move in moves if move.kind == "run" and move.item in agreed]
 
