@@ -32,6 +32,7 @@ from gitbaton.model import FileState, Oid, Skipped, Stored
 from gitbaton.retention.inventory import Chain, Conversation, Found, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
+from gitbaton.store.chain import INDEX
 from gitbaton.store.join import Link, links, plan_notes
 from gitbaton.store.refs import META, REMOTES
 from gitbaton.store.safety import beside, paths_beside
@@ -46,7 +47,6 @@ _MAX_RECORD = 2 << 20
 _LEAST = 12  # bytes of a compressed blob: below it is empty
 _SHORT = 10
 _TOUCHED, _ONLY, _APART = b"touched", b"index-only", b"index-apart"  # lists of paths beside the stages
-_INDEX = b"gitbaton index 1\n"
 _SIDES = (b"raw", b"after", b"after-raw")
 _STAGES = (b"1", b"2", b"3")
 _MAX_TREE = 64 << 20
@@ -441,7 +441,7 @@ class _Cleaner:
     def _base(self, base: Oid | None, index: Oid, side: Oid | None) -> Oid | None:
         """The index commit for another index and another tree beside it."""
         commit = self.store.commit(base)
-        if commit is None or commit.message != _INDEX:
+        if commit is None or commit.message != INDEX:
             return base
         parents = commit.parents
         if side is not None:

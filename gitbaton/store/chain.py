@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 Guard = AbstractContextManager[None]
+INDEX, STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"  # the messages of a commit of an index, and of what lies beside
 MAX_COMMIT = 3 << 20  # bytes of a commit of ours that are read
 RETRY_SECONDS = 8.0
 STALE_SECONDS = 10.0  # after which a lock file beside a ref is that of a killed process

@@ -28,13 +28,12 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.publish import publish
 from gitbaton.model import Checkpoint, Oid, Stored
-from gitbaton.store.chain import MAX_COMMIT, root_objects
+from gitbaton.store.chain import INDEX, MAX_COMMIT, root_objects
 from gitbaton.store.meta import NOTHING, Meta
 from gitbaton.store.read import Store
 from gitbaton.store.refs import NOTES, chain_ref
 from gitbaton.values import replace, value
 
-_INDEX_MESSAGE = b"gitbaton index 1\n"
 _CREATED = re.compile(rb'\n  "created": "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",\n')
 Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
 _LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
@@ -163,7 +162,7 @@ def _bases(store: Store, found: Sequence[tuple[Stored, Commit]]) -> dict[Oid, Oi
         base, then = (parse_commit(o.data) if o and o.kind == "commit" and o.data else None for o in (next(read), next(read)))
         if base is None or then is None or head is None:
             continue
-        if base == Commit(tree=then.tree, parents=(head,), author=raw.author, message=_INDEX_MESSAGE):
+        if base == Commit(tree=then.tree, parents=(head,), author=raw.author, message=INDEX):
             result[stored.commit] = head
     return result
 
@@ -282,7 +281,7 @@ def on_top(algorithm: Algorithm, parent: Oid, tree: Oid, union: Iterable[Link]) 
     for link in union:
         parents, made = (parent,) if link.base is None else (parent, link.base), []
         if link.base == parent:  # the parents of a commit are never equal: a commit of the index stands in
-            data = commit_data(tree=tree, parents=(parent,), author=link.author, message=_INDEX_MESSAGE)
+            data = commit_data(tree=tree, parents=(parent,), author=link.author, message=INDEX)
             made.append(new_object(algorithm, "commit", data))
             parents = (parent, made[-1].oid)
         data = commit_data(tree=link.tree, parents=parents, author=link.author, message=link.message)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from gitbaton.errors import NotFoundError, RecordError
 from gitbaton.git.objects import RefChange, lookup
 from gitbaton.model import Oid, Stored
+from gitbaton.store.chain import INDEX, STAGES
 from gitbaton.store.read import Store
 from gitbaton.values import value
 
@@ -60,10 +61,10 @@ def beside(store: Store, stored: Stored) -> Oid | None:
     """
     files = stored.checkpoint.files
     commit = store.commit(stored.base) if files else None
-    if files is None or commit is None or commit.message != b"gitbaton index 1\n" or commit.tree != files.index.tree:
+    if files is None or commit is None or commit.message != INDEX or commit.tree != files.index.tree:
         return None
     second = store.commit(commit.parents[-1]) if commit.parents else None
-    return second.tree if second is not None and second.message == b"gitbaton stages 1\n" else None
+    return second.tree if second is not None and second.message == STAGES else None
 
 
 def in_beside(store: Store, stored: Stored, name: bytes) -> Oid:

@@ -15,7 +15,7 @@ from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_d
 from gitbaton.git.publish import ahead, publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
-from gitbaton.store.chain import RETRY_SECONDS, append_to, landed, root_objects
+from gitbaton.store.chain import INDEX, RETRY_SECONDS, STAGES, append_to, landed, root_objects
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
@@ -186,9 +186,9 @@ def _base(batch: _Batch, draft: Draft, checkpoint: Checkpoint, author: bytes, fi
     parents = [head] if head else []
     if draft.stages:
         batch.items += draft.stages
-        stages = commit_data(tree=draft.stages[-1].oid, parents=(), author=author, message=b"gitbaton stages 1\n")
+        stages = commit_data(tree=draft.stages[-1].oid, parents=(), author=author, message=STAGES)
         parents.append(batch.add("commit", stages))
-    return batch.add("commit", commit_data(tree=staged, parents=parents, author=author, message=b"gitbaton index 1\n"))
+    return batch.add("commit", commit_data(tree=staged, parents=parents, author=author, message=INDEX))
 
 
 def _derived(store: Store, batch: _Batch, stored: Stored, author: bytes, warn: Callable[[str], None]) -> list[list[RefChange]]:

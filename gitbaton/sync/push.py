@@ -31,7 +31,7 @@ from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, NOTES, chain_ref, intent
 from gitbaton.store import meta as metas
-from gitbaton.store.chain import MAX_COMMIT
+from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
 from gitbaton.store.read import SLACK
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads
@@ -62,8 +62,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 _ATOMIC = "atomic"
 _AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
-_INDEX, _STAGES = "gitbaton index 1", "gitbaton stages 1"
-_OURS = (_INDEX, _STAGES, "gitbaton root 1")
+_OURS = ("gitbaton index 1", "gitbaton stages 1", "gitbaton root 1")
 _HEADERS = re.compile(rb"\A(?:[0-9a-f]{40,64} [0-9a-f]{40,64}\n)+")
 _ROOMS = {"track": "", "run": ".runs", "thread": ".threads"}  # no track's name: `.` is encoded
 
@@ -549,17 +548,13 @@ def _added(baton: Baton, rows: Sequence[Sequence[str]]) -> set[tuple[bytes, byte
 def _bases(baton: Baton, bases: Collection[Oid], empty: Oid) -> tuple[Mapping[Oid, Oid], Mapping[Oid, Oid]]:
     """The trees of the HEADs that bases stand for; and of those bases that are commits of an index, its trees."""
     found = _read(baton, bases)
-    indexes = {oid: commit for oid, commit in found.items() if _is(commit, _INDEX)}
+    indexes = {oid: commit for oid, commit in found.items() if commit.message == INDEX}
     below = _read(baton, {parent for commit in indexes.values() for parent in commit.parents})
     heads = {oid: commit.tree for oid, commit in found.items()}
     for oid, commit in indexes.items():
         parents = [below[parent] for parent in commit.parents if parent in below]
-        heads[oid] = next((parent.tree for parent in parents if not _is(parent, _STAGES)), empty)
+        heads[oid] = next((parent.tree for parent in parents if parent.message != STAGES), empty)
     return heads, {oid: commit.tree for oid, commit in indexes.items()}
-
-
-def _is(commit: Commit, message: str) -> bool:
-    return commit.message == f"{message}\n".encode()
 
 
 def _read(baton: Baton, oids: Iterable[Oid]) -> dict[Oid, Commit]:
