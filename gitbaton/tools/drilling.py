@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from typing import Any, cast
 
 from gitbaton.baton import TAKE_ONE, Baton
@@ -103,8 +103,7 @@ def _step(name: str, ok: bool, text: str, began: float) -> Step:
     return Step(name=name, ok=ok, text=plain(" ".join(text.split("\n"))), milliseconds=int((time.monotonic() - began) * 1000))
 
 
-@contextmanager
-def copied(baton: Baton, stored: Stored) -> Iterator[Copy]:
+def copied(baton: Baton, stored: Stored) -> AbstractContextManager[Copy]:
     """A scratch copy with every chain, tip and note, and with HEAD where it was at a checkpoint. Raises GitError."""
     refs = {name: oid for name, oid in baton.repo.objects.refs(CHAINS, TIPS).items() if oid.strip("0")}
     notes = baton.repo.objects.info(NOTES)
@@ -112,8 +111,7 @@ def copied(baton: Baton, stored: Stored) -> Iterator[Copy]:
     checkpoint = stored.checkpoint
     branch = checkpoint.branch if checkpoint.head or checkpoint.branch else "main"
     head = Head(branch=branch, oid=checkpoint.head)
-    with scratch_copy(baton.repo, refs, head, {CURRENT: tip_ref(checkpoint.track)}) as copy:
-        yield copy
+    return scratch_copy(baton.repo, refs, head, {CURRENT: tip_ref(checkpoint.track)})
 
 
 class Drill:
