@@ -540,7 +540,7 @@ class Baton:
             elsewhere = self.store.elsewhere()
         if not elsewhere:
             return []
-        from gitbaton.store.fetched import newer
+        from gitbaton.store.read import newer
 
         return [found.sentence for found in newer(self.store, elsewhere, tips, self.clock())]
 
@@ -661,7 +661,7 @@ class Baton:
         """What was fetched of ``REMOTE/TRACK``; None where the name is none."""
         if "/" not in name or not store.elsewhere():
             return None
-        from gitbaton.store.fetched import addresses, history_at
+        from gitbaton.store.read import addresses, history_at
 
         there = addresses(store).get(name)
         return history_at(store, *there, limit) if there is not None else None

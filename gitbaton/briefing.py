@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from gitbaton.codec import first_line, plain
-from gitbaton.model import Checkpoint, Live, Prompt, Stored, Told
+from gitbaton.model import Checkpoint, Live, Stored, Told
 from gitbaton.observed import command_line, current_plans, leads, plan_heading, plan_items, since_run, test_line
 from gitbaton.render import age, happened, in_shell, sentences, uncompared, validation
 from gitbaton.values import value
@@ -98,7 +98,7 @@ def _seen(scene: Scene, words: _Words) -> list[str]:
     if o is None:
         return []
     rows = ["Seen in the client's own records, which nobody wrote for you:"]
-    asked = _asked(scene)
+    asked = scene.told.asked if scene.told and scene.told.asked else o.asked  # whole, where that is stored here
     longest = max((len(prompt.text) for prompt in asked), default=0)
     remark = _REMARK if sum(len(prompt.text) for prompt in asked) <= 2 * _WANTED else _LESS
     for prompt in asked:  # the first and the longest say what is wanted
@@ -131,12 +131,6 @@ def _seen(scene: Scene, words: _Words) -> list[str]:
     if o.partial:
         rows.append("The beginning of a long conversation was not read.")
     return rows if len(rows) > 1 else []
-
-
-def _asked(scene: Scene) -> tuple[Prompt, ...]:
-    """What the user asked for, whole where that is stored here."""
-    o = scene.stored.checkpoint.observed
-    return scene.told.asked if scene.told and scene.told.asked else o.asked if o else ()
 
 
 def reminder(scene: Scene) -> str:

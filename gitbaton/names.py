@@ -15,7 +15,7 @@ from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.model import Oid, Stored
 from gitbaton.render import candidate, in_shell
 from gitbaton.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
-from gitbaton.store.values import MAX_COMMIT
+from gitbaton.store.chain import MAX_COMMIT
 
 _BACK = re.compile(r"(.+)~([0-9]{0,9})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
@@ -72,7 +72,7 @@ def _elsewhere(store: Store, name: str) -> list[Stored]:
     """The checkpoints of remotes, as far as they were fetched and are in none of our chains, with an id or its beginning."""
     if not _PREFIX.match(name) or not store.elsewhere():
         return []
-    from gitbaton.store.fetched import apart
+    from gitbaton.store.read import apart
 
     chains = store.chains()[0]
     return [stored for stored in apart(store, chains, ()).items if stored.id.startswith(name)]
@@ -107,7 +107,7 @@ def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
     """How to find what is spelled as a remote's track."""
     if "/" not in name or not store.elsewhere():
         return None
-    from gitbaton.store.fetched import addresses, history_at
+    from gitbaton.store.read import addresses, history_at
 
     there = addresses(store)
     back, at = _BACK.match(name), _AT.match(name)

@@ -82,10 +82,13 @@ class Surveyor:
         differing, unsaved = dict[Oid, list[str]](), list[str]()
         reason = None
         if self.rules is not None and self.store.repo.layout.root is not None:
+            from gitbaton.worktree.filedrift import compare_files
+
             try:
                 ran = [run for s in items if tests and s.checkpoint.observed for run in s.checkpoint.observed.tests]
-                trees = [tree for tree in dict.fromkeys(run.tree for run in ran) if self._is_tree(tree)]
-                differing, unsaved = self._differing(written, trees)
+                trees = [run.tree for run in ran if self._is_tree(run.tree)]
+                trees = [*(s.checkpoint.files.tree for s in written if s.checkpoint.files is not None), *trees]
+                differing, unsaved = compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
         made = self._commits(items)
@@ -156,13 +159,6 @@ class Surveyor:
     def _is_tree(self, oid: Oid | None) -> TypeGuard[Oid]:
         found = self.objects.info(oid) if oid else None
         return found is not None and found.kind == "tree"
-
-    def _differing(self, items: Sequence[Stored], trees: Sequence[Oid]) -> tuple[dict[Oid, list[str]], list[str]]:
-        from gitbaton.worktree.filedrift import compare_files
-
-        trees = [*(s.checkpoint.files.tree for s in items if s.checkpoint.files is not None), *trees]
-        assert self.rules is not None
-        return compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
 
     def _commits(self, items: Sequence[Stored]) -> list[_Commits]:
         """For each newest checkpoint what the commits hold that HEAD has made since; first all at once what most will need."""

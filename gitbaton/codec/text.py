@@ -104,7 +104,7 @@ def parse(raw: bytes) -> Json:
         raise RecordError(f"record of {len(raw)} bytes is over the limit of {MAX_BYTES}")
     try:
         value: Json = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_unique, parse_float=_no_number, parse_constant=_no_number
+            raw.decode("utf-8"), object_pairs_hook=unique, parse_float=_no_number, parse_constant=_no_number
         )
     except (ValueError, RecursionError) as error:
         raise RecordError(f"record is not JSON: {plain(str(error))[:100]}") from None
@@ -112,7 +112,8 @@ def parse(raw: bytes) -> Json:
     return value
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """The object of some pairs of JSON. Raises ValueError for a key that stands twice."""
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a key stands twice")

@@ -27,7 +27,7 @@ def command(
     """
     with opened(ctx) as baton:
         plan = branching.plan(baton, name, checkpoint_of(baton, checkpoint, track))
-        at = None if dry_run else branching.apply(baton, plan).at
+        at = None if dry_run else branching.apply(baton, plan)
         if json:
             made: dict[str, Json] = {"name": path_document(plan.name), "commit": at, "parent": plan.parent}
             made |= {"added": plan.commit is not None, "reason": plan.reason, "checkpoint": plan.checkpoint.id}

@@ -24,10 +24,9 @@ from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import checkpoints_told, clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
 from gitbaton.render import in_shell
-from gitbaton.retention import mirrors
+from gitbaton.retention import removing
 from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
-from gitbaton.retention.proof import Proof, prove, texts, to_do, unknown
-from gitbaton.retention.traces import erase
+from gitbaton.retention.proof import Proof, erase, prove, texts, to_do, unknown
 
 _MOST = 10
 _PROVEN = "no ref, index or reflog of this repository reaches their record, their note or a file that only they held"
@@ -84,7 +83,7 @@ def command(
                 lambda made: permit(baton, made, force=force),
             )
         if not dry_run:
-            warnings += erase(baton, made) if everywhere else mirrors.refresh(baton)
+            warnings += erase(baton, made) if everywhere else removing.refresh(baton)
             proof = prove(baton, made) if everywhere else Proof()
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, proof, dry_run=dry_run).items()})

@@ -168,8 +168,7 @@ def _selection(
 ) -> "Selection":
     """Which checkpoints are asked for; a pattern has its form, and whether case does not count. Raises UsageError."""
     from gitbaton.names import moment_of
-    from gitbaton.store.expressions import Expression
-    from gitbaton.store.selection import Selection
+    from gitbaton.store.selection import Expression, Selection
 
     for one in kinds or ():
         if one not in KINDS:

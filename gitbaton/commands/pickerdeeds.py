@@ -72,9 +72,9 @@ class Deeds:
     def branch(self, stored: Stored, name: str) -> str:
         """A branch of a checkpoint, as 'git baton branch' makes it."""
         plan = branching.plan(self.baton, name, stored)
-        made = branching.apply(self.baton, plan)
+        at = branching.apply(self.baton, plan)
         what = self.look.named(stored) if plan.commit else ((plan.reason, ""),)
-        return self._said(f"branch '{plain(plan.name)}' at {self.baton.abbreviate(made.at)}: ", what, plan.warnings)
+        return self._said(f"branch '{plain(plan.name)}' at {self.baton.abbreviate(at)}: ", what, plan.warnings)
 
     def worktree(self, stored: Stored, place: str) -> str:
         """A work tree of a checkpoint, as 'git baton worktree' makes it."""

@@ -9,7 +9,7 @@ from gitbaton.commands import exchanging
 from gitbaton.commands.common import AsJson, Verbose, looking, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, ask_consent, exchange
 from gitbaton.commands.options import Argument, Call, Option
-from gitbaton.retention import mirrors
+from gitbaton.retention import removing
 from gitbaton.sync.push import Manner
 
 
@@ -62,6 +62,6 @@ def command(
                     tell_error(f"not pushed: {done.failure}", ())
                 exchanging.say_apart(done.apart, done.pushing)
         if not dry_run:
-            warn_all([*baton.refresh(), *mirrors.refresh(baton)])
+            warn_all([*baton.refresh(), *removing.refresh(baton)])
     parts = (done.gathered.broken, done.joining.broken, done.failure, *(part.refused for part in done.pushing))
     return 1 if any(parts) else 0

@@ -90,8 +90,10 @@ def command(
 def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
     """Delete a track, after asking, or only say what would go; the exit code."""
     from gitbaton.commands.retaining import FREED, checkpoints_told, clean, consented, discreet, laid_out
-    from gitbaton.retention import mirrors
-    from gitbaton.retention.deleting import Deletion, apply, delete, permit, plan
+    from gitbaton.retention import removing
+    from gitbaton.retention.pruning import Deletion, delete, permit
+    from gitbaton.retention.pruning import apply_deletion as apply
+    from gitbaton.retention.pruning import deletion as plan
 
     def told(look: Look, made: Deletion) -> Iterator[str]:
         pinned, needed = ({stored.id for stored in items} for items in (made.pinned, made.needed))
@@ -116,7 +118,7 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
                 lambda made: permit(baton, made, force=force),
             )
         if not dry_run:
-            warnings += mirrors.refresh(baton)
+            warnings += removing.refresh(baton)
         if json:
             removed: list[Json] = [{"id": s.id, "step": s.checkpoint.step} for s in made.items]
             said: dict[str, Json] = {"dry_run": dry_run, "track": made.track, "removed": removed}

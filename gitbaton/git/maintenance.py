@@ -20,7 +20,7 @@ PACKS = 32
 DAY = 86_400
 STAMP = "pruned"  # in our folder of the common directory: when old checkpoints were last looked at
 # The current directory may hold a module of ours by name only.
-_PRUNE = "import sys; sys.path[:] = [p for p in sys.path if p]; from gitbaton.retention.auto import run; run(sys.argv[1])"
+_PRUNE = "import sys; sys.path[:] = [p for p in sys.path if p]; from gitbaton.retention.pruning import run; run(sys.argv[1])"
 _GC = 43_200  # seconds after which git itself takes that file for one of a gc that was killed
 _SAMPLE = "17"  # the folder that git itself counts for gc.auto: one of 256
 _HELD = 9  # the descriptor by which git holds the lock until it ends

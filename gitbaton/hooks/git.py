@@ -60,7 +60,7 @@ def _place(baton: Baton, head: Head) -> str:
 
 def carry(baton: Baton, pairs: list[tuple[Oid, Oid]]) -> None:
     """Copy our notes from rewritten commits to their successors where git did not. Raises BatonError."""
-    from gitbaton.store.notes import put_notes
+    from gitbaton.store.join import put_notes
 
     with baton.repo.lock((), wait=WAIT):
         rewrites.trim(baton.repo)

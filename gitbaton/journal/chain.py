@@ -32,8 +32,7 @@ from gitbaton.journal.names import check_run, run_of, run_ref
 from gitbaton.journal.reading import RECORD, Finder, read
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record
 from gitbaton.model import Oid
-from gitbaton.store.append import RETRY_SECONDS, append_to, landed
-from gitbaton.store.chain import root_objects
+from gitbaton.store.chain import RETRY_SECONDS, append_to, landed, root_objects
 from gitbaton.store.refs import REMOTES, RUNS, remote_of
 from gitbaton.values import replace
 

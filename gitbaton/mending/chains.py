@@ -11,16 +11,14 @@ from gitbaton.errors import BatonError
 from gitbaton.git.objects import TreeEntry, author_at, commit_data, object_id, tree_data
 from gitbaton.mending.survey import Lost, Made, Survey
 from gitbaton.model import Checkpoint, FileState, IndexState, Oid, Skipped, Stored
-from gitbaton.store.chain import root_objects
+from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES, root_objects
 from gitbaton.store.join import Link, linked, on_top
 from gitbaton.store.safety import beside
 from gitbaton.store.sound import checkpoints
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace
 
 GAP = "gap: what was recorded here cannot be read any more"
-_INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
 _SHORT = 10
 _LINK = b"160000"
 _SIDES = (b"raw", b"after", b"after-raw")
@@ -137,8 +135,8 @@ class Chains:
         tree = c.files.tree if c.files is not None else self._tree(base)
         if c.files is not None and c.files.index.tree != self._tree(base):
             staged = c.files.index.tree
-            found = (oid for oid, s in commits.items() if (s.message, s.tree, s.author) == (_INDEX, staged, author))
-            base = next(found, None) or self._commit(staged, [base] if base else [], author, _INDEX)
+            found = (oid for oid, s in commits.items() if (s.message, s.tree, s.author) == (INDEX, staged, author))
+            base = next(found, None) or self._commit(staged, [base] if base else [], author, INDEX)
         text = message(c.step, stored.raw)
         return Link(id=stored.id, created=c.created, message=text, tree=tree, base=base, author=author)
 
@@ -208,8 +206,8 @@ class Chains:
             raw = max(0, files.raw - sum(path.startswith(b"raw/") for path in unread))
         base, parents = head, [head] if head else []
         if left is not None or index != self._tree(head):
-            parents += [self._commit(left, (), link.author, _STAGES)] if left is not None else []
-            base = self._commit(index, parents, link.author, _INDEX)
+            parents += [self._commit(left, (), link.author, STAGES)] if left is not None else []
+            base = self._commit(index, parents, link.author, INDEX)
         there = {item.path for item in files.skipped}
         more = (Skipped(path=os.fsdecode(path), reason="unreadable") for path in gone if path)
         skipped = (*files.skipped, *(item for item in more if item.path not in there))
@@ -222,9 +220,9 @@ class Chains:
         base = self.survey.commit(stored.base)
         if base is None:
             commits = self.survey.commits.values()
-            return next((c.tree for c in commits if c.message == _STAGES and c.author == link.author), None)
+            return next((c.tree for c in commits if c.message == STAGES and c.author == link.author), None)
         for tree in self.survey.sides:
-            data = commit_data(tree=tree, parents=(), author=link.author, message=_STAGES)
+            data = commit_data(tree=tree, parents=(), author=link.author, message=STAGES)
             if (object_id(self.survey.algorithm, "commit", data),) == base.parents[-1:]:
                 return tree
         return None

@@ -32,9 +32,9 @@ from gitbaton.git.run import checked
 from gitbaton.journal.chain import LOCK
 from gitbaton.journal.names import run_of
 from gitbaton.journal.reading import read
-from gitbaton.mending import others
+from gitbaton.mending import records
 from gitbaton.mending.chains import Chains
-from gitbaton.mending.runs import Runs, way_out
+from gitbaton.mending.records import Runs, way_out
 from gitbaton.mending.survey import LARGEST, UNFINISHED, Lost, Made, Mend, Move, Reach, Survey, Theirs
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.inventory import conversation_name, known
@@ -136,7 +136,7 @@ class _Plan:
         """Pins and tombstones."""
         fetched = (name for name in self.survey.pointing if name.startswith(REMOTES) and name.endswith("/meta"))
         copies = [self.survey.pointing[name] for name in fetched]
-        self.said, whole = others.meta(self.survey, self.survey.pointing.get(META), copies)
+        self.said, whole = records.meta(self.survey, self.survey.pointing.get(META), copies)
         self.dropped: Callable[[Oid], bool] | None = self.said.dropped
         if META not in self.survey.ours or not self.survey.broken(META):
             return
@@ -211,11 +211,11 @@ class _Plan:
                 except RecordError as error:  # all its objects are here: nothing can be put in its place
                     self._settle(name, Made(new=None, left=f"{error.message}, so it stays unfinished; {way_out(run)}"))
             elif name.startswith(THREADS):
-                self._settle(name, others.thread(survey, name, oid))
+                self._settle(name, records.thread(survey, name, oid))
             elif name.startswith(LATE):
-                self._settle(name, others.late(survey, name, tip))
+                self._settle(name, records.late(survey, name, tip))
             elif talk is not None:
-                self._settle(name, others.conversation(survey, name, oid, *talk))
+                self._settle(name, records.conversation(survey, name, oid, *talk))
             elif name.startswith(REMOTES):
                 self._settle(name, _FETCH)
 
@@ -224,7 +224,7 @@ class _Plan:
         survey = self.survey
         if NOTES in survey.ours and survey.broken(NOTES):
             stored = survey.store.everything(survey.store.chains()[0]).items
-            self._settle(NOTES, others.notes(survey, survey.pointing.get(NOTES), stored, self.dropped))
+            self._settle(NOTES, records.notes(survey, survey.pointing.get(NOTES), stored, self.dropped))
         for name, ref in survey.ours.items():
             if not name.startswith(TIPS) or track_of(name) is None:
                 continue
@@ -319,7 +319,7 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
                 for name, lines in mend.logs:
                     with open(os.path.join(common, "logs", name), "rb") as file:
                         put(repo, os.path.join(place, "logs", name), file.read(), sync=True)
-                    put_file(repo, f"logs/{name}", _joined(lines))
+                    put_file(repo, f"logs/{name}", b"".join(line + b"\n" for line in lines))
                 for m in mend.moves:
                     said += _moved(repo, door, place, m)
     for mark in marks:
@@ -340,7 +340,3 @@ def _moved(repo: Repo, door: BinaryObjects, place: str, m: Move) -> list[str]:
     except (RefConflictError, GitError, OSError) as error:
         return [f"'{m.name}' is not moved: {error}"]
     return []
-
-
-def _joined(lines: Iterable[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)

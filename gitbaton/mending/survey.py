@@ -34,9 +34,8 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.inventory import known
 from gitbaton.store import NOTES, Store, sound
-from gitbaton.store.chain import root_objects
+from gitbaton.store.chain import MAX_COMMIT, root_objects
 from gitbaton.store.sound import OURS, is_ours
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
 
 LARGEST = 256 << 20

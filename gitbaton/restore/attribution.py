@@ -14,10 +14,22 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored, WorktreeId
 from gitbaton.store import Store, safety_ref
-from gitbaton.store.contents import Contents, Step, changes, nothing, tree_of
-from gitbaton.store.pathhistory import FORMAT, Line, Seen, first_lines, first_parents, listed, newest_lines, read_lines
+from gitbaton.store.chain import MAX_COMMIT
+from gitbaton.store.pathhistory import (
+    FORMAT,
+    Contents,
+    Line,
+    Seen,
+    Step,
+    changes,
+    first_parents,
+    listed,
+    newest_lines,
+    nothing,
+    read_lines,
+    tree_of,
+)
 from gitbaton.store.safety import AFTER, in_beside
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
 
 _AHEAD = 50  # how much further each round of reading looks
@@ -67,34 +79,16 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     if not wanted:
         return {}
     refs = _refs(store, chains)
-
-    def answer(lines: Sequence[Line]) -> dict[str, Owner]:
-        steps = [step for line in lines if line.firsts is None for step in line.steps(base)]
-        known = changed | changes(store, [*([] if alone else [first, *made]), *steps], wanted)
-        contents = {path: content for path, content in known.get(first, {}).items() if path in wanted}
-        for line in lines:
-            if line.firsts is None:
-                line.follow(base, contents, known)
-        search = _Search(store, then, worktree, wanted, contents, lines)
-        found = {path: Owner(path=path, track=None, where=oid) for oid, path in _brought(commits, known, wanted)}
-        return _Verdict(search, found).owners()
-
-    if alone and (newest := newest_lines(store, refs, then.commit)) is not None:
-        return answer(newest)
-    if alone:
-        held = changed.get(first, {})
-        late = {path for path, content in wanted.items() if content in ("", held.get(path, ""))}
-        firsts = first_lines(store, refs, wanted, late, _seconds(then.checkpoint.created))
-        try:
-            if firsts is not None:
-                return answer(firsts)
-        except _Undecided:
-            pass
-    return answer(read_lines(store, refs))
-
-
-class _Undecided(Exception):
-    """The first commit that has a content is no checkpoint that counts for it, and what comes after it is not known."""
+    newest = newest_lines(store, refs, then.commit) if alone else None
+    lines = newest if newest is not None else read_lines(store, refs)
+    steps = [step for line in lines for step in line.steps(base)]
+    known = changed | changes(store, [*([] if alone else [first, *made]), *steps], wanted)
+    contents = {path: content for path, content in known.get(first, {}).items() if path in wanted}
+    for line in lines:
+        line.follow(base, contents, known)
+    search = _Search(store, then, worktree, wanted, contents, lines)
+    found = {path: Owner(path=path, track=None, where=oid) for oid, path in _brought(commits, known, wanted)}
+    return _Verdict(search, found).owners()
 
 
 def _refs(store: Store, chains: Mapping[str, Oid]) -> dict[str | None, Oid]:
@@ -199,10 +193,6 @@ class _Search:
         searches = []
         constant = {path for path, content in self.wanted.items() if self.base.get(path, "") == content}
         for line in self.lines:
-            for path, place in (line.firsts or {}).items():
-                searches.append((line, path, self._look(line, [(place, place + 1)], self._fits(line, path))))
-            if line.firsts is not None:
-                continue
             recent = line.recent(_seconds(self.created))
             for path in constant | line.moves.keys():
                 late = self.late(path)
@@ -213,9 +203,6 @@ class _Search:
         found: dict[str, list[_Held]] = {}
         for line, path, seen in self._carry_out(searches):
             found.setdefault(path, []).append((line, seen))
-        for line in self.lines:
-            if any(all(held[0] is not line for held in found.get(path, ())) for path in line.firsts or ()):
-                raise _Undecided
         return found
 
     def _fits(self, line: Line, path: str) -> Callable[[Seen], bool]:

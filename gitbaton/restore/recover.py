@@ -20,8 +20,8 @@ from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store, safety_ref
+from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, take_back
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.worktree.capture import covered
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
 from gitbaton.worktree.rawbytes import read_raw

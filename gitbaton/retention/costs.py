@@ -14,7 +14,7 @@ from gitbaton.git.objects import NewObject, RefChange, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.git.usage import Size
 from gitbaton.model import Oid
-from gitbaton.retention.inventory import Found, existing, kind_of
+from gitbaton.retention.inventory import Found, kind_of
 from gitbaton.store import Store
 from gitbaton.store.refs import REMOTES
 from gitbaton.store.sound import own_refs, theirs
@@ -43,7 +43,7 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
     """What everything of ours costs: tracks by name, then the rest. Raises RecordError for what cannot be read."""
     store = baton.store
     refs = own_refs(store)
-    there = set(existing(store, (oid for oid in refs.values() if oid.strip("0"))))  # what is broken costs nothing
+    there = set(store.present(oid for oid in refs.values() if oid.strip("0")))  # what is broken costs nothing
     parts: dict[tuple[str, str], list[Oid]] = {}
     for ref, oid in refs.items():
         if oid in there:
@@ -84,9 +84,9 @@ def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid
         for tip in tips if kind in ("track", "safety") else ():
             info = store.objects.info(tip)
             chain = store.objects.first_parents(tip) if info is not None and info.kind == "commit" else []
-            first = store.objects.read(chain[-2]) if len(chain) > 1 else None
-            found += parse_commit(first.data).parents[1:] if first is not None and first.data else ()
-    return list(existing(store, found))
+            first = store.commit(chain[-2]) if len(chain) > 1 else None
+            found += first.parents[1:] if first is not None else ()
+    return list(store.present(found))
 
 
 def freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gitbaton.agents.values import NAMES
@@ -11,16 +11,15 @@ from gitbaton.codec import decode, decode_track, plain
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.damage import torn
-from gitbaton.git.objects import parse_commit
 from gitbaton.git.usage import Size
 from gitbaton.journal.names import run_of
 from gitbaton.model import Oid, Stored
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, track_of
+from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
 from gitbaton.store.sound import NONE, OURS, own_refs
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.threads.names import LATE, names_of
 from gitbaton.transcripts.layout import kept
 from gitbaton.values import value
@@ -194,12 +193,12 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
 
     whole = {ref: oid for ref, oid in refs.items() if ref not in broken}
     mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
-    others = existing(store, [*sound.theirs(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
+    others = store.present([*sound.theirs(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
     # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
     first = [chain.items[-1].base for chain in chains.values() if chain.items]
     since = usage.reached(store.repo, others, [oid for oid in first if oid])
     # Where there are only threads, nobody has made the root.
-    root = existing(store, [store.root]) if any(ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole) else ()
+    root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole) else ()
     reached = usage.reached(store.repo, [*root, *mine] if mine else [], others)
     sizes = usage.sizes(store.repo, reached.keys() | since.keys())
     for oid, path in {**since, **reached}.items():
@@ -257,18 +256,12 @@ def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) ->
     """A stored conversation. Raises RecordError for what is none."""
     try:
         kept(store.objects, tip, agent, session)
-        found = store.objects.read(tip)
-        seconds = int(parse_commit(found.data if found and found.data else b"").author.rsplit(b" ", 2)[1])
+        commit = store.commit(tip)
+        seconds = int((commit.author if commit is not None else b"").rsplit(b" ", 2)[1])
         newest = datetime.fromtimestamp(seconds, UTC)
     except (RecordError, ValueError, IndexError, OverflowError) as error:
         raise RecordError(str(error)) from None
     return Conversation(ref=ref, agent=agent, session=session, tip=tip, newest=newest)
-
-
-def existing(store: Store, oids: Iterable[Oid]) -> tuple[Oid, ...]:
-    """Those of some objects that are there."""
-    asked = sorted(set(oids))
-    return tuple(oid for oid, found in zip(asked, store.objects.read_many(asked, 0), strict=True) if found is not None)
 
 
 def copies(store: Store, found: Found, track: str | None = None) -> Iterator[Copy]:

@@ -25,26 +25,21 @@ KEYS = ("keepLast", "keepWithin", "keepDaily", "keepWeekly")
 
 @value
 class Duration:
-    """A span of time in calendar units; ``text`` is how it was written."""
+    """A span of time, in months of the calendar and what is to come besides; ``text`` is how it was written."""
 
     text: str
-    years: int = 0
-    months: int = 0
-    weeks: int = 0
-    days: int = 0
-    hours: int = 0
+    months: int
+    rest: timedelta
 
     def before(self, moment: datetime) -> datetime:
         """The moment so long before another; a day that its month does not have is that month's last."""
-        months = moment.year * 12 + moment.month - 1 - self.years * 12 - self.months
+        months = moment.year * 12 + moment.month - 1 - self.months
         if months < 12:
             return datetime.min.replace(tzinfo=UTC)
         year, month = divmod(months, 12)
         day = min(moment.day, calendar.monthrange(year, month + 1)[1])
         try:
-            return moment.replace(year=year, month=month + 1, day=day) - timedelta(
-                weeks=self.weeks, days=self.days, hours=self.hours
-            )
+            return moment.replace(year=year, month=month + 1, day=day) - self.rest
         except OverflowError:
             return datetime.min.replace(tzinfo=UTC)
 
@@ -100,9 +95,8 @@ def parse_duration(text: str, what: str) -> Duration:
         raise UsageError(f"{what} is '{text}'; it must be a duration like 24h, 14d, 8w, 6m, 1y or 2d12h")
     if not any(int(number) for number, _ in parts):
         raise UsageError(f"{what} is '{text}'; it must be more than nothing")
-    count = {unit: int(number) for number, unit in parts}
-    names = {"h": "hours", "d": "days", "w": "weeks", "m": "months", "y": "years"}
-    return Duration(text=text, **{names[unit]: number for unit, number in count.items()})
+    years, months, weeks, days, hours = (sum(int(number) for number, unit in parts if unit == one) for one in "ymwdh")
+    return Duration(text=text, months=years * 12 + months, rest=timedelta(weeks=weeks, days=days, hours=hours))
 
 
 def parse_count(text: str, what: str) -> int:

@@ -1,8 +1,8 @@
 """Storage of checkpoints: refs, commits, write order, and reading that trusts nothing. The law is checkpoint_protocol.md."""
 
+from gitbaton.store.chain import History, Problem
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, CURRENT, NOTES, SAFETY, TIPS, chain_ref, fetched_ref, safety_ref, tip_ref, track_of
-from gitbaton.store.values import History, Problem
 
 __all__ = [
     "CHAINS",

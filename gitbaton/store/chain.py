@@ -1,17 +1,32 @@
-"""Chains: the commits of a track, read from the newest down; each is held against the format, and what breaks it is named."""
+"""Chains: the commits of a track, read from the newest down and appended to; what breaks one is named."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from types import MappingProxyType
 
-from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, parse_note, payload, plain
-from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError
+from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, encode_track, parse_note, payload, plain
+from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
+from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import find
-from gitbaton.git.objects import MAX_READ, Algorithm, NewObject, Object, commit_data, new_object, object_id, parse_commit
+from gitbaton.git.objects import (
+    MAX_READ,
+    OID,
+    Algorithm,
+    Commit,
+    NewObject,
+    Object,
+    commit_data,
+    new_object,
+    object_id,
+    parse_commit,
+)
 from gitbaton.git.reffiles import below, there
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid, Stored
-from gitbaton.store.foreign import Marks
 from gitbaton.store.refs import (
     CHAINS,
     CURRENT,
@@ -21,15 +36,46 @@ from gitbaton.store.refs import (
     chain_ref,
     fetched_ref,
     remote_of,
-    remote_ref,
     tip_ref,
     track_of,
 )
-from gitbaton.store.values import MAX_COMMIT, History, Problem
-from gitbaton.values import replace
+from gitbaton.values import replace, value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+Guard = AbstractContextManager[None]
+INDEX, STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"  # the messages of a commit of an index, and of what lies beside
+MAX_COMMIT = 3 << 20  # bytes of a commit of ours that are read
+RETRY_SECONDS = 8.0
+STALE_SECONDS = 10.0  # after which a lock file beside a ref is that of a killed process
 _MAX_BROKEN = 100
 _FEW = 100  # refs that are sooner looked at one by one than in a listing of all
+
+
+@value
+class Problem:
+    """Something in our namespace that is not ours or breaks the format; ``where`` is a ref or a commit id."""
+
+    where: str
+    reason: str
+
+
+@value
+class History:
+    """Checkpoints, newest first, and what could not be read among them; ``origins``: the remotes of those that only they have
+    of tracks that exist here, too."""
+
+    items: tuple[Stored, ...]
+    problems: tuple[Problem, ...] = ()
+    origins: Mapping[Oid, tuple[str, ...]] = MappingProxyType({})
+
+
+def newest_first(items: Iterable[Stored]) -> tuple[Stored, ...]:
+    """Checkpoints in the order of a history."""
+    return tuple(sorted(items, key=lambda s: (s.checkpoint.created, s.id), reverse=True))
 
 
 def root_objects(algorithm: Algorithm) -> list[NewObject]:
@@ -45,7 +91,7 @@ class Chains:
     def __init__(self, repo: Repo) -> None:
         self.repo, self.objects = repo, repo.objects
         self.root = root_objects(repo.layout.algorithm)[-1].oid
-        self._marks = Marks(repo)
+        self._marks: dict[str, tuple[tuple[int, int, int], frozenset[Oid]]] = {}
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
@@ -103,13 +149,6 @@ class Chains:
             return found.oid
         return self.objects.refs(ref.rpartition("/")[0] + "/").get(ref) if there(self.repo, ref) else None
 
-    def held(self, remote: str) -> dict[str, Oid]:
-        """The refs of what was fetched from a remote, as of the last listing of the chains."""
-        if self._listed is None:
-            self.chains()
-        prefix = remote_ref(remote)
-        return {ref: oid for ref, oid in (self._listed or {}).items() if ref.startswith(prefix)}
-
     def pointing(self, refs: Sequence[str]) -> dict[str, Oid]:
         """What those of these refs that are there point at, also one that cannot be read."""
         if len(refs) > _FEW:
@@ -147,13 +186,11 @@ class Chains:
                 items.append(self.stored(found, track, oid))
             except RecordError as error:
                 problems.append(Problem(where=chain_ref(track), reason=error.message))
-        items.sort(key=lambda s: (s.checkpoint.created, s.id), reverse=True)
-        return History(items=tuple(items), problems=tuple(problems))
+        return History(items=newest_first(items), problems=tuple(problems))
 
     def own_tip(self, track: str) -> Stored | None:
         """As ``tip``, but only of a track that this repository has itself: what a snapshot follows."""
-        found = self.at(chain_ref(track), MAX_COMMIT)
-        return None if found is None else self.stored(found, track, found.oid)
+        return self.tip_at(chain_ref(track), track)
 
     def at(self, ref: str, limit: int = MAX_READ) -> Object | None:
         """The object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
@@ -169,7 +206,8 @@ class Chains:
                 return None
             found = self.objects.read(oid, limit)  # another writer may just have made the ref
             if found is None:
-                raise RecordError(f"'{ref}' {_unreadable(oid)}", MENDS)
+                said = f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"
+                raise RecordError(f"'{ref}' {said}", MENDS)
         return found
 
     def stored(self, found: Object | None, track: str | None, where: str) -> Stored:
@@ -190,13 +228,52 @@ class Chains:
             checkpoint = replace(checkpoint, track=track)
         base = commit.parents[1] if len(commit.parents) == 2 else None
         oid = object_id(self.objects.algorithm, "blob", raw)
-        foreign = track is not None and (self._is_strange(track) or oid in self._marks.of(track))
+        foreign = track is not None and (self._is_strange(track) or oid in self.marked(track))
         return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
+
+    def marked(self, track: str) -> frozenset[Oid]:
+        """The checkpoints of a track that are foreign: they came from elsewhere, and no local snapshot has followed them yet.
+        A question costs one look at a file's state."""
+        path = self._marks_of(track)
+        try:
+            state = os.stat(path)
+            mark = state.st_ino, state.st_mtime_ns, state.st_size
+            if track not in self._marks or self._marks[track][0] != mark:
+                with open(path, encoding="ascii", errors="replace") as file:
+                    self._marks[track] = mark, frozenset(line for line in file.read().split("\n") if OID.match(line))
+        except OSError:
+            return frozenset()
+        return self._marks[track][1]
+
+    def mark(self, track: str, ids: Iterable[Oid]) -> None:
+        """Say that checkpoints of a track are foreign, before its chain holds them; with the lock held. Raises OSError."""
+        known = self.marked(track)
+        more = known.union(ids)
+        if more != known:
+            put(self.repo, self._marks_of(track), "".join(f"{oid}\n" for oid in sorted(more)).encode("ascii"))
+
+    def unmark(self, track: str) -> None:
+        """Say that no checkpoint of a track is foreign any more, because a local one follows. Called with the lock held."""
+        with suppress(OSError):  # it stays foreign until the next one
+            os.unlink(self._marks_of(track))
+
+    def _marks_of(self, track: str) -> str:
+        return os.path.join(self.repo.shared_dir, "foreign", encode_track(track))  # `.new` is no track's: `.` is encoded
+
+    def present(self, oids: Iterable[Oid | None], limit: int = 0) -> tuple[Oid, ...]:
+        """Those of some objects that are there; with a limit, and of which those below it can be read."""
+        asked = sorted({oid for oid in oids if oid})
+        return tuple(oid for oid, found in zip(asked, self.objects.read_many(asked, limit), strict=True) if found is not None)
+
+    def commit(self, oid: Oid | None) -> Commit | None:
+        """A commit, taken apart; None when there is no such commit."""
+        found = self.objects.read(oid) if oid else None
+        return parse_commit(found.data) if found is not None and found.kind == "commit" and found.data else None
 
     def tree_of(self, commit: Oid | None) -> Oid | None:
         """The tree of a commit; None when there is no such commit."""
-        found = self.objects.read(commit) if commit else None
-        return parse_commit(found.data).tree if found is not None and found.kind == "commit" and found.data else None
+        found = self.commit(commit)
+        return found.tree if found is not None else None
 
     def base_tree(self, head: Oid | None) -> Oid:
         """The tree that files are counted against where no checkpoint came before: HEAD's; the empty tree where HEAD is unborn
@@ -248,19 +325,19 @@ class Chains:
         stored: Stored | None = tip
         while stored is not None:
             yield stored
-            found = self.objects.read(stored.commit, MAX_COMMIT)
-            parents = parse_commit(found.data).parents if found is not None and found.data else ()
-            if not parents or parents[0] == self.root:
+            commit = self.commit(stored.commit)
+            if commit is None or not commit.parents or commit.parents[0] == self.root:
                 return
+            below = commit.parents[0]
             try:
-                stored = self.stored(self.objects.read(parents[0], MAX_COMMIT), tip.checkpoint.track, parents[0])
+                stored = self.stored(self.objects.read(below, MAX_COMMIT), tip.checkpoint.track, below)
             except RecordError:
                 return
 
-    def tip_at(self, ref: str) -> Stored | None:
+    def tip_at(self, ref: str, track: str | None = None) -> Stored | None:
         """The newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
         found = self.at(ref, MAX_COMMIT)
-        return None if found is None else self.stored(found, None, found.oid)
+        return None if found is None else self.stored(found, track, found.oid)
 
     def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
         """What a chain holds; broken records that follow each other are one problem, and too many end the walk.
@@ -324,13 +401,66 @@ class Chains:
         return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
 
 
-def _unreadable(oid: Oid) -> str:
-    return f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"
-
-
 def _merged(broken: list[Problem]) -> list[Problem]:
     """Broken records in a row as one problem."""
     if len(broken) < 2:
         return broken
     count = f"{len(broken) - 1} more" if len(broken) < _MAX_BROKEN else "all"
     return [Problem(where=broken[0].where, reason=f"{broken[0].reason} (and {count} below it)")]
+
+
+def append_to(
+    repo: Repo,
+    refs: tuple[str, ...],
+    once: Callable[[Guard], T],
+    *,
+    seconds: float,
+    lock: Callable[[], Guard] = nullcontext,
+    ahead: int = 0,
+    pauses: tuple[float, float] = (0.005, 0.5),
+    stale: float = STALE_SECONDS,
+    lost: tuple[str, ...] = (),
+) -> T:
+    """Append to the chain at ``refs``; what ``once`` gives. That is one attempt: it looks at the tip, builds the next commit
+    upon it and moves the ref by compare-and-swap. While another writer is in the way it is made again, for some seconds.
+
+    ``lock`` is held for each attempt; without one the caller holds its own all along. The first attempts that are ``ahead``
+    build without it, and enter the guard that ``once`` is given to move the ref. ``pauses``: seconds between attempts, the
+    first and the longest; ``stale``: seconds after which a lock file beside the refs is removed, by the second attempt or a
+    later one. Raises RefConflictError, with ``lost`` before what it says and then as hints; and as ``once`` and ``lock``.
+    """
+    deadline, pause, number = time.monotonic() + seconds, pauses[0], 0
+    while True:
+        guard = _guard(repo, refs if number else (), lock, stale)
+        try:
+            if number < ahead:
+                return once(guard)
+            with guard:
+                return once(nullcontext())
+        except RefConflictError as error:
+            if number >= ahead and time.monotonic() >= deadline:
+                if not lost:
+                    raise
+                raise RefConflictError(f"{lost[0]}: {error.message}", *lost[1:]) from None
+        time.sleep(pause)
+        pause, number = min(pause * 2, pauses[1]), number + 1
+
+
+@contextmanager
+def _guard(repo: Repo, refs: tuple[str, ...], lock: Callable[[], Guard], stale: float) -> Iterator[None]:
+    """The lock of an attempt, under which alone a stale lock file may go."""
+    with lock():
+        clear_stale_locks(repo.layout.common_dir, refs, stale)
+        yield
+
+
+def landed(move: Callable[[], None], tip: Callable[[], Oid | None], commit: Oid) -> bool:
+    """Move the ref of a chain to a commit; whether all went well. After an error a look at the ``tip`` tells whether the commit
+    is recorded all the same: then it is False. Raises as ``move`` where it is not."""
+    try:
+        move()
+    except (RefConflictError, GitError):
+        if tip() != commit:
+            raise
+        return False
+    return True

@@ -36,7 +36,8 @@ def carry_out(store: Chains, first: Sequence[RefChange], last: Sequence[RefChang
     free = [RefChange(name=c.name, new=c.old, old=c.old) for c in last if c.old is not None]
     how = fsync(store.repo)
     with kept(store.repo, new, walk=False, how=how):
-        _keep(store, [*first, *last])
+        rows = [f"{c.name} {c.old or '-'} {c.new or '-'}\n" for c in (*first, *last)]
+        put(store.repo, _path(store.repo), _HEADER + os.fsencode("".join(rows)) + _END, sync=True)
         newest.drop(store.repo)
         try:
             move_refs(store.repo, [*first, *free], *([last] if last else []), how=how)
@@ -81,11 +82,6 @@ def _moved(store: Chains, change: RefChange) -> list[str]:
     except GitError as error:
         return [f"a change that was begun could not be finished: '{change.name}': {error.message}"]
     return []
-
-
-def _keep(store: Chains, changes: Sequence[RefChange]) -> None:
-    rows = [f"{c.name} {c.old or '-'} {c.new or '-'}\n" for c in changes]
-    put(store.repo, _path(store.repo), _HEADER + os.fsencode("".join(rows)) + _END, sync=True)
 
 
 def _kept(store: Chains) -> list[RefChange]:

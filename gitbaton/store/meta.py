@@ -9,7 +9,6 @@ from types import MappingProxyType
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.git.objects import (
     NewObject,
-    Object,
     TreeEntry,
     commit_data,
     is_oid,
@@ -75,30 +74,26 @@ def read(store: Chains, ref: str = META) -> Meta:
     Raises RecordError that names the ref and what in it is not as gitbaton writes it: then nothing may be dropped or kept.
     """
     try:
-        return _said(store, ref, _at(store, ref))
+        return _said(store, ref)
     except GitTimeoutError:
         raise
     except GitError as error:
-        raise _unreadable(ref, error.message) from None
-
-
-def _at(store: Chains, ref: str) -> Object | None:
-    try:
-        found = store.at(ref)
-        if found is None and ref == META and there(store.repo, ref):
-            found = store.at(ref)  # another writer may just have made it
-            if found is None:
-                raise _unreadable(ref, "it leads nowhere")
-        return found
+        told = _unreadable(ref, error.message)
     except RecordError as error:
-        raise RecordError(error.message, *([MENDS] if ref == META else [])) from None
+        told = error
+    raise RecordError(told.message, *(told.hints if ref == META else ()))  # what is wrong at a remote is not mended here
 
 
-def _said(store: Chains, ref: str, found: Object | None) -> Meta:
+def _said(store: Chains, ref: str) -> Meta:
+    found = store.at(ref)
+    if found is None and ref == META and there(store.repo, ref):
+        found = store.at(ref)  # another writer may just have made it
+        if found is None:
+            raise _unreadable(ref, "it leads nowhere")
     if found is None:
         return NOTHING
     if found.kind != "commit" or found.data is None:
-        raise RecordError(f"'{ref}' is a {found.kind} and not a commit", *([MENDS] if ref == META else []))
+        raise RecordError(f"'{ref}' is a {found.kind} and not a commit", MENDS)
     commit = parse_commit(found.data)
     if commit.message != _MESSAGE:
         raise RecordError(f"'{ref}' is not what gitbaton writes: its commit does not say '{_MESSAGE.decode().strip()}'")
@@ -118,7 +113,7 @@ def _strange(ref: str, path: str) -> RecordError:
 
 
 def _unreadable(ref: str, why: str) -> RecordError:
-    return RecordError(f"'{ref}' cannot be read: {why}", *([MENDS] if ref == META else []))
+    return RecordError(f"'{ref}' cannot be read: {why}", MENDS)
 
 
 def _entries(store: Chains, ref: str, path: str, tree: Oid) -> list[TreeEntry]:

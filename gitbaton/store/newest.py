@@ -16,9 +16,8 @@ from gitbaton.git.objects import OID, digest
 from gitbaton.git.reffiles import folders
 from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid, Stored
-from gitbaton.store.chain import Chains
+from gitbaton.store.chain import MAX_COMMIT, Chains, History, Problem
 from gitbaton.store.refs import CHAINS, TIPS
-from gitbaton.store.values import MAX_COMMIT, History, Problem
 from gitbaton.values import value
 
 SHOWN = 100

@@ -1,28 +1,110 @@
-"""History of a path: at which checkpoints of a chain its content changed, and which of them count."""
+"""History of a path: what it holds in trees, at which checkpoints of a chain that changed, and which of them count."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.objects import is_oid, parse_commit
+from gitbaton.git.objects import is_oid, new_object, parse_tree
+from gitbaton.git.treediff import TREES
 from gitbaton.model import Oid, Stored
-from gitbaton.store.contents import Contents, Step, specs_of
 from gitbaton.store.read import Store
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import value
 
-_FEW = 8  # paths that git finds sooner by their names than by their contents
-_MANY = 500  # contents on a command line
+Step = tuple[Oid, Oid]  # two trees, before and after
+Contents = dict[str, str]  # by path: ``mode id``; empty for an absent path
+_FEW_PATHS = 500
+_FEW_BYTES = 64 << 10  # of paths on a command line
+_UNREADABLE = "?"  # a content that no path has
 NEWEST = 200  # of a track that is alone: how far back it is looked at first
 FORMAT = ("--encoding=UTF-8", "--format=%H %T %at %P")  # i18n.logOutputEncoding may be UTF-16
-_LOG = (
-    *("log", "-z", "--reverse", "--first-parent", "--diff-merges=first-parent", "--raw", "-r", "--no-renames", "--no-abbrev"),
-    *("--no-notes", "--no-decorate", "--no-color", "--no-ext-diff", "--no-relative", "--ignore-submodules=none"),
-    *("--encoding=UTF-8", "--format=%H %T %at"),
-)
+
+
+def nothing(store: Store) -> Oid:
+    """The empty tree."""
+    return new_object(store.objects.algorithm, "tree", b"").oid
+
+
+def tree_of(store: Store, commit: Oid | None) -> Oid | None:
+    """The tree of a commit; None where it cannot be read."""
+    try:
+        return store.tree_of(commit) if commit and is_oid(store.objects.algorithm, commit) else None
+    except (GitError, RecordError):
+        return None
+
+
+def changes(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Step, Contents]:
+    """What each step makes of the wanted paths that it changes, by one process."""
+    ordered = sorted({step for step in steps if step[0] != step[1]})
+    if not ordered:
+        return {}
+    small = len(wanted) <= _FEW_PATHS and sum(len(os.fsencode(p)) for p in wanted) <= _FEW_BYTES
+    specs = [f":(top,literal){path}" for path in wanted] if small else []
+    stdin = "".join(f"{before} {after}\n" for before, after in ordered).encode()
+    result = store.repo.git.run(*TREES, "--", *specs, stdin=stdin)
+    found = _parsed(result.out, wanted) if result.code == 0 else {}
+    # Git passes over a tree that is not there without failing.
+    return found if len(found) == len(ordered) else _compared(store, ordered, wanted)
+
+
+def _parsed(out: bytes, wanted: Contents) -> dict[Step, Contents]:
+    """``diff-tree -z``: a line with two trees, then records that begin with a colon and their paths."""
+    found: dict[Step, Contents] = {}
+    names = {os.fsencode(path): path for path in wanted}
+    contents: Contents = {}
+    at = 0
+    while at < len(out):
+        if out[at] != 0x3A:
+            end = out.index(b"\n", at)
+            before, after = out[at:end].decode("ascii").split(" ")
+            contents = found[before, after] = {}
+            at = end + 1
+            continue
+        middle = out.index(b"\0", at)
+        end = out.index(b"\0", middle + 1)
+        path = names.get(out[middle + 1 : end])
+        if path is not None:
+            _, mode, _, oid, _ = out[at:middle].decode("ascii").split(" ")
+            contents[path] = "" if mode == "000000" else f"{mode} {oid}"
+        at = end + 1
+    return found
+
+
+def _compared(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Step, Contents]:
+    """As ``_parsed``, where git cannot read every tree: what lies behind an unreadable one has no content that counts."""
+    trees: dict[Oid, dict[bytes, str] | None] = {nothing(store): {}}
+
+    def entries(oid: Oid) -> dict[bytes, str] | None:
+        if oid not in trees:
+            try:
+                found = store.objects.read(oid, 64 << 20)
+                raw = found.data if found is not None and found.kind == "tree" else None
+                rows = parse_tree(raw, store.objects.algorithm) if raw is not None else None
+            except (GitError, RecordError):
+                rows = None
+            known = {e.name: f"{e.mode.decode('ascii', 'replace')} {e.oid}" for e in rows or ()}
+            trees[oid] = known if rows is not None else None
+        return trees[oid]
+
+    def content(tree: Oid, path: str) -> str:
+        *folders, name = os.fsencode(path).split(b"/")
+        for folder in folders:
+            rows = entries(tree)
+            mode, _, tree = (rows or {}).get(folder, "").partition(" ")
+            if mode != "40000":
+                return "" if rows is not None else _UNREADABLE
+        rows = entries(tree)
+        found = (rows or {}).get(name, "")
+        return _UNREADABLE if rows is None else "" if found.startswith("40000 ") else found
+
+    found = {}
+    for before, after in steps:
+        pairs = ((path, content(before, path), content(after, path)) for path in wanted)
+        found[before, after] = {path: new for path, old, new in pairs if new != old}
+    return found
+
 
 Run = tuple[int, int, str]  # from a place up to before another a path has one content
 
@@ -58,13 +140,10 @@ class Seen:
 
 
 class Line:
-    """A chain, oldest first; places in it count from 0. ``track`` is None for the states before each restore.
+    """A chain, oldest first; places in it count from 0. ``track`` is None for the states before each restore."""
 
-    Where ``firsts`` is given the line has no other links than those: by path, the first place that has its wanted content.
-    """
-
-    def __init__(self, track: str | None, links: list[Link], firsts: Mapping[str, int] | None = None) -> None:
-        self.track, self.links, self.firsts = track, links, firsts
+    def __init__(self, track: str | None, links: list[Link]) -> None:
+        self.track, self.links = track, links
         self.seen: dict[int, Seen | None] = {}
         self.moves: dict[str, list[tuple[int, str]]] = {}
         self.start: Contents = {}
@@ -125,75 +204,6 @@ def newest_lines(store: Store, chains: Mapping[str | None, Oid], until: Oid) -> 
     return _lines(store, chains, found) if until in found else None
 
 
-def first_lines(
-    store: Store, chains: Mapping[str | None, Oid], wanted: Contents, late: Collection[str], since: int
-) -> list[Line] | None:
-    """Of a track's line only the first commits that have the wanted contents, those of ``late`` after a time; by one process,
-    which tells only of commits that change them. The states before each restore are read whole.
-
-    None where every commit must be looked at to tell. Within a chain no date is before an earlier one.
-    """
-    found = []
-    for track, tip in chains.items():
-        if track is None:
-            found += read_lines(store, {track: tip})
-            continue
-        moves = _moves(store, tip, wanted)
-        if moves is None:
-            return None
-        firsts = {}
-        for path, changed in moves.items():
-            before = [content for link, content in changed if link.seconds < since]
-            if path in late and (before[-1] if before else "") == wanted[path]:
-                return None
-            after = (
-                link for link, content in changed if content == wanted[path] and (path not in late or link.seconds >= since)
-            )
-            if (first := next(after, None)) is not None:
-                firsts[path] = first
-        links = sorted({link.oid: link for link in firsts.values()}.values(), key=lambda link: (link.seconds, link.oid))
-        found.append(Line(track, links, {path: links.index(link) for path, link in firsts.items()}))
-    return found
-
-
-def _moves(store: Store, tip: Oid, wanted: Contents) -> dict[str, list[tuple[Link, str]]] | None:
-    """By path the commits of a chain that change it, oldest first, with its content from then on; None where it is not told."""
-    few = len(wanted) <= _FEW
-    blobs = [] if few else sorted({f"--find-object={content.split(' ')[1]}" for content in wanted.values() if content})
-    specs = specs_of({path: content for path, content in wanted.items() if few or not content})
-    if specs is None or len(blobs) > _MANY or not is_oid(store.objects.algorithm, tip):
-        return None
-    git = store.repo.git.changed({}, "log.showRoot=true", "log.showSignature=false", "log.follow=false")
-    found: dict[str, list[tuple[Link, str]]] = {path: [] for path in wanted}
-    for words in ([*blobs, "--end-of-options", tip, "--"], ["--end-of-options", tip, "--", *specs]):
-        if words[0] in blobs or words[-1] in specs:
-            result = git.run(*_LOG, *words)
-            if result.code != 0:
-                return None
-            for link, path, content in _changed(result.out):
-                if path in found and (few or bool(wanted[path]) == (words[0] in blobs)):
-                    found[path].append((link, content))
-    return found
-
-
-def _changed(out: bytes) -> Iterable[tuple[Link, str, str]]:
-    """What ``log`` prints: a commit, a path that it changes, and what it has there."""
-    link: Link | None = None
-    content: str | None = None
-    for token in out.split(b"\0"):
-        if content is not None:
-            if link is not None:
-                yield link, os.fsdecode(token), content
-            content = None
-            continue
-        text = token.removeprefix(b"\n").decode("ascii", "replace")
-        row = text.split(" ")
-        if text.startswith(":"):
-            content = "" if row[1] == "000000" else f"{row[1]} {row[3]}"
-        elif text:
-            link = Link(oid=row[0], tree=row[1], seconds=_number(row[2]), parent=None)
-
-
 def _walked(store: Store, chains: Mapping[str | None, Oid], *few: str) -> dict[Oid, Link]:
     tips = [tip for tip in chains.values() if is_oid(store.objects.algorithm, tip)]
     result = store.repo.git.run("rev-list", "--first-parent", *few, *FORMAT, "--end-of-options", *tips, "--")
@@ -228,8 +238,7 @@ def _step_by_step(store: Store, tips: Sequence[Oid]) -> dict[Oid, Link]:
         at: Oid | None = tip
         while at is not None and at not in found:
             try:
-                read = store.objects.read(at, MAX_COMMIT)
-                commit = parse_commit(read.data) if read and read.kind == "commit" and read.data else None
+                commit = store.commit(at)
             except (GitError, RecordError):
                 commit = None
             if commit is None:

@@ -10,11 +10,9 @@ from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
-from gitbaton.store import foreign, intent, meta
-from gitbaton.store.fetched import SLACK, dropping
-from gitbaton.store.join import Joined, Link, joined, links
-from gitbaton.store.notes import Places, merged_note, plan_notes
-from gitbaton.store.read import Store
+from gitbaton.store import intent, meta
+from gitbaton.store.join import Joined, Link, Places, joined, links, merged_note, plan_notes
+from gitbaton.store.read import SLACK, Store, dropping
 from gitbaton.store.refs import CURRENT, META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace
@@ -117,7 +115,7 @@ class Revision:
         self.store.repo.stow([item for item in objects if item.oid not in self._written])
         for track, ids in self._foreign.items():
             if self._plans[track].change is not None:
-                foreign.mark(self.store.repo, track, ids & {link.id for link in self._plans[track].fresh})
+                self.store.mark(track, ids & {link.id for link in self._plans[track].fresh})
         intent.carry_out(self.store, first, tips, [item.oid for item in objects])
         self._end_current()
 
@@ -169,8 +167,8 @@ class Revision:
 
     def _raw(self, commit: Oid | None) -> bytes | None:
         """The stored bytes of the checkpoint at a commit that is there."""
-        found = self.store.objects.read(commit) if commit else None
-        return payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data else None
+        found = self.store.commit(commit)
+        return payload(found.message) if found is not None else None
 
     def _noted(self, plans: Mapping[str, Joined]) -> tuple[list[NewObject], RefChange | None]:
         """The notes' objects and the move of their ref. Where they cannot be read, what would be added is a warning."""
@@ -179,7 +177,8 @@ class Revision:
         removed = self.removed
         try:
             texts = self._texts(plans)
-            author = NOBODY + b" %d +0000" % self._latest(plans)
+            times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
+            author = NOBODY + b" %d +0000" % max(times, default=0)
             said = b"checkpoints removed\n" if removed else b"checkpoints joined\n"
             return plan_notes(self.store, texts, author, said, removed, full=self.places.full)
         except RecordError as error:
@@ -187,10 +186,6 @@ class Revision:
                 raise RecordError(f"nothing is removed: {error.message}") from None
             self.warnings.append(f"no notes are written: {error.message}")
             return [], None
-
-    def _latest(self, plans: Mapping[str, Joined]) -> int:
-        times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
-        return max(times, default=0)
 
     def _texts(self, plans: Mapping[str, Joined]) -> dict[Oid, bytes]:
         """The notes to write: with the entries of new manual checkpoints, and with what was fetched."""

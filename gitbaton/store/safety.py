@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 
 from gitbaton.errors import NotFoundError, RecordError
-from gitbaton.git.objects import RefChange, lookup, parse_commit
+from gitbaton.git.objects import RefChange, lookup
 from gitbaton.model import Oid, Stored
+from gitbaton.store.chain import INDEX, STAGES
 from gitbaton.store.read import Store
 from gitbaton.values import value
 
@@ -47,16 +48,10 @@ def replay(store: Store, entries: Sequence[Stored]) -> Steps:
             continue
         source, other = (undo, redo) if done.op == "undo" else (redo, undo)
         if not paths_beside(store, entry, LEFT):  # what was left alone can be asked for again
-            _drop(source, done.target)
+            at = next((n for n, entry in enumerate(source) if entry.id == done.target), len(source))
+            del source[at:]  # and what lies above it, which cannot be carried out any more
         other.append(entry)
     return Steps(undo=tuple(undo), redo=tuple(redo))
-
-
-def _drop(source: list[Stored], target: Oid) -> None:
-    """Take the step that was carried out from its pile; what lies above it cannot be carried out any more."""
-    at = next((n for n, entry in enumerate(source) if entry.id == target), None)
-    if at is not None:
-        del source[at:]
 
 
 def beside(store: Store, stored: Stored) -> Oid | None:
@@ -65,17 +60,11 @@ def beside(store: Store, stored: Stored) -> Oid | None:
     It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/``, ``after-raw/`` and lists of paths.
     """
     files = stored.checkpoint.files
-    base = store.objects.read(stored.base) if files and stored.base else None
-    if files is None or base is None or base.data is None or base.kind != "commit":
+    commit = store.commit(stored.base) if files else None
+    if files is None or commit is None or commit.message != INDEX or commit.tree != files.index.tree:
         return None
-    commit = parse_commit(base.data)
-    if commit.message != b"gitbaton index 1\n" or commit.tree != files.index.tree or not commit.parents:
-        return None
-    second = store.objects.read(commit.parents[-1])
-    if second is None or second.data is None or second.kind != "commit":
-        return None
-    parsed = parse_commit(second.data)
-    return parsed.tree if parsed.message == b"gitbaton stages 1\n" else None
+    second = store.commit(commit.parents[-1]) if commit.parents else None
+    return second.tree if second is not None and second.message == STAGES else None
 
 
 def in_beside(store: Store, stored: Stored, name: bytes) -> Oid:

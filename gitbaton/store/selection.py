@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 
-from gitbaton.codec import parse, payload, timestamp
-from gitbaton.errors import MENDS, CollectedError, RecordError
+from gitbaton.codec import parse, payload, plain, timestamp
+from gitbaton.errors import MENDS, CollectedError, RecordError, UsageError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import version
 from gitbaton.model import BEFORE_PROMPT, Oid
-from gitbaton.store.chain import Chains
-from gitbaton.store.values import MAX_COMMIT
+from gitbaton.store.chain import MAX_COMMIT, Chains
 from gitbaton.values import value
 
+_EXTENDED, _ICASE = 1, 2  # REG_EXTENDED and REG_ICASE of glibc, musl and the BSDs
+_ROOM = 128  # times eight bytes, for a regex_t: 64 in all there
+_PLAIN = re.compile(r"[A-Za-z0-9 _]+\Z")
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
-
-    from gitbaton.store.expressions import Expression
 
 _PARTS = (500, 4000)  # how far a limited list looks back before it looks at all
 _MARKS = re.compile(rb'\n  "kind": "([a-z]+)",\n(?:  "[^\n]*\n)*?  "created": "([0-9TZ:.-]{27})"')
@@ -27,6 +28,40 @@ _HEAD = re.compile(rb'\n  "head": "([0-9a-f]+)"')
 _NO_FILES = b'\n  "files": null'
 _LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-color", "--encoding=UTF-8", "--format=%H %T %P%n%B")
 _TREES = ("diff-tree", "--stdin", "-r", "--raw", "--no-abbrev", "--no-relative", "--ignore-submodules=none")
+
+
+class Expression:
+    """A text to look for as ``git log`` reads it: a ``basic`` or ``extended`` expression, or a ``fixed`` string. Raises
+    UsageError."""
+
+    def __init__(self, text: str, form: str = "basic", *, ignore_case: bool = False) -> None:
+        self.fixed = text if form == "fixed" or _PLAIN.match(text) else None
+        self.ignore_case = ignore_case
+        if self.fixed is not None:
+            return
+        import ctypes
+
+        self._c, self._compiled = ctypes.CDLL(None), (ctypes.c_longlong * _ROOM)()
+        flags = (_EXTENDED if form == "extended" else 0) | (_ICASE if ignore_case else 0)
+        code = self._c.regcomp(self._compiled, os.fsencode(text), flags)
+        if code:
+            said = ctypes.create_string_buffer(200)
+            self._c.regerror(code, self._compiled, said, len(said))
+            raise UsageError(f"'{plain(text)}' is not a regular expression: {os.fsdecode(said.value)}")
+
+    def search(self, line: str) -> bool:
+        """Whether it occurs in a line."""
+        if self.fixed is not None:
+            return self.fixed.lower() in line.lower() if self.ignore_case else self.fixed in line
+        data = line.encode("utf-8", "surrogateescape").replace(b"\0", b"?")
+        return not self._c.regexec(self._compiled, data, 0, None, 0)
+
+    def may_be_in(self, raw: bytes) -> bool:
+        """Whether it can occur in words that were encoded as JSON; only of plain letters and digits that is known."""
+        if self.fixed is None or not _PLAIN.match(self.fixed):
+            return True
+        plain_word = self.fixed.encode("ascii")
+        return plain_word.lower() in raw.lower() if self.ignore_case else plain_word in raw
 
 
 @value

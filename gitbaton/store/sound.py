@@ -11,9 +11,8 @@ from types import MappingProxyType
 from gitbaton.errors import RecordError
 from gitbaton.git import usage
 from gitbaton.model import Oid, Stored
-from gitbaton.store.chain import Chains
+from gitbaton.store.chain import MAX_COMMIT, Chains
 from gitbaton.store.refs import CHAINS, META, NOTES, REMOTES, RUNS, SAFETY, THREADS, TIPS, TRANSCRIPTS
-from gitbaton.store.values import MAX_COMMIT
 from gitbaton.values import replace
 
 OURS = ("refs/baton/", TIPS)
@@ -65,8 +64,7 @@ def theirs(store: Chains) -> list[Oid]:
     """Where the user's refs and HEAD begin, as far as git can read that much of them."""
     oids = {oid for ref, oid in store.objects.refs("refs/").items() if not is_ours(ref) and oid.strip("0")}
     head = store.objects.head().oid
-    asked = sorted(oids | ({head} if head else set()))
-    return [oid for oid, item in zip(asked, store.objects.read_many(asked), strict=True) if item is not None]
+    return list(store.present({*oids, head}, MAX_COMMIT))
 
 
 def checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]:

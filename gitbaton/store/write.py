@@ -11,13 +11,11 @@ from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import edit
-from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, new_object, parse_commit
+from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, new_object
 from gitbaton.git.publish import ahead, publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
-from gitbaton.store import foreign
-from gitbaton.store.append import RETRY_SECONDS, append_to, landed
-from gitbaton.store.chain import root_objects
+from gitbaton.store.chain import INDEX, RETRY_SECONDS, STAGES, append_to, landed, root_objects
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
@@ -73,7 +71,7 @@ def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
         warn(text)
     lost = ("nothing is recorded", _LOCK_HINT)
     stored = append_to(store.repo, (ref,), lambda _: _append_once(store, draft, warn), seconds=RETRY_SECONDS, lost=lost)
-    foreign.clear(store.repo, stored.checkpoint.track)
+    store.unmark(stored.checkpoint.track)
     return stored
 
 
@@ -188,9 +186,9 @@ def _base(batch: _Batch, draft: Draft, checkpoint: Checkpoint, author: bytes, fi
     parents = [head] if head else []
     if draft.stages:
         batch.items += draft.stages
-        stages = commit_data(tree=draft.stages[-1].oid, parents=(), author=author, message=b"gitbaton stages 1\n")
+        stages = commit_data(tree=draft.stages[-1].oid, parents=(), author=author, message=STAGES)
         parents.append(batch.add("commit", stages))
-    return batch.add("commit", commit_data(tree=staged, parents=parents, author=author, message=b"gitbaton index 1\n"))
+    return batch.add("commit", commit_data(tree=staged, parents=parents, author=author, message=INDEX))
 
 
 def _derived(store: Store, batch: _Batch, stored: Stored, author: bytes, warn: Callable[[str], None]) -> list[list[RefChange]]:
@@ -267,6 +265,6 @@ def _missing_note(store: Store, batch: _Batch, stored: Stored) -> list[list[RefC
         return []
     if stored.id in store.noted(head, store.notes_tree()[1]):
         return []
-    found = store.objects.read(stored.commit)
-    author = parse_commit(found.data).author.rsplit(b" ", 2)[0] if found and found.data else NOBODY
+    found = store.commit(stored.commit)
+    author = found.author.rsplit(b" ", 2)[0] if found is not None else NOBODY
     return [[_note(store, batch, stored, head, author)]]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 from gitbaton import scanning
 from gitbaton.baton import Baton
+from gitbaton.codec import encode_track
 from gitbaton.errors import (
     MENDS,
     BatonError,
@@ -18,18 +22,19 @@ from gitbaton.errors import (
     RecordError,
     RemoteError,
 )
-from gitbaton.git.objects import NewObject, RefChange
+from gitbaton.git.objects import Commit, NewObject, RefChange, new_object, parse_commit
 from gitbaton.git.publish import fsync, move_refs, publish, stored
-from gitbaton.git.remotes import Connection, Pushed
+from gitbaton.git.remotes import Connection, Pushed, place_address
+from gitbaton.git.repo import Repo, add, make_folder
+from gitbaton.git.run import checked
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, NOTES, chain_ref, intent
 from gitbaton.store import meta as metas
-from gitbaton.store.fetched import SLACK
-from gitbaton.store.meta import Meta
-from gitbaton.store.refs import META
+from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
+from gitbaton.store.read import SLACK
+from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import threads
-from gitbaton.sync.consent import agreed, counted, exposure, present, remember
 from gitbaton.sync.items import (
     OURS,
     Seen,
@@ -44,9 +49,7 @@ from gitbaton.sync.items import (
     said,
     torn_notes,
 )
-from gitbaton.sync.logs import run_moves, talk_moves
-from gitbaton.sync.notes import keeps, meta_move, notes_move
-from gitbaton.sync.tracks import Comparison
+from gitbaton.sync.kinds import Comparison, keeps, meta_move, notes_move, run_moves, talk_moves
 from gitbaton.sync.values import Choice, Exposure, Item, Joining, Move, Pushing
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
@@ -59,6 +62,9 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 _ATOMIC = "atomic"
 _AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
+_OURS = ("gitbaton index 1", "gitbaton stages 1", "gitbaton root 1")
+_HEADERS = re.compile(rb"\A(?:[0-9a-f]{40,64} [0-9a-f]{40,64}\n)+")
+_ROOMS = {"track": "", "run": ".runs", "thread": ".threads"}  # no track's name: `.` is encoded
 
 
 @value
@@ -99,13 +105,10 @@ def push(
         flush(baton)
     left = broken_refs(baton, line, choice)
     found, problems = baton.store.chains()
-    ours, mine = (found, metas.read(baton.store)) if joining is None else (joining.tips, joining.meta)
-    places = [_Push(baton, line, place, choice, manner, ours, mine) for place in line.remote.push]
-    for place in places:
-        place.refs = joining.refs if joining is not None else None
-        place.seen = seen if place.place == line.remote.fetch else None
-        place.warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
-        place.left |= left
+    ours = joining or Joining(rows=(), tips=found, meta=metas.read(baton.store))
+    warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
+    known = {line.remote.fetch: seen}
+    places = [_Push(baton, line, at, choice, manner, ours, known.get(at), warnings, left) for at in line.remote.push]
     try:
         done = (places[0].push(),) if len(places) == 1 else tuple(place.one_of_several() for place in places)
     except GitError as error:
@@ -122,20 +125,26 @@ def push(
 
 
 class _Push:
-    """A push to one address."""
+    """A push to one address: of ``ours``, but for the refs that are ``left`` out, each with why. ``seen``: all that is there,
+    where that was just found."""
 
     def __init__(
-        self, baton: Baton, line: Connection, place: str, choice: Choice, manner: Manner, ours: Mapping[str, Oid], mine: Meta
+        self,
+        baton: Baton,
+        line: Connection,
+        place: str,
+        choice: Choice,
+        manner: Manner,
+        ours: Joining,
+        seen: Seen | None,
+        warnings: tuple[str, ...],
+        left: Mapping[str, str],
     ) -> None:
         self.baton, self.line, self.place, self.choice, self.manner = baton, line, place, choice, manner
-        self.ours, self.mine = ours, mine
-        self.seen: Seen | None = None
-        self.refs: Mapping[str, Oid] | None = None
+        self.ours, self.mine, self.refs = ours.tips, ours.meta, ours.refs
+        self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
         self.there: Mapping[str, Oid] = {}
-        self.warnings: tuple[str, ...] = ()
         self.agreed: frozenset[Item] = frozenset()
-        self.left: dict[str, str] = {}
-        self.shown = line.remote.shown
 
     def push(self) -> Pushing:
         """Carry it out; where that fails because refs here lead to what cannot be read, once more without them."""
@@ -232,7 +241,7 @@ class _Push:
     def _unknown(self, seen: Seen) -> list[str]:
         """Refs of the remote whose objects are needed, and no ref of ours holds them."""
         remote, objects = self.line.remote.name, self.baton.repo.objects
-        known = self.baton.store.held(remote)
+        known = objects.refs(remote_ref(remote))
         mine = objects.refs(THREADS, LATE) if self.choice.threads else {}
         held = {*known.values(), *self.ours.values(), *mine.values()}
         wanted = [ref for ref in (META, NOTES) if ref in seen.refs]
@@ -371,7 +380,8 @@ class _Haves:
         self._look()
 
     def _look(self) -> None:
-        self.near = present(self.baton, [oid for ref, oid in self.seen.refs.items() if ref not in self.same])
+        near = (oid for ref, oid in self.seen.refs.items() if ref not in self.same)
+        self.near = self.baton.store.present(near, MAX_COMMIT)
         self._all: Sequence[Oid] | None = None if self.same else self.near
 
     def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
@@ -390,5 +400,165 @@ class _Haves:
         if nothing(found) or self._all is self.near:
             return found
         if self._all is None:
-            self._all = present(self.baton, list(self.seen.refs.values()))
+            self._all = self.baton.store.present(self.seen.refs.values(), MAX_COMMIT)
         return question(self._all)
+
+
+def agreed(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> frozenset[Item]:
+    """Those of the items that were pushed from here to that address of the remote after somebody had agreed."""
+    items = list(items)
+    shown = _line(repo, place) if items else ""
+    return frozenset(item for item in items if shown in _addresses(_path(repo, remote, item)))
+
+
+def remember(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> None:
+    """Note that these items were pushed there with somebody's agreement. What cannot be written is asked about again."""
+    shown = _line(repo, place)
+    for item in items:
+        path = _path(repo, remote, item)
+        if shown not in _addresses(path):
+            try:
+                make_folder(repo, os.path.dirname(path))
+                add(repo, path, f"{shown}\n".encode("utf-8", "surrogateescape"))
+            except OSError:
+                continue
+
+
+def _line(repo: Repo, place: str) -> str:
+    return place_address(repo, place).replace("\n", " ")
+
+
+def _path(repo: Repo, remote: str, item: Item) -> str:
+    """The file that has the addresses for an item, one a line; what a thread is called may be long, and any text."""
+    kind, name = item
+    file = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest() if kind == "thread" else encode_track(name)
+    return os.path.join(repo.shared_dir, "pushed", encode_track(remote), _ROOMS[kind], file)
+
+
+def _addresses(path: str) -> frozenset[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return frozenset(file.read().split("\n")) - {""}
+    except OSError:
+        return frozenset()
+
+
+def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: Collection[Item] = ()) -> Exposure | None:
+    """What becomes public by those moves that need somebody's agreement; None where none does.
+
+    Those that make a track known to the remote do. So do those of other tracks that nobody here has ``agreed`` to push, where
+    they bring commits of the user's or untracked files that the remote has not; and those of every run and thread that nobody
+    has ``agreed`` to push: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at; what
+    of it is not here excludes nothing.
+    """
+    fresh = [move for move in moves if move.changes and move.new and move.item and move.asked not in agreed]
+    threads = [move for move in fresh if move.kind == "thread"]
+    runs = [move for move in fresh if move.kind == "run"]
+    asked = [move for move in moves if move.kind == "track" and move.new and move.action == "new"]
+    more = [move for move in fresh if move.kind == "track" and move.action != "new"]
+    if more and any(_private(baton, more, haves)):
+        asked += [move for move in more if any(_private(baton, [move], haves))]
+    if not asked and not runs and not threads:
+        return None
+    tips = sorted({move.new for move in (*asked, *runs, *threads) if move.new})
+    commits, untracked = _private(baton, asked, haves) if asked else (0, 0)
+    known = {oid for move in asked if move.action == "new" and move.new for oid in baton.repo.objects.first_parents(move.new)}
+    return Exposure(
+        tracks=tuple(sorted({move.name for move in asked})),
+        checkpoints=sum(move.count for move in asked if move.action != "new") + len(known - {baton.store.root}),
+        commits=commits,
+        untracked=untracked,
+        bytes=int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves))),
+        runs=tuple(sorted(move.name for move in runs)),
+        records=sum(move.count for move in runs),
+        threads=tuple(sorted({move.name for move in threads})),
+        states=sum(move.count for move in threads),
+        observed=_observed(baton, [move.new for move in asked if move.new], haves) if asked else 0,
+    )
+
+
+def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None) -> tuple[Move, ...]:
+    """The same moves; those of tracks say how many of the user's commits and how many untracked files the remote gets by them
+    that no ref of its holds. ``public``: what was counted already. Of what the remote's track had only its tip is looked at:
+    the price is that of what is new."""
+    found = []
+    for move in moves:
+        if move.kind != "track" or not move.new or not move.changes:
+            found.append(move)
+        elif public is not None and public.tracks == (move.name,):
+            found.append(replace(move, commits=public.commits, untracked=public.untracked))
+        else:
+            chains, commits = _sent(baton, [move.new], haves)
+            added = _added(baton, chains)
+            tip = _read(baton, [move.seen]).get(move.seen) if added and move.seen else None
+            added -= _added(baton, [[tip.tree, *tip.parents]]) if tip else set()
+            found.append(replace(move, commits=commits, untracked=len({name for _, name in added})))
+    return tuple(found)
+
+
+def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, int]:
+    """The user's commits and the untracked files that the remote gets by these moves and has not."""
+    chains, commits = _sent(baton, sorted({move.new for move in moves if move.new}), haves)
+    found = _added(baton, chains)
+    seen = sorted({move.seen for move in moves if move.seen}) if found else []
+    if seen:
+        words = ("rev-list", "--first-parent", "--no-commit-header", "--stdin", "--format=%T %P")
+        raw = baton.repo.git.out(*words, stdin=_range(seen, ()))
+        found -= _added(baton, [row.split() for row in raw.decode("ascii").split("\n")])
+    return commits, len({name for _, name in found})
+
+
+def _observed(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
+    """How many of the checkpoints with these tips that the remote has not tell what an agent's client had on record."""
+    words = ("rev-list", "--first-parent", "--count", "--basic-regexp", '--grep=^  "observed": ', "--stdin")
+    return int(baton.repo.git.out(*words, stdin=_range(tips, haves)))
+
+
+def _range(tips: Sequence[Oid], haves: Sequence[Oid]) -> bytes:
+    return "".join([*(f"{oid}\n" for oid in tips), *(f"^{oid}\n" for oid in haves)]).encode()
+
+
+def _sent(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> tuple[list[list[str]], int]:
+    """What is sent of chains with these tips: tree and parents of each commit in them, and how many others are the user's."""
+    words = ("rev-list", "--no-commit-header", "--stdin", "--format=%H %T %P%n%s")
+    rows = baton.repo.git.out(*words, stdin=_range(tips, haves)).decode("utf-8", "replace").split("\n")[:-1]
+    found = {row.split()[0]: (row.split()[1:], subject) for row, subject in zip(rows[::2], rows[1::2], strict=True)}
+    chains = []
+    for at in tips:
+        while at in found:
+            chains.append(found.pop(at)[0])
+            at = chains[-1][1] if len(chains[-1]) > 1 else ""
+    return chains, sum(1 for _, subject in found.values() if subject not in _OURS)
+
+
+def _added(baton: Baton, rows: Sequence[Sequence[str]]) -> set[tuple[bytes, bytes]]:
+    """Blobs and paths that the trees and indexes of checkpoints hold and the HEAD of each does not: nobody committed them. Each
+    row has the tree and the parents of a commit in a chain."""
+    empty = new_object(baton.repo.layout.algorithm, "tree", b"").oid
+    heads, staged = _bases(baton, {row[2] for row in rows if len(row) == 3}, empty)
+    pairs = {(heads.get(row[2], "") if len(row) == 3 else empty, row[0]) for row in rows if len(row) > 1}
+    pairs |= {(heads[base], tree) for base, tree in staged.items()}
+    lines = "".join(f"{head} {tree}\n" for head, tree in sorted(pairs) if head not in ("", tree))
+    words = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--no-abbrev", "--diff-filter=A", "--no-renames")
+    result = baton.repo.git.run(*words, stdin=lines.encode())
+    fields = checked(result, "diff-tree").split(b"\0")
+    return {(_HEADERS.sub(b"", data).split(b" ")[3], name) for data, name in zip(fields[::2], fields[1::2], strict=False)}
+
+
+def _bases(baton: Baton, bases: Collection[Oid], empty: Oid) -> tuple[Mapping[Oid, Oid], Mapping[Oid, Oid]]:
+    """The trees of the HEADs that bases stand for; and of those bases that are commits of an index, its trees."""
+    found = _read(baton, bases)
+    indexes = {oid: commit for oid, commit in found.items() if commit.message == INDEX}
+    below = _read(baton, {parent for commit in indexes.values() for parent in commit.parents})
+    heads = {oid: commit.tree for oid, commit in found.items()}
+    for oid, commit in indexes.items():
+        parents = [below[parent] for parent in commit.parents if parent in below]
+        heads[oid] = next((parent.tree for parent in parents if parent.message != STAGES), empty)
+    return heads, {oid: commit.tree for oid, commit in indexes.items()}
+
+
+def _read(baton: Baton, oids: Iterable[Oid]) -> dict[Oid, Commit]:
+    """The commits of these that are here."""
+    asked = sorted(set(oids))
+    read = zip(asked, baton.repo.objects.read_many(asked), strict=True)
+    return {oid: parse_commit(item.data) for oid, item in read if item is not None and item.kind == "commit" and item.data}

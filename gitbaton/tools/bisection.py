@@ -191,14 +191,9 @@ def _verdict(baton: Baton, plan: Plan, low: int, high: int, tried: int) -> Verdi
     between = (good.tree, candidates[-1].tree)
     words = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--end-of-options", *between, "--")
     stat = baton.repo.git.out("diff-tree", "--stat=80", "--summary", *words).decode("utf-8", "replace")
-    rows = zsplit(baton.repo.git.out("diff-tree", "--numstat", "-z", *words))
-    return Verdict(good=good, candidates=candidates, stat=stat, changes=tuple(map(_change, rows)), tried=tried)
-
-
-def _change(row: str) -> Change:
-    added, deleted, path = row.split("\t", 2)
-    return Change(path=path, added=_number(added), deleted=_number(deleted))
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None
+    rows = (row.split("\t", 2) for row in zsplit(baton.repo.git.out("diff-tree", "--numstat", "-z", *words)))
+    changes = tuple(
+        Change(path=path, added=int(added) if added.isdigit() else None, deleted=int(deleted) if deleted.isdigit() else None)
+        for added, deleted, path in rows
+    )
+    return Verdict(good=good, candidates=candidates, stat=stat, changes=changes, tried=tried)

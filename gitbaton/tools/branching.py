@@ -31,14 +31,6 @@ class Plan:
         return BRANCHES + self.name
 
 
-@value
-class Made:
-    """A branch that was made, and the commit it is at."""
-
-    plan: Plan
-    at: Oid
-
-
 def plan(baton: Baton, name: str, stored: Stored) -> Plan:
     """The branch that a checkpoint would become; writes nothing.
 
@@ -113,8 +105,9 @@ def _clean(text: str) -> str:
     return "\n".join(line.rstrip() for line in plain(text, keep="\n\t").split("\n")).strip("\n")
 
 
-def apply(baton: Baton, plan: Plan) -> Made:
-    """Write the commit and create the branch. Raises BatonError when somebody else made it meanwhile; it is then theirs."""
+def apply(baton: Baton, plan: Plan) -> Oid:
+    """Write the commit and create the branch; the commit that it is at. Raises BatonError when somebody else made it meanwhile:
+    it is then theirs."""
     baton.repo.settings()  # who writes must know the hooks to switch off
     at = plan.commit.oid if plan.commit else plan.parent
     assert at is not None
@@ -125,4 +118,4 @@ def apply(baton: Baton, plan: Plan) -> Made:
     except (RefConflictError, GitError):
         _refuse_taken(baton, plan.name)
         raise
-    return Made(plan=plan, at=at)
+    return at

@@ -10,7 +10,7 @@ from gitbaton.errors import BatonError
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored
 from gitbaton.render import in_quotes
-from gitbaton.store.values import MAX_COMMIT
+from gitbaton.store.chain import MAX_COMMIT
 
 _SHOWN = 10
 _FEW, _MANY = 16, 512  # checkpoints of which git shows the changes at once: at first, and at most

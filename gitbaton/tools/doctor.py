@@ -20,7 +20,8 @@ from gitbaton.install.plan import read
 from gitbaton.model import Finding, Oid
 from gitbaton.retention.inventory import known as known_name
 from gitbaton.retention.inventory import strange
-from gitbaton.store import CURRENT, NOTES, chain_ref, fetched, intent, meta, sound, tip_ref
+from gitbaton.store import CURRENT, NOTES, chain_ref, intent, meta, sound, tip_ref
+from gitbaton.store.read import strays
 from gitbaton.store.refs import META, RUNS
 from gitbaton.store.sound import own_refs
 from gitbaton.threads.health import checked, stuck, waiting
@@ -157,7 +158,7 @@ def _latest(baton: Baton) -> Iterator[Finding]:
 def _refs(baton: Baton) -> Iterator[Finding]:
     store = baton.store
     tips, refs = store.tips(), own_refs(store)
-    problems = [*tips.problems, *fetched.strays(store)]
+    problems = [*tips.problems, *strays(store)]
     known = {problem.where for problem in problems}
     strangers = [wrong for ref, wrong in strange(store, refs) if ref not in known]
     torn_ones = _broken(baton, refs)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from typing import Any, cast
 
 from gitbaton.baton import TAKE_ONE, Baton
@@ -103,8 +103,7 @@ def _step(name: str, ok: bool, text: str, began: float) -> Step:
     return Step(name=name, ok=ok, text=plain(" ".join(text.split("\n"))), milliseconds=int((time.monotonic() - began) * 1000))
 
 
-@contextmanager
-def copied(baton: Baton, stored: Stored) -> Iterator[Copy]:
+def copied(baton: Baton, stored: Stored) -> AbstractContextManager[Copy]:
     """A scratch copy with every chain, tip and note, and with HEAD where it was at a checkpoint. Raises GitError."""
     refs = {name: oid for name, oid in baton.repo.objects.refs(CHAINS, TIPS).items() if oid.strip("0")}
     notes = baton.repo.objects.info(NOTES)
@@ -112,8 +111,7 @@ def copied(baton: Baton, stored: Stored) -> Iterator[Copy]:
     checkpoint = stored.checkpoint
     branch = checkpoint.branch if checkpoint.head or checkpoint.branch else "main"
     head = Head(branch=branch, oid=checkpoint.head)
-    with scratch_copy(baton.repo, refs, head, {CURRENT: tip_ref(checkpoint.track)}) as copy:
-        yield copy
+    return scratch_copy(baton.repo, refs, head, {CURRENT: tip_ref(checkpoint.track)})
 
 
 class Drill:
@@ -303,25 +301,19 @@ class Drill:
 
     def _lose(self) -> None:
         """Remove what is derived from the chains: tips, notes, LATEST."""
-        repo = self.copy.open()
-        try:
+        with closing(self.copy.open()) as repo:
             notes = repo.objects.info(NOTES)
             lost = repo.objects.refs(TIPS) | ({NOTES: notes.oid} if notes else {})
             repo.objects.update([RefChange(name=name, new=None, old=oid) for name, oid in lost.items()])
-        finally:
-            repo.close()
         for name in _LATEST:
             self._remove(name)
 
     def _derived(self) -> None:
         """Tips, notes and LATEST say what the chains say."""
-        repo = self.copy.open()
-        try:
+        with closing(self.copy.open()) as repo:
             tips = {name.removeprefix(TIPS) for name in repo.objects.refs(TIPS)}
             chains = {name.removeprefix(CHAINS) for name in repo.objects.refs(CHAINS)}
             tip = repo.objects.info(tip_ref(self.track))
-        finally:
-            repo.close()
         _same("the list of tips", tips, chains)
         _same("the tip", tip.oid if tip else None, self._id("words"))
         if self.stored.checkpoint.head is not None:
@@ -358,11 +350,8 @@ class Drill:
         now, then = self._state(), self.states[name]
         _same("the tree of the files", now.files, then.files)
         _same("the tree of the index", now.staged, then.staged)
-        repo = self.copy.open()
-        try:
+        with closing(self.copy.open()) as repo:
             _same("HEAD", repo.objects.head().oid, self.stored.checkpoint.head)
-        finally:
-            repo.close()
 
     def _answer(self, *words: str) -> dict[str, Json]:
         found = _loads(self._baton(*words).out)

@@ -14,6 +14,7 @@ from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.codec import check_track, encode, message, plain, timestamp
 from gitbaton.codec.older import Old, moment_of, older, unknown
+from gitbaton.codec.text import unique
 from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.objects import new_object
 from gitbaton.mirror import EXPORTED
@@ -150,7 +151,7 @@ def _load(path: str, limit: int) -> tuple[dict[str, Any], datetime]:
 
 def _parsed(path: str, raw: bytes) -> dict[str, Any]:
     try:
-        data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_unique, parse_constant=_no_number)
+        data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"'{path}' is not JSON: {plain(str(error))[:100]}") from None
     if not isinstance(data, dict):
@@ -162,13 +163,6 @@ def _parsed(path: str, raw: bytes) -> dict[str, Any]:
     if level:
         raise RecordError(f"'{path}' is nested deeper than {_MAX_DEPTH}")
     return data
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key stands twice")
-    return result
 
 
 def _no_number(text: str) -> Any:

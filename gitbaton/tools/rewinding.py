@@ -14,7 +14,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore import Order, Plan, Restored, alone, apply, open_plan, recover
 from gitbaton.store import Problem, chain_ref
-from gitbaton.store.values import MAX_COMMIT
+from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.tools.comparing import changes, tree_now, tree_of
 from gitbaton.values import replace, value
 

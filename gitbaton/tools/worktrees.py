@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 from gitbaton.baton import Baton
 from gitbaton.codec import plain
@@ -61,11 +62,8 @@ def apply(baton: Baton, plan: Plan) -> None:
     baton.repo.settings()  # who may run hooks must know those to switch off
     git.out("worktree", "add", "--detach", "--no-checkout", end, plan.place, plan.head)
     try:
-        repo = discover(plan.place, door="binary")
-        try:
+        with closing(discover(plan.place, door="binary")) as repo:
             _fill(baton, repo, plan)
-        finally:
-            repo.close()
     except BaseException:
         git.run("worktree", "remove", "--force", end, plan.place)
         raise

@@ -16,7 +16,7 @@ from gitbaton.errors import BatonError, GitError, RecordError, ScanError, UsageE
 from gitbaton.git.objects import Object, RefChange, TreeEntry, new_object, object_id
 from gitbaton.git.publish import publish
 from gitbaton.model import Agent, Oid, Told, Transcript
-from gitbaton.store.append import Guard, append_to
+from gitbaton.store.chain import Guard, append_to
 from gitbaton.transcripts import layout, proofs
 from gitbaton.transcripts.files import blocks, lines, measure, opened, settle
 from gitbaton.transcripts.layout import CHUNK, Kept

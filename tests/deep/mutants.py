@@ -23,7 +23,7 @@ from typing import NamedTuple
 from tests.kit.places import PACKAGE, ROOT
 
 LIST = r"""
-store store/append.py: a lost swap counts as recorded
+store store/chain.py: a lost swap counts as recorded
 -if tip() != commit:
 +if tip() is None:
 
@@ -39,7 +39,7 @@ codec codec/notes.py: a short entry beats a whole one
 -entries[oid] = min(entries.get(oid, text), text, key=lambda text: text == short(text))
 +entries[oid] = min(entries.get(oid, text), text, key=len)
 
-sync sync/notes.py: a remote that names an id is told its words
+sync sync/kinds.py: a remote that names an id is told its words
 -return own if own != text and is_public(oid, own) else text
 +return own
 
@@ -124,13 +124,13 @@ sync sync/push.py: secrets that were seen go
 -if hits or not self.manner.write or not any(move.changes for move in moves):
 +if not self.manner.write or not any(move.changes for move in moves):
 
-sync sync/consent.py: nobody agrees to runs
+sync sync/push.py: nobody agrees to runs
 -runs = [move for move in fresh if move.kind == "run"]
 +runs = [move for move in moves if move.kind == "run" and move.item in agreed]
 
-sync sync/fetch.py: fetch prunes without being asked
--lost |= {ref for ref, item in fetched.items() if item in gone} if prune else set()
-+lost |= {ref for ref, item in fetched.items() if item in gone}
+sync sync/rounds.py: fetch prunes without being asked
+-return sorted(gone), lost | {ref for ref, item in fetched.items() if prune and item in gone}
++return sorted(gone), lost | {ref for ref, item in fetched.items() if item in gone}
 
 transcripts transcripts/proofs.py: what was forgotten is forgotten
 -if old and not _says_forgotten(entry.path):

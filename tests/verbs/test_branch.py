@@ -75,8 +75,8 @@ def test_the_message_holds_the_words_and_the_checkpoint(edited: Sandbox) -> None
 
 def test_the_clock_dates_the_commit(edited: Sandbox) -> None:
     with edited.open(clock=lambda: datetime(2030, 1, 2, tzinfo=UTC)) as baton:
-        made = branching.apply(baton, branching.plan(baton, "rescue", baton.resolve("t")))
-    assert edited.git("log", "-1", "--format=%at %ct", made.at) == "1893542400 1893542400"
+        at = branching.apply(baton, branching.plan(baton, "rescue", baton.resolve("t")))
+    assert edited.git("log", "-1", "--format=%at %ct", at) == "1893542400 1893542400"
 
 
 @pytest.mark.deep
@@ -261,9 +261,9 @@ def test_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: 
     repo.ok("snapshot", "--track", "t", "--step", "s")
     with repo.open() as baton:
         plan = branching.plan(baton, "rescue", baton.resolve("t"))
-        made = branching.apply(baton, plan)
-        assert repo.git("rev-parse", "rescue") == made.at
+        at = branching.apply(baton, plan)
+        assert repo.git("rev-parse", "rescue") == at
         with pytest.raises(BatonError, match="exists already"):
             branching.apply(baton, plan)
-        baton.repo.objects.update([RefChange(name="refs/heads/rescue", new=None, old=made.at)])
-    assert set(repo.tree(made.at)) == {"a.txt", "b.txt"}
+        baton.repo.objects.update([RefChange(name="refs/heads/rescue", new=None, old=at)])
+    assert set(repo.tree(at)) == {"a.txt", "b.txt"}

@@ -16,8 +16,8 @@ from gitbaton.hooks.auto import carry
 from gitbaton.main import call
 from gitbaton.model import Stored
 from gitbaton.requests import Request
-from gitbaton.store import foreign, meta
-from gitbaton.store.fetched import strays
+from gitbaton.store import meta
+from gitbaton.store.read import strays
 from gitbaton.store.refs import META, fetched_ref, remote_ref
 from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox, integer_clock
@@ -244,14 +244,14 @@ def test_marks_are_read_anew_when_they_change(repo: Sandbox) -> None:
     with repo.open(clock=integer_clock()) as baton, repo.open() as other:
         made = baton.snapshot("one", track="a/b", files=False).stored
         assert not baton.tip("a/b").foreign
-        foreign.mark(other.repo, "a/b", [made.id])
-        assert baton.tip("a/b").foreign and foreign.marked(baton.repo, "a/b") == {made.id}
-        foreign.mark(other.repo, "a/b", ["1" * 40])
-        assert foreign.marked(baton.repo, "a/b") == {made.id, "1" * 40}
-        foreign.clear(other.repo, "a/b")
-        foreign.clear(other.repo, "a/b")
+        other.store.mark("a/b", [made.id])
+        assert baton.tip("a/b").foreign and baton.store.marked("a/b") == {made.id}
+        other.store.mark("a/b", ["1" * 40])
+        assert baton.store.marked("a/b") == {made.id, "1" * 40}
+        other.store.unmark("a/b")
+        other.store.unmark("a/b")
         assert not baton.tip("a/b").foreign
-        foreign.mark(other.repo, "a/b", [made.id])
+        other.store.mark("a/b", [made.id])
         baton.refresh()
     latest = json.loads((repo.path / "runtime/checkpoints/LATEST.json").read_text())
     assert latest["tracks"]["a/b"]["foreign"] is True

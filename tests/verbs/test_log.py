@@ -15,7 +15,7 @@ from gitbaton import Baton, model
 from gitbaton.model import Agent, Observed, Prompt
 from gitbaton.requests import Request
 from gitbaton.restore import Order, apply, open_plan
-from gitbaton.store.expressions import Expression
+from gitbaton.store.selection import Expression
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.tables import each

@@ -16,8 +16,7 @@ from gitbaton.codec import encode, message
 from gitbaton.errors import RefConflictError
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.model import Checkpoint, FileState, IndexState, WorktreeId
-from gitbaton.retention.auto import work
-from gitbaton.retention.pruning import apply, plan, prune
+from gitbaton.retention.pruning import apply, plan, prune, work
 from gitbaton.retention.rules import Rules, Wish
 from gitbaton.store.intent import pending
 from gitbaton.store.join import Link, links

@@ -11,7 +11,7 @@ import pytest
 
 from gitbaton import Baton
 from gitbaton.git import maintenance
-from gitbaton.retention import auto
+from gitbaton.retention import pruning
 from gitbaton.store.join import links
 from tests.kit import Sandbox
 from tests.verbs.test_retention import filled
@@ -85,18 +85,18 @@ def test_nothing_of_the_current_directory_is_imported(long: Sandbox) -> None:
 @pytest.mark.deep
 def test_one_at_a_time_and_only_where_there_is_slack(long: Sandbox, tmp_path: Path) -> None:
     with long.open() as baton:
-        assert auto.slack(baton)
-        with auto.alone(baton.repo) as free:
+        assert pruning.slack(baton)
+        with pruning.alone(baton.repo) as free:
             assert free
-            auto.run(str(long.path / ".git"))
+            pruning.run(str(long.path / ".git"))
             assert count(long) == 231
-        auto.run(str(long.path / ".git"))
-        assert count(long) == 201 and not auto.work(baton)
+        pruning.run(str(long.path / ".git"))
+        assert count(long) == 201 and not pruning.work(baton)
     other = Sandbox.init(tmp_path / "other")
     other.ok("snapshot", "--track", "t", "--step", "s")
     with other.open() as baton:
-        assert not auto.slack(baton)
-    auto.run(str(tmp_path / "nothing"))
+        assert not pruning.slack(baton)
+    pruning.run(str(tmp_path / "nothing"))
 
 
 def test_it_looks_at_no_repository_around(long: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,16 +113,16 @@ def test_it_looks_at_no_repository_around(long: Sandbox, monkeypatch: pytest.Mon
             baton.snapshot("s", track="t")
             os.utime(inner / "baton/pruned", (1, 1))
             assert maintenance.look_back(baton.repo)
-        auto.run(started[0][-1])
+        pruning.run(started[0][-1])
     assert started[0][-1] == str(inner)
     (inner / "HEAD").unlink()
-    auto.run(str(inner))
+    pruning.run(str(inner))
     assert count(long) == 231
 
 
 def test_it_never_fails_its_caller_and_removes_nothing_where_anything_is_amiss(long: Sandbox) -> None:
     long.git("update-ref", "refs/baton/mine", "HEAD")
-    auto.run(str(long.path / ".git"))
+    pruning.run(str(long.path / ".git"))
     assert count(long) == 231
     said = (long.path / ".git/baton/log").read_text()
     assert "automatic prune: nothing is removed: 'refs/baton/mine' is not a ref that gitbaton writes" in said

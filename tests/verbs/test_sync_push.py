@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.sync.consent import exposure
+from gitbaton.sync.push import exposure
 from gitbaton.sync.values import Move
 from gitbaton.threads.store import ThreadStore
 from tests.kit.clones import State

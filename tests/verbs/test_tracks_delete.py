@@ -10,7 +10,7 @@ import pytest
 from gitbaton.baton import Baton
 from gitbaton.errors import RefConflictError
 from gitbaton.requests import Request
-from gitbaton.retention.deleting import apply, delete, plan
+from gitbaton.retention.pruning import apply_deletion, delete, deletion
 from tests.kit import Sandbox
 from tests.kit.clones import Clone
 from tests.kit.far import CHAINS, Far, noted_steps, ok, snap, steps
@@ -199,10 +199,10 @@ def test_words_that_are_none(repo: Sandbox) -> None:
 def test_one_who_records_meanwhile_loses_nothing_unseen(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one", "--no-files")
     with repo.open() as baton, Baton(repo.path) as other:
-        made = plan(baton, "t")
+        made = deletion(baton, "t")
         other.snapshot("two", track="t", files=False)
         with pytest.raises(RefConflictError, match="moved meanwhile"):
-            apply(baton, made)
+            apply_deletion(baton, made)
         assert len(repo.ok("log", "t", "--json").json["checkpoints"]) == 2
         done, _ = delete(baton, made, force=False)
         assert [stored.checkpoint.step for stored in done.items] == ["two", "one"]
@@ -212,8 +212,8 @@ def test_one_who_records_meanwhile_loses_nothing_unseen(repo: Sandbox) -> None:
 def test_a_run_that_begins_meanwhile_is_not_passed_over(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one", "--no-files")
     with repo.open() as baton:
-        made = plan(baton, "t")
+        made = deletion(baton, "t")
         repo.ok("run", "--step", "s", "--run", "r", "--", "true")
         with pytest.raises(RefConflictError, match="moved meanwhile"):
-            apply(baton, made)
+            apply_deletion(baton, made)
     assert repo.ok("log", "t").out

@@ -354,16 +354,12 @@ def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: st
     subtree = scene.repo.git("rev-parse", f"{lost.commit}:d")
     commit = scene.repo.commit("all of it", b_txt="unseen\n")
     scene.baton.close()
-    for few in (0, 8):
-        monkeypatch.setattr(pathhistory, "NEWEST", 0)
-        monkeypatch.setattr(pathhistory, "_FEW", few)
-        with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
-            assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
+    monkeypatch.setattr(pathhistory, "NEWEST", 0)
+    with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
+        assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
     _lose(scene, {"commit": lost.commit, "tree": lost.tree, "subtree": subtree}[what])
-    for few in (0, 8):
-        monkeypatch.setattr(pathhistory, "_FEW", few)
-        with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
-            assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
+    with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
+        assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
 
 
 def test_a_tie_is_ours(scene: Scene) -> None:

@@ -139,9 +139,11 @@ def test_what_is_no_count(text: str) -> None:
 
 def test_a_track_s_own_rule_beats_that_of_all_and_the_command_line_both() -> None:
     said = {"baton.keeplast": ["5"], "baton.Big one.keeplast": ["7", "9"], "baton.keepwithin": ["1d"]}
-    assert rules_of(said, "x", Rules()) == Rules(last=5, within=Duration(text="1d", days=1))
+    assert rules_of(said, "x", Rules()) == Rules(last=5, within=Duration(text="1d", months=0, rest=timedelta(days=1)))
     assert rules_of(said, "Big one", Rules()).last == 9 and rules_of(said, "big one", Rules()).last == 5
-    assert rules_of(said, "Big one", Rules(last=2, daily=4)) == Rules(last=2, daily=4, within=Duration(text="1d", days=1))
+    assert rules_of(said, "Big one", Rules(last=2, daily=4)) == Rules(
+        last=2, daily=4, within=Duration(text="1d", months=0, rest=timedelta(days=1))
+    )
     with pytest.raises(UsageError, match=r"baton\.Big one\.keepDaily is 'x'"):
         rules_of({"baton.Big one.keepdaily": ["x"]}, "Big one", Rules())
 
@@ -155,7 +157,7 @@ ITEMS = st.lists(
 RULES = st.builds(
     Rules,
     last=st.none() | st.integers(1, 12),
-    within=st.none() | st.builds(lambda n: Duration(text=f"{n}h", hours=n), st.integers(1, 1000)),
+    within=st.none() | st.builds(lambda n: Duration(text=f"{n}h", months=0, rest=timedelta(hours=n)), st.integers(1, 1000)),
     daily=st.none() | st.integers(1, 12),
     weekly=st.none() | st.integers(1, 12),
 )
@@ -189,7 +191,7 @@ def test_any_rules_on_any_track(rows: list[tuple[int, str, bool, bool, int]], ru
     assert always <= found.keys()
     wanted = set(always) | {i.id for i in items[: rules.last or 0]}
     if rules.within is not None and items:
-        wanted |= {i.id for i in items if items[0].created - i.created < timedelta(hours=rules.within.hours)}
+        wanted |= {i.id for i in items if items[0].created - i.created < rules.within.rest}
     for count, name in ((rules.daily, day), (rules.weekly, week)):
         names = sorted({name(i.created) for i in items}, reverse=True)[: count or 0]
         wanted |= {max((i for i in items if name(i.created) == n), key=lambda i: i.created).id for n in names}

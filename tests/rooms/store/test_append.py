@@ -14,7 +14,7 @@ import pytest
 from gitbaton import Baton
 from gitbaton.errors import GitError, RefConflictError
 from gitbaton.git.objects import author_at
-from gitbaton.store.append import Guard, append_to, landed
+from gitbaton.store.chain import Guard, append_to, landed
 from tests.kit import Sandbox
 
 REF = "refs/baton/tracks/x"
