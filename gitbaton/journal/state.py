@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gitbaton.journal.values import Logged, Record
+from gitbaton.journal.values import PLAN, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
 
@@ -168,7 +168,7 @@ def _begin(step: StepState, logged: Logged) -> StepState:
         first_pre=step.first_pre if step.attempts else pre,
         first_folders=record.writes.folders if record.writes is not None and not step.attempts else step.first_folders,
         begun=logged,
-        defined=logged.parts.get("plan.toml"),
+        defined=logged.parts.get(PLAN),
         last=logged,
         settled=None,
         attempts=step.attempts + 1,

@@ -19,9 +19,8 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import checked
 from gitbaton.git.tornfiles import BROKEN, missing_alternates, move
 from gitbaton.git.tornrefs import Lying, bad_lines, lacks_end, log_of, logged, packed_lines, put_file
-from gitbaton.journal.chain import LOCK
-from gitbaton.journal.names import run_of
-from gitbaton.journal.reading import read
+from gitbaton.journal.chain import LOCK, read
+from gitbaton.journal.values import run_of
 from gitbaton.mending import others
 from gitbaton.mending.chains import Chains
 from gitbaton.mending.runs import Runs, way_out

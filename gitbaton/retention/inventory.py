@@ -13,7 +13,7 @@ from gitbaton.git import usage
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.tornfiles import torn
 from gitbaton.git.usage import Size
-from gitbaton.journal.names import run_of
+from gitbaton.journal.values import run_of
 from gitbaton.model import Oid, Stored
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, track_of
 from gitbaton.store.meta import Meta

@@ -10,7 +10,7 @@ from gitbaton.errors import UsageError
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Step
 from gitbaton.model import Oid
-from gitbaton.running.results import GATE
+from gitbaton.running.context import GATE
 from gitbaton.values import value
 from gitbaton.worktree import globs
 
@@ -86,6 +86,14 @@ def order(steps: Sequence[Step]) -> tuple[Step, ...]:
         left = {name: above for name, above in waits.items() if above}
         raise _cycle(steps, left)
     return tuple(done)
+
+
+def as_they_run(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps in that order; as given where they wait for each other in a circle, as steps of different times may."""
+    try:
+        return order(steps)
+    except StepError:
+        return tuple(steps)
 
 
 def _cycle(steps: Sequence[Step], left: Mapping[str, Collection[str]]) -> StepError:

@@ -9,14 +9,11 @@ from types import MappingProxyType
 
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import new_object
-from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Cause, Logged, Record, Step, Writes
 from gitbaton.model import Oid
-from gitbaton.running.command import idempotency_key
-from gitbaton.running.context import Context
+from gitbaton.running.context import CONFLICT, Context, Done, crash_at, idempotency_key
 from gitbaton.running.decide import Present
-from gitbaton.running.results import CONFLICT, Done
 from gitbaton.values import replace, value
 from gitbaton.worktree.filesets import Files, swap, unmatched
 from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, marked, same

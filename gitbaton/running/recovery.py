@@ -16,12 +16,10 @@ from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.model import Oid
 from gitbaton.running.claims import Claim
-from gitbaton.running.command import verify
-from gitbaton.running.context import Context
+from gitbaton.running.context import UNKNOWN, Context, Done, settling, verify
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled, unknown
 from gitbaton.running.outputs import kept, look, owners, put, result_of, standing
-from gitbaton.running.results import UNKNOWN, Done, settling
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher

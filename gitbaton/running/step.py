@@ -9,13 +9,23 @@ from gitbaton.journal.values import Backoff, Cause, Logged, Plan, Step
 from gitbaton.model import Oid
 from gitbaton.running.attempt import Attempt
 from gitbaton.running.claims import Claim
-from gitbaton.running.command import environment, idempotency_key, launch, shell
-from gitbaton.running.context import Context
+from gitbaton.running.context import (
+    CONFLICT,
+    GATE,
+    GUARD,
+    UNDO_FAILED,
+    Context,
+    Done,
+    environment,
+    idempotency_key,
+    launch,
+    settling,
+    shell,
+)
 from gitbaton.running.decide import Present, Verdict, decide, may_be_lost, may_borrow, present, why
 from gitbaton.running.effects import undo_own
 from gitbaton.running.outputs import conflict, look, serve
 from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
-from gitbaton.running.results import CONFLICT, GATE, GUARD, UNDO_FAILED, Done, settling
 from gitbaton.values import replace
 
 __all__ = ["Done", "perform"]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from gitbaton.baton import Baton
 from gitbaton.codec import encode_track
 from gitbaton.errors import MENDS, BatonError, RecordError
-from gitbaton.journal.reading import read
+from gitbaton.journal.chain import read
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import RUNS, TRANSCRIPTS
