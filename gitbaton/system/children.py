@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from gitbaton.errors import GitError
-from gitbaton.system.groups import VARIABLE, Child, Ending, end
+from gitbaton.system.groups import Child, Ending, end, marked
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -306,8 +306,7 @@ def _popen(command: Command, word: str, streams: Sequence[int], locks: Sequence[
 
     if not command.argv:
         raise ValueError("there is no command")
-    inside = command.env.get(VARIABLE, "").split()  # the commands that it is part of
-    env = {**command.env, "PWD": command.cwd, VARIABLE: " ".join((*inside, word))}
+    env = {**marked(command.env, word), "PWD": command.cwd}
 
     def start(argv: Sequence[str], cwd: str | None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -25,6 +25,7 @@ from gitbaton.store.refs import META, RUNS
 from gitbaton.store.sound import own_refs
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
+from gitbaton.worktree import crashmarker
 
 MANY = 1000
 STALE_LOCK = 10.0
@@ -44,6 +45,7 @@ def examine(baton: Baton) -> list[Finding]:
         _refs,
         _derived,
         _runs_here,
+        _work_trees,
         _threads,
         _claims,
         _locks,
@@ -68,9 +70,11 @@ def _fine(name: str, text: str) -> Finding:
 
 
 def fix(baton: Baton) -> list[str]:
-    """Repair what is behind its chain and remove stale locks; what could not be done comes back. Raises BatonError."""
+    """Repair what is behind its chain, remove stale locks and what killed commands left; what could not be done comes back.
+    Raises BatonError."""
     with baton.repo.lock(tuple(_locked(baton)), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
+    crashmarker.sweep(baton.repo)
     return baton.refresh()
 
 
@@ -216,6 +220,12 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
             yield _amiss("runs", plain(error.message), MENDS)
     if runs:
         yield _fine("runs", f"{counted(len(runs), 'run')}, {unfinished} unfinished")
+
+
+def _work_trees(baton: Baton) -> Iterator[Finding]:
+    """Whether killed commands left work trees of their own; the next run, bisect or drill removes them, too."""
+    for path in crashmarker.left(baton.repo):
+        yield _amiss("work-trees", f"a killed command left '{plain(path)}'", _FIX)
 
 
 def _threads(baton: Baton) -> Iterator[Finding]:
