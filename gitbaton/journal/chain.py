@@ -304,7 +304,8 @@ class Journal:
                 raise NoAnswerError(f"run '{run}' has gone on both here and elsewhere; it is left as it is")
             if tip == oid:
                 return
-            _note_foreign(self.repo, run, oid)
+            if not _put_line(self.repo, path := _foreign(self.repo, run), oid):  # before it is made local
+                raise OSError(f"'{path}' cannot be written")
             publish(self.repo, [RefChange(name=run_ref(run), new=oid, old=tip)])
 
     def find(self, key: str, *, but: str) -> Logged | None:
@@ -536,13 +537,6 @@ def _foreign(repo: Repo, run: str) -> str:
 def foreign_until(repo: Repo, run: str) -> Oid | None:
     """The newest commit of a run as it was adopted; while it is the newest of all, all are foreign."""
     return _line(_foreign(repo, run))
-
-
-def _note_foreign(repo: Repo, run: str, commit: Oid) -> None:
-    """Say, before it is made local, that a run is foreign up to a commit. Raises OSError."""
-    path = _foreign(repo, run)
-    if not _put_line(repo, path, commit):
-        raise OSError(f"'{path}' cannot be written")
 
 
 def clear_foreign(repo: Repo, run: str) -> None:

@@ -71,25 +71,14 @@ def present(
     if tree is not None:
         ctx.know(tree, files)
     reads = Reads(globs=step.reads, tree=tree, n=len(files)) if tree is not None else None
-    deps, missing = outputs_of(state or ctx.step_state, step.after, empty_tree(ctx))
+    known = {name: (state or ctx.step_state)(name) for name in step.after}
+    ends = {name: one.end if one is not None else None for name, one in known.items()}
+    empty = new_object(ctx.objects.algorithm, "tree", b"").oid  # it stands for the outputs of a step that has none
+    deps = tuple((n, (end.record.writes.tree if end.record.writes else None) or empty) for n, end in ends.items() if end)
+    missing = tuple(name for name, end in ends.items() if end is None)
     env = environment(step.env, os.environ)
     key = key_of(step, tree, dict(deps), dict(env))
     return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing, unmatched=unmatched)
-
-
-def empty_tree(ctx: Context) -> Oid:
-    """The id of the tree without files; it stands for the outputs of a step that has none."""
-    return new_object(ctx.objects.algorithm, "tree", b"").oid
-
-
-def outputs_of(
-    state: Callable[[str], StepState | None], names: Collection[str], empty: Oid
-) -> tuple[tuple[tuple[str, Oid], ...], tuple[str, ...]]:
-    """The tree of outputs of each step, and the names of those that have no result."""
-    found = {name: state(name) for name in names}
-    ends = {name: one.end if one is not None else None for name, one in found.items()}
-    deps = [(n, (end.record.writes.tree if end.record.writes else None) or empty) for n, end in ends.items() if end]
-    return tuple(deps), tuple(name for name, end in ends.items() if end is None)
 
 
 def environment(names: Collection[str], env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -56,15 +56,6 @@ def _graph(ctx: Context, plan: Plan | None) -> Graph:
     return graph(as_they_run(whole(plan, state).steps), state, ctx.entries)
 
 
-def to_undo(ctx: Context, plan: Plan | None, name: str, own: Iterable[EffectState]) -> tuple[Effect, ...]:
-    """What must be undone for the effects ``own`` of a step: those of all that hang on it first. Nothing for none."""
-    mine = tuple((name, effect) for effect in own)
-    if not mine:
-        return ()
-    others = tuple(n for n in below(ctx, plan, (name,)) if n != name)
-    return live(ctx.state(), others) + mine[::-1]
-
-
 def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dict[str, Claim] | None = None) -> int:
     """Undo effects one after the other; 0, or 77 as soon as a compensation fails. ``claims``: of steps that are held already.
     An effect without a compensation stays, and a warning says so. Raises UsageError for one that was recorded elsewhere."""
@@ -97,7 +88,9 @@ def undo_own(ctx: Context, plan: Plan | None, name: str, own: Collection[EffectS
     if not own:
         return 0
     with still(ctx, plan, (name,), {name: claim}) as held:
-        return undo(ctx, plan, to_undo(ctx, plan, name, own), held)
+        others = tuple(n for n in below(ctx, plan, (name,)) if n != name)
+        mine = tuple((name, effect) for effect in own)
+        return undo(ctx, plan, live(ctx.state(), others) + mine[::-1], held)
 
 
 @contextmanager

@@ -113,15 +113,10 @@ def _cycle(steps: Sequence[Step], left: Mapping[str, Collection[str]]) -> StepEr
             write = next(w for w in known[other].writes if globs.meet(read, w))
             why.append(f"'{name}' reads '{read}', and '{other}' writes '{write}'")
     words = " waits for ".join(f"'{name}'" for name in [*circle, circle[0]])
-    start, then = circle[0], circle[1 % len(circle)]
-    read = of[start][then]
-    return StepError(
-        start, f"a cycle: {words}", *why, key="after" if read is None else "reads", place=_place(known[start], then, read)
-    )
-
-
-def _place(step: Step, other: str, read: str | None) -> int:
-    return step.after.index(other) if read is None else step.reads.index(read)
+    start, then = known[circle[0]], circle[1 % len(circle)]
+    read = of[start.name][then]
+    key, place = ("after", start.after.index(then)) if read is None else ("reads", start.reads.index(read))
+    return StepError(start.name, f"a cycle: {words}", *why, key=key, place=place)
 
 
 def ancestors(steps: Sequence[Step], names: Collection[str]) -> frozenset[str]:

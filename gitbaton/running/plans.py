@@ -491,10 +491,6 @@ def _member(key: str, word: str, words: tuple[str, ...]) -> None:
         raise UsageError(f"{key} is {shown(word)}; it can be {others} or '{words[-1]}'", *perhaps(word, words))
 
 
-def _retry_on(key: str, item: object) -> tuple[str, ...]:
-    return retry_on(_text(key, item), key)
-
-
 _ALIKE = {  # what other tools call it
     **dict.fromkeys(("input", "inputs", "sources", "src", "watch"), "reads"),
     **dict.fromkeys(("output", "outputs", "artifacts", "targets", "produces"), "writes"),
@@ -523,7 +519,7 @@ _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "verify": ("verify", _text),
     "retries": ("retries", _whole),
     "backoff": ("backoff", lambda key, item: backoff(_text(key, item), key)),
-    "retry-on": ("retry_on", _retry_on),
+    "retry-on": ("retry_on", lambda key, item: retry_on(_text(key, item), key)),
     "timeout": ("timeout", _seconds),
     "grace": ("grace", _seconds),
     "catch": ("catch", _text),

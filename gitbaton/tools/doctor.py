@@ -256,9 +256,9 @@ def _claims(baton: Baton) -> Iterator[Finding]:
     """Whether another machine holds a step: nobody else can see whether it still works at it."""
     from gitbaton.running.claims import Claims
 
-    for path, held in Claims(baton.repo).elsewhere():
+    for held in Claims(baton.repo).elsewhere():
         text = f"step '{held.step}' of run '{held.run}' is claimed by process {held.pid} on '{held.host}', another machine"
-        mend = f"if nothing of it runs there any more: mv {shlex.quote(path)} {shlex.quote(path)}.over"
+        mend = f"if nothing of it runs there any more: mv {shlex.quote(held.path)} {shlex.quote(held.path)}.over"
         yield _amiss("claims", plain(text), plain(mend))
 
 

@@ -311,7 +311,7 @@ run --plan plan.toml --run job -n --json
 repair job -n --path a.txt
 repair job --path a.txt
 EDIT out/made.txt by hand
-run --plan plan.toml --run job --jobs 2
+run --plan plan.toml --run job
 run --plan plan.toml --run job --take theirs
 run --plan plan.toml --run job --take ours
 EDIT b.txt
