@@ -19,7 +19,7 @@ from gitbaton.journal.values import PLAN, Plan, Step, check_run
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import UNDO_FAILED, Context, Done, Event, Outcome, Take
 from gitbaton.running.effects import undo_begun
-from gitbaton.running.graph import Schedule, ancestors, carry_out, edges
+from gitbaton.running.graph import Schedule, carry_out, edges, graph
 from gitbaton.running.recorded import digest, everything, opened, whole
 from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
@@ -253,7 +253,7 @@ def chosen(plan: Plan, only: Sequence[str]) -> tuple[Step, ...]:
         if plan.step(name) is None:
             names = ", ".join(step.name for step in plan.steps[:20])
             raise UsageError(f"the plan has no step '{name}'", f"it has {names}")
-    wanted = {*only, *ancestors(plan.steps, only)}
+    wanted = graph(plan.steps, None, lambda tree: ()).ancestors(only)
     return tuple(step for step in plan.steps if not only or step.name in wanted)
 
 

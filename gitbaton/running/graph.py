@@ -119,19 +119,6 @@ def _cycle(steps: Sequence[Step], left: Mapping[str, Collection[str]]) -> StepEr
     return StepError(start.name, f"a cycle: {words}", *why, key=key, place=place)
 
 
-def ancestors(steps: Sequence[Step], names: Collection[str]) -> frozenset[str]:
-    """The steps that any of these waits for, directly or not; themselves only where one waits for another."""
-    next_of = edges(steps)
-    found: set[str] = set()
-    todo = list(names)
-    while todo:
-        for name in next_of.get(todo.pop(), ()):
-            if name not in found:
-                found.add(name)
-                todo.append(name)
-    return frozenset(found)
-
-
 def disjoint(steps: Sequence[Step]) -> None:
     """Raises StepError where a step may read what it writes itself, or, of the later one, where two may write the same path."""
     for step in steps:

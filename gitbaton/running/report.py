@@ -104,7 +104,7 @@ def _behind(item: Forecast, shut: tuple[Step, str]) -> Forecast:
 
 def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
     """The forecast of a step; what serving it would change is told to ``ahead``."""
-    state, now = ahead.known(step.name), ahead.present(step)
+    state, now = ahead.state.steps.get(step.name), present(ahead.ctx, step, state=ahead.state.steps.get, changed=ahead.files)
     above = ahead.above(step.name)
     blocked = tuple(name for name in above if ahead.moving[name] in ("gate", "rejected", "waits"))
     if blocked:
@@ -139,7 +139,7 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
 
 def _depends(ahead: Ahead, step: Step, now: Present, above: tuple[str, ...]) -> Forecast:
     """A step that is served if those above it give what they gave, and else runs; then its effects are undone first."""
-    undo = ahead.undone(step.name, _standing(ahead.known(step.name)), sure=False)
+    undo = ahead.undone(step.name, _standing(ahead.state.steps.get(step.name)), sure=False)
     return Forecast(step=step, would="depends", key=now.key, on=above, undo=undo, now=now)
 
 
@@ -151,7 +151,7 @@ def _cause(ahead: Ahead, step: Step, now: Present, verdict: Verdict) -> Cause | 
     """Why it runs; of changed inputs the first file."""
     cause = verdict.cause
     if cause is None or cause.kind == "input":
-        cause = why(step, ahead.known(step.name), now, ahead.ctx.entries) or cause
+        cause = why(step, ahead.state.steps.get(step.name), now, ahead.ctx.entries) or cause
     return cause
 
 
@@ -163,18 +163,10 @@ class Ahead:
         self.ctx, self.state = ctx, ctx.state()
         self.steps = as_they_run(steps)
         self.moving: dict[str, str] = {}
-        self._files: dict[str, Entry | None] = {}  # what served steps would leave otherwise than it is
+        self.files: dict[str, Entry | None] = {}  # what served steps would leave otherwise than it is
         self._needs = edges(self.steps)
         self._below = graph(self.steps, self.state, ctx.entries).below
         self._named = {step.name: step for step in self.steps}
-
-    def known(self, name: str) -> StepState | None:
-        """What the journal would say of a step."""
-        return self.state.steps.get(name)
-
-    def present(self, step: Step) -> Present:
-        """A step's key as it would be."""
-        return present(self.ctx, step, state=self.known, changed=self._files)
 
     def above(self, name: str) -> tuple[str, ...]:
         """The steps that may move and whose outputs a step uses."""
@@ -183,14 +175,14 @@ class Ahead:
 
     def may_be_served(self, step: Step, now: Present) -> bool:
         """Whether a result of this run may stand for what a step's inputs become when the moving steps are done."""
-        state = self.known(step.name)
+        state = self.state.steps.get(step.name)
         ends = (logged.record for logged in (state.ends if state is not None else ()))
         known = (record for record in ends if record.key is not None and hit(step, state, record.key) is not None)
         return any(self._may_be(step, now, record) for record in known)
 
     def may_stay(self, step: Step, now: Present) -> tuple[EffectState, ...]:
         """The effects of a step that are of what its inputs may become."""
-        state = self.known(step.name)
+        state = self.state.steps.get(step.name)
         effects = state.effects if state is not None else ()
         return tuple(e for e in effects if e.state == "live" and self._may_be(step, now, e.logged.record))
 
@@ -206,7 +198,7 @@ class Ahead:
 
     def materials(self, step: Step, logged: Logged) -> Materials | None:
         """What serving a result would change in the work tree; None where it cannot be served."""
-        ctx, state = self.ctx, self.known(step.name)
+        ctx, state = self.ctx, self.state.steps.get(step.name)
         here, result = ctx.files.scan(step.writes, store=step.store).entries, result_of(ctx, logged)
         other = {path: entry for path, entry in here.items() if not same(entry, result.get(path))}
         left = noted(ctx, step.name) is not None  # by an attempt: it is put back before
@@ -215,9 +207,9 @@ class Ahead:
 
     def serve(self, step: Step, now: Present, logged: Logged, found: Materials) -> None:
         """A result is served."""
-        self._files |= found.want
+        self.files |= found.want
         end = replace(logged, record=replace(logged.record, reads=now.reads))
-        state = self.known(step.name) or StepState(name=step.name)
+        state = self.state.steps.get(step.name) or StepState(name=step.name)
         self._put(replace(state, end=end, failed=None, begun=None))
 
     def undone(self, name: str, own: Sequence[EffectState], *, sure: bool) -> tuple[str, ...]:

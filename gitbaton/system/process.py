@@ -185,15 +185,3 @@ def begin(
     os.close(writer)
     os.close(source)
     return Process(argv, pid, reader, err, time.monotonic() + timeout)
-
-
-def run_in(folder: str, argv: Sequence[str], env: Mapping[str, str], timeout: float) -> Result:
-    """Run a program in a folder to its end, whatever its exit status; it reads nothing. Raises GitError when it does not end
-    in its time."""
-    import subprocess
-
-    try:
-        done = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise GitError(f"'{argv[-1]}' did not end in its time and was stopped") from None
-    return Result(code=done.returncode, out=done.stdout, err=done.stderr.decode("utf-8", "surrogateescape"))

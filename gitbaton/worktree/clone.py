@@ -13,7 +13,7 @@ from gitbaton.git.repo import Repo, discover
 from gitbaton.git.run import Git, base_environment
 from gitbaton.model import Head, Oid
 from gitbaton.system.groups import Child, marked
-from gitbaton.system.process import Result, run_in
+from gitbaton.system.process import Result, begin
 from gitbaton.values import value
 from gitbaton.worktree.crashmarker import Marker, sweep
 
@@ -76,7 +76,8 @@ class Copy:
     def run(self, *argv: str) -> Result:
         """Run a program at the top of the copy, with an environment that names no repository. Raises GitError when it does
         not end in its time."""
-        return run_in(self.path, argv, self.env, _SECONDS)
+        words = ["sh", "-c", 'cd -- "$1" && shift && exec "$@"', "sh", self.path, *argv]
+        return begin(words, self.env, _SECONDS).finish()
 
     def baton(self, *words: str, kill: tuple[str, str] | None = None) -> Result:
         """``git baton`` as a new process at the top of the copy; with ``kill``, killed at the first audit event of that name
