@@ -1,15 +1,11 @@
 """``git baton bisect``."""
 
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.codec import Json, counted, path_document
-from gitbaton.commands.common import looking, opened, picked, print_json, warn_all
+from gitbaton.commands.common import ended_by_signal, looking, opened, picked, print_json, warn_all
 from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.render import key_value, stored_document
@@ -35,13 +31,13 @@ def command(
     By default the bad one is the newest of the good one's track; --trust-good leaves the run on the good one out. Exit status 0
     of CMD is good, 125 cannot be tried, any other up to 127 is bad; a higher one, or a CMD that cannot be run, ends the search.
     What CMD leaves beside the checkpoint's files stays for the next run, as with 'git bisect run'. Checkpoints without files
-    are skipped. The step, the note and the diffstat against the checkpoint before are printed. The work tree is removed also
-    when the command is killed. With --json the output of CMD goes to standard error.
+    are skipped. The step, the note and the diffstat against the checkpoint before are printed. The work tree is removed; after
+    a kill by the next run, bisect or drill. With --json the output of CMD goes to standard error.
 
     Examples:
         git baton bisect --good parser~2 -- sh -c 'test "$(cat a.txt)" != three'
     """
-    with _ended_by_signal(), opened(ctx) as baton:
+    with ended_by_signal(), opened(ctx) as baton:
         plan = bisection.plan(baton, good, bad, foreign=foreign, trust_good=trust_good)
         warn_all(plan.warnings)
         look = looking(ctx, baton, fd=2 if json else 1)
@@ -64,30 +60,6 @@ def command(
         else:
             _show(look, verdict)
     return 0 if verdict.found else 1
-
-
-class _SignalError(BaseException):
-    """A signal that ends this process once what it started is cleared away."""
-
-
-@contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """SIGTERM and SIGHUP leave through the same doors as Ctrl-C, and then end the process as they would have."""
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
-
-    def leave(number: int, _: object) -> None:
-        raise _SignalError(number)
-
-    for number in numbers:
-        signal.signal(number, leave)
-    try:
-        yield
-    except _SignalError as end:
-        signal.signal(end.args[0], signal.SIG_DFL)
-        os.kill(os.getpid(), end.args[0])
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _show(look: Look, verdict: bisection.Verdict) -> None:

@@ -319,3 +319,29 @@ def warn_all(warnings: tuple[str, ...] | list[str]) -> None:
     """Each as ``warning: ...`` on standard error."""
     for text in warnings:
         terminal.warn(text)
+
+
+class _SignalError(BaseException):
+    """A signal that ends this process once what it started is cleared away."""
+
+
+@contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """SIGTERM and SIGHUP leave through the same doors as Ctrl-C, and then end the process as they would have."""
+    import signal
+
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+
+    def leave(number: int, _: object) -> None:
+        raise _SignalError(number)
+
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    except _SignalError as end:
+        signal.signal(end.args[0], signal.SIG_DFL)
+        os.kill(os.getpid(), end.args[0])
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)

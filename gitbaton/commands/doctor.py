@@ -29,9 +29,9 @@ def command(
     packs and other work trees where they still hold it, and each track, run and thread goes on from what can be read; what is
     lost is listed. Nothing that is not gitbaton's is touched.
 
-    --fix repairs derived refs and removes stale locks. --dry-run prints the plan. Of damage that is your own it names the
-    command of git's that helps. Exits with 1 when something should be mended, is lost, or was left as it is. A run of which a
-    record is lost stays unfinished, so that nothing happens twice.
+    --fix repairs derived refs and removes stale locks and what killed commands left. --dry-run prints the plan. Of damage that
+    is your own it names the command of git's that helps. Exits with 1 when something should be mended, is lost, or was left as
+    it is. A run of which a record is lost stays unfinished, so that nothing happens twice.
 
     Examples:
         git baton doctor

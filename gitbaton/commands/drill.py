@@ -3,7 +3,7 @@
 import sys
 
 from gitbaton import terminal
-from gitbaton.commands.common import AsJson, opened, picked, print_json
+from gitbaton.commands.common import AsJson, ended_by_signal, opened, picked, print_json
 from gitbaton.commands.options import Call
 from gitbaton.tools import drilling
 
@@ -18,12 +18,13 @@ def command(
 
     It puts the newest checkpoint of the current (or only) track into a work tree, records, changes files, kills snapshots,
     loses LATEST, tips and notes, resumes in a new process, restores, undoes, kills restores, and collects garbage; plain git
-    judges each step. The copy borrows the repository's objects and is removed, also when the command is killed.
+    judges each step. The copy borrows the repository's objects and is removed; after a kill by the next run,
+    bisect or drill.
 
     Examples:
         git baton drill
     """
-    with opened(ctx, talks="" if json else "drilling") as baton:
+    with ended_by_signal(), opened(ctx, talks="" if json else "drilling") as baton:
         done: list[drilling.Step] = []
         for step in drilling.drill(baton):
             done.append(step)

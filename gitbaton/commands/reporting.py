@@ -15,7 +15,8 @@ from gitbaton.commands.common import picked
 from gitbaton.commands.waiting import ERASE, spent
 from gitbaton.journal.values import Cause
 from gitbaton.render import in_quotes
-from gitbaton.running.results import Event, output
+from gitbaton.running.context import Event
+from gitbaton.running.recorded import output
 from gitbaton.system.files import write_all
 from gitbaton.values import replace
 

@@ -7,7 +7,7 @@ from gitbaton.codec import counted, plain
 from gitbaton.commands.common import ARun, AsJson, DryRun, opened, print_json
 from gitbaton.commands.options import Call, Option
 from gitbaton.errors import UsageError
-from gitbaton.journal import export
+from gitbaton.journal.audit import export, to_export
 from gitbaton.journal.chain import Journal, chosen
 
 
@@ -31,9 +31,9 @@ def command(
         if not foreign and any(logged.foreign for logged in journal.records(run)):
             hint = f"look at it with 'git baton run show --records {run}'; --foreign allows it"
             raise UsageError(f"run '{run}' was fetched from elsewhere", hint)
-        planned = export.plan(journal, run, folder)
+        planned = to_export(journal, run, folder)
         if not dry_run:
-            export.apply(journal, planned)
+            export(journal, planned)
         if json:
             print_json({"run": run, "dry_run": dry_run, "folder": folder, "files": [file.path for file in planned.files]})
         elif dry_run:

@@ -4,8 +4,8 @@ from gitbaton import terminal
 from gitbaton.codec import counted, plain
 from gitbaton.commands.common import ARun, AsJson, opened, picked, print_json
 from gitbaton.commands.options import Call
+from gitbaton.journal.audit import verify
 from gitbaton.journal.chain import Journal, chosen
-from gitbaton.journal.verify import verify
 
 
 def command(

@@ -15,17 +15,16 @@ from gitbaton.commands.common import colours, opened
 from gitbaton.commands.options import Call
 from gitbaton.commands.reporting import JsonLines, Lines, because, cause_document
 from gitbaton.errors import BatonError, NotFoundError, UsageError
-from gitbaton.journal.chain import Journal, check_run, chosen, remembered
-from gitbaton.journal.values import Plan, Step
+from gitbaton.journal.chain import Journal, chosen, remembered
+from gitbaton.journal.values import Plan, Step, check_run
 from gitbaton.render import in_quotes, line
-from gitbaton.running import engine, plans
+from gitbaton.running import engine, plans, recorded
 from gitbaton.running.claims import Claims
-from gitbaton.running.context import Context, Take
+from gitbaton.running.context import Context, Outcome, Take
 from gitbaton.running.engine import Engine
-from gitbaton.running.forecast import Forecast
 from gitbaton.running.plans import duration
 from gitbaton.running.recorded import newest, step_of
-from gitbaton.running.results import Outcome
+from gitbaton.running.report import Forecast
 from gitbaton.values import cast, value
 
 
@@ -130,7 +129,7 @@ def plan_of(context: Context) -> Optional[Plan]:
     """The plan that the run follows, as far as it can be had."""
     claim = context.state().plan
     try:
-        return engine.opened(context, claim) if claim is not None else None
+        return recorded.opened(context, claim) if claim is not None else None
     except BatonError:
         return None
 

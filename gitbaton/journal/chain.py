@@ -1,16 +1,19 @@
-"""The journal of runs: records are appended to a run's chain of commits, durably, and read back."""
+"""Chain of a run's records: appended as commits, durably, read back against the format, and found by their keys."""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 
-from gitbaton.codec import first_line
+from gitbaton.codec import encode_track, first_line, plain
+from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import (
     AmbiguousNameError,
+    BatonError,
     CollectedError,
     GitError,
     NoAnswerError,
@@ -19,18 +22,29 @@ from gitbaton.errors import (
     UnreadableRunError,
     UsageError,
 )
+from gitbaton.git import repo as git
 from gitbaton.git.loose import few_below, hold, lately
 from gitbaton.git.maintenance import PACKS, tidy_packs
-from gitbaton.git.objects import NewObject, RefChange, TreeEntry, author_at, commit_data, new_object, tree_data, zero
+from gitbaton.git.objects import (
+    MAX_READ,
+    NewObject,
+    Object,
+    Objects,
+    RefChange,
+    TreeEntry,
+    author_at,
+    commit_data,
+    new_object,
+    parse_commit,
+    parse_tree,
+    tree_data,
+    zero,
+)
 from gitbaton.git.publish import Durable, fsync, kept, kept_whole, move_refs, publish
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
-from gitbaton.journal import origins, redaction
-from gitbaton.journal.codec import encode, fit
-from gitbaton.journal.keys import idem
-from gitbaton.journal.names import check_run, run_of, run_ref
-from gitbaton.journal.reading import RECORD, Finder, read
-from gitbaton.journal.values import BLOBS, TREES, Logged, Record
+from gitbaton.journal.codec import STREAMS, clean, decode, encode, fit, idem
+from gitbaton.journal.values import BLOBS, TREES, Logged, Record, check_run, run_of, run_ref
 from gitbaton.model import Oid
 from gitbaton.store.chain import RETRY_SECONDS, append_to, landed, root_objects
 from gitbaton.store.refs import REMOTES, RUNS, remote_of
@@ -41,13 +55,18 @@ if TYPE_CHECKING:
     from gitbaton.git.publish import Fsync
     from gitbaton.secrets import Redactor
 
-__all__ = ["Journal", "check_run", "chosen", "in_use", "remember", "remembered", "run_ref"]
 LOCK = "lock/runs"
 _STALE_SECONDS = 1.0  # whoever writes runs holds our lock, and git's pack-refs takes milliseconds
 _PAUSE = 0.01
 _COLLECTED = 3  # times that git may collect an object of a record before it is recorded
 _SUBJECT_BYTES = 72
 _NOTHING = "nothing is recorded"
+_LINE = 200  # bytes of a file of one line that are read
+RECORD = "record.json"
+MAX_RECORDS = 100_000
+_STEPS = 64  # records after which the rest of a chain is listed at once
+_MODES = {name.encode(): b"40000" for name in TREES} | {name.encode(): b"100644" for name in (*BLOBS, RECORD)}
+_END = re.compile(r": end[ ,].*key ([0-9a-f]{12})\Z")
 
 
 class Journal:
@@ -63,7 +82,8 @@ class Journal:
         self._held: dict[str, set[Oid]] = {}  # trees and blobs that each run is known to hold, with all below them
         self._made: set[str] = set()  # the names that were made here
         self._guard = threading.RLock()
-        self._finder = Finder(self)
+        self._seen: dict[str, Oid] = {}  # the tips of the runs whose ends ``find`` knows
+        self._ends: dict[str, set[Oid]] = {}  # their commits, by the first digits of their keys
 
     def refs(self) -> dict[str, Oid]:
         """The local runs and their newest commits, of a broken ref the id of no object; names that are not ours are left
@@ -153,7 +173,7 @@ class Journal:
                 found = read(self.repo.objects, self.root, run, tip, before[1] if before else ())
             except (GitError, RecordError) as error:
                 raise UnreadableRunError(run, error.message) from None
-            foreign = origins.until(self.repo, run) == tip
+            foreign = foreign_until(self.repo, run) == tip
             found = tuple(item if item.foreign == foreign else replace(item, foreign=foreign) for item in found)
             self._read[run] = (tip, found)
             if found:
@@ -179,20 +199,22 @@ class Journal:
         is as it was.
         """
         ref = run_ref(run)
-        record, contents = redaction.clean(replace(record, run=run), dict(blobs or {}), self.redactor)
+        record, contents = clean(replace(record, run=run), dict(blobs or {}), self.redactor)
         algorithm = self.repo.layout.algorithm
         made = {name: new_object(algorithm, "blob", data) for name, data in contents.items()}
-        record = redaction.named(fit(record), made, contents)
+        outputs = {name: replace(getattr(record, name), oid=made[name].oid) for name in STREAMS if name in made}
+        record = replace(fit(record), **outputs)
         parts = _parts(record, trees or {}) | {name: item.oid for name, item in made.items()}
 
         def once(_: object) -> Logged:
-            more: list[NewObject] = []
-            for _ in range(_COLLECTED):
+            more, left = list[NewObject](), _COLLECTED
+            while True:
                 try:
                     return self._append(run, ref, record, parts, keep, [*made.values()], more)
                 except CollectedError:
-                    more = lately()
-            return self._append(run, ref, record, parts, keep, [*made.values()], more)
+                    if not left:
+                        raise
+                    more, left = lately(), left - 1
 
         with self._guard:
             return append_to(
@@ -251,7 +273,7 @@ class Journal:
             tidy_packs(self.repo)
         logged = Logged(record=record, commit=commit.oid, parts=dict(parts))
         if before and before[-1].foreign:
-            origins.clear(self.repo, run)
+            clear_foreign(self.repo, run)
             before = tuple(replace(item, foreign=False) for item in before)
         self._read[run] = (commit.oid, (*before, logged))
         self._first.setdefault(run, commit.oid)
@@ -280,14 +302,123 @@ class Journal:
                 raise NoAnswerError(f"run '{run}' has gone on both here and elsewhere; it is left as it is")
             if tip == oid:
                 return
-            origins.note(self.repo, run, oid)
+            if not _put_line(self.repo, path := _foreign(self.repo, run), oid):  # before it is made local
+                raise OSError(f"'{path}' cannot be written")
             publish(self.repo, [RefChange(name=run_ref(run), new=oid, old=tip)])
 
     def find(self, key: str, *, but: str) -> Logged | None:
         """The newest result with a key that can be served, among the other local runs: of a step without an effect, stable, not
         foreign. A run that cannot be read has none."""
         with self._guard:
-            return self._finder.find(key, but)
+            refs = {run: oid for run, oid in self.refs().items() if run != but}
+            new = {run: oid for run, oid in refs.items() if self._seen.get(run) != oid}
+            try:
+                self._list(new, refs)
+            except GitError:  # a run that cannot be read hides no other
+                for run, oid in new.items():
+                    with suppress(GitError):
+                        self._list({run: oid}, refs)
+            commits, found = self._ends.get(key[:12], set()), list[Logged]()
+            for run in refs if commits else ():
+                with suppress(BatonError):  # a run that is broken, or was dropped meanwhile, has nothing to serve
+                    found += [logged for logged in self.records(run) if logged.commit in commits and _servable(logged, key)]
+            return max(found, key=lambda logged: logged.record.started, default=None)
+
+    def _list(self, new: Mapping[str, Oid], refs: Mapping[str, Oid]) -> None:
+        """Take in the ends that came since the last question."""
+        if not new:
+            return
+        lines = [*new.values(), *(f"^{oid}" for run, oid in self._seen.items() if refs.get(run) == oid)]
+        stdin = "".join(f"{line}\n" for line in lines).encode()
+        raw = self.repo.git.out("rev-list", "--first-parent", "--stdin", "--format=%s", stdin=stdin)
+        rows = raw.decode("utf-8", "replace").split("\n")[:-1]
+        for commit, text in zip(rows[::2], rows[1::2], strict=False):
+            if match := _END.search(text):
+                self._ends.setdefault(match[1], set()).add(commit.removeprefix("commit "))
+        self._seen |= new
+
+
+def read(objects: Objects, root: Oid, run: str, tip: Oid, known: Sequence[Logged]) -> tuple[Logged, ...]:
+    """The records of a chain, oldest first, from its root to its tip; ``known``: those of its beginning that were read
+    before, if they still are its beginning. The ref's name wins over the stored run.
+
+    Raises RecordError that names the first commit that is not as we write them.
+    """
+    places = {logged.commit: number for number, logged in enumerate(known, 1)}
+    commits, below = _commits(objects, root, tip, places)
+    kept = known[: places[below]] if below in places else ()
+    trees = objects.read_many([commit[1] for commit in commits], MAX_READ)
+    parts = [_beside(oid, tree, objects) for (oid, _), tree in zip(commits, trees, strict=True)]
+    raws = objects.read_many([part[RECORD] for part in parts], MAX_BYTES)
+    result = list(kept)
+    for (oid, _), names, raw in zip(reversed(commits), reversed(parts), reversed(list(raws)), strict=True):
+        result.append(_logged(run, oid, names, raw, len(result)))
+    return tuple(result)
+
+
+def _commits(objects: Objects, root: Oid, tip: Oid, known: Collection[Oid]) -> tuple[list[tuple[Oid, Oid]], Oid]:
+    """Each commit with its tree, newest first, down to the root or to one that is known; and that one."""
+    found: list[tuple[Oid, Oid]] = []
+    ahead: Iterator[Object | None] = iter(())
+    at = tip
+    while at != root and at not in known:
+        if len(found) == MAX_RECORDS:
+            raise RecordError(f"the chain at {tip} has more than {MAX_RECORDS} records")
+        if len(found) == _STEPS:
+            rest = objects.first_parents(at)
+            ahead = objects.read_many(rest)
+        item = next(ahead if len(found) >= _STEPS else objects.read_many([at]), None)
+        if item is None or item.oid != at or item.kind != "commit" or item.data is None:
+            raise RecordError(f"commit {at} of a run cannot be read")
+        commit = parse_commit(item.data)
+        if len(commit.parents) not in (1, 2):  # the second one is a commit that is to stay reachable
+            raise RecordError(f"commit {at} has {len(commit.parents)} parents and is not a record of a run")
+        found.append((at, commit.tree))
+        at = commit.parents[0]
+    return found, at
+
+
+def _beside(oid: Oid, tree: Object | None, objects: Objects) -> dict[str, Oid]:
+    """What lies beside a record, and the record itself, by name."""
+    if tree is None or tree.kind != "tree" or tree.data is None:
+        raise RecordError(f"the tree of commit {oid} cannot be read")
+    parts: dict[str, Oid] = {}
+    for entry in parse_tree(tree.data, objects.algorithm):
+        name = entry.name.decode("utf-8", "replace")
+        if _MODES.get(entry.name) != entry.mode or name in parts:
+            raise RecordError(f"commit {oid} holds '{plain(name)[:60]}', which no record has")
+        parts[name] = entry.oid
+    if RECORD not in parts:
+        raise RecordError(f"commit {oid} holds no {RECORD}")
+    return parts
+
+
+def _logged(run: str, oid: Oid, names: dict[str, Oid], raw: Object | None, seq: int) -> Logged:
+    if raw is None or raw.kind != "blob" or raw.data is None:
+        raise RecordError(f"the record of commit {oid} cannot be read, or is over the limit of {MAX_BYTES} bytes")
+    try:
+        record = decode(raw.data)
+    except RecordError as error:
+        raise RecordError(f"commit {oid}: {error.message}") from None
+    if record.seq != seq:
+        raise RecordError(f"commit {oid} has number {record.seq} where {seq} is due")
+    if record.run != run:
+        record = replace(record, run=run)
+    return Logged(record=record, commit=oid, parts={name: part for name, part in names.items() if name != RECORD})
+
+
+def _servable(logged: Logged, key: str) -> bool:
+    """Whether a record is a result with that key that another run may serve."""
+    r = logged.record
+    return (
+        r.type == "end"
+        and r.key == key
+        and r.effect in (None, "none")
+        and r.stable is not False
+        and not logged.foreign
+        and r.writes is not None
+        and r.writes.tree is not None
+    )
 
 
 def _of_lineage(record: Record, lineage: str) -> Record:
@@ -337,7 +468,7 @@ def _listed(local: list[str] | tuple[str, ...], fetched: list[str] | tuple[str, 
 
 def remembered(repo: Repo) -> str | None:
     """The run that this work tree used last."""
-    return origins.line(os.path.join(repo.own_dir, "run"))
+    return _line(os.path.join(repo.own_dir, "run"))
 
 
 def in_use(repo: Repo) -> Iterator[str]:
@@ -346,7 +477,7 @@ def in_use(repo: Repo) -> Iterator[str]:
     linked = os.path.join(common, "worktrees")
     places = [common, *(os.path.join(linked, name) for name in (os.listdir(linked) if os.path.isdir(linked) else ()))]
     for place in places:
-        run = origins.line(os.path.join(place, "baton", "run"))
+        run = _line(os.path.join(place, "baton", "run"))
         if run is not None:
             yield run
 
@@ -354,7 +485,7 @@ def in_use(repo: Repo) -> Iterator[str]:
 def remember(repo: Repo, run: str) -> None:
     """Note which run this work tree uses. What cannot be written is not remembered."""
     if remembered(repo) != run:
-        origins.put(repo, os.path.join(repo.own_dir, "run"), run)
+        _put_line(repo, os.path.join(repo.own_dir, "run"), run)
 
 
 def chosen(journal: Journal, name: str | None = None) -> str:
@@ -377,3 +508,36 @@ def chosen(journal: Journal, name: str | None = None) -> str:
     if len(names) > 1:
         raise AmbiguousNameError("which run?", *_listed(local, sorted(set(fetched) - set(local))))
     return names[0]
+
+
+def _line(path: str) -> str | None:
+    """The one line of a file; None where there is none."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read(_LINE).strip() or None
+    except OSError:
+        return None
+
+
+def _put_line(repo: Repo, path: str, text: str) -> bool:
+    """Write a file of one line, whole or not at all; whether it could be."""
+    try:
+        git.put(repo, path, f"{text}\n".encode("ascii"), fresh=f".{os.getpid()}.new")
+    except (OSError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _foreign(repo: Repo, run: str) -> str:
+    return os.path.join(repo.shared_dir, "foreign-runs", encode_track(run))
+
+
+def foreign_until(repo: Repo, run: str) -> Oid | None:
+    """The newest commit of a run as it was adopted; while it is the newest of all, all are foreign."""
+    return _line(_foreign(repo, run))
+
+
+def clear_foreign(repo: Repo, run: str) -> None:
+    """Say that no record of a run is foreign any more."""
+    with suppress(OSError):  # it names a commit that is not the newest any more
+        os.unlink(_foreign(repo, run))

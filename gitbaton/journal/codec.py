@@ -1,20 +1,24 @@
-"""A record <-> canonical JSON, version 1: what is null, empty, false or none is left out."""
+"""Codec of a record: canonical JSON, version 1, the keys that its fields give, and what of it may be stored."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from gitbaton.codec import Json, canonical, parse, path_document, timestamp
 from gitbaton.codec.text import MAX_BYTES, MAX_FIELD, Reader
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.journal.names import RUN
-from gitbaton.journal.values import EFFECTS, TYPES, Cause, Output, Reads, Record, Undeclared, Writes
+from gitbaton.journal.values import BLOBS, EFFECTS, RUN, TYPES, Cause, Output, Reads, Record, Step, Undeclared, Writes
+from gitbaton.model import Oid
 from gitbaton.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from gitbaton.secrets import Redactor
+
 
 VERSION = 1
 MAX_LISTED = 1000
@@ -23,42 +27,37 @@ STATES = ("done", "undone", "approved", "rejected", "complete", "stopped")
 ISOLATIONS = ("none", "copy", "reflink")
 OF_A_PLAN = ("claim", "release", "repair")  # the types that need not name a step
 _LIST_BYTES = 128 << 10  # of each list that may be cut, so that no step can push a record over 1 MiB
+MAX_OUTPUT = 1 << 20  # bytes of a stream that are kept
+STREAMS = ("stdout", "stderr")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _KIND = re.compile(r"[a-z][a-z-]{0,39}\Z")
 
 
 def fit(record: Record) -> Record:
     """The record with its long lists and texts cut, and how much was cut counted; the same one where nothing is."""
-    changes: dict[str, object] = {}
-    for name in ("argv", "undeclared", "region"):
-        items = getattr(record, name)
-        kept = _kept([item.path if name == "undeclared" else item for item in items])
-        if kept < len(items):
-            changes |= {name: items[:kept], f"{name}_more": getattr(record, f"{name}_more") + len(items) - kept}
-    if record.writes is not None:
-        writes = _fit_writes(record.writes)
-        changes |= {"writes": writes} if writes is not record.writes else {}
+    changes = _cut(record, "argv", "undeclared", "region")
+    if record.writes is not None and (fewer := _cut(record.writes, "deleted", "digests", "folders")):
+        changes["writes"] = replace(record.writes, **fewer)
     if record.text is not None and len(record.text) > MAX_FIELD // 4:
         cut = record.text.encode("utf-8", "surrogateescape")[:MAX_FIELD].decode("utf-8", "ignore")
         changes |= {"text": cut} if cut != record.text else {}
     return replace(record, **changes) if changes else record
 
 
-def _fit_writes(writes: Writes) -> Writes:
-    deleted, digests, folders = _kept(writes.deleted), _kept(writes.digests), _kept(writes.folders)
-    if (deleted, digests, folders) == (len(writes.deleted), len(writes.digests), len(writes.folders)):
-        return writes
-    return replace(
-        writes,
-        deleted=writes.deleted[:deleted],
-        deleted_more=writes.deleted_more + len(writes.deleted) - deleted,
-        digests=writes.digests[:digests],
-        digests_more=writes.digests_more + len(writes.digests) - digests,
-        folders=writes.folders[:folders],
-    )
+def _cut(of: Record | Writes, *names: str) -> dict[str, object]:
+    """Those of some lists that are too long, cut, and how many more there were."""
+    changes: dict[str, object] = {}
+    for name in names:
+        items = getattr(of, name)
+        kept = _kept([item.path if isinstance(item, Undeclared) else item for item in items])
+        if kept < len(items):
+            changes[name] = items[:kept]
+            if name != "folders":
+                changes[f"{name}_more"] = getattr(of, f"{name}_more") + len(items) - kept
+    return changes
 
 
-def _kept(items: list[str] | tuple[str, ...]) -> int:
+def _kept(items: list[str]) -> int:
     """How many of the first texts a record can list."""
     if len(items) < 100 and sum(map(len, items)) < MAX_FIELD // 8:
         return len(items)
@@ -96,61 +95,12 @@ def document(r: Record) -> dict[str, Json]:
         "boot": path_document(r.boot),
         "seq": r.seq,
     }
-    return result | _pruned(_asked(r) | _came(r))
-
-
-def _asked(r: Record) -> dict[str, Json]:
-    """What a record says of what was to be done, and what the step found and left."""
-    return {
-        "step": _text(r.step),
-        "attempt": r.attempt,
-        "key": r.key,
-        "idem": r.idem,
-        "argv": _texts(r.argv),
-        "argv_more": r.argv_more or None,
-        "cwd": _text(r.cwd),
-        "reads": None if r.reads is None else {"globs": _texts(r.reads.globs), "tree": r.reads.tree, "n": r.reads.n},
-        "deps": dict(r.deps),
-        "writes": _writes_document(r.writes),
-        "env": dict(r.env),
-        "extra": _texts(r.extra),
-    }
-
-
-def _came(r: Record) -> dict[str, Json]:
-    """What it says of how that went, and the rest."""
-    verify = None if r.verify is None else _pruned({"cmd": _text(r.verify), "exit": r.verify_exit})
-    c, cause = r.cause, None
-    if c is not None:
-        cause = _pruned({"kind": c.kind, "path": _text(c.path), "old": c.old, "new": c.new})
-    return {
-        "stable": r.stable,
-        "undeclared": [{"path": path_document(u.path), "before": u.before, "after": u.after} for u in r.undeclared],
-        "undeclared_more": r.undeclared_more or None,
-        "exit": r.exit,
-        "signal": r.signal,
-        "timeout": r.timeout or None,
-        "duration_ms": r.duration_ms,
-        "stdout": _output_document(r.stdout),
-        "stderr": _output_document(r.stderr),
-        "effect": r.effect,
-        "compensate": _text(r.compensate),
-        "probe": _text(r.probe),
-        "verify": verify,
-        "compensates": r.compensates,
-        "region": _texts(r.region),
-        "region_more": r.region_more or None,
-        "cause": cause,
-        "state": r.state,
-        "text": _text(r.text),
-        "plan": _text(r.plan),
-        "isolation": r.isolation,
-        "nondeterministic": r.nondeterministic or None,
-        "redacted": r.redacted or None,
-        "cost": None if r.tokens is None else {"tokens": r.tokens},
-        "agent": _text(r.agent),
-        "worktree": _text(r.worktree),
-    }
+    for name, (write, _) in _FIELDS.items():
+        item = getattr(r, "tokens" if name == "cost" else name)
+        result |= _pruned({name: write(item) if item is not None else None})
+    if r.verify is not None and r.verify_exit is not None:
+        result["verify"] = {"cmd": path_document(r.verify), "exit": r.verify_exit}
+    return result
 
 
 def _pruned(items: dict[str, Json]) -> dict[str, Json]:
@@ -158,17 +108,11 @@ def _pruned(items: dict[str, Json]) -> dict[str, Json]:
     return {key: item for key, item in items.items() if item is not None and item != [] and item != {}}
 
 
-def _text(text: str | None) -> Json:
-    return None if text is None else path_document(text)
-
-
 def _texts(texts: tuple[str, ...]) -> Json:
     return [path_document(text) for text in texts]
 
 
-def _writes_document(w: Writes | None) -> Json:
-    if w is None:
-        return None
+def _writes_document(w: Writes) -> Json:
     more = _pruned(
         {
             "tree": w.tree,
@@ -182,8 +126,9 @@ def _writes_document(w: Writes | None) -> Json:
     return {"globs": _texts(w.globs), "pre": w.pre} | more
 
 
-def _output_document(output: Output | None) -> Json:
-    return None if output is None else {"oid": output.oid, "bytes": output.bytes, "cut": output.cut}
+def _cause_document(c: Cause) -> Json:
+    path = path_document(c.path) if c.path is not None else None
+    return _pruned({"kind": c.kind, "path": path, "old": c.old, "new": c.new})
 
 
 def decode(raw: bytes) -> Record:
@@ -206,7 +151,7 @@ def decode(raw: bytes) -> Record:
         pid=r.count("pid"),
         boot=r.path("boot"),
         seq=r.count("seq"),
-        **{name: _FIELDS[name](r, name) for name in r.value if name in _FIELDS},
+        **{name: _FIELDS[name][1](r, name) for name in r.value if name in _FIELDS and name not in ("verify", "cost")},
     )
     verify, cost = r.maybe_object("verify") if has("verify") else None, r.maybe_object("cost") if has("cost") else None
     if verify is not None:
@@ -278,41 +223,152 @@ def _cause(r: Reader, key: str) -> Cause:
     return Cause(kind=i.matching("kind", _KIND), path=path, old=old, new=new)
 
 
-_FIELDS: dict[str, Callable[[Reader, str], Any]] = {
-    "step": _named,
-    "attempt": Reader.count,
-    "key": lambda r, k: r.matching(k, _DIGEST),
-    "idem": lambda r, k: r.matching(k, _DIGEST),
-    "argv": _list,
-    "argv_more": Reader.count,
-    "cwd": Reader.path,
-    "reads": _reads,
-    "deps": lambda r, k: _pairs(r, k, oids=True),
-    "writes": _writes,
-    "env": lambda r, k: _pairs(r, k, oids=False),
-    "extra": _list,
-    "stable": Reader.flag,
-    "undeclared": _undeclared,
-    "undeclared_more": Reader.count,
-    "exit": Reader.count,
-    "signal": Reader.text,
-    "timeout": Reader.flag,
-    "duration_ms": Reader.count,
-    "stdout": _output,
-    "stderr": _output,
-    "effect": lambda r, k: r.one_of(k, EFFECTS),
-    "compensate": Reader.path,
-    "probe": Reader.path,
-    "compensates": lambda r, k: r.matching(k, _DIGEST),
-    "region": _list,
-    "region_more": Reader.count,
-    "cause": _cause,
-    "state": lambda r, k: r.one_of(k, STATES),
-    "text": Reader.path,
-    "plan": Reader.path,
-    "isolation": lambda r, k: r.one_of(k, ISOLATIONS),
-    "nondeterministic": Reader.flag,
-    "redacted": Reader.flag,
-    "agent": Reader.path,
-    "worktree": Reader.path,
+def _as_it_is(item: Json) -> Json:
+    return item
+
+
+def _if_any(item: Json) -> Json:
+    return item or None
+
+
+_PATH = (path_document, Reader.path)
+_COUNT, _MORE, _FLAG = (_as_it_is, Reader.count), (_if_any, Reader.count), (_if_any, Reader.flag)
+_OF_DIGEST = (_as_it_is, lambda r, k: r.matching(k, _DIGEST))
+_OF_OUTPUT = (lambda o: {"oid": o.oid, "bytes": o.bytes, "cut": o.cut}, _output)
+_FIELDS: dict[str, tuple[Callable[[Any], Json], Callable[[Reader, str], Any]]] = {
+    "step": (path_document, _named),
+    "attempt": _COUNT,
+    "key": _OF_DIGEST,
+    "idem": _OF_DIGEST,
+    "argv": (_texts, _list),
+    "argv_more": _MORE,
+    "cwd": _PATH,
+    "reads": (lambda reads: {"globs": _texts(reads.globs), "tree": reads.tree, "n": reads.n}, _reads),
+    "deps": (dict, lambda r, k: _pairs(r, k, oids=True)),
+    "writes": (_writes_document, _writes),
+    "env": (dict, lambda r, k: _pairs(r, k, oids=False)),
+    "extra": (_texts, _list),
+    "stable": (_as_it_is, Reader.flag),
+    "undeclared": (
+        lambda found: [{"path": path_document(u.path), "before": u.before, "after": u.after} for u in found],
+        _undeclared,
+    ),
+    "undeclared_more": _MORE,
+    "exit": _COUNT,
+    "signal": (_as_it_is, Reader.text),
+    "timeout": _FLAG,
+    "duration_ms": _COUNT,
+    "stdout": _OF_OUTPUT,
+    "stderr": _OF_OUTPUT,
+    "effect": (_as_it_is, lambda r, k: r.one_of(k, EFFECTS)),
+    "compensate": _PATH,
+    "probe": _PATH,
+    "verify": (lambda line: {"cmd": path_document(line)}, Reader.maybe_object),
+    "compensates": _OF_DIGEST,
+    "region": (_texts, _list),
+    "region_more": _MORE,
+    "cause": (_cause_document, _cause),
+    "state": (_as_it_is, lambda r, k: r.one_of(k, STATES)),
+    "text": _PATH,
+    "plan": _PATH,
+    "isolation": (_as_it_is, lambda r, k: r.one_of(k, ISOLATIONS)),
+    "nondeterministic": _FLAG,
+    "redacted": _FLAG,
+    "cost": (lambda tokens: {"tokens": tokens}, Reader.maybe_object),
+    "agent": _PATH,
+    "worktree": _PATH,
 }
+
+
+def key(document: Mapping[str, Json]) -> str:
+    """The SHA-256, in hexadecimal, of a value as canonical compact JSON: keys sorted, no blanks, ASCII."""
+    import hashlib
+    import json
+
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def key_of(step: Step, reads_tree: Oid | None, deps: Mapping[str, Oid], env: Mapping[str, str]) -> str:
+    """A step's key. ``reads_tree``: of the files that it reads (None: it names none); ``deps``: the tree of outputs of each
+    step that it comes after; ``env``: what Record.env says of each variable."""
+    words: dict[str, Json] = {"v": VERSION, "step": step.name, "argv": list(step.argv), "cwd": step.cwd, "reads": reads_tree}
+    words |= {"deps": dict(deps), "env": dict(env), "extra": list(step.extra), "writes": list(step.writes)}
+    return key({**words, "verify": step.verify})
+
+
+def recompute(record: Record) -> str | None:
+    """The key that a record's fields give; None where it does not have them all as they were."""
+    if record.step is None or not record.argv or record.cwd is None or record.redacted or record.argv_more:
+        return None
+    globs = record.writes.globs if record.writes else ()
+    step = Step(name=record.step, argv=record.argv, cwd=record.cwd, writes=globs, extra=record.extra, verify=record.verify)
+    return key_of(step, record.reads.tree if record.reads else None, dict(record.deps), dict(record.env))
+
+
+def idem(lineage: str, step: str, key: str, undone: int = 0) -> str:
+    """The idempotency key of a step's effect: the same for all attempts, another one as soon as the step's key is. ``undone``:
+    how many effects of this key were compensated before; a service that remembers would not do it again under the same."""
+    import hashlib
+
+    text = "\0".join((lineage, step, key, *((str(undone),) if undone else ())))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def clean(record: Record, blobs: Mapping[str, bytes], redactor: Redactor | None) -> tuple[Record, dict[str, bytes]]:
+    """The record and the blobs as they may be stored. Of an output the tail is kept, from a line's beginning. Raises
+    UsageError for a blob that no record has, ScanError."""
+    kept: dict[str, bytes] = {}
+    for name, data in blobs.items():
+        if name not in BLOBS:
+            raise UsageError(f"a record has no part '{name}'")
+        kept[name] = _tail(data, getattr(record, name)) if name in STREAMS else data
+    for name in STREAMS:
+        if name in blobs:
+            said: Output | None = getattr(record, name)
+            size, cut = len(blobs[name]), len(kept[name]) < len(blobs[name])
+            output = Output(oid="", bytes=size, cut=cut) if said is None else replace(said, cut=said.cut or cut)
+            record = replace(record, **{name: output})
+    if redactor is None or redactor.mode == "off":
+        return record, kept
+    safe = {name: _redacted(redactor, data) for name, data in kept.items()}
+    return _words(redactor, record), safe
+
+
+def _tail(data: bytes, said: Output | None) -> bytes:
+    """At most the last MiB; what is cut, here or before, from the beginning of a line where there is one: no redactor knows
+    half a secret."""
+    if len(data) <= MAX_OUTPUT and not (said is not None and said.cut):
+        return data
+    rest = data[-MAX_OUTPUT:]
+    return rest[rest.find(b"\n") + 1 :] or rest
+
+
+def _redacted(redactor: Redactor, data: bytes) -> bytes:
+    text = data.decode("utf-8", "surrogateescape")
+    safe = redactor.text(text)
+    return data if safe == text else safe.encode("utf-8", "surrogateescape")
+
+
+def _words(redactor: Redactor, record: Record) -> Record:
+    """The same record where there is nothing to redact."""
+    changes: dict[str, object] = {}
+    for name in ("compensate", "probe", "verify", "text"):
+        said = getattr(record, name)
+        if said is not None and (safe := redactor.text(said)) != said:
+            changes[name] = safe
+    for name in ("argv", "extra"):
+        items = getattr(record, name)
+        if items and (safe_items := _each_word(redactor, items)) != items:
+            changes[name] = safe_items
+    return replace(record, **changes, redacted=True) if changes else record
+
+
+def _each_word(redactor: Redactor, items: tuple[str, ...]) -> tuple[str, ...]:
+    """Each word, as itself and as what follows the word before it: ``--token abc``."""
+    import json
+
+    plain = [redactor.text(item) for item in items]
+    raw = json.dumps(plain).encode("ascii")
+    safe = redactor.line(raw)
+    return tuple(plain if safe is raw else json.loads(safe))

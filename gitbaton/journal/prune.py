@@ -7,11 +7,9 @@ from datetime import datetime, timedelta
 
 from gitbaton.errors import NoAnswerError, NotFoundError, RefConflictError, UnreadableRunError
 from gitbaton.git.objects import RefChange
-from gitbaton.journal import origins
-from gitbaton.journal.chain import LOCK, Journal
-from gitbaton.journal.names import check_run, run_ref
+from gitbaton.journal.chain import LOCK, Journal, clear_foreign
 from gitbaton.journal.state import fold
-from gitbaton.journal.values import Logged
+from gitbaton.journal.values import Logged, check_run, run_ref
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
 
@@ -123,7 +121,7 @@ def apply(journal: Journal, planned: Plan) -> tuple[tuple[Drop, ...], tuple[Kept
             except RefConflictError as error:
                 kept.append(Kept(run=drop.run, why=error.message))
                 continue
-            origins.clear(journal.repo, drop.run)
+            clear_foreign(journal.repo, drop.run)
         journal.forget(drop.run)
         gone.append(drop)
     return tuple(gone), tuple(kept)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from gitbaton.journal.values import Logged, Record
+from gitbaton.journal.values import PLAN, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
 
@@ -168,7 +168,7 @@ def _begin(step: StepState, logged: Logged) -> StepState:
         first_pre=step.first_pre if step.attempts else pre,
         first_folders=record.writes.folders if record.writes is not None and not step.attempts else step.first_folders,
         begun=logged,
-        defined=logged.parts.get("plan.toml"),
+        defined=logged.parts.get(PLAN),
         last=logged,
         settled=None,
         attempts=step.attempts + 1,
@@ -241,25 +241,17 @@ def _settle(step: StepState, logged: Logged) -> StepState:
 
 
 def _comp_begin(step: StepState, logged: Logged) -> StepState:
-    effect = _compensated(step, logged)
+    effect = _effect(step, logged.record.compensates)
     step = replace(step, compensating=logged)
     return step if effect is None else _with_effect(step, replace(effect, state="undoing"))
 
 
 def _comp_end(step: StepState, logged: Logged) -> StepState:
-    effect = _compensated(step, logged)
+    effect = _effect(step, logged.record.compensates)
     step = replace(step, compensating=None, undone=(*step.undone, logged.record.key or ""))
     if effect is None:
         return step
     return _without_end(_with_effect(step, replace(effect, state="undone")), effect)
-
-
-def _comp_fail(step: StepState, logged: Logged) -> StepState:
-    return replace(step, compensating=logged)
-
-
-def _gate(step: StepState, logged: Logged) -> StepState:
-    return replace(step, gate="waiting", gate_key=logged.record.key)
 
 
 def _approve(step: StepState, logged: Logged) -> StepState:
@@ -269,10 +261,6 @@ def _approve(step: StepState, logged: Logged) -> StepState:
 
 def _effect(step: StepState, idem: str | None) -> EffectState | None:
     return next((effect for effect in step.effects if effect.idem == idem), None)
-
-
-def _compensated(step: StepState, logged: Logged) -> EffectState | None:
-    return _effect(step, logged.record.compensates)
 
 
 def _with_effect(step: StepState, effect: EffectState) -> StepState:
@@ -288,7 +276,7 @@ def _without_end(step: StepState, effect: EffectState) -> StepState:
     return step if stands else replace(step, end=None)
 
 
-_HANDLERS = {
+_HANDLERS: dict[str, Callable[[StepState, Logged], StepState]] = {
     "begin": _begin,
     "end": _end,
     "fail": _fail,
@@ -296,7 +284,7 @@ _HANDLERS = {
     "settle": _settle,
     "comp-begin": _comp_begin,
     "comp-end": _comp_end,
-    "comp-fail": _comp_fail,
-    "gate": _gate,
+    "comp-fail": lambda step, logged: replace(step, compensating=logged),
+    "gate": lambda step, logged: replace(step, gate="waiting", gate_key=logged.record.key),
     "approve": _approve,
 }

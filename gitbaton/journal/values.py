@@ -1,11 +1,15 @@
-"""The values of a run: a step as it is asked for, a plan, and the records of the journal. No I/O."""
+"""Values of a run: its name and ref, a step as it is asked for, a plan, and the records of the journal. No I/O."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from gitbaton.codec import decode_track, encode_track, plain
+from gitbaton.errors import UsageError
 from gitbaton.model import Oid
+from gitbaton.store.refs import RUNS
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 else:
     Effect = Isolate = OnUndeclared = Keep = Type = str
 
+
 EFFECTS: tuple[Effect, ...] = ("none", "idempotent", "once")
 ISOLATES: tuple[Isolate, ...] = ("auto", "tree", "none")
 ON_UNDECLARED: tuple[OnUndeclared, ...] = ("report", "restore", "fail")
@@ -45,7 +50,9 @@ TYPES: tuple[Type, ...] = (
 )
 # the subtrees that a record's commit may have
 TREES = ("reads", "pre", "writes", "orphan", "undeclared", "undeclared-after")
-BLOBS = ("stdout", "stderr", "plan.toml")  # and its blobs, beside record.json
+PLAN = "plan.toml"  # the text of a plan
+MAX_PLAN = 1 << 20  # bytes of a plan file
+BLOBS = ("stdout", "stderr", PLAN)  # and its blobs, beside record.json
 
 
 @value
@@ -241,3 +248,30 @@ class Logged:
     commit: Oid
     parts: Mapping[str, Oid]
     foreign: bool = False
+
+
+RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_DOTS = 40  # each is three bytes in a ref
+
+
+def check_run(name: str) -> str:
+    """A run's name. Raises UsageError for one that is not letters, digits, ``.``, ``_`` and ``-``, or too long."""
+    if not _fits(name):
+        shown = plain(name)[:60]
+        raise UsageError(f"'{shown}' is not a run's name: up to 100 letters, digits, '.', '_', '-', a letter or digit first")
+    return name
+
+
+def run_ref(run: str) -> str:
+    """The ref of a run's chain."""
+    return RUNS + encode_track(check_run(run))
+
+
+def run_of(encoded: str) -> str | None:
+    """The run that the last part of a ref names; None when it is not exactly what we write."""
+    name = decode_track(encoded)
+    return name if name is not None and _fits(name) else None
+
+
+def _fits(name: str) -> bool:
+    return RUN.match(name) is not None and name.count(".") <= _DOTS

@@ -29,9 +29,8 @@ from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.publish import durable_door
 from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import checked
-from gitbaton.journal.chain import LOCK
-from gitbaton.journal.names import run_of
-from gitbaton.journal.reading import read
+from gitbaton.journal.chain import LOCK, read
+from gitbaton.journal.values import run_of
 from gitbaton.mending import records
 from gitbaton.mending.chains import Chains
 from gitbaton.mending.records import Runs, way_out

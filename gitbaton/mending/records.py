@@ -10,10 +10,8 @@ from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import Commit, NewObject, TreeEntry, author_at, commit_data, tree_data
-from gitbaton.journal import origins
-from gitbaton.journal.chain import subject
+from gitbaton.journal.chain import RECORD, foreign_until, subject
 from gitbaton.journal.codec import decode, encode
-from gitbaton.journal.reading import RECORD
 from gitbaton.journal.state import is_mark
 from gitbaton.journal.values import BLOBS, TREES, Cause, Reads, Record, Writes
 from gitbaton.mending.survey import LARGEST, Lost, Made, Reach, Survey
@@ -272,7 +270,7 @@ class Runs:
             return Made(new=None, left=f"{said}; {out}")
         lost = [Lost(where=f"run '{run}': record {seq}", what=said) for seq, said in closed.items() if seq not in found]
         said = f"{counted(len(kept), 'record')} can be read"
-        fetched = origins.until(self.survey.repo, run)
+        fetched = foreign_until(self.survey.repo, run)
         if tip is None and fetched is None:  # nothing was recorded here of a run that was fetched
             kept += [] if is_mark(kept[-1].record) else [_mark(kept[-1], len(kept))]
             said += ", and nobody knows whether more followed"

@@ -12,7 +12,7 @@ from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.damage import torn
 from gitbaton.git.usage import Size
-from gitbaton.journal.names import run_of
+from gitbaton.journal.values import run_of
 from gitbaton.model import Oid, Stored
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, track_of
 from gitbaton.store.chain import MAX_COMMIT

@@ -26,7 +26,8 @@ _UNKNOWN = "(unknown)"
 class Held:
     """What a claim says: the step and its write set, in which work tree, and which process holds it since when. ``start``
     is a start mark of gitbaton.system.groups, ``child`` its command. ``wants``: the step of its run that its holder waits for
-    meanwhile. ``dead``, which no file says: that process has ended, and something that it started has not."""
+    meanwhile. What no file says: ``path``, the claim's own; ``dead``, that process has ended, and something that it started has
+    not; ``far``, it is another machine's."""
 
     run: str
     step: str
@@ -41,6 +42,8 @@ class Held:
     child: Child | None = None
     wants: str | None = None
     dead: bool = False
+    far: bool = False
+    path: str = ""
 
 
 class Claim:
@@ -79,15 +82,6 @@ class Claim:
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-class _Found:
-    """A claim file that blocks. ``far``: it is another machine's."""
-
-    __slots__ = ("far", "held", "path")
-
-    def __init__(self, path: str, held: Held, *, far: bool = False) -> None:
-        self.path, self.held, self.far = path, held, far
 
 
 class Claims:
@@ -136,25 +130,25 @@ class Claims:
         while True:
             with self.repo.lock((), of=_LOCK):
                 standing = list(self._scan())
-                found = next((f for f in standing if _against(f.held, mine)), None)
+                found = next((held for held in standing if _against(held, mine)), None)
                 if found is None:
                     return self._write(mine)
                 # Before ours is noted: who closes a circle is told, and nobody else of it.
-                if _in_circle(found.held, [f.held for f in standing], {claim.held.step for claim in holding}):
-                    text = f"{_who(found.held)} waits for step '{holding[0].held.step}', which waits for it"
+                if _in_circle(found, standing, {claim.held.step for claim in holding}):
+                    text = f"{_who(found)} waits for step '{holding[0].held.step}', which waits for it"
                     raise RunError(text, "one after the other they can go on: --jobs 1")
                 for claim in holding:
                     claim.wait_for(mine.step)
-            child = found.held.child
+            child = found.child
             if child is not None and child.word in os.environ.get(groups.VARIABLE, "").split():
-                raise RunError(f"{_who(found.held)} is under way around this command, and waits for it")
-            if found.held.dead and found.path not in ended and child is not None:
+                raise RunError(f"{_who(found)} is under way around this command, and waits for it")
+            if found.dead and found.path not in ended and child is not None:
                 ended.add(found.path)
                 groups.end(child, self.grace)
                 continue
             waited, left = time.monotonic() - began, _LONGEST
-            limited = found.far or not (patient or found.held.dead or self._is_own(found.held))
-            if limited or (found.held.run, found.held.step) != (mine.run, mine.step):
+            limited = found.far or not (patient or found.dead or self._is_own(found))
+            if limited or (found.run, found.step) != (mine.run, mine.step):
                 left = wait - waited
                 if left <= 0:
                     raise _refusal(mine, found)
@@ -186,14 +180,14 @@ class Claims:
             if os.access(self.folder, os.W_OK):  # else who looks cannot take the lock, nor remove what nobody holds
                 stack.enter_context(self.repo.lock((), of=_LOCK))
             found = list(self._scan())
-        return tuple(f.held for f in found if not self._is_own(f.held))
+        return tuple(held for held in found if not self._is_own(held))
 
-    def elsewhere(self) -> tuple[tuple[str, Held], ...]:
-        """The claims of other machines, each with its file: whether they still hold cannot be seen from here."""
+    def elsewhere(self) -> tuple[Held, ...]:
+        """The claims of other machines: whether they still hold cannot be seen from here."""
         if not os.path.isdir(self.folder):
             return ()
         with self.repo.lock((), of=_LOCK):
-            return tuple((f.path, f.held) for f in self._scan() if f.far and f.held.pid)
+            return tuple(held for held in self._scan() if held.far and held.pid)
 
     def _is_own(self, held: Held) -> bool:
         return (held.host, held.boot, held.pid, held.start) == (self._host, self._boot, os.getpid(), self._start)
@@ -215,7 +209,7 @@ class Claims:
             raise
         return Claim(self.repo, path + ".json", fd, held)
 
-    def _scan(self) -> Iterator[_Found]:
+    def _scan(self) -> Iterator[Held]:
         """The claims that hold; those that nobody holds any more are removed. With the lock held."""
         for entry in sorted(os.listdir(self.folder)):
             path = os.path.join(self.folder, entry)
@@ -226,28 +220,28 @@ class Claims:
                 if found is not None:
                     yield found
 
-    def _judge(self, path: str) -> _Found | None:
+    def _judge(self, path: str) -> Held | None:
         """A claim that blocks; None, and its file removed, when it does not."""
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except FileNotFoundError:
             return None
         except OSError:  # another user's; whether it holds cannot be seen
-            return _Found(path, _unreadable(self._host), far=True)
+            return _unreadable(self._host, path, far=True)
         try:
             held = _read(os.pread(fd, 1 << 20, 0))
             # The same boot is the same kernel, whatever its containers are called.
             here = held is None or held.host == self._host or (held.boot and held.boot == self._boot)
             if held is not None and not here:
-                return _Found(path, held, far=True)
+                return replace(held, path=path, far=True)
             if not acquire(fd, shared=True):  # who looks shares it, so that two who look do not mislead each other
-                held = held or _unreadable(self._host)
+                held = held or _unreadable(self._host, path)
                 # Another boot under our name that holds the lock is another machine, and it lives.
-                return _Found(path, replace(held, dead=held.boot == self._boot and not self._lives(held)))
+                return replace(held, path=path, dead=held.boot == self._boot and not self._lives(held))
             given_back = os.fstat(fd).st_nlink == 0
             left = held is not None and held.boot == self._boot and not given_back and not self._lives(held)
             if held is not None and held.child is not None and left and held.child.alive():
-                return _Found(path, replace(held, dead=True))
+                return replace(held, path=path, dead=True)
             _unlink(path)
             return None
         finally:
@@ -277,18 +271,29 @@ def _who(held: Held) -> str:
     return f"step '{held.step}' of run '{held.run}' (process {held.pid} on '{held.host}')"
 
 
-def _refusal(mine: Held, found: _Found) -> RunError:
-    same = (mine.run, mine.step) == (found.held.run, found.held.step)
-    both = globs.overlap(mine.writes, found.held.writes) if not same else None
-    hints = [f"'{both[0]}' of '{mine.step}' and '{both[1]}' of '{found.held.step}' overlap"] if both else []
+def _refusal(mine: Held, found: Held) -> RunError:
+    same = (mine.run, mine.step) == (found.run, found.step)
+    both = globs.overlap(mine.writes, found.writes) if not same else None
+    hints = [f"'{both[0]}' of '{mine.step}' and '{both[1]}' of '{found.step}' overlap"] if both else []
     if found.far:
         hints.append("whether it still runs cannot be seen from here")
-    said = f"{_who(found.held)} is at work" if same else f"the write set of '{mine.step}' is claimed by {_who(found.held)}"
+    said = f"{_who(found)} is at work" if same else f"the write set of '{mine.step}' is claimed by {_who(found)}"
     return RunError(said, *hints, "--wait SECONDS waits for it")
 
 
-def _unreadable(host: str) -> Held:
-    return Held(run=_UNKNOWN, step=_UNKNOWN, writes=("**",), host=host, boot=_UNKNOWN, pid=0, start="", worktree=_UNKNOWN)
+def _unreadable(host: str, path: str, *, far: bool = False) -> Held:
+    return Held(
+        run=_UNKNOWN,
+        step=_UNKNOWN,
+        writes=("**",),
+        host=host,
+        boot=_UNKNOWN,
+        pid=0,
+        start="",
+        worktree=_UNKNOWN,
+        far=far,
+        path=path,
+    )
 
 
 def _unlink(path: str) -> None:

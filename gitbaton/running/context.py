@@ -1,4 +1,4 @@
-"""Context of a process that carries out a run's steps: repository, journal, claims of other processes, files, events, clock."""
+"""Context of a process at work on a run: what it has open, the commands that it launches, and what it tells."""
 
 from __future__ import annotations
 
@@ -12,22 +12,140 @@ from datetime import datetime
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal
+from gitbaton.journal.codec import idem as key_of_effect
 from gitbaton.journal.state import RunState, StepState, fold
-from gitbaton.journal.values import Cause, Logged, Record
+from gitbaton.journal.values import Cause, Logged, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.claims import Claim, Claims
-from gitbaton.running.results import Event, Kind
-from gitbaton.system import groups
-from gitbaton.worktree.filesets import Files
+from gitbaton.system import children, groups
+from gitbaton.system.children import Command, Ended
+from gitbaton.system.groups import Child
+from gitbaton.values import value
+from gitbaton.worktree.crashmarker import Marker
+from gitbaton.worktree.filesets import TEMPORARY, Files, swap
 from gitbaton.worktree.filetrees import Entry, FileSet, differences, read_tree, write_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
+    State = Literal["ok", "cached", "failed", "gate", "unknown", "conflict", "compensation-failed", "rejected", "interrupted"]
+    Kind = Literal[
+        "start",
+        "cached",
+        "attempt",
+        "ok",
+        "failed",
+        "retry",
+        "gate",
+        "unknown",
+        "recovered",
+        "orphan",
+        "undeclared",
+        "not-brought-back",
+        "compensate",
+        "compensated",
+        "compensation-failed",
+        "settled",
+        "catch",
+        "wait",
+        "conflict",
+        "isolation",
+        "progress",
+        "plan",
+        "finished",
+        "warning",
+    ]
     from typing import Any, Literal
 
     Take = Literal["ours", "theirs"]
 else:
+    State = str
+    Kind = str
     Take = str
+
+
+CRASH = "GIT_BATON_CRASH_AT"
+POINTS = (
+    *("before-begin", "after-begin", "in-clearing", "in-command", "after-command", "after-collect", "in-bring-back"),
+    *("before-end", "after-end", "after-fail", "in-materialize", "in-repair"),
+    *("after-comp-begin", "in-compensation", "before-comp-end"),
+)
+
+
+def crash_at(point: str) -> None:
+    """Nothing, unless the environment variable GIT_BATON_CRASH_AT names this point: then this process is killed with SIGKILL,
+    as by a power cut of its own, and nothing that it holds is tidied up. ``point`` is one of POINTS."""
+    if os.environ.get(CRASH) == point:
+        import signal
+
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+GATE, UNKNOWN, UNDO_FAILED, CONFLICT, GUARD, TIMEOUT, OUTPUTS = 75, 76, 77, 78, 79, 124, 125
+
+
+def settling(name: str) -> str:
+    """The two commands that decide whether the effect of a step happened."""
+    return f"'git baton run settle {name} --done' or 'git baton run settle {name} --undone'"
+
+
+@value
+class Done:
+    """What became of a step: ``code`` is the exit status that the command line ends with (0 for ``ok`` and ``cached``, else the
+    command's own, 75 to 78, 124, 125, or 1 for a rejected gate); ``logged`` the record that says so; ``cause`` why it ran;
+    ``hint`` what a person can do about it."""
+
+    step: Step
+    state: State
+    code: int = 0
+    logged: Logged | None = None
+    cause: Cause | None = None
+    text: str = ""
+    hint: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether what waits for this step may go on."""
+        return self.state in ("ok", "cached")
+
+
+KINDS: tuple[Kind, ...] = (
+    *("start", "cached", "attempt", "ok", "failed", "retry", "gate", "unknown", "recovered", "orphan", "undeclared"),
+    *("not-brought-back", "compensate", "compensated", "compensation-failed", "settled", "catch", "wait", "conflict"),
+    *("isolation", "progress", "plan", "finished", "warning"),
+)
+
+
+@value
+class Event:
+    """One thing that happened to ``step`` (empty: to the whole run). ``text`` is for people; ``code`` an exit status;
+    ``seconds`` a duration, or with ``retry`` the time until the next attempt; ``key`` the step's; ``number`` of ``total`` its
+    place in a plan, with ``retry`` how many of the attempts there can be were made; ``logged`` the record of a ``cached`` or
+    ``ok`` step, whose output results.output gives."""
+
+    kind: Kind
+    step: str = ""
+    text: str = ""
+    code: int | None = None
+    seconds: float | None = None
+    attempt: int | None = None
+    key: str | None = None
+    number: int | None = None
+    total: int | None = None
+    cause: Cause | None = None
+    logged: Logged | None = None
+
+
+@value
+class Outcome:
+    """What a run came to: the exit status, what became of each step in the order in which they ended, and the steps that did
+    not begin."""
+
+    code: int
+    states: tuple[Done, ...] = ()
+    run: str = ""
+    left: tuple[str, ...] = ()
 
 
 class Workshop:
@@ -195,37 +313,9 @@ class Context:
             **fields,
         )
 
-    def emit(
-        self,
-        kind: Kind,
-        step: str = "",
-        text: str = "",
-        *,
-        code: int | None = None,
-        seconds: float | None = None,
-        attempt: int | None = None,
-        key: str | None = None,
-        number: int | None = None,
-        total: int | None = None,
-        cause: Cause | None = None,
-        logged: Logged | None = None,
-    ) -> None:
-        """Tell the watcher what happened."""
-        self.watch(
-            Event(
-                kind=kind,
-                step=step,
-                text=text,
-                code=code,
-                seconds=seconds,
-                attempt=attempt,
-                key=key,
-                number=number,
-                total=total,
-                cause=cause,
-                logged=logged,
-            )
-        )
+    def emit(self, kind: Kind, step: str = "", text: str = "", **more: Any) -> None:
+        """Tell the watcher what happened; ``more``: other fields of Event."""
+        self.watch(Event(kind=kind, step=step, text=text, **more))
 
     def entries(self, tree: Oid, digests: tuple[str, ...] = ()) -> Mapping[str, Entry]:
         """The files of a stored tree, by path, those of ``digests`` as recorded by digest only; read once."""
@@ -299,3 +389,127 @@ class Context:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+SHORT_TEXT = 4000  # characters of a command's words that a record's text keeps
+_MINIMAL = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL")
+
+
+def environment(ctx: Context, step: str, idem: str, attempt: int, **more: str) -> dict[str, str]:
+    """What a command of a step sees: our own environment, and which run, step and attempt it is."""
+    return {
+        **{name: text for name, text in os.environ.items() if name != CRASH},
+        "GIT_BATON_RUN": ctx.run,
+        "GIT_BATON_STEP": step,
+        "GIT_BATON_ATTEMPT": str(attempt),
+        "GIT_BATON_IDEMPOTENCY_KEY": idem,
+        **more,
+    }
+
+
+def minimal() -> dict[str, str]:
+    """The environment of a check that must not know what the step knew."""
+    return {name: text for name, text in os.environ.items() if name in _MINIMAL or name.startswith("LC_")}
+
+
+def idempotency_key(ctx: Context, step: str, key: str) -> str:
+    """The idempotency key of a step's effect: the same for all attempts. It is a new one when an effect of the very same key
+    was compensated, or undone by hand, because a service that remembers the old one would not do it again."""
+    state = ctx.step_state(step)
+    return key_of_effect(ctx.lineage, step, key, state.undone.count(key) if state is not None else 0)
+
+
+def compensation_key(ctx: Context, step: str, idem: str) -> str:
+    """The idempotency key of an effect's compensation: the same however often it is tried."""
+    return key_of_effect(ctx.lineage, step, f"undo {idem}")
+
+
+def launch(
+    ctx: Context,
+    claim: Claim | None,
+    step: Step,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    root: str | None = None,
+    timeout: float | None = None,
+    show: bool = True,
+    point: str | None = None,
+    runs: Callable[[Child], None] = lambda child: None,
+) -> Ended:
+    """Run a command below ``root`` (default: the work tree) in the step's folder, and wait for it without the lock. ``point``:
+    where a test kills this process once the command has been let go; ``runs`` is told of it as the claim is. Raises GitError
+    when it cannot be started."""
+    cwd = os.path.normpath(os.path.join(root or ctx.root, step.cwd))
+    command = Command(argv=tuple(argv), cwd=cwd, env=env, timeout=timeout, grace=step.grace, show=show and ctx.show)
+
+    def started(child: Child) -> None:
+        runs(child)
+        if claim is not None:
+            claim.child(child)
+
+    def tick(seconds: float) -> None:
+        with ctx.hold():
+            ctx.emit("progress", step.name, seconds=seconds)
+
+    def begun() -> None:
+        if point is not None:
+            crash_at(point)
+
+    locks = (claim.lock_fd,) if claim is not None else ()
+    output = ctx.output if command.show else None
+    with ctx.away():
+        ended = children.run(command, started=started, tick=tick, output=output, locks=locks, begun=begun)
+    for fault in ended.faults:
+        ctx.emit("warning", step.name, fault)
+    return ended
+
+
+def shell(line: str) -> tuple[str, ...]:
+    """The words of a shell line."""
+    return ("sh", "-c", line)
+
+
+def said(ended: Ended) -> str:
+    """The end of what a command said, for a record's text."""
+    text = (ended.out + ended.err).decode("utf-8", "replace").strip()
+    return text if len(text) <= SHORT_TEXT else "..." + text[-SHORT_TEXT:]
+
+
+def status(ended: Ended) -> str:
+    """How a command ended, for people."""
+    if ended.timeout:
+        return "its time was over"
+    if ended.asked and ended.exit == 0:
+        return "it was asked to end"
+    return f"it was ended by {ended.signal}" if ended.signal else f"exit {ended.exit}"
+
+
+@value
+class Checked:
+    """The verdict on a step's outputs: the exit status of its --verify (0: they are good), and the end of what it said."""
+
+    exit: int
+    text: str = ""
+    interrupted: bool = False
+
+
+def verify(
+    ctx: Context, claim: Claim, step: Step, reads: Mapping[str, Entry], outputs: Mapping[str, Entry], root: str
+) -> Checked:
+    """Run a step's --verify on copies of the files that it reads and of its outputs (those that are not in the store are copied
+    from ``root``). It sees nothing else of the work tree, of the step's environment or of what the step said. Raises
+    GitError."""
+    if step.verify is None:
+        return Checked(exit=0)
+    marker = Marker(ctx.repo)
+    try:
+        away = ctx.files.outward(reads.values())  # neither these links nor what they lead to
+        there = {path: entry for path, entry in reads.items() if path not in away and not TEMPORARY.match(path)}
+        swap(ctx.repo, marker.path, {**there, **outputs}, {}, source=root)
+        os.makedirs(os.path.join(marker.path, step.cwd), exist_ok=True)  # even where it has no file
+        argv, root = shell(step.verify), marker.path
+        ended = launch(ctx, claim, step, argv, minimal(), root=root, timeout=step.timeout, show=False, runs=marker.runs)
+    finally:
+        marker.remove()
+    return Checked(exit=TIMEOUT if ended.timeout else ended.exit, text=said(ended), interrupted=ended.interrupted)

@@ -174,7 +174,7 @@ def _asking(run: str, step: StepState, logged: Logged | None) -> str:
     if record is None or record.effect != "once":
         return f"run step '{step.name}' again"
     if record.probe is None:
-        from gitbaton.running.results import settling
+        from gitbaton.running.context import settling
 
         return f"stop at step '{step.name}', whose outcome is unknown: {settling(f'{step.name} --run {run}')}"
     return f"ask the probe of step '{step.name}' whether its effect happened"

@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from gitbaton.git.objects import new_object
-from gitbaton.journal.keys import key_of
+from gitbaton.journal.codec import key_of
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
-from gitbaton.running.results import exit_of
+from gitbaton.running.recorded import exit_of
 from gitbaton.values import value
 from gitbaton.worktree import globs
-from gitbaton.worktree.filetrees import Entry
+from gitbaton.worktree.filetrees import Entry, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,25 +71,14 @@ def present(
     if tree is not None:
         ctx.know(tree, files)
     reads = Reads(globs=step.reads, tree=tree, n=len(files)) if tree is not None else None
-    deps, missing = outputs_of(state or ctx.step_state, step.after, empty_tree(ctx))
+    known = {name: (state or ctx.step_state)(name) for name in step.after}
+    ends = {name: one.end if one is not None else None for name, one in known.items()}
+    empty = new_object(ctx.objects.algorithm, "tree", b"").oid  # it stands for the outputs of a step that has none
+    deps = tuple((n, (end.record.writes.tree if end.record.writes else None) or empty) for n, end in ends.items() if end)
+    missing = tuple(name for name, end in ends.items() if end is None)
     env = environment(step.env, os.environ)
     key = key_of(step, tree, dict(deps), dict(env))
     return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing, unmatched=unmatched)
-
-
-def empty_tree(ctx: Context) -> Oid:
-    """The id of the tree without files; it stands for the outputs of a step that has none."""
-    return new_object(ctx.objects.algorithm, "tree", b"").oid
-
-
-def outputs_of(
-    state: Callable[[str], StepState | None], names: Collection[str], empty: Oid
-) -> tuple[tuple[tuple[str, Oid], ...], tuple[str, ...]]:
-    """The tree of outputs of each step, and the names of those that have no result."""
-    found = {name: state(name) for name in names}
-    ends = {name: one.end if one is not None else None for name, one in found.items()}
-    deps = [(n, (end.record.writes.tree if end.record.writes else None) or empty) for n, end in ends.items() if end]
-    return tuple(deps), tuple(name for name, end in ends.items() if end is None)
 
 
 def environment(names: Collection[str], env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -193,7 +182,7 @@ def why(
     last = state.end or (state.ends[-1] if state.ends else None) or state.failed
     if last is None:
         return Cause(kind="failed")
-    difference = _difference(step, last.record, present, tree)
+    difference = next(differences(step, last.record, present, tree), None)
     if difference is not None:
         return difference
     if last.record.stable is False:  # and else it is not served although its key is that of now
@@ -203,64 +192,38 @@ def why(
     return Cause(kind="compensated" if (last.record.effect or "none") != "none" else "key")
 
 
-def _difference(
-    step: Step, record: Record, present: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None
-) -> Cause | None:
-    """The first thing in which a record differs from now, the most telling first."""
-    if record.argv != step.argv and not record.redacted:
-        return Cause(kind="argv", old=" ".join(record.argv), new=" ".join(step.argv))
-    if record.cwd != step.cwd:
-        return Cause(kind="cwd", old=record.cwd, new=step.cwd)
-    old, new = (record.reads.tree if record.reads else None), (present.reads.tree if present.reads else None)
-    if old != new:
-        before = tree(old) if tree is not None and old is not None else None
-        return first_change(before, present.files, old, new)
-    for kind, was, now in (("dep", dict(record.deps), dict(present.deps)), ("env", dict(record.env), dict(present.env))):
-        for name in sorted(was.keys() | now.keys()):
-            if was.get(name) != now.get(name):
-                return Cause(kind=kind, path=name, old=was.get(name), new=now.get(name))
-    if record.extra != step.extra and not record.redacted:
-        return Cause(kind="key", old=" ".join(record.extra), new=" ".join(step.extra))
-    if (record.writes.globs if record.writes else ()) != step.writes:
-        return Cause(kind="writes")
-    if record.verify != step.verify and not record.redacted:
-        return Cause(kind="verify", old=record.verify, new=step.verify)
-    return None
-
-
-def first_change(before: Mapping[str, Entry] | None, now: Mapping[str, Entry], old: Oid | None, new: Oid | None) -> Cause:
-    """The first path in which two sets of inputs differ, with its old and new object."""
-    if before is None:
-        return Cause(kind="input", old=old, new=new)
-    for path in sorted(before.keys() | now.keys()):
-        was, is_ = before.get(path), now.get(path)
-        if was != is_:
-            return Cause(kind="input", path=path, old=was.oid if was else None, new=is_.oid if is_ else None)
-    return Cause(kind="input", old=old, new=new)
-
-
-def differences(step: Step, record: Record, now: Present, files: Callable[[Oid], Mapping[str, Entry]]) -> Iterator[Cause]:
-    """Everything of a key in which a record differs from now; ``files`` gives those of a stored tree."""
-    words = () if record.redacted else (("argv", record.argv, step.argv), ("key", record.extra, step.extra))
+def differences(step: Step, record: Record, now: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None) -> Iterator[Cause]:
+    """Everything of a key in which a record differs from now, the most telling first; ``tree`` as for ``why``."""
+    words = (("argv", record.argv, step.argv), ("cwd", (record.cwd or "",), (step.cwd,)))
     for kind, old, new in words:
-        if old != new:
+        if old != new and not (kind == "argv" and record.redacted):
             yield Cause(kind=kind, old=" ".join(old), new=" ".join(new))
-    if record.cwd != step.cwd:
-        yield Cause(kind="cwd", old=record.cwd, new=step.cwd)
-    if record.verify != step.verify and not record.redacted:
-        yield Cause(kind="verify", old=record.verify, new=step.verify)
-    written = record.writes.globs if record.writes is not None else ()
-    if written != step.writes:
-        yield Cause(kind="writes", old=" ".join(written), new=" ".join(step.writes))
-    for kind, was, is_ in (("env", dict(record.env), dict(now.env)), ("dep", dict(record.deps), dict(now.deps))):
+    yield from _inputs(record.reads.tree if record.reads else None, now, tree)
+    for kind, was, is_ in (("dep", dict(record.deps), dict(now.deps)), ("env", dict(record.env), dict(now.env))):
         for name in sorted(was.keys() | is_.keys()):
             if was.get(name) != is_.get(name):
                 yield Cause(kind=kind, path=name, old=was.get(name), new=is_.get(name))
-    before = files(record.reads.tree) if record.reads is not None else {}
-    for path in sorted(before.keys() | now.files.keys()):
-        old_, new_ = before.get(path), now.files.get(path)
-        if old_ is None or new_ is None or (old_.oid, old_.mode) != (new_.oid, new_.mode):
-            yield Cause(kind="input", path=path, old=_shown(old_, new_), new=_shown(new_, old_))
+    if record.extra != step.extra and not record.redacted:
+        yield Cause(kind="key", old=" ".join(record.extra), new=" ".join(step.extra))
+    written = record.writes.globs if record.writes is not None else ()
+    if written != step.writes:
+        yield Cause(kind="writes", old=" ".join(written), new=" ".join(step.writes))
+    if record.verify != step.verify and not record.redacted:
+        yield Cause(kind="verify", old=record.verify, new=step.verify)
+
+
+def _inputs(old: Oid | None, now: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None) -> Iterator[Cause]:
+    """The paths in which two sets of inputs differ, each with its old and new object; their trees where it is not known."""
+    new = now.reads.tree if now.reads else None
+    if old == new:
+        return
+    before = {} if old is None else tree(old) if tree is not None else None
+    paths = [] if before is None else [p for p in before.keys() | now.files.keys() if not same(before.get(p), now.files.get(p))]
+    for path in sorted(paths):
+        was, is_ = (before or {}).get(path), now.files.get(path)
+        yield Cause(kind="input", path=path, old=_shown(was, is_), new=_shown(is_, was))
+    if not paths:
+        yield Cause(kind="input", old=old, new=new)
 
 
 def _shown(entry: Entry | None, other: Entry | None) -> str | None:

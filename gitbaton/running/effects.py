@@ -7,15 +7,24 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from gitbaton.errors import NoAnswerError, RunError, UsageError
-from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import EffectState, RunState
 from gitbaton.journal.values import Logged, Plan, Step
 from gitbaton.running.claims import Claim
-from gitbaton.running.command import compensation_key, environment, launch, said, shell, status
-from gitbaton.running.context import Context
-from gitbaton.running.graph import Graph, graph, order
+from gitbaton.running.context import (
+    UNDO_FAILED,
+    UNKNOWN,
+    Context,
+    compensation_key,
+    crash_at,
+    environment,
+    launch,
+    said,
+    settling,
+    shell,
+    status,
+)
+from gitbaton.running.graph import Graph, as_they_run, graph
 from gitbaton.running.recorded import in_full, step_of, whole
-from gitbaton.running.results import UNDO_FAILED, UNKNOWN, settling
 from gitbaton.values import replace
 
 Effect = tuple[str, EffectState]  # of which step
@@ -44,21 +53,7 @@ def above(ctx: Context, plan: Plan | None, names: Collection[str]) -> tuple[str,
 
 def _graph(ctx: Context, plan: Plan | None) -> Graph:
     state = ctx.state()
-    steps = whole(plan, state).steps
-    try:
-        steps = order(steps)
-    except UsageError:  # steps of different times may wait for each other in a circle
-        pass
-    return graph(steps, state, lambda tree: ctx.entries(tree).keys())
-
-
-def to_undo(ctx: Context, plan: Plan | None, name: str, own: Iterable[EffectState]) -> tuple[Effect, ...]:
-    """What must be undone for the effects ``own`` of a step: those of all that hang on it first. Nothing for none."""
-    mine = tuple((name, effect) for effect in own)
-    if not mine:
-        return ()
-    others = tuple(n for n in below(ctx, plan, (name,)) if n != name)
-    return live(ctx.state(), others) + mine[::-1]
+    return graph(as_they_run(whole(plan, state).steps), state, ctx.entries)
 
 
 def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dict[str, Claim] | None = None) -> int:
@@ -93,7 +88,9 @@ def undo_own(ctx: Context, plan: Plan | None, name: str, own: Collection[EffectS
     if not own:
         return 0
     with still(ctx, plan, (name,), {name: claim}) as held:
-        return undo(ctx, plan, to_undo(ctx, plan, name, own), held)
+        others = tuple(n for n in below(ctx, plan, (name,)) if n != name)
+        mine = tuple((name, effect) for effect in own)
+        return undo(ctx, plan, live(ctx.state(), others) + mine[::-1], held)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random as chance
 import time
@@ -15,28 +14,21 @@ from gitbaton.codec import encode_track
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError, UnreadableRunError, UsageError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.repo import lock_file
-from gitbaton.journal.chain import Journal, check_run, remember, remembered
-from gitbaton.journal.values import Logged, Plan, Step
-from gitbaton.render import in_shell
-from gitbaton.running import plans
+from gitbaton.journal.chain import Journal, remember, remembered
+from gitbaton.journal.values import PLAN, Plan, Step, check_run
 from gitbaton.running.claims import Claims
-from gitbaton.running.context import Context, Take
+from gitbaton.running.context import UNDO_FAILED, Context, Done, Event, Outcome, Take
 from gitbaton.running.effects import undo_begun
-from gitbaton.running.forecast import Forecast, closed, forecast
-from gitbaton.running.graph import Schedule, ancestors, carry_out, edges
-from gitbaton.running.planfile import PLAN, load
-from gitbaton.running.recorded import whole
+from gitbaton.running.graph import Schedule, carry_out, edges, graph
+from gitbaton.running.recorded import digest, everything, opened, whole
 from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
-from gitbaton.running.report import Report, Why, report, why
-from gitbaton.running.results import UNDO_FAILED, Done, Event, Outcome
+from gitbaton.running.report import Forecast, Report, Why, closed, explain, forecast, report
 from gitbaton.running.step import Guards, perform, rejected
 from gitbaton.system.children import signals
 from gitbaton.system.files import acquire
-from gitbaton.values import replace
 from gitbaton.worktree.crashmarker import sweep
 
-MAX_PLAN = 4 << 20
 SHOWN = 5  # steps that an error names
 IDLE = ("plan", "cached", "wait", "progress", "finished", "warning")  # events by which nothing is done yet
 
@@ -187,7 +179,7 @@ class Engine:
         """Why a step would run again, in full; as ``look``."""
         with looking(self.baton, run, self.watch) as ctx:
             of, scope = everything(ctx, plan, strict=False)
-            return why(ctx, of, step, scope)
+            return explain(ctx, of, step, scope)
 
     def _enter(self, run: str, foreign: bool, *, new: bool = True) -> None:
         """Make sure that the run may be worked on here, and remove what killed ones left. Raises UsageError."""
@@ -261,24 +253,8 @@ def chosen(plan: Plan, only: Sequence[str]) -> tuple[Step, ...]:
         if plan.step(name) is None:
             names = ", ".join(step.name for step in plan.steps[:20])
             raise UsageError(f"the plan has no step '{name}'", f"it has {names}")
-    wanted = {*only, *ancestors(plan.steps, only)}
+    wanted = graph(plan.steps, None, lambda tree: ()).ancestors(only)
     return tuple(step for step in plan.steps if not only or step.name in wanted)
-
-
-def everything(ctx: Context, plan: Plan | None = None, *, strict: bool = True) -> tuple[Plan, tuple[str, ...]]:
-    """All steps of a run, those of its plan (the one given, or the one that the journal keeps) and those that are only
-    recorded; and the names of those that belong to it still. Where the plan cannot be had: raises UsageError, or without
-    ``strict`` warns, and then all recorded steps belong to it."""
-    state = ctx.state()
-    if plan is None and state.plan is not None:
-        try:
-            plan = opened(ctx, state.plan)
-        except UsageError as error:
-            if strict:
-                raise
-            ctx.emit("warning", text=error.message)
-    of = whole(plan, state, ctx.objects)
-    return of, tuple(step.name for step in (plan or of).steps)
 
 
 @contextmanager
@@ -431,40 +407,3 @@ def following(ctx: Context, plan: Plan | None) -> Iterator[Hold]:
             hold.release()
         raise
     hold.release()
-
-
-def opened(ctx: Context, claim: Logged) -> Plan:
-    """The plan that a run follows, as the journal keeps it; where a secret was taken out of its text, the file that it was
-    read from, if it is still the same. Raises UsageError."""
-    record = claim.record
-    oid, name = claim.parts.get(PLAN), record.plan or PLAN
-    found = ctx.objects.read(oid, MAX_PLAN) if oid else None
-    text = found.data if found is not None else None
-    path = record.plan if not claim.foreign else None  # what somebody else's record names is not opened
-    if text is None or (record.key is not None and hashlib.sha256(text).hexdigest() != record.key):
-        text = _file(ctx, path, record.key)
-    if text is None:
-        raise UsageError(
-            f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
-            "name the plan: git baton run --plan FILE",
-        )
-    if path is not None and _file(ctx, path, record.key) is None and os.path.exists(os.path.join(ctx.root, path)):
-        said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
-        ctx.emit("warning", text=f"{said} ('git baton run --plan {in_shell(path)} --run {ctx.run}' takes up the new one)")
-    return replace(plans.read(text, ctx.root, name=name), path=record.plan)
-
-
-def digest(plan: Plan) -> str | None:
-    """The digest of a plan's text, by which a claim names it; None of a plan without one."""
-    return hashlib.sha256(plan.text).hexdigest() if plan.text is not None else None
-
-
-def _file(ctx: Context, path: str | None, key: str | None) -> bytes | None:
-    """What a plan's file holds, if that is what it held when it was taken up."""
-    if path is None or key is None:
-        return None
-    try:
-        text = load(os.path.join(ctx.root, path))
-    except (OSError, ValueError):
-        return None
-    return text if hashlib.sha256(text).hexdigest() == key else None

@@ -10,7 +10,7 @@ from gitbaton.errors import UsageError
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Step
 from gitbaton.model import Oid
-from gitbaton.running.results import GATE
+from gitbaton.running.context import GATE
 from gitbaton.values import value
 from gitbaton.worktree import globs
 
@@ -88,6 +88,14 @@ def order(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(done)
 
 
+def as_they_run(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps in that order; as given where they wait for each other in a circle, as steps of different times may."""
+    try:
+        return order(steps)
+    except StepError:
+        return tuple(steps)
+
+
 def _cycle(steps: Sequence[Step], left: Mapping[str, Collection[str]]) -> StepError:
     """The error that names a cycle among steps of which each waits for another of them; it begins at the first as given."""
     number = {step.name: place for place, step in enumerate(steps)}
@@ -105,28 +113,10 @@ def _cycle(steps: Sequence[Step], left: Mapping[str, Collection[str]]) -> StepEr
             write = next(w for w in known[other].writes if globs.meet(read, w))
             why.append(f"'{name}' reads '{read}', and '{other}' writes '{write}'")
     words = " waits for ".join(f"'{name}'" for name in [*circle, circle[0]])
-    start, then = circle[0], circle[1 % len(circle)]
-    read = of[start][then]
-    return StepError(
-        start, f"a cycle: {words}", *why, key="after" if read is None else "reads", place=_place(known[start], then, read)
-    )
-
-
-def _place(step: Step, other: str, read: str | None) -> int:
-    return step.after.index(other) if read is None else step.reads.index(read)
-
-
-def ancestors(steps: Sequence[Step], names: Collection[str]) -> frozenset[str]:
-    """The steps that any of these waits for, directly or not; themselves only where one waits for another."""
-    next_of = edges(steps)
-    found: set[str] = set()
-    todo = list(names)
-    while todo:
-        for name in next_of.get(todo.pop(), ()):
-            if name not in found:
-                found.add(name)
-                todo.append(name)
-    return frozenset(found)
+    start, then = known[circle[0]], circle[1 % len(circle)]
+    read = of[start.name][then]
+    key, place = ("after", start.after.index(then)) if read is None else ("reads", start.reads.index(read))
+    return StepError(start.name, f"a cycle: {words}", *why, key=key, place=place)
 
 
 def disjoint(steps: Sequence[Step]) -> None:

@@ -9,14 +9,11 @@ from types import MappingProxyType
 
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import new_object
-from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import StepState
 from gitbaton.journal.values import Cause, Logged, Record, Step, Writes
 from gitbaton.model import Oid
-from gitbaton.running.command import idempotency_key
-from gitbaton.running.context import Context
+from gitbaton.running.context import CONFLICT, Context, Done, crash_at, idempotency_key
 from gitbaton.running.decide import Present
-from gitbaton.running.results import CONFLICT, Done
 from gitbaton.values import replace, value
 from gitbaton.worktree.filesets import Files, swap, unmatched
 from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, marked, same
@@ -265,11 +262,6 @@ def kept(number: int, what: str) -> str:
     return f"{number} file{'' if number == 1 else 's'} {what} {'is' if number == 1 else 'are'} kept in the journal"
 
 
-def digests_of(record: Record) -> tuple[str, ...]:
-    """The paths that a record keeps by digest only."""
-    return record.writes.digests if record.writes else ()
-
-
 def beginning(
     ctx: Context,
     step: Step,
@@ -302,33 +294,6 @@ def beginning(
         isolation=isolation,
         cause=cause,
     )
-
-
-def taken_over(ctx: Context, logged: Logged, begin: Record, text: str, *, nondeterministic: bool = False) -> Logged:
-    """Write an existing result down as the newest one: a begin and an end with its outputs. ``begin``: with the inputs
-    of now."""
-    result = logged.record
-    begin = ctx.append(begin).record
-    kept = {name: oid for name, oid in logged.parts.items() if name in ("stdout", "stderr")}
-    tree = result.writes.tree if result.writes else None
-    writes = begin.writes
-    if writes is not None:
-        digests = {*writes.digests, *(result.writes.digests if result.writes else ())}
-        writes = replace(writes, tree=tree, digests=tuple(sorted(digests)))
-    end = replace(
-        begin,
-        type="end",
-        writes=writes,
-        exit=0,
-        duration_ms=0,
-        stable=True,
-        cause=None,
-        stdout=result.stdout if "stdout" in kept else None,
-        stderr=result.stderr if "stderr" in kept else None,
-        text=text,
-        nondeterministic=nondeterministic,
-    )
-    return ctx.append(end, trees=kept)
 
 
 @value
@@ -416,32 +381,45 @@ def _say_what_is_missing(ctx: Context, step: Step, logged: Logged) -> None:
 def result_of(ctx: Context, logged: Logged) -> Mapping[str, Entry]:
     """The files of a recorded result."""
     writes = logged.record.writes
-    return ctx.entries(writes.tree, digests_of(logged.record)) if writes is not None and writes.tree is not None else {}
+    return ctx.entries(writes.tree, writes.digests) if writes is not None and writes.tree is not None else {}
 
 
 def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: Logged, todo: Materials, here: bool) -> Logged:
-    """The result as the newest one of this run: of another run, or an older one, or with what somebody else wrote in it."""
-    result = result_of(ctx, logged)
-    text = f"served from record {logged.record.seq} of run '{logged.record.run}'"
-    if todo.edited and ctx.take == "theirs":
+    """The result as the newest one of this run, a begin with the inputs of now and an end: of another run, or an older one, or
+    with what somebody else wrote in it."""
+    result, theirs, record = result_of(ctx, logged), bool(todo.edited and ctx.take == "theirs"), logged.record
+    text = f"served from record {record.seq} of run '{record.run}'"
+    if theirs:
         result = with_theirs(result, {path: found.entries[path] for path in todo.edited})
         text = "what somebody else wrote is taken as its output"
-    tree = ctx.tree_of(result)
-    record = logged.record
-    writes = replace(record.writes, tree=tree) if record.writes else Writes(globs=(), pre=tree, tree=tree)
+    writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests, folders=found.folders)
     begin = beginning(
         ctx,
         step,
         now,
         idem=record.idem if here and record.idem else idempotency_key(ctx, step.name, now.key),
         attempt=1,
-        writes=Writes(globs=step.writes, pre=found.tree, digests=found.digests, folders=found.folders),
+        writes=writes,
         isolation="none",
         cause=None,
     )
-    begin = replace(begin, effect=record.effect, compensate=record.compensate if here else begin.compensate)
-    changed = replace(logged, record=replace(record, writes=writes))
-    return taken_over(ctx, changed, begin, text, nondeterministic=bool(todo.edited and ctx.take == "theirs"))
+    begin = ctx.append(replace(begin, effect=record.effect, compensate=record.compensate if here else begin.compensate)).record
+    said = {name: oid for name, oid in logged.parts.items() if name in ("stdout", "stderr")}
+    digests = tuple(sorted({*writes.digests, *(record.writes.digests if record.writes else ())}))
+    end = replace(
+        begin,
+        type="end",
+        writes=replace(begin.writes or writes, tree=ctx.tree_of(result), digests=digests),
+        exit=0,
+        duration_ms=0,
+        stable=True,
+        cause=None,
+        stdout=record.stdout if "stdout" in said else None,
+        stderr=record.stderr if "stderr" in said else None,
+        text=text,
+        nondeterministic=theirs,
+    )
+    return ctx.append(end, trees=said)
 
 
 def conflict(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence[str]) -> Done:

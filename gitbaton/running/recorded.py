@@ -1,13 +1,17 @@
-"""Steps and plans as the records of a run tell them."""
+"""What a run's records tell of its steps: each as it was asked for, the plan that they are of, how one ended, what it said."""
 
 from __future__ import annotations
+
+import hashlib
+import os
 
 from gitbaton.errors import RecordError, RunError, UsageError
 from gitbaton.git.objects import Objects
 from gitbaton.journal.state import RunState, StepState
-from gitbaton.journal.values import Logged, Plan, Record, Step
-from gitbaton.running.planfile import LARGEST, PLAN
-from gitbaton.running.results import UNKNOWN
+from gitbaton.journal.values import MAX_PLAN, PLAN, Logged, Plan, Record, Step
+from gitbaton.render import in_shell
+from gitbaton.running import plans
+from gitbaton.running.context import OUTPUTS, TIMEOUT, UNKNOWN, Context
 from gitbaton.values import replace
 from gitbaton.worktree import globs
 
@@ -61,11 +65,9 @@ def newest(state: StepState) -> Logged | None:
 def defined(state: StepState, objects: Objects | None) -> Step | None:
     """A step of the command line as it was asked for, all of it; None where no record says so."""
     logged = newest(state)
-    found = objects.read(state.defined, LARGEST) if objects is not None and state.defined is not None else None
+    found = objects.read(state.defined, MAX_PLAN) if objects is not None and state.defined is not None else None
     if logged is None or found is None or found.data is None:
         return None
-    from gitbaton.running import plans
-
     try:
         (step,) = plans.read(found.data, "", alone=True).steps
     except (UsageError, ValueError):  # it was written elsewhere, by anybody
@@ -84,11 +86,9 @@ def steps_of(state: RunState, objects: Objects | None = None) -> tuple[Step, ...
 def kept_plan(state: RunState, objects: Objects) -> Plan | None:
     """The plan that a run follows, as its journal keeps it; None without one, and where it cannot be read."""
     oid = state.plan.parts.get(PLAN) if state.plan is not None and not state.over else None
-    found = objects.read(oid, LARGEST) if oid is not None else None
+    found = objects.read(oid, MAX_PLAN) if oid is not None else None
     if found is None or found.data is None:
         return None
-    from gitbaton.running import plans
-
     try:
         return plans.read(found.data, "")
     except (UsageError, ValueError):  # it was written elsewhere, by anybody
@@ -117,3 +117,77 @@ def rebuilt(state: StepState, objects: Objects | None = None) -> Step:
             code=UNKNOWN,
         )
     return step_of(logged.record)
+
+
+MAX_OUTPUT = 4 << 20
+
+
+def exit_of(record: Record) -> int | None:
+    """The exit status that an attempt was said to end with: of a failure never 0."""
+    if record.type != "fail" or record.exit is None:
+        return record.exit
+    return TIMEOUT if record.timeout else record.exit or OUTPUTS
+
+
+def output(objects: Objects, logged: Logged) -> tuple[bytes, bytes]:
+    """What is kept of a step's standard output and standard error, at most their tails; empty where nothing is kept."""
+
+    def part(name: str) -> bytes:
+        oid = logged.parts.get(name)
+        found = objects.read(oid, MAX_OUTPUT) if oid else None
+        return found.data if found is not None and found.kind == "blob" and found.data is not None else b""
+
+    return part("stdout"), part("stderr")
+
+
+def everything(ctx: Context, plan: Plan | None = None, *, strict: bool = True) -> tuple[Plan, tuple[str, ...]]:
+    """All steps of a run, those of its plan (the one given, or the one that the journal keeps) and those that are only
+    recorded; and the names of those that belong to it still. Where the plan cannot be had: raises UsageError, or without
+    ``strict`` warns, and then all recorded steps belong to it."""
+    state = ctx.state()
+    if plan is None and state.plan is not None:
+        try:
+            plan = opened(ctx, state.plan)
+        except UsageError as error:
+            if strict:
+                raise
+            ctx.emit("warning", text=error.message)
+    of = whole(plan, state, ctx.objects)
+    return of, tuple(step.name for step in (plan or of).steps)
+
+
+def opened(ctx: Context, claim: Logged) -> Plan:
+    """The plan that a run follows, as the journal keeps it; where a secret was taken out of its text, the file that it was
+    read from, if it is still the same. Raises UsageError."""
+    record = claim.record
+    oid, name = claim.parts.get(PLAN), record.plan or PLAN
+    found = ctx.objects.read(oid, MAX_PLAN) if oid else None
+    text = found.data if found is not None else None
+    path = record.plan if not claim.foreign else None  # what somebody else's record names is not opened
+    if text is None or (record.key is not None and hashlib.sha256(text).hexdigest() != record.key):
+        text = _file(ctx, path, record.key)
+    if text is None:
+        raise UsageError(
+            f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
+            "name the plan: git baton run --plan FILE",
+        )
+    if path is not None and _file(ctx, path, record.key) is None and os.path.exists(os.path.join(ctx.root, path)):
+        said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
+        ctx.emit("warning", text=f"{said} ('git baton run --plan {in_shell(path)} --run {ctx.run}' takes up the new one)")
+    return replace(plans.read(text, ctx.root, name=name), path=record.plan)
+
+
+def digest(plan: Plan) -> str | None:
+    """The digest of a plan's text, by which a claim names it; None of a plan without one."""
+    return hashlib.sha256(plan.text).hexdigest() if plan.text is not None else None
+
+
+def _file(ctx: Context, path: str | None, key: str | None) -> bytes | None:
+    """What a plan's file holds, if that is what it held when it was taken up."""
+    if path is None or key is None:
+        return None
+    try:
+        text = plans.load(os.path.join(ctx.root, path))
+    except (OSError, ValueError):
+        return None
+    return text if hashlib.sha256(text).hexdigest() == key else None

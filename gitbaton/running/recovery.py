@@ -1,6 +1,6 @@
 """Recovery of a killed step: its probe, or a person, says whether its effect happened, and its files are put back.
 
-Only such a note makes files of an unfinished attempt ours to put back; the names and paths of a machine do not.
+Only the note of an attempt in this work tree makes its files ours to put back; the names and paths of a machine do not.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Logged, Record, Step, Writes
 from gitbaton.model import Oid
 from gitbaton.running.claims import Claim
-from gitbaton.running.command import verify
-from gitbaton.running.context import Context
+from gitbaton.running.context import UNKNOWN, Context, Done, settling, verify
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled, unknown
 from gitbaton.running.outputs import kept, look, owners, put, result_of, standing
-from gitbaton.running.results import UNKNOWN, Done, settling
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher
@@ -108,7 +106,11 @@ def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState, *
     if checked.exit:
         return None, f"its outputs do not pass --verify (exit {checked.exit})"
     writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests)
-    begin = ctx.append(again(ctx, _plain(record), type="begin", writes=writes, verify_exit=None))
+    mine = ctx.record("begin", step.name)
+    now = {name: getattr(mine, name) for name in ("run", "lineage", "started", "host", "pid", "boot", "worktree", "seq")}
+    nothing = dict.fromkeys(("exit", "signal", "duration_ms", "stdout", "stderr", "stable", "text", "cause"))
+    plain = replace(record, **now, **nothing, timeout=False, undeclared=(), undeclared_more=0, verify_exit=None)
+    begin = ctx.append(replace(plain, type="begin", writes=writes))
     done = replace(writes, tree=ctx.tree_of(outputs, found))
     text = "its effect had happened; these are the outputs that were there"
     end = replace(begin.record, type="end", seq=-1, writes=done, exit=0, stable=True, text=text)
@@ -149,12 +151,6 @@ def settle_unstarted(ctx: Context, step: Step, failed: Record) -> None:
     places = [os.path.join(folder, name, program) for name in folders]
     if not any(os.path.isfile(place) and os.access(place, os.X_OK) for place in places):
         settled(ctx, step, effect, "undone", "its command could not be started")
-
-
-def _plain(record: Record) -> Record:
-    """An earlier begin or end, without how it ended."""
-    nothing = {"exit": None, "signal": None, "timeout": False, "duration_ms": None, "stdout": None, "stderr": None}
-    return replace(record, **nothing, stable=None, undeclared=(), undeclared_more=0, text=None, cause=None)
 
 
 def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None:
@@ -218,12 +214,17 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
         effect = unknown(ctx.state(), step.name) or _standing(ctx, step, state, done)
         if state is None or effect is None:
             raise NoAnswerError(f"step '{step.name}' has no outcome that is unknown")
-        if not done:
-            if effect.logged.record.type == "begin":  # no end proves it
-                _put_back(ctx, step, state, effect.logged)
-            logged = settled(ctx, step, effect, "undone", "a person says so")
-            return Done(step=step, state="ok", logged=logged)
-        return _done(ctx, claim, step, effect)
+        if done:
+            found = ctx.files.scan(step.writes, store=step.store, inside=True)
+            if found.unmatched and not step.allow_empty:
+                text = f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'"
+                raise RunError(text, _by_hand(step), code=UNKNOWN)
+            settled(ctx, step, effect, "done", "a person says so")
+            return trust(ctx, claim, step, effect, person=True)
+        begun = state.begun or effect.logged  # one that is open, or of which the probe said that it happened
+        if effect.logged.record.type == "begin" and (state.begun is not None or _torn(ctx, step, state, begun)[0]):
+            roll_back(ctx, step, state, begun)  # no end proves it
+        return Done(step=step, state="ok", logged=settled(ctx, step, effect, "undone", "a person says so"))
 
 
 def _standing(ctx: Context, step: Step, state: StepState | None, done: bool) -> EffectState | None:
@@ -242,22 +243,6 @@ def _there(ctx: Context, step: Step, end: Logged) -> bool:
     result = {path: entry for path, entry in result_of(ctx, end).items() if entry.digest}
     have = ctx.files.scan(step.writes, store=step.store).entries if result else {}
     return all(same(have.get(path), entry) for path, entry in result.items())
-
-
-def _put_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None:
-    """Roll an attempt back that did not happen: one that is open, or of which the probe said that it did."""
-    if state.begun is not None:
-        roll_back(ctx, step, state, state.begun)
-    elif _torn(ctx, step, state, begun)[0]:
-        roll_back(ctx, step, state, begun)
-
-
-def _done(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> Done:
-    found = ctx.files.scan(step.writes, store=step.store, inside=True)
-    if found.unmatched and not step.allow_empty:
-        raise RunError(f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'", _by_hand(step), code=UNKNOWN)
-    settled(ctx, step, effect, "done", "a person says so")
-    return trust(ctx, claim, step, effect, person=True)
 
 
 @value
@@ -327,10 +312,3 @@ def with_its_own(
 def _path(ctx: Context, step: str) -> str:
     name = hashlib.sha256(step.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return os.path.join(ctx.repo.own_dir, "attempts", encode_track(ctx.run), name)
-
-
-def again(ctx: Context, record: Record, **changes: object) -> Record:
-    """An earlier record of a step as this process writes it now."""
-    now = ctx.record(record.type, record.step)
-    mine = {name: getattr(now, name) for name in ("run", "lineage", "started", "host", "pid", "boot", "worktree", "seq")}
-    return replace(record, **{**mine, **changes})

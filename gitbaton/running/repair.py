@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.errors import NoAnswerError, NotFoundError, RunError
-from gitbaton.journal.crash import crash_at
 from gitbaton.journal.state import RunState
 from gitbaton.journal.values import Cause, Logged, Plan, Step
-from gitbaton.running.context import Context
+from gitbaton.running.context import Context, Done, Outcome, crash_at
 from gitbaton.running.decide import present
 from gitbaton.running.effects import live, undo_begun
-from gitbaton.running.forecast import FORCED, Forecast, edges_of, forecast, paths
-from gitbaton.running.graph import Graph, readers, touched
+from gitbaton.running.graph import Graph, graph, readers, touched
 from gitbaton.running.recorded import rebuilt, whole
-from gitbaton.running.results import Done, Outcome
+from gitbaton.running.report import FORCED, Forecast, forecast
 from gitbaton.running.step import Guards, perform
 from gitbaton.values import replace, value
 
@@ -48,7 +46,7 @@ def plan(ctx: Context, order: Order, of: Plan, scope: Collection[str]) -> Repair
     """What a repair would do now. ``of``: all steps of the run; ``scope``: those that belong to it still, as its plan says.
     Others are only done again where they are named. Raises NotFoundError for a step that is none of them, NoAnswerError for a
     path that no step reads."""
-    edges = edges_of(ctx, of).within({*scope, *order.steps})
+    edges = graph(of.steps, ctx.state(), ctx.entries).within({*scope, *order.steps})
     of = replace(of, steps=tuple(step for step in of.steps if step.name in edges.names or step.name in order.steps))
     seeds = _seeds(ctx, order, of, edges)
     force = {name: cause for name, cause in seeds.items() if cause.kind in FORCED}
@@ -73,12 +71,12 @@ def _seeds(ctx: Context, order: Order, of: Plan, edges: Graph) -> dict[str, Caus
             raise NotFoundError(f"run '{ctx.run}' has no step '{name}'", f"it has {', '.join(edges.names[:20])}")
         seeds[name] = Cause(kind="named", path=name)
     for path in order.paths:
-        found = readers(of.steps, state, lambda tree: paths(ctx, tree), (path,))
+        found = readers(of.steps, state, ctx.entries, (path,))
         if not found:
             raise NoAnswerError(f"no step of run '{ctx.run}' reads '{path}'")
         for name, read in found.items():
             seeds.setdefault(name, Cause(kind="path", path=read))
-    for name, read in touched(of.steps, state, lambda tree: paths(ctx, tree), order.changed or ()).items():
+    for name, read in touched(of.steps, state, ctx.entries, order.changed or ()).items():
         seeds.setdefault(name, Cause(kind="since", path=read))
     for name in edges.widened(seeds, order.radius):
         seeds.setdefault(name, Cause(kind="widened", path=next(iter(seeds))))
@@ -163,7 +161,7 @@ class _Work:
         self.ctx.append(record)
 
     def _edges(self) -> Graph:
-        return edges_of(self.ctx, self.of).within(self.steps)
+        return graph(self.of.steps, self.ctx.state(), self.ctx.entries).within(self.steps)
 
     def _through(self, force: dict[str, Cause]) -> Done | None:
         """Go through the region until nothing in it is to be done; the step that did not come to its result, or None."""

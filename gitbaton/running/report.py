@@ -1,26 +1,31 @@
-"""What is known of each step of a run, held against the work tree now: its state, and why it would run again."""
+"""Forecast and report of a run: what would become of each step if it went on now, and what is known of each."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from gitbaton.errors import NotFoundError
-from gitbaton.journal.state import StepState
-from gitbaton.journal.values import Cause, Logged, Plan, Step
+from gitbaton.errors import GitError, NotFoundError
+from gitbaton.journal.state import EffectState, StepState
+from gitbaton.journal.values import Cause, Logged, Plan, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.claims import Held
 from gitbaton.running.context import Context
-from gitbaton.running.decide import differences
-from gitbaton.running.forecast import STANDS, Forecast, forecast
-from gitbaton.running.outputs import result_of
-from gitbaton.running.recorded import newest
-from gitbaton.running.results import exit_of
-from gitbaton.values import replace, value
-from gitbaton.worktree.filetrees import same
+from gitbaton.running.decide import Present, Verdict, decide, differences, hit, may_be_lost, may_borrow, present, why
+from gitbaton.running.effects import compensation, live
+from gitbaton.running.graph import as_they_run, edges, graph
+from gitbaton.running.outputs import Materials, materials, ours_of, result_of
+from gitbaton.running.recorded import exit_of, newest, step_of, whole
+from gitbaton.running.recovery import noted
+from gitbaton.values import cast, replace, value
+from gitbaton.worktree import globs
+from gitbaton.worktree.filetrees import Entry, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
+    Would = Literal["cached", "run", "depends", "gate", "rejected", "probe", "trust", "waits", "conflict", "error"]
     from typing import Literal
 
     Standing = Literal[
@@ -38,7 +43,216 @@ if TYPE_CHECKING:
         "unreadable",
     ]
 else:
+    Would = str
     Standing = str
+
+
+STANDS = ("cached", "conflict")  # what a step with a result that moves no other may become
+FORCED = ("named", "path", "since", "widened")  # causes that make a step run even where its key is the same
+
+
+@value
+class Forecast:
+    """What would become of a step. ``cached``: its result (``logged``) is served. ``run``: it runs, for ``cause``. ``depends``:
+    it runs only if one of the steps ``on`` gives something else than before; with a ``cause``: unless they give what they once
+    gave. ``gate``: it waits for approval, ``waits``: for a step that does. ``rejected``: its gate is closed. ``probe``: its
+    outcome is unknown and is asked for first. ``trust``: its effect happened, and what lies there is taken if it holds.
+    ``undo``: the steps whose effects are compensated before it runs, in that order; where one that runs anyway has ``on``:
+    unless these give what they once gave. ``conflict``: its result is not served, because of what somebody else wrote at one
+    of its outputs, the path ``problem``. ``error``: it cannot be told, for ``problem``. ``key``: its key, after what is served
+    before it; that of a step that depends on others may become another. ``now``: what that key is made from."""
+
+    step: Step
+    would: Would
+    key: str
+    cause: Cause | None = None
+    on: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+    logged: Logged | None = None
+    now: Present | None = None
+    problem: str = ""
+
+
+def forecast(
+    ctx: Context, steps: Sequence[Step], of: Plan | None = None, force: Mapping[str, Cause] | None = None
+) -> tuple[Forecast, ...]:
+    """What would become of these steps, in their order, were they done in the order in which they run. ``of``: the plan that
+    they are of; ``force``: those that are run even where nothing changed. Objects of the files that are read are written:
+    redirect the repository first where nothing may be left."""
+    ahead = Ahead(ctx, whole(of or Plan(steps=tuple(steps)), ctx.state()).steps)
+    wanted, found = {step.name: step for step in steps}, {}
+    for step in ahead.steps:
+        if step.name in wanted:
+            try:
+                made = _one(ahead, wanted[step.name], (force or {}).get(step.name))
+            except GitError as error:  # a file that cannot be read: of the others it can be told
+                made = Forecast(step=step, would="error", key="", problem=error.message)
+            found[step.name] = made
+            if made.would not in STANDS:
+                ahead.moving[step.name] = made.would
+    shut = closed(ctx, steps) if force is None else None
+    return tuple(_behind(found[step.name], shut) if shut is not None else found[step.name] for step in steps)
+
+
+def _behind(item: Forecast, shut: tuple[Step, str]) -> Forecast:
+    """A step of a plan that ends at once, because a gate in it was rejected."""
+    step, key = shut
+    if item.step.name == step.name:
+        return replace(item, would="rejected", key=key, cause=None, on=(), undo=())
+    return item if item.would in STANDS else replace(item, would="waits", on=(step.name,), undo=())
+
+
+def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
+    """The forecast of a step; what serving it would change is told to ``ahead``."""
+    state, now = ahead.state.steps.get(step.name), present(ahead.ctx, step, state=ahead.state.steps.get, changed=ahead.files)
+    above = ahead.above(step.name)
+    blocked = tuple(name for name in above if ahead.moving[name] in ("gate", "rejected", "waits"))
+    if blocked:
+        return Forecast(step=step, would="waits", key=now.key, on=blocked, now=now)
+    verdict = decide(step, state, now, force)
+    served = verdict.logged if verdict.what == "hit" else None
+    if served is None and not above and force is None and may_borrow(step, verdict):
+        served = ahead.ctx.journal.find(now.key, but=ahead.ctx.run)
+    if served is not None and above:
+        return _depends(ahead, step, now, above)
+    if served is not None:
+        found = ahead.materials(step, served)
+        if found is not None:
+            ahead.serve(step, now, served, found)
+            if found.edited:
+                return Forecast(step=step, would="conflict", key=now.key, logged=served, now=now, problem=found.edited[0])
+            return Forecast(step=step, would="cached", key=now.key, logged=served, now=now)
+        if verdict.what == "hit":
+            verdict = decide(step, state, now, force or Cause(kind="output"))
+    if verdict.what in ("run", "gate") and force is None and above and ahead.may_be_served(step, now):
+        return replace(_depends(ahead, step, now, above), cause=_cause(ahead, step, now, verdict))
+    if verdict.what == "run" and may_be_lost(ahead.ctx, step, state):
+        return Forecast(step=step, would="probe", key=now.key, now=now)
+    if verdict.what != "run":
+        return Forecast(step=step, would=cast(Would, verdict.what), key=now.key, now=now)
+    cause = _cause(ahead, step, now, verdict)
+    perhaps = ahead.may_stay(step, now) if above and (force is None or force.kind != "named") else ()
+    effects = _standing(state) if perhaps else verdict.undo
+    undo = ahead.undone(step.name, effects, sure=not perhaps)
+    return Forecast(step=step, would="run", key=now.key, cause=cause, on=above if perhaps else (), undo=undo, now=now)
+
+
+def _depends(ahead: Ahead, step: Step, now: Present, above: tuple[str, ...]) -> Forecast:
+    """A step that is served if those above it give what they gave, and else runs; then its effects are undone first."""
+    undo = ahead.undone(step.name, _standing(ahead.state.steps.get(step.name)), sure=False)
+    return Forecast(step=step, would="depends", key=now.key, on=above, undo=undo, now=now)
+
+
+def _standing(state: StepState | None) -> tuple[EffectState, ...]:
+    return tuple(e for e in state.effects if e.state in ("live", "undoing")) if state is not None else ()
+
+
+def _cause(ahead: Ahead, step: Step, now: Present, verdict: Verdict) -> Cause | None:
+    """Why it runs; of changed inputs the first file."""
+    cause = verdict.cause
+    if cause is None or cause.kind == "input":
+        cause = why(step, ahead.state.steps.get(step.name), now, ahead.ctx.entries) or cause
+    return cause
+
+
+class Ahead:
+    """A run as it would be after the steps that were told of so far. ``steps``: all of it, in the order in which they run.
+    ``moving``: those that may give something else than they did."""
+
+    def __init__(self, ctx: Context, steps: Sequence[Step]) -> None:
+        self.ctx, self.state = ctx, ctx.state()
+        self.steps = as_they_run(steps)
+        self.moving: dict[str, str] = {}
+        self.files: dict[str, Entry | None] = {}  # what served steps would leave otherwise than it is
+        self._needs = edges(self.steps)
+        self._below = graph(self.steps, self.state, ctx.entries).below
+        self._named = {step.name: step for step in self.steps}
+
+    def above(self, name: str) -> tuple[str, ...]:
+        """The steps that may move and whose outputs a step uses."""
+        uses = self._needs.get(name, {})
+        return tuple(n for n in self.moving if n in uses or name in self._below.get(n, {}))
+
+    def may_be_served(self, step: Step, now: Present) -> bool:
+        """Whether a result of this run may stand for what a step's inputs become when the moving steps are done."""
+        state = self.state.steps.get(step.name)
+        ends = (logged.record for logged in (state.ends if state is not None else ()))
+        known = (record for record in ends if record.key is not None and hit(step, state, record.key) is not None)
+        return any(self._may_be(step, now, record) for record in known)
+
+    def may_stay(self, step: Step, now: Present) -> tuple[EffectState, ...]:
+        """The effects of a step that are of what its inputs may become."""
+        state = self.state.steps.get(step.name)
+        effects = state.effects if state is not None else ()
+        return tuple(e for e in effects if e.state == "live" and self._may_be(step, now, e.logged.record))
+
+    def _may_be(self, step: Step, now: Present, record: Record) -> bool:
+        """Whether a record differs from now only in what moving steps make."""
+        loose = globs.matcher([glob for name in self.moving for glob in self._named[name].writes])
+
+        def open_(cause: Cause) -> bool:
+            path = cause.path or ""
+            return (cause.kind == "dep" and path in self.moving) or (cause.kind == "input" and loose(path))
+
+        return all(map(open_, differences(step, record, now, self.ctx.entries)))
+
+    def materials(self, step: Step, logged: Logged) -> Materials | None:
+        """What serving a result would change in the work tree; None where it cannot be served."""
+        ctx, state = self.ctx, self.state.steps.get(step.name)
+        here, result = ctx.files.scan(step.writes, store=step.store).entries, result_of(ctx, logged)
+        other = {path: entry for path, entry in here.items() if not same(entry, result.get(path))}
+        left = noted(ctx, step.name) is not None  # by an attempt: it is put back before
+        found = materials(here, result, other.keys() if left else ours_of(ctx, step.name, state, other))
+        return None if found.absent else found
+
+    def serve(self, step: Step, now: Present, logged: Logged, found: Materials) -> None:
+        """A result is served."""
+        self.files |= found.want
+        end = replace(logged, record=replace(logged.record, reads=now.reads))
+        state = self.state.steps.get(step.name) or StepState(name=step.name)
+        self._put(replace(state, end=end, failed=None, begun=None))
+
+    def undone(self, name: str, own: Sequence[EffectState], *, sure: bool) -> tuple[str, ...]:
+        """The steps whose effects are undone with these of a step, in that order; ``sure``: they are."""
+        if not own:
+            return ()
+        below = graph(self.steps, self.state, self.ctx.entries).descendants((name,))
+        effects = [*live(self.state, [n for n in below if n != name]), *((name, effect) for effect in reversed(own))]
+        steps = {n: self._named.get(n) or step_of(effect.logged.record) for n, effect in effects}
+        effects = [(n, effect) for n, effect in effects if compensation(steps[n], effect) is not None]
+        for n, effect in effects if sure else ():
+            state = self.state.steps[n]
+            left = tuple(replace(e, state="undone") if e.idem == effect.idem else e for e in state.effects)
+            stands = state.end is not None and state.end.record.idem != effect.idem
+            self._put(replace(state, effects=left, end=state.end if stands else None))
+        return tuple(dict.fromkeys(n for n, _ in effects))
+
+    def _put(self, state: StepState) -> None:
+        self.state = replace(self.state, steps={**self.state.steps, state.name: state})
+
+
+def closed(ctx: Context, steps: Sequence[Step]) -> tuple[Step, str] | None:
+    """The first of these steps (each after those it needs) whose gate was rejected for the inputs of now, and its key. The
+    steps before it count as they ended last, if their own inputs are as they were then: their effects may be undone. Raises
+    GitError."""
+    last = ctx.state().steps
+    if not any(step.gate is not None and step.name in last and last[step.name].gate == "rejected" for step in steps):
+        return None
+    last = {name: replace(one, end=one.end or next(reversed(one.ends), None)) for name, one in last.items()}
+    needs = edges(steps)
+    files: dict[str, Entry | None] = {}
+    unchanged: set[str] = set()
+    for step in steps:
+        known = last.get(step.name)
+        if known is None or not unchanged.issuperset(needs.get(step.name, ())):
+            continue
+        now = present(ctx, step, state=last.get, changed=files)
+        if step.gate is not None and known.gate == "rejected" and known.gate_key == now.key:
+            return step, now.key
+        if known.end is not None and known.end.record.key == now.key:
+            unchanged.add(step.name)
+            files |= result_of(ctx, known.end)
+    return None
 
 
 @value
@@ -107,7 +321,7 @@ def _forecasts(ctx: Context, of: Plan, scope: Collection[str]) -> tuple[Forecast
     return tuple(found[step.name] for step in of.steps)
 
 
-def why(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> Why:
+def explain(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> Why:
     """Why a step would run again, in full. ``of`` and ``scope`` as for ``report``. Raises NotFoundError when the run has no
     such step."""
     item = next((f for f in _forecasts(ctx, of, scope) if f.step.name == name), None)
@@ -131,7 +345,7 @@ def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> 
     record = logged.record if logged is not None else None
     moved = tuple(path for path, _, _ in _moved(ctx, item.step, item.logged))
     effect = known.effects[-1].state if known.effects else "none"
-    state = _standing(item, known, effect, held)
+    state = _state_of(item, known, effect, held)
     begun = known.begun if state == "crashed" else None
     return Line(
         step=item.step.name,
@@ -150,7 +364,7 @@ def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> 
     )
 
 
-def _standing(item: Forecast, known: StepState, effect: str, held: Held | None) -> Standing:
+def _state_of(item: Forecast, known: StepState, effect: str, held: Held | None) -> Standing:
     if held is not None:
         return "running"
     if known.begun is not None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from gitbaton.errors import BatonError, RunError, UsageError
-from gitbaton.journal.values import Backoff, Cause, Logged, Plan, Step
+from gitbaton.journal.values import Backoff, Cause, Plan, Step
 from gitbaton.model import Oid
 from gitbaton.running.attempt import Attempt
 from gitbaton.running.claims import Claim
-from gitbaton.running.command import environment, idempotency_key, launch, shell
-from gitbaton.running.context import Context
+from gitbaton.running.context import (
+    CONFLICT,
+    GATE,
+    GUARD,
+    UNDO_FAILED,
+    Context,
+    Done,
+    environment,
+    idempotency_key,
+    launch,
+    settling,
+    shell,
+)
 from gitbaton.running.decide import Present, Verdict, decide, may_be_lost, may_borrow, present, why
 from gitbaton.running.effects import undo_own
 from gitbaton.running.outputs import conflict, look, serve
 from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
-from gitbaton.running.results import CONFLICT, GATE, GUARD, UNDO_FAILED, Done, settling
 from gitbaton.values import replace
 
 __all__ = ["Done", "perform"]
@@ -234,7 +244,13 @@ class Guards:
     @classmethod
     def of(cls, ctx: Context, plan: Plan, clock: Callable[[], float]) -> Guards:
         """The guards of a plan, in a run as it is now."""
-        return cls(max_runs=plan.max_runs, max_wall=plan.max_wall, clock=clock, before=fruitless(ctx.logged()))
+        found: dict[str, int] = {}
+        for record in (logged.record for logged in ctx.logged()):
+            if record.step is not None and record.type == "begin":
+                found[record.step] = found.get(record.step, 0) + 1
+            elif record.step is not None and record.type in ("end", "settle"):
+                found.pop(record.step, None)
+        return cls(max_runs=plan.max_runs, max_wall=plan.max_wall, clock=clock, before=found)
 
     def before(self, step: str) -> None:
         """A step is about to be started. Raises RunError."""
@@ -262,17 +278,6 @@ class Guards:
         if now in self._seen:
             raise _ended(step, "oscillation", "the outputs are again what they were before in this repair")
         self._seen.append(now)
-
-
-def fruitless(records: Iterable[Logged]) -> dict[str, int]:
-    """How often each step of a run was started, in a row and without a result, until now."""
-    found: dict[str, int] = {}
-    for record in (logged.record for logged in records):
-        if record.step is not None and record.type == "begin":
-            found[record.step] = found.get(record.step, 0) + 1
-        elif record.step is not None and record.type in ("end", "settle"):
-            found.pop(record.step, None)
-    return found
 
 
 def _ended(step: str, guard: str, why: str, *hints: str) -> RunError:

@@ -11,7 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import check_track, decode_track, plain
 from gitbaton.errors import BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RemoteError, UsageError
 from gitbaton.git.remotes import Connection, place_address
-from gitbaton.journal.names import run_of
+from gitbaton.journal.values import run_of
 from gitbaton.model import Oid
 from gitbaton.store import CHAINS, NOTES, Store, sound
 from gitbaton.store import meta as metas

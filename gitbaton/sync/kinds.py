@@ -10,7 +10,7 @@ from gitbaton.codec import Note, counted, encode_track, parse_note, timestamp, t
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import NewObject, author_at
-from gitbaton.journal.reading import read
+from gitbaton.journal.chain import read
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store import NOTES, Store, chain_ref

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from gitbaton.errors import GitError
-from gitbaton.system.groups import VARIABLE, Child, Ending, end
+from gitbaton.system.groups import Child, Ending, end, marked
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -61,9 +61,8 @@ class Ended:
     """How a command ended. ``exit`` as a shell gives it: 128 and the signal's number when one ended it, 127 when there is no
     such program, 126 when it cannot be executed. ``signal``: that signal's name. ``timeout``: its time was over.
     ``interrupted``: somebody asked it, or this process, to end. ``out`` and ``err``: the last mebibyte of ``out_bytes`` and
-    ``err_bytes``. ``lost``: 1 or 2 for each stream of ours whose reader went away, or was not waited for in the end;
-    ``faults``: for people, which could not be written for another reason. ``asked``: the first signal by which it was asked to
-    end, 0 for none."""
+    ``err_bytes``. ``faults``: for people, which stream of ours could not be written, but for a reader that went away.
+    ``asked``: the first signal by which it was asked to end, 0 for none."""
 
     exit: int
     signal: str | None
@@ -74,7 +73,6 @@ class Ended:
     out_bytes: int
     err: bytes
     err_bytes: int
-    lost: tuple[int, ...] = ()
     faults: tuple[str, ...] = ()
     asked: int = 0
 
@@ -291,7 +289,6 @@ class _Run:
             out_bytes=out.count,
             err=bytes(err.kept[-_KEPT:]),
             err_bytes=err.count,
-            lost=tuple(stream.number for stream in self.streams if stream.lost),
             faults=tuple(
                 f"its {name} could not be written: {stream.fault}"
                 for name, stream in zip(("output", "error output"), self.streams, strict=True)
@@ -306,8 +303,7 @@ def _popen(command: Command, word: str, streams: Sequence[int], locks: Sequence[
 
     if not command.argv:
         raise ValueError("there is no command")
-    inside = command.env.get(VARIABLE, "").split()  # the commands that it is part of
-    env = {**command.env, "PWD": command.cwd, VARIABLE: " ".join((*inside, word))}
+    env = {**marked(command.env, word), "PWD": command.cwd}
 
     def start(argv: Sequence[str], cwd: str | None) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -429,14 +425,7 @@ class _Stream:
 
 
 _running: list[_Run] = []
-_handling: list[Signals] = []
-
-
-class Signals:
-    """What arrived while signals were passed on: ``received``, the numbers in order."""
-
-    def __init__(self) -> None:
-        self.received: list[int] = []
+_handling: list[int] = []  # the signals that are passed on
 
 
 def forward(signum: int) -> int:
@@ -450,38 +439,30 @@ def forward(signum: int) -> int:
 
 
 @contextmanager
-def signals() -> Iterator[Signals]:
+def signals() -> Iterator[None]:
     """For the main thread: while the block runs, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP and SIGWINCH are passed on to the
     commands that run, and SIGPIPE does nothing. A signal that finds no command does what it would have done without us. In
-    another thread, or inside such a block, nothing is changed. Gives the Signals."""
-    if _handling:
-        yield _handling[0]
-        return
-    said = Signals()
-    before = _install(said)
-    if before:
-        _handling.append(said)
+    another thread, or inside such a block, nothing is changed."""
+    before = {} if _handling else _install()
+    _handling.extend(before)
     try:
-        yield said
+        yield
     finally:
         if before:
             _handling.clear()
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _install(said: Signals) -> dict[int, Handler]:
+def _install() -> dict[int, Handler]:
     """Our handlers in place of those there, which are returned; none in another thread than the main one."""
     before: dict[int, Handler] = {}
     last: dict[int, float] = {}
 
     def ending(number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        twice, last[number] = now - last.get(number, 0.0) < SAME and number in said.received, now
-        if twice:
-            return
-        said.received.append(number)
-        if forward(number):
+        twice, last[number] = number in last and now - last[number] < SAME, now
+        if twice or forward(number):
             return
         handler = before[number]
         if callable(handler):

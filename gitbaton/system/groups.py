@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 from gitbaton.system.files import memory_file
@@ -15,6 +16,11 @@ VARIABLE = "GIT_BATON_GROUP"  # in a child's environment: its word, after those 
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _UNKILLABLE = 5.0  # seconds that a process may take to die of SIGKILL
 _PAUSE = 0.02
+
+
+def marked(env: Mapping[str, str], word: str) -> dict[str, str]:
+    """An environment that says a child's word, after those of the children that it is part of."""
+    return {**env, VARIABLE: " ".join((*env.get(VARIABLE, "").split(), word))}
 
 
 def boot() -> str:
@@ -68,7 +74,7 @@ class Child:
         ours = head is not None and head.mark == self.mark
         since = _ticks(self.mark)
         found = {p.pid for p in table.values() if _ticks(p.mark) >= since and _says(p.pid, self.word)}
-        if ours or (head is None and any(self.pid in table[pid].heads for pid in found)):
+        if ours or (self.pid and head is None and any(self.pid in table[pid].heads for pid in found)):
             found |= {p.pid for p in table.values() if self.pid in p.heads}
         below: dict[int, list[int]] = {}
         for p in table.values():

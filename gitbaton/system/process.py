@@ -193,18 +193,6 @@ def begin(
     return Process(argv, pid, reader, err, time.monotonic() + timeout)
 
 
-def run_in(folder: str, argv: Sequence[str], env: Mapping[str, str], timeout: float) -> Result:
-    """Run a program in a folder to its end, whatever its exit status; it reads nothing. Raises GitError when it does not end
-    in its time."""
-    import subprocess
-
-    try:
-        done = subprocess.run(argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        raise GitError(f"'{argv[-1]}' did not end in its time and was stopped") from None
-    return Result(code=done.returncode, out=done.stdout, err=done.stderr.decode("utf-8", "surrogateescape"))
-
-
 class Talk:
     """A program that is asked and answers, line by line; ``name`` is what errors call it. ``dead`` after an error: an answer
     that came too late would answer the next question. ``group``: in a process group of its own, where it outlives a Ctrl-C that

@@ -26,6 +26,7 @@ from gitbaton.store.refs import META, RUNS
 from gitbaton.store.sound import own_refs
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
+from gitbaton.worktree import crashmarker
 
 MANY = 1000
 STALE_LOCK = 10.0
@@ -45,6 +46,7 @@ def examine(baton: Baton) -> list[Finding]:
         _refs,
         _derived,
         _runs_here,
+        _work_trees,
         _threads,
         _claims,
         _locks,
@@ -69,9 +71,11 @@ def _fine(name: str, text: str) -> Finding:
 
 
 def fix(baton: Baton) -> list[str]:
-    """Repair what is behind its chain and remove stale locks; what could not be done comes back. Raises BatonError."""
+    """Repair what is behind its chain, remove stale locks and what killed commands left; what could not be done comes back.
+    Raises BatonError."""
     with baton.repo.lock(tuple(_locked(baton)), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
+    crashmarker.sweep(baton.repo)
     return baton.refresh()
 
 
@@ -219,6 +223,12 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
         yield _fine("runs", f"{counted(len(runs), 'run')}, {unfinished} unfinished")
 
 
+def _work_trees(baton: Baton) -> Iterator[Finding]:
+    """Whether killed commands left work trees of their own; the next run, bisect or drill removes them, too."""
+    for path in crashmarker.left(baton.repo):
+        yield _amiss("work-trees", f"a killed command left '{plain(path)}'", _FIX)
+
+
 def _threads(baton: Baton) -> Iterator[Finding]:
     """Whether LangGraph's threads can be read, and whether anything of them waits to be brought into git."""
     refs = baton.repo.objects.refs(THREADS, LATE)
@@ -247,9 +257,9 @@ def _claims(baton: Baton) -> Iterator[Finding]:
     """Whether another machine holds a step: nobody else can see whether it still works at it."""
     from gitbaton.running.claims import Claims
 
-    for path, held in Claims(baton.repo).elsewhere():
+    for held in Claims(baton.repo).elsewhere():
         text = f"step '{held.step}' of run '{held.run}' is claimed by process {held.pid} on '{held.host}', another machine"
-        mend = f"if nothing of it runs there any more: mv {shlex.quote(path)} {shlex.quote(path)}.over"
+        mend = f"if nothing of it runs there any more: mv {shlex.quote(held.path)} {shlex.quote(held.path)}.over"
         yield _amiss("claims", plain(text), plain(mend))
 
 

@@ -12,9 +12,10 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo, discover
 from gitbaton.git.run import Git, base_environment
 from gitbaton.model import Head, Oid
-from gitbaton.system.process import Result, run_in
+from gitbaton.system.groups import Child, marked
+from gitbaton.system.process import Result, begin
 from gitbaton.values import value
-from gitbaton.worktree.watcher import new_path, watch
+from gitbaton.worktree.crashmarker import Marker, sweep
 
 # What decides how files become blobs and back, and who the user is; nothing of places, hooks or remotes.
 _COPIED = (
@@ -65,9 +66,9 @@ def look(repo: Repo) -> Place:
 class Copy:
     """A scratch copy, whose work tree is at ``path``; see ``scratch_copy``."""
 
-    def __init__(self, path: str, config: tuple[str, ...]) -> None:
+    def __init__(self, path: str, word: str, config: tuple[str, ...]) -> None:
         self.path = path
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT_ENV}
+        self.env = marked({k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT_ENV}, word)
         ours = base_environment(strip_local=True)
         env = {k: v for k, v in ours.items() if not k.startswith("GIT_CONFIG_") or k in _KEPT_ENV}
         self.git = Git(path, env, config=config)
@@ -75,7 +76,8 @@ class Copy:
     def run(self, *argv: str) -> Result:
         """Run a program at the top of the copy, with an environment that names no repository. Raises GitError when it does
         not end in its time."""
-        return run_in(self.path, argv, self.env, _SECONDS)
+        words = ["sh", "-c", 'cd -- "$1" && shift && exec "$@"', "sh", self.path, *argv]
+        return begin(words, self.env, _SECONDS).finish()
 
     def baton(self, *words: str, kill: tuple[str, str] | None = None) -> Result:
         """``git baton`` as a new process at the top of the copy; with ``kill``, killed at the first audit event of that name
@@ -126,13 +128,15 @@ class Copy:
 @contextmanager
 def scratch_copy(repo: Repo, refs: Mapping[str, Oid], head: Head, symrefs: Mapping[str, str]) -> Iterator[Copy]:
     """A repository in a folder of its own below the system's temporary directory, without files yet: it borrows the objects
-    of ``repo``, has the refs and symbolic refs given, and HEAD at ``head``. Gone when the block ends, and also when this
-    process is killed. Raises GitError."""
+    of ``repo``, has the refs and symbolic refs given, and HEAD at ``head``. Removed when the block ends; where this process is
+    killed, by ``sweep``. Raises GitError."""
     repo.settings()  # git must know the hooks to switch off
-    path = new_path()
-    pipe, watcher = watch(path, os.path.join(path, ".git"))
+    sweep(repo)
+    marker, word = Marker(repo), os.urandom(8).hex()
+    path = marker.path
     try:
-        copy = Copy(path, repo.git.config)
+        marker.runs(Child(word=word))
+        copy = Copy(path, word, repo.git.config)
         copy.git.out("init", "-q", "--template=", f"--object-format={repo.layout.algorithm}", "--", path)
         _borrow(repo, os.path.join(path, ".git"))
         _settings(repo, copy)
@@ -152,8 +156,7 @@ def scratch_copy(repo: Repo, refs: Mapping[str, Oid], head: Head, symrefs: Mappi
             opened.close()
         yield copy
     finally:
-        os.close(pipe)
-        os.waitpid(watcher, 0)
+        marker.remove()
 
 
 def _borrow(repo: Repo, git_dir: str) -> None:

@@ -1,10 +1,11 @@
-"""Crash marker: what a run made on disk for itself, so that the next one removes (`sweep`) what a killed process left."""
+"""Crash marker: what a command made on disk for itself, so that the next one removes (`sweep`) what a killed one left."""
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, make_folder, shared
@@ -38,27 +39,29 @@ class Marker:
             self._say(["host", socket.gethostname(), boot()])
             self.add(self.path)
             os.mkdir(self.path, 0o700)
-        except OSError as error:
+        except (OSError, GitError) as error:
             self.remove()
-            raise GitError(f"the folder '{self.path}' cannot be made: {error.strerror}") from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise GitError(f"the folder '{self.path}' cannot be made: {why}") from None
 
     def add(self, *places: str) -> None:
-        """Name more that is to be made; on disk when this returns. Raises OSError."""
+        """Name more that is to be made; on disk when this returns. Raises GitError."""
         self._places += places
-        self._say(*(["place", place] for place in places))
-        os.fsync(self.lock_fd)
+        self._say(*(["place", place] for place in places), lasting=True)
 
     def runs(self, child: Child) -> None:
         """Name the command that runs there, to be ended before all is removed. Raises GitError."""
-        try:
-            self._say(["child", child.word, child.pid, child.mark])
-        except OSError as error:
-            raise GitError(f"'{self._file}' cannot be written: {error.strerror}") from None
+        self._say(["child", child.word, child.pid, child.mark])
 
-    def _say(self, *lines: Sequence[object]) -> None:
+    def _say(self, *lines: Sequence[object], lasting: bool = False) -> None:
         import json
 
-        os.write(self.lock_fd, "".join(json.dumps(line) + "\n" for line in lines).encode())
+        try:
+            os.write(self.lock_fd, "".join(json.dumps(line) + "\n" for line in lines).encode())
+            if lasting:
+                os.fsync(self.lock_fd)
+        except OSError as error:
+            raise GitError(f"'{self._file}' cannot be written: {error.strerror}") from None
 
     def remove(self) -> bool:
         """Remove all of it, and then the marker; whether nothing is left. A second time does nothing."""
@@ -84,6 +87,19 @@ def _create(path: str) -> int:
 def sweep(repo: Repo) -> None:
     """Remove what killed processes of this machine left: everything that a crash marker names which nobody has locked. A
     command that still runs there is ended first. Never raises."""
+    for path, places, child in _left(repo):
+        with suppress(OSError):
+            if child is None or end(child, 0.0):  # not while this very process came of it
+                _remove(path, places)
+
+
+def left(repo: Repo) -> tuple[str, ...]:
+    """The folders that ``sweep`` would remove. Never raises."""
+    return tuple(place for _, places, _ in _left(repo) for place in places[:1])
+
+
+def _left(repo: Repo) -> Iterator[tuple[str, list[str], Child | None]]:
+    """Each crash marker of this machine that nobody has locked, and what it names; locked until the next is asked for."""
     folder = os.path.join(repo.shared_dir, _FOLDER)
     try:
         names = os.listdir(folder)
@@ -96,11 +112,10 @@ def sweep(repo: Repo) -> None:
         except OSError:  # gone meanwhile, or another user's
             continue
         try:
-            if not acquire(fd):
-                continue
-            places, child, here = _read(os.pread(fd, 1 << 24, 0))
-            if here and (child is None or end(child, 0.0)):  # not while this very process came of it
-                _remove(path, [place for place in places if os.path.basename(place).startswith(name)])
+            if acquire(fd):
+                places, child, here = _read(os.pread(fd, 1 << 24, 0))
+                if here:
+                    yield path, [place for place in places if os.path.basename(place).startswith(name)], child
         except OSError:
             continue
         finally:

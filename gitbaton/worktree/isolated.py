@@ -11,7 +11,6 @@ from gitbaton.git.run import LOCAL_ENV, Git, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import open_below
 from gitbaton.system.groups import Child
-from gitbaton.worktree import watcher
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.dirsync import Tree
 from gitbaton.worktree.filetrees import Reader
@@ -39,7 +38,6 @@ class Lane:
             raise GitError(f"'{repo.layout.git_dir}' has no work tree")
         repo.settings()  # git must know the hooks to switch off
         layout, self._repo, self._root = repo.layout, repo, os.path.realpath(repo.layout.root)
-        watcher.sweep(layout.common_dir)  # those of 0.1
         self._marker = Marker(repo, _beside(repo, self._root))
         self.path, self._name = self._marker.path, self._marker.name
         self._own = Registration(repo.git, layout.git_dir, layout.common_dir, self._name, self.path, index=layout.index)
@@ -127,10 +125,7 @@ class Lane:
 
     def _register(self, registration: Registration) -> None:
         """Register a work tree of the lane, after the marker has named what is made. Raises GitError."""
-        try:
-            self._marker.add(registration.git_dir, registration.building)
-        except OSError as error:
-            raise GitError(f"'{registration.git_dir}' cannot be made: {error.strerror}") from None
+        self._marker.add(registration.git_dir, registration.building)
         registration.make(self._marker.lock_fd)
 
     def _adopt(self, path: str, text: bytes) -> bool:

@@ -157,8 +157,8 @@ runs running/decide.py: an approval outlives its inputs
 +if state is None:
 
 runs running/effects.py: dependents are undone last
--return live(ctx.state(), others) + mine[::-1]
-+return mine[::-1] + live(ctx.state(), others)
+-return undo(ctx, plan, live(ctx.state(), others) + mine[::-1], held)
++return undo(ctx, plan, mine[::-1] + live(ctx.state(), others), held)
 
 runs running/recovery.py: torn outputs become a result
 -doubt = "" if person or not step.writes else _doubt(ctx, step, record, found)

@@ -28,7 +28,7 @@ def started(child):
 made = {k: v for k, v in options.items() if k != "die"}
 ended = run(Command(argv=tuple(sys.argv[3:]), cwd=os.getcwd(), env=dict(os.environ), **made), started=started)
 with open(sys.argv[1] + ".new", "w") as file:
-    json.dump([ended.exit, ended.signal, ended.timeout, ended.interrupted, ended.out.decode(), list(ended.lost)], file)
+    json.dump([ended.exit, ended.signal, ended.timeout, ended.interrupted, ended.out.decode()], file)
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 from gitbaton.git.objects import TreeEntry, new_object, tree_data
 from gitbaton.git.repo import Door, Repo, discover
 from gitbaton.journal.chain import Journal
-from gitbaton.journal.keys import idem, recompute
+from gitbaton.journal.codec import idem, recompute
 from gitbaton.journal.values import Logged, Reads, Record, Writes
 from gitbaton.values import replace
 from tests.kit.repos import SOME_TIME, Sandbox, integer_clock

@@ -1,4 +1,4 @@
-"""The scratch work tree of a bisection: what a command may do in it, and that it is gone whatever ends us."""
+"""The scratch work tree of a bisection: what a command may do in it, and that it goes, after a kill with the next command."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ import pytest
 
 from gitbaton.git.repo import discover
 from gitbaton.tools import bisection
+from gitbaton.worktree.crashmarker import sweep
 from gitbaton.worktree.scratch import Scratch, scratch
 from tests.kit import Sandbox
 from tests.kit.doors import build
@@ -75,6 +76,11 @@ def alive(pid: int) -> bool:
         return False
 
 
+def swept(repo: Sandbox) -> None:
+    """What the next command does first."""
+    sweep(discover(str(repo.path)))
+
+
 def cleared(repo: Sandbox, temp: Path) -> bool:
     return not list(temp.iterdir()) and not (repo.path / ".git/worktrees").exists()
 
@@ -104,10 +110,11 @@ def test_every_signal_clears_away(track: Sandbox, temp: Path, tmp_path: Path, nu
         child.send_signal(number)
         child.wait()
         assert child.returncode == (130 if number == signal.SIGINT else -number)
-        if number != signal.SIGKILL:
-            check_gone(track, temp)
-        until(lambda: cleared(track, temp))
-        until(lambda: not any(alive(pid) for pid in running))
+        if number == signal.SIGKILL:
+            assert not cleared(track, temp) and str(temp) in track.baton("doctor").out
+            assert track.baton(*BISECT, *NOT_LAST).code == 0
+        check_gone(track, temp)
+        assert not any(alive(pid) for pid in running)
     assert state(track) == before
 
 
@@ -126,7 +133,7 @@ def test_a_command_that_does_not_listen_is_ended(track: Sandbox, temp: Path, tmp
 
 @pytest.mark.deep
 def test_killed_while_git_fills_the_work_tree(track: Sandbox, temp: Path, tmp_path: Path) -> None:
-    """Git's own process is known to the watcher, too: it would go on writing into what is being removed."""
+    """Git's own process is ended, too: it would go on writing into what is being removed."""
     note = tmp_path / "note"
     smudge = track.write(
         "../smudge", f"#!/bin/sh\ntest ! -e {tmp_path}/on || {{ echo $$ >{note}; echo go >>{note}; sleep 600; }}\ncat\n"
@@ -141,8 +148,9 @@ def test_killed_while_git_fills_the_work_tree(track: Sandbox, temp: Path, tmp_pa
     with bisecting(track, note, "true") as (child, running):
         child.kill()
         child.wait()
-        until(lambda: cleared(track, temp))
-        until(lambda: not alive(running[0]))
+        swept(track)
+        check_gone(track, temp)
+        assert not alive(running[0])
     assert state(track) == before
 
 
@@ -151,34 +159,23 @@ def test_killed_at_every_step(track: Sandbox, temp: Path) -> None:
     before = state(track)
     for at in range(1, 200):
         done = python(["-c", DRIVER, str(at), *BISECT, *NOT_LAST], str(track.path), os.environ, session=True)
-        until(lambda: cleared(track, temp))
+        swept(track)
+        assert cleared(track, temp), at
         if done.code == 0:
             break
         assert done.code == -signal.SIGKILL, done.err
     assert at > 10 and state(track) == before
 
 
-def test_what_owner_and_watcher_both_left_goes_with_the_next(track: Sandbox, temp: Path) -> None:
+def test_what_a_killed_owner_left_goes_with_the_next_and_nothing_of_a_living_one(track: Sandbox, temp: Path) -> None:
     repo, commit = discover(str(track.path)), track.git("rev-parse", "refs/baton/tracks/t")
     left = Scratch(repo)
     left.make(commit)
     left.move(commit)
-    os.kill(left._watcher, signal.SIGKILL)
-    os.waitpid(left._watcher, 0)
-    assert left._mark is not None
-    os.close(left._mark)  # as the kernel does when the owner dies
+    os.close(left._marker.lock_fd)  # as the kernel does when the owner dies
     with scratch(repo, commit) as other, scratch(repo, commit) as third:
         assert not Path(left.path).exists() and left.path not in track.git("worktree", "list")
         assert Path(other.path).exists() and Path(third.path).exists()
-    os.close(left._pipe)
-    check_gone(track, temp)
-
-
-def test_a_watcher_that_somebody_ended_is_not_needed(track: Sandbox, temp: Path) -> None:
-    repo, commit = discover(str(track.path)), track.git("rev-parse", "refs/baton/tracks/t")
-    with scratch(repo, commit) as place:
-        place.move(commit)
-        os.kill(place._watcher, signal.SIGKILL)
     check_gone(track, temp)
 
 

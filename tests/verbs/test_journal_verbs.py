@@ -11,10 +11,11 @@ import pytest
 
 from gitbaton.errors import NoAnswerError, RecordError
 from gitbaton.git.objects import TreeEntry, new_object, tree_data
-from gitbaton.journal import export, prune
-from gitbaton.journal.chain import Journal, remember, run_ref
+from gitbaton.journal import prune
+from gitbaton.journal.audit import to_export
+from gitbaton.journal.chain import Journal, remember
 from gitbaton.journal.state import fold
-from gitbaton.journal.values import Undeclared
+from gitbaton.journal.values import Undeclared, run_ref
 from tests.kit import Sandbox
 from tests.kit.far import Far, ok, snap
 from tests.kit.journals import RUN, journal, record, step_of, tree
@@ -104,7 +105,7 @@ def test_a_tree_that_is_no_files_is_not_exported(repo: Sandbox, j: Journal, tmp_
         repo.git("hash-object", "-w", "--literally", "-t", "tree", ".git/raw")
         j.append(f"run{number}", record("gate", "x"), trees={"orphan": made.oid})
         with pytest.raises(RecordError, match=r"can be no file's|is no file"):
-            export.plan(j, f"run{number}", str(tmp_path / "out"))
+            to_export(j, f"run{number}", str(tmp_path / "out"))
 
 
 def ended(j: Journal, *runs: str) -> None:

@@ -286,16 +286,31 @@ def test_an_unknown_outcome_is_settled_by_a_person(repo: Sandbox) -> None:
     assert repo.here("run", "settle", "pub", "--done").code == 1
 
 
-def test_what_a_killed_isolated_step_left_goes_with_the_next_run(repo: Sandbox) -> None:
-    note = repo.path.parent / "note"
-    line = f"echo $$ > {note}; exec sleep 60"
-    words = ("run", "--run", "r", "--isolate", "tree", "--writes", "out")
-    killed = repo.baton(*words, "--step", "slow", "--", "sh", "-c", line, env={"GIT_BATON_CRASH_AT": "in-command"})
-    until(note.exists)
-    assert killed.code == -9 and runs(note) and "baton-step-" in repo.git("worktree", "list")
-    assert repo.baton("run", "--run", "other", "--step", "quick", "--", "true").code == 0
-    assert not runs(note) and "baton-step-" not in repo.git("worktree", "list")
-    assert not [path.name for path in repo.path.parent.iterdir() if path.name.startswith("baton-step-")]
+def test_what_a_killed_isolated_step_left_goes_with_the_next_run_and_nothing_of_a_living_one(repo: Sandbox) -> None:
+    above = repo.path.parent
+
+    def slow(name: str) -> subprocess.Popen[bytes]:
+        line = f"echo $$ > {above}/{name}; until test -e {above}/go; do sleep 0.02; done; echo {name} > {name}.txt"
+        words = ("run", "--run", name, "--isolate", "tree", "--writes", f"{name}.txt", "--step", "slow", "--", "sh", "-c", line)
+        child = subprocess.Popen([sys.executable, "-m", "gitbaton", *words], cwd=repo.path, stderr=subprocess.DEVNULL)
+        until((above / name).exists)
+        return child
+
+    def trees() -> set[str]:
+        listed = {row.split()[0] for row in repo.git("worktree", "list").splitlines()[1:]}
+        assert listed == {str(path) for path in above.iterdir() if path.name.startswith("baton-step-")}
+        return listed
+
+    with slow("living") as living:
+        its = trees()
+        with slow("dead") as dead:
+            dead.kill()
+        assert len(trees()) == 2 and runs(above / "dead")
+        assert repo.baton("run", "--run", "other", "--step", "quick", "--", "true").code == 0
+        assert trees() == its and not runs(above / "dead") and runs(above / "living")
+        (above / "go").touch()
+    assert living.returncode == 0 and not trees()
+    assert (repo.path / "living.txt").read_text() == "living\n" and not (repo.path / "dead.txt").exists()
 
 
 @pytest.mark.deep

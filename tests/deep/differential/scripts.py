@@ -255,3 +255,99 @@ COMMANDS: dict[Callable[[random.Random], Step], int] = {
     _hook: 8,
     lambda chance: Step(words=one_of(chance, "undo\nundo\nredo\nundo -n --json")): 9,
 }
+
+
+PLAN = """
+max-runs = 20
+
+[step.lint]
+run = "test -s a.txt && echo clean"
+reads = ["a.txt"]
+
+[step.make]
+run = "mkdir -p out && cat a.txt b.txt >out/made.txt && echo made >&2"
+reads = ["a.txt", "b.txt"]
+writes = ["out/made.txt"]
+env = ["MODE"]
+verify = "test -s out/made.txt"
+
+[step.pack]
+argv = ["sh", "-c", "wc -c <out/made.txt >out/size.txt; echo stray >stray.txt"]
+reads = ["out/made.txt"]
+writes = ["out/size.txt"]
+isolate = "tree"
+
+[step.flaky]
+run = "echo tried >>tries.log; test $GIT_BATON_ATTEMPT -gt 1"
+key = ["1"]
+writes = ["tries.log"]
+retries = 1
+backoff = "0s"
+
+[step.send]
+run = "cat out/size.txt >>../sent.txt"
+after = ["pack"]
+key = ["sent"]
+effect = "once"
+compensate = "echo undone >>../sent.txt"
+probe = "test -e ../sent.txt"
+
+[step.ask]
+run = "echo asked"
+after = ["send"]
+key = ["ask"]
+gate = "send it?"
+"""
+STORY = """
+run --plan plan.toml --run job -n
+run --plan plan.toml --run job
+steps job --json
+approve ask --run job
+run --continue job
+run --plan plan.toml --run job
+EDIT a.txt changed
+steps job --why make
+run --plan plan.toml --run job -n --json
+repair job -n --path a.txt
+repair job --path a.txt
+EDIT out/made.txt by hand
+run --plan plan.toml --run job
+run --plan plan.toml --run job --take theirs
+run --plan plan.toml --run job --take ours
+EDIT b.txt
+run --plan plan.toml --run job
+EDIT b.txt back
+run --continue job
+repair job --step pack
+compensate send --run job
+run --plan plan.toml --run other --only make
+run --run single --step one --reads *.txt --writes out/** --allow-empty -- sh -c 'cp a.txt out/one.txt'
+run --run single --step one --reads *.txt --writes out/** --allow-empty -- sh -c 'cp a.txt out/one.txt'
+run --run single --step two --after one --timeout 1s --grace 0s -- sleep 60
+run --run single --step one --reads *.txt -- sh -c 'exit 3'
+run --continue single
+steps single --json
+journal show job --json
+journal verify job
+journal export job --output kept
+journal prune --keep 1
+resume --json
+doctor
+"""
+
+
+def plan_script() -> list[Step]:
+    """A plan from its first run to its last, whatever happens to its files in between, and single steps."""
+
+    def write(name: str, text: str) -> Step:
+        def change(place: Path) -> None:
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).write_text(text)
+
+        return Step(edit=change, wait=0)
+
+    steps = [write("plan.toml", PLAN), write("a.txt", "begun\n"), write("b.txt", "other\n")]
+    for line in lines(STORY):
+        verb, *rest = shlex.split(line)
+        steps.append(write(rest[0], " ".join(rest[1:])) if verb == "EDIT" else Step(words=(verb, *rest)))
+    return steps

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deep.differential.scripts import random_script
+from tests.deep.differential.scripts import plan_script, random_script
 from tests.deep.differential.sides import Side, sides
 from tests.deep.differential.world import Step, differences, played, template
 from tests.kit.yesterday import READS, WRITES, lines, payload, unpack, words
@@ -48,6 +48,13 @@ def test_random_scripts(both: tuple[Side, Side], tmp_path: Path, part: int) -> N
         if told := compared(both, tmp_path, script):
             wrong.append("\n".join([f"seed {seed}:", *told]))
     assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_plan_from_its_first_run_to_its_last(both: tuple[Side, Side], tmp_path: Path) -> None:
+    """The same steps run, with the same keys, and the journals hold the same."""
+    template(tmp_path / "begun")
+    told = compared(both, tmp_path, plan_script())
+    assert not told, "\n".join(told)
 
 
 @pytest.mark.parametrize("state", [*WRITES, "reads"])

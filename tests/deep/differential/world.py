@@ -25,7 +25,10 @@ MASKS = tuple(
         (r'"duration_ms":\s*\d+', '"duration_ms": N'),
         (r"\b\d+(?:\.\d+)? m?s\b", "N s"),
         (r"about \d+(?:\.\d+)? [KMG]?i?B\b|\b\d+(?:\.\d+)? [KMG]?i?B\b", "N B"),
-        (r'"(?:bytes|size|reclaimed|on_disk|attempt_id|pid|boot|nonce|lineage|idem)":\s*(?:"[^"]*"|\d+)', '"MASKED"'),
+        (
+            r'"(?:bytes|size|reclaimed|on_disk|attempt_id|pid|boot|nonce|lineage|idem|compensates)":\s*(?:"[^"]*"|\d+)',
+            '"MASKED"',
+        ),
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
         (r"(?<=baton-)(?:bisect|drill|scratch)?[.-]?[a-z0-9_]{8}\b", "TMP"),
         (r"(?<=:\d\d)\.\d{6}Z", "Z"),

@@ -17,7 +17,7 @@ from gitbaton.codec import canonical
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.journal import codec
-from gitbaton.journal.keys import idem, key, key_of, recompute
+from gitbaton.journal.codec import idem, key, key_of, recompute
 from gitbaton.journal.values import Reads, Record, Step, Undeclared, Writes
 from gitbaton.values import replace
 from tests.kit.anyrecord import RECORDS

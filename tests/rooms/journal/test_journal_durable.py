@@ -21,9 +21,8 @@ import pytest
 from gitbaton.errors import BatonError
 from gitbaton.git.publish import Durable
 from gitbaton.git.repo import Door
-from gitbaton.journal.chain import run_ref
-from gitbaton.journal.values import Logged
-from gitbaton.journal.verify import verify
+from gitbaton.journal.audit import verify
+from gitbaton.journal.values import Logged, run_ref
 from gitbaton.worktree.filesets import Files
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of, tree

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gitbaton.baton import Baton
 from gitbaton.journal.chain import Journal
 from gitbaton.running.engine import Engine
-from gitbaton.running.forecast import Forecast
+from gitbaton.running.report import Forecast
 from gitbaton.values import value
 from tests.kit import Sandbox
 from tests.kit.planned import Planned

@@ -13,7 +13,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
-from gitbaton.running import planfile, plans
+from gitbaton.running import plans
 from tests.kit.tables import each
 from tests.rooms.runs.test_plans import PLAN, REFUSED
 
@@ -28,7 +28,7 @@ class Writer:
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw, self.text, self.count = draw, "", 0
-        self.expected: dict[planfile.Path, int] = {}
+        self.expected: dict[plans.Path, int] = {}
 
     def put(self, text: str) -> None:
         self.text += text
@@ -36,7 +36,7 @@ class Writer:
     def some(self, *texts: str) -> None:
         self.put(self.draw(st.sampled_from(texts)))
 
-    def note(self, path: planfile.Path) -> None:
+    def note(self, path: plans.Path) -> None:
         for end in range(1, len(path) + 1):
             self.expected.setdefault(path[:end], self.text.count("\n") + 1)
 
@@ -50,7 +50,7 @@ class Writer:
         forms = [json.dumps(name, ensure_ascii=self.draw(st.booleans()))] + [name] * bare + [f"'{name}'"] * literal
         self.some(*forms)
 
-    def dotted(self) -> planfile.Path:
+    def dotted(self) -> plans.Path:
         names = tuple(self.name() for _ in range(self.draw(st.integers(1, 2))))
         for number, name in enumerate(names):
             if number:
@@ -58,7 +58,7 @@ class Writer:
             self.key(name)
         return names
 
-    def pair(self, here: planfile.Path, depth: int, *, inline: bool) -> None:
+    def pair(self, here: plans.Path, depth: int, *, inline: bool) -> None:
         line = self.text
         path = (*here, *self.dotted())
         text, self.text = self.text, line
@@ -68,7 +68,7 @@ class Writer:
         self.some("=", " = ", "\t=")
         self.value(path, depth, inline=inline)
 
-    def value(self, path: planfile.Path, depth: int, *, inline: bool) -> None:
+    def value(self, path: plans.Path, depth: int, *, inline: bool) -> None:
         kind = self.draw(st.sampled_from(["int", "text", "long", "raw"] + ["list", "table"] * (depth < 3)))
         some = "".join(self.draw(st.lists(st.sampled_from(TEXTS), max_size=3)))
         if kind == "int":
@@ -89,7 +89,7 @@ class Writer:
                 self.pair(path, depth + 1, inline=True)
             self.some("}", " }")
 
-    def list(self, path: planfile.Path, depth: int) -> None:
+    def list(self, path: plans.Path, depth: int) -> None:
         self.some("[", "[ # ]\n", "[\n\n")
         items = self.draw(st.integers(0, 3))
         for number in range(items):
@@ -97,7 +97,7 @@ class Writer:
             self.some(*[",", "\n, # ,\n", " ,\n"] if number < items - 1 else ["", ",", "\n#]\n,\n"])
         self.some("]", "\n]")
 
-    def body(self, here: planfile.Path) -> None:
+    def body(self, here: plans.Path) -> None:
         for _ in range(self.draw(st.integers(0, 3))):
             self.some("", "  ", "# [c]\n", "\n\n")
             self.pair(here, 0, inline=False)
@@ -105,7 +105,7 @@ class Writer:
 
 
 @st.composite
-def documents(draw: st.DrawFn) -> tuple[str, dict[planfile.Path, int]]:
+def documents(draw: st.DrawFn) -> tuple[str, dict[plans.Path, int]]:
     to = Writer(draw)
     to.body(())
     lists: dict[str, int] = {}
@@ -116,7 +116,7 @@ def documents(draw: st.DrawFn) -> tuple[str, dict[planfile.Path, int]]:
         name = again or to.name()
         to.put("[[" if many else "[")
         to.key(name)
-        path: planfile.Path = (name,)
+        path: plans.Path = (name,)
         if many:
             lists[name] = lists.get(name, -1) + 1
             path = (name, lists[name])
@@ -144,7 +144,7 @@ def documents(draw: st.DrawFn) -> tuple[str, dict[planfile.Path, int]]:
     return to.text, to.expected
 
 
-def paths(item: object, here: planfile.Path = ()) -> set[planfile.Path]:
+def paths(item: object, here: plans.Path = ()) -> set[plans.Path]:
     inside = item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ()
     return {here} | {path for key, value in inside for path in paths(value, (*here, key))}
 
@@ -152,10 +152,10 @@ def paths(item: object, here: planfile.Path = ()) -> set[planfile.Path]:
 @pytest.mark.deep
 @settings(max_examples=80)
 @given(documents(), st.booleans())
-def test_each_path_is_found_in_its_line(document: tuple[str, dict[planfile.Path, int]], windows: bool) -> None:
+def test_each_path_is_found_in_its_line(document: tuple[str, dict[plans.Path, int]], windows: bool) -> None:
     text, expected = document
     text = text.replace("\n", "\r\n") if windows else text
-    assert planfile.find(text).first == expected
+    assert plans.find(text).first == expected
     assert expected.keys() <= paths(tomllib.loads(text))
 
 
@@ -165,8 +165,8 @@ def test_each_path_is_found_in_its_line(document: tuple[str, dict[planfile.Path,
 @example("a={[=[")
 def test_no_text_stops_the_search_and_each_refusal_has_a_line(text: str) -> None:
     try:
-        lines = planfile.find(text)
-    except planfile.TooDeepError as error:
+        lines = plans.find(text)
+    except plans.TooDeepError as error:
         assert 1 <= error.line <= text.count("\n") + 1
         return
     assert all(1 <= line <= text.count("\n") + 1 for line in lines.first.values())
@@ -175,7 +175,7 @@ def test_no_text_stops_the_search_and_each_refusal_has_a_line(text: str) -> None
 
 
 def test_lists_of_tables_have_lines_of_their_own() -> None:
-    lines = planfile.find("[[a]]\nx=1\n[a.b]\n[[a]]\n[a.b]\ny=2\n")
+    lines = plans.find("[[a]]\nx=1\n[a.b]\n[[a]]\n[a.b]\ny=2\n")
     assert lines.first == {("a",): 1, ("a", 0): 1, ("a", 0, "x"): 2, ("a", 0, "b"): 3, ("a", 1): 4} | {
         ("a", 1, "b"): 5,
         ("a", 1, "b", "y"): 6,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.errors import RunError
-from gitbaton.journal.crash import POINTS
+from gitbaton.running.context import POINTS
 from gitbaton.values import value
 from tests.kit import Sandbox
 from tests.kit.planned import Planned

@@ -13,7 +13,7 @@ import pytest
 from gitbaton.commands import reporting
 from gitbaton.commands.reporting import JsonLines, Lines, because, document, sentence
 from gitbaton.journal.values import Cause
-from gitbaton.running.results import KINDS, Event
+from gitbaton.running.context import KINDS, Event
 from tests.kit import Sandbox
 
 SCHEMA = json.loads((Path(reporting.__file__).parents[1] / "data/run-event.schema.json").read_text())

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from gitbaton.journal.values import Backoff, Cause
-from gitbaton.running.results import output
+from gitbaton.running.recorded import output
 from gitbaton.worktree.reflink import Copier
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, counted, sh

@@ -15,7 +15,7 @@ from gitbaton.journal.state import fold
 from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, ON_UNDECLARED, Backoff, Step
 from gitbaton.running import plans
 from gitbaton.running.current import unfinished
-from gitbaton.running.planfile import written
+from gitbaton.running.plans import written
 from tests.kit import Sandbox
 from tests.kit.planned import Planned
 

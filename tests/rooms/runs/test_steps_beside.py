@@ -12,7 +12,7 @@ import pytest
 
 from gitbaton.journal.values import Plan
 from gitbaton.running.claims import Claims
-from gitbaton.running.results import Done
+from gitbaton.running.context import Done
 from gitbaton.running.step import perform
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, counted, sh

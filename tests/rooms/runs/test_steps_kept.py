@@ -11,7 +11,7 @@ import pytest
 from gitbaton import Baton
 from gitbaton.commands.reporting import Lines
 from gitbaton.journal.values import Plan
-from gitbaton.running.results import output
+from gitbaton.running.recorded import output
 from gitbaton.running.step import perform
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh

@@ -9,10 +9,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from gitbaton.journal.crash import POINTS
 from gitbaton.journal.values import Step
+from gitbaton.running.context import POINTS, Done
 from gitbaton.running.recovery import settle
-from gitbaton.running.results import Done
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, listing, sh
 from tests.kit.tiers import sized

@@ -11,10 +11,10 @@ from gitbaton.commands.stepping import step_named
 from gitbaton.errors import NoAnswerError, RunError
 from gitbaton.journal.prune import plan
 from gitbaton.journal.values import Cause, Plan, Step
+from gitbaton.running.context import Done
 from gitbaton.running.effects import approve, compensate, to_compensate
 from gitbaton.running.engine import Engine
 from gitbaton.running.recovery import settle
-from gitbaton.running.results import Done
 from tests.kit import Sandbox
 from tests.kit.steps import Runner, changed, sh
 

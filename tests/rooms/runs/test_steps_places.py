@@ -13,7 +13,7 @@ from gitbaton.errors import UsageError
 from gitbaton.journal.values import Cause
 from gitbaton.running import plans
 from gitbaton.running.decide import present
-from gitbaton.running.engine import opened
+from gitbaton.running.recorded import opened
 from gitbaton.running.recovery import recover
 from gitbaton.values import replace
 from tests.kit import Sandbox
@@ -60,7 +60,7 @@ def test_the_path_of_a_fetched_plan_is_not_opened(run: Runner, monkeypatch: pyte
     with run.open() as ctx:
         claim = ctx.append(ctx.record("claim", key=None, plan="baton.toml"), blobs={"plan.toml": text})
         assert opened(ctx, replace(claim, foreign=True)).steps[0].name == "a"
-        monkeypatch.setattr("gitbaton.running.engine.load", lambda path: pytest.fail(path))
+        monkeypatch.setattr("gitbaton.running.plans.load", lambda path: pytest.fail(path))
         assert opened(ctx, replace(claim, foreign=True)).path == "baton.toml"
 
 

@@ -137,7 +137,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
 def test_a_command_sees_a_terminal_of_our_size(place: Path) -> None:
     line = "test ! -t 0 && test -t 1 && test -t 2 && stty size <&1 && stty size <&2; printf 'a\\n\\033[1mb\\r\\n'"
     with Screen(place, line) as screen:
-        assert screen.end() == [0, None, False, False, "31 97\n31 97\na\n\x1b[1mb\r\n", []]
+        assert screen.end() == [0, None, False, False, "31 97\n31 97\na\n\x1b[1mb\r\n"]
     assert screen.shown.startswith(b"31 97\r\n31 97\r\na\r\n\x1b[1mb\r\r\n[ended")
 
 
@@ -152,21 +152,21 @@ def test_another_size_is_passed_on(place: Path) -> None:
     with Screen(place, line) as screen:
         screen.until(b"ready")
         screen.resize(50, 120)
-        assert screen.end() == [0, None, False, False, "ready\n50 120\n", []]
+        assert screen.end() == [0, None, False, False, "ready\n50 120\n"]
 
 
 def test_control_c_reaches_the_command(place: Path) -> None:
     with Screen(place, READY) as screen:
         screen.until(b"ready")
         screen.press(b"\x03")
-        assert screen.end() == [130, "SIGINT", False, True, "ready\n", []]
+        assert screen.end() == [130, "SIGINT", False, True, "ready\n"]
 
 
 def test_a_command_has_no_terminal_to_ask_at(place: Path) -> None:
     line = "read -r x < /dev/tty; echo no $?; read -r y; echo no $?"
     with Screen(place, line) as screen:
         screen.press(b"a password\n")
-        code, _, _, _, out, _ = screen.end()
+        code, _, _, _, out = screen.end()
     assert code == 0 and out.count("no ") == 2 and "no 0" not in out
 
 
@@ -181,7 +181,7 @@ def test_control_z_stops_all_and_fg_goes_on(place: Path) -> None:
         time.sleep(1.5)  # does not count
         assert not ticks or (place / "ticks").read_text() == ticks
         screen.press(b"\n")
-        assert screen.end() == [0, None, False, False, "ready\ndone\n", []]
+        assert screen.end() == [0, None, False, False, "ready\ndone\n"]
 
 
 @pytest.mark.deep

@@ -460,16 +460,3 @@ def test_a_git_that_outlives_its_owner_is_not_swept_under_its_hands(
         return not left(repo)
 
     until(swept)
-
-
-def test_what_0_1_left_of_a_registration_goes_with_a_later_one(repo: Sandbox) -> None:
-    """Killed while git registered, it could not mark what git made."""
-    name = "gitbaton-0123456789abcdef"
-    made = repo.path / ".git/baton/lanes.new" / name
-    repo.git("worktree", "add", "-q", "--detach", "--no-checkout", str(made))
-    own = repo.path / ".git/worktrees" / name
-    with Lane(discover(str(repo.path))):
-        assert own.exists() and made.exists(), "its owner may be about to mark it"
-    os.utime(own, (1, 1))
-    with Lane(discover(str(repo.path))):
-        assert not own.exists() and not made.exists()

@@ -1,0 +1,219 @@
+"""Audit of a run: each record verified against what lies beside it, or all of them written out as ordinary files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from gitbaton.errors import NoAnswerError, RecordError, UnreadableRunError, UsageError
+from gitbaton.git.objects import lookup, parse_commit, parse_tree
+from gitbaton.journal.chain import RECORD, Journal
+from gitbaton.journal.codec import idem, recompute
+from gitbaton.journal.state import StepState, follow
+from gitbaton.journal.values import TREES, Logged
+from gitbaton.model import Oid
+from gitbaton.values import value
+from gitbaton.worktree.filetrees import is_safe
+
+_CLOSERS = ("end", "fail", "abort")
+_UNDOERS = ("comp-end", "comp-fail")
+
+
+@value
+class Report:
+    """What was looked at and what is wrong: one line each, empty where nothing is. ``keys``: how many were made again;
+    ``unproved``: how many could not be, because words were cut or a secret taken out."""
+
+    run: str
+    records: int
+    keys: int
+    unproved: int
+    problems: tuple[str, ...]
+
+
+def verify(journal: Journal, run: str) -> Report:
+    """Look at every record of a run. Only reads. Raises NotFoundError and UnreadableRunError; of what was fetched, all else is
+    a problem."""
+    try:
+        records = journal.records(run)
+    except UnreadableRunError:
+        raise
+    except RecordError as error:
+        return Report(run=run, records=0, keys=0, unproved=0, problems=(error.message,))
+    problems: list[str] = []
+    begun: dict[str, Logged] = {}
+    undoing: dict[str, set[str]] = {}
+    steps: dict[str, StepState] = {}
+    keys = unproved = 0
+    for logged in records:
+        said = [*_parts(logged), *_order(logged, begun, undoing)]
+        if logged.record.type == "begin":
+            made = recompute(logged.record)
+            keys, unproved = keys + (made is not None), unproved + (made is None)
+            known = steps.get(logged.record.step or "")
+            said += _key(logged, made, known.undone.count(logged.record.key or "") if known is not None else 0)
+        follow(steps, logged)
+        problems += [f"record {logged.record.seq} ({logged.commit[:12]}): {text}" for text in said]
+    problems += _missing(journal, records[-1].commit) if records else []
+    return Report(run=run, records=len(records), keys=keys, unproved=unproved, problems=tuple(problems))
+
+
+def _key(logged: Logged, made: str | None, undone: int) -> list[str]:
+    record = logged.record
+    said = [f"its key is {record.key}, and its fields give {made}"] if made is not None and made != record.key else []
+    if record.idem is not None and record.key is not None and record.step is not None:
+        due = idem(record.lineage, record.step, record.key, undone)
+        said += [f"its idempotency key is {record.idem}, and {due} is due"] if record.idem != due else []
+    return said
+
+
+def _parts(logged: Logged) -> list[str]:
+    """What lies beside a record against what it says."""
+    record, said = logged.record, []
+    wanted: dict[str, Oid | None] = {
+        "reads": record.reads.tree if record.reads else None,
+        "pre": record.writes.pre if record.writes else None,
+        "writes": record.writes.tree if record.writes else None,
+        "stdout": record.stdout.oid if record.stdout else None,
+        "stderr": record.stderr.oid if record.stderr else None,
+    }
+    for name, oid in wanted.items():
+        there = logged.parts.get(name)
+        if there != oid:
+            said.append(f"it says that its '{name}' is {oid or 'nothing'}, and {there or 'nothing'} lies there")
+    for name, images in (
+        ("undeclared", [u.before for u in record.undeclared]),
+        ("undeclared-after", [u.after for u in record.undeclared]),
+    ):
+        if any(images) and name not in logged.parts:
+            said.append(f"it names files that were changed outside the write set, and has no '{name}'")
+    return said
+
+
+def _order(logged: Logged, begun: dict[str, Logged], undoing: dict[str, set[str]]) -> list[str]:
+    """Whether what ends has begun; takes note of what begins."""
+    record = logged.record
+    step = record.step or ""
+    if record.type == "begin":
+        begun[step] = logged
+    elif record.type in _CLOSERS:
+        begin = begun.pop(step, None)
+        if begin is None and record.type == "abort":
+            return []  # it keeps what somebody else wrote into the write set
+        if begin is None:
+            return [f"the '{record.type}' of '{step}' has no begin"]
+        if None not in (record.key, begin.record.key) and record.key != begin.record.key:
+            return [f"the '{record.type}' of '{step}' has another key than its begin"]
+    elif record.type == "comp-begin":
+        undoing.setdefault(step, set()).add(record.compensates or "")
+    elif record.type in _UNDOERS and (record.compensates or "") not in undoing.get(step, ()):
+        return [f"the '{record.type}' of '{step}' has no comp-begin"]
+    return []
+
+
+def _missing(journal: Journal, tip: Oid) -> list[str]:
+    """Whether every object that the records reach is here."""
+    result = journal.repo.git.run("rev-list", "--objects", "--quiet", "--end-of-options", tip, "--")
+    return [] if result.code == 0 else [f"not all is here: {result.fatal()}"]
+
+
+_MAX_BLOB = 1 << 30
+_MAX_TREE = 64 << 20
+_DEPTH = 200
+_LINK, _EXECUTABLE, _TREE = b"120000", b"100755", b"40000"
+
+
+@value
+class File:
+    """A file to be written: its path below the folder, its mode as git has it, the blob that it holds."""
+
+    path: str
+    mode: bytes
+    oid: Oid
+
+
+@value
+class Export:
+    """The folder and what is written into it, in order."""
+
+    folder: str
+    files: tuple[File, ...]
+
+
+def to_export(journal: Journal, run: str, folder: str) -> Export:
+    """What an export writes: ``<number>/record.json``, ``stdout``, ``stderr``, ``plan.toml``, and ``trees/<id>/...`` for the
+    trees that the records name. Raises NotFoundError; RecordError for what cannot be a file; NoAnswerError where something
+    stands in the way."""
+    files: list[File] = []
+    trees: set[Oid] = set()
+    for logged in journal.records(run):
+        place = f"{logged.record.seq:06d}"
+        found = journal.repo.objects.read(logged.commit)
+        if found is None or found.data is None:
+            raise RecordError(f"commit {logged.commit} cannot be read")
+        entry = lookup(journal.repo.objects, parse_commit(found.data).tree, RECORD.encode())
+        if entry is None:
+            raise RecordError(f"commit {logged.commit} holds no {RECORD}")
+        files.append(File(path=f"{place}/{RECORD}", mode=b"100644", oid=entry.oid))
+        for name, oid in sorted(logged.parts.items()):
+            if name not in TREES:
+                files.append(File(path=f"{place}/{name}", mode=b"100644", oid=oid))
+            elif oid not in trees:
+                trees.add(oid)
+                files += _below(journal, oid, f"trees/{oid}", _DEPTH)
+    _free(folder, files)
+    return Export(folder=folder, files=tuple(files))
+
+
+def _below(journal: Journal, tree: Oid, path: str, left: int) -> Iterator[File]:
+    """The files of a tree that anybody may have written."""
+    found = journal.repo.objects.read(tree, _MAX_TREE)
+    if found is None or found.kind != "tree" or found.data is None or not left:
+        raise RecordError(f"tree {tree} cannot be read")
+    names: set[bytes] = set()
+    for entry in parse_tree(found.data, journal.repo.objects.algorithm):
+        name = os.fsdecode(entry.name)
+        if "/" in name or not is_safe(name) or entry.name in names:
+            raise RecordError(f"tree {tree} holds a name that can be no file's")
+        names.add(entry.name)
+        if entry.mode == _TREE:
+            yield from _below(journal, entry.oid, f"{path}/{name}", left - 1)
+        elif entry.mode in (_LINK, _EXECUTABLE, b"100644"):
+            yield File(path=f"{path}/{name}", mode=entry.mode, oid=entry.oid)
+        else:
+            raise RecordError(f"tree {tree} holds '{name}', which is no file")
+
+
+def _free(folder: str, files: Iterable[File]) -> None:
+    """Nothing that is there is written over, nor written below."""
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise UsageError(f"'{folder}' is not a folder")
+    tops = dict.fromkeys(file.path.split("/", 1)[0] for file in files)
+    for name in tops:
+        if os.path.lexists(os.path.join(folder, name)):
+            raise NoAnswerError(f"'{os.path.join(folder, name)}' is there already; nothing is written", "--output DIR")
+
+
+def export(journal: Journal, planned: Export) -> int:
+    """Write the files; how many. Raises OSError, and NoAnswerError where a file has come to stand there meanwhile."""
+    objects = journal.repo.objects
+    for file in planned.files:
+        path = os.path.join(planned.folder, file.path)
+        found = objects.read(file.oid, _MAX_BLOB)
+        if found is None or found.kind != "blob" or found.data is None:
+            raise RecordError(f"object {file.oid} cannot be read")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            _put(path, file.mode, found.data)
+        except FileExistsError:
+            raise NoAnswerError(f"'{path}' has come to stand there; it is left as it is") from None
+    return len(planned.files)
+
+
+def _put(path: str, mode: bytes, data: bytes) -> None:
+    if mode == _LINK:
+        os.symlink(os.fsdecode(data), path)
+        return
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o777 if mode == _EXECUTABLE else 0o666)
+    with open(fd, "wb") as file:
+        file.write(data)
