@@ -1,9 +1,12 @@
-"""Pack stream: objects deflated one by one, whole, as git takes them in."""
+"""Pack of whole objects: a stream that git takes in, or a pack of a moment with its index, from which git makes another."""
 
 from __future__ import annotations
 
+import os
+import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 
 from gitbaton.git.objects import Algorithm, Kind, digest
 
@@ -14,23 +17,59 @@ New = tuple[Kind, Id, bytes]
 
 _NUMBER = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _AT_ONCE = 48  # objects between two pauses
+_MOST = 2 << 30  # bytes in one pack: places in an index of version 1 have 32 bits
+_BLOCK = 0xFFFF  # bytes that one block of zlib's holds as they are
 
 
-def stream(algorithm: Algorithm, objects: Iterable[New], level: int = 1, pause: Callable[[], object] = int) -> bytes:
-    """A pack of objects; ``level`` is zlib's. ``pause`` is called now and then."""
-    parts = [b""]
-    for kind, _, data in objects:
-        if len(parts) % _AT_ONCE == 0:
-            pause()
-        parts.append(_head(_NUMBER[kind], len(data)) + zlib.compress(data, level))
-    parts[0] = b"PACK\0\0\0\2" + (len(parts) - 1).to_bytes(4, "big")
-    pack = b"".join(parts)
+def stream(algorithm: Algorithm, objects: Iterable[New]) -> bytes:
+    """A pack of objects, deflated one by one."""
+    parts = [_head(kind, len(data)) + zlib.compress(data, 1) for kind, _, data in objects]
+    pack = _begun(len(parts)) + b"".join(parts)
     return pack + digest(algorithm, pack)
 
 
-def _head(number: int, size: int) -> bytes:
+def put_pack(folder: str, algorithm: Algorithm, objects: Sequence[New], pause: Callable[[], object]) -> None:
+    """Write a pack of new objects, as they are, and its index, for git to read them from once: neither is deflated, looked
+    through for what is alike, or brought to disk. ``pause`` is called now and then. Raises OSError."""
+    if len(objects) > 1 and sum(len(data) for _, _, data in objects) > _MOST:
+        for half in (objects[: len(objects) // 2], objects[len(objects) // 2 :]):
+            put_pack(folder, algorithm, half, pause)
+        return
+    parts, rows, at = [_begun(len(objects))], [], 12
+    for number, (kind, oid, data) in enumerate(objects):
+        if number % _AT_ONCE == 0:
+            pause()
+        blocks = [_head(kind, len(data)), b"\x78\x01", *_blocks(data), zlib.adler32(data).to_bytes(4, "big")]
+        rows.append((oid, at))
+        parts += blocks
+        at += sum(map(len, blocks))
+    pack = b"".join(parts)
+    seal, counts = digest(algorithm, pack), [0] * 256
+    for oid, _ in rows:
+        counts[oid[0]] += 1
+    # Version 1 of git's index: how many ids begin with each byte or a smaller one; then place and id of each, by id.
+    places = [struct.pack(">I", at) + oid for oid, at in sorted(rows)]
+    index = b"".join([struct.pack(">256I", *accumulate(counts)), *places, seal])
+    os.makedirs(folder, exist_ok=True)
+    for end, whole in ((".pack", pack + seal), (".idx", index + digest(algorithm, index))):
+        with open(os.path.join(folder, f"pack-{objects[0][1].hex()}{end}"), "xb") as file:
+            file.write(whole)
+
+
+def _blocks(data: bytes) -> Iterable[bytes]:
+    """What zlib writes at level 0, without the 256 KiB that it clears for each object."""
+    for at in range(0, max(len(data), 1), _BLOCK):
+        size = min(len(data) - at, _BLOCK)
+        yield struct.pack("<BHH", at + size == len(data), size, size ^ _BLOCK) + data[at : at + size]
+
+
+def _begun(count: int) -> bytes:
+    return b"PACK\0\0\0\2" + count.to_bytes(4, "big")
+
+
+def _head(kind: Kind, size: int) -> bytes:
     """What an entry of a pack begins with: type and size in groups of seven bits."""
-    result, size = bytearray((number << 4 | size & 15,)), size >> 4
+    result, size = bytearray((_NUMBER[kind] << 4 | size & 15,)), size >> 4
     while size:
         result[-1] |= 0x80
         result.append(size & 0x7F)

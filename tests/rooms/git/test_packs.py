@@ -58,6 +58,19 @@ def test_git_reads_what_is_written(tmp_path: Path, algorithm: str) -> None:
     store.close()
 
 
+def test_more_than_one_pack_of_a_moment_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places in its index have 32 bits: what is more comes in several, and git makes one pack of them."""
+    monkeypatch.setattr("gitbaton.git.packfile._MOST", 100_000)
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store = opened(repo)
+    made = blobs(store, [b"", b"%d" % 1 * 65_535, b"2" * 65_536, *(os.urandom(9_000) + bytes(n) for n in range(40))])
+    write(store, made)
+    assert len(names(repo, ".pack")) == 1
+    read_all(opened(repo), made)
+    repo.fsck()
+    store.close()
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> list[Sandbox]:
     place = tmp_path_factory.mktemp("both")
