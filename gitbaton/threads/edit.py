@@ -8,21 +8,19 @@ from functools import partial
 
 from gitbaton.errors import BatonError, GitError, RefConflictError, UsageError
 from gitbaton.git.objects import RefChange
-from gitbaton.threads.build import rebuild
+from gitbaton.threads.build import Side, apart, metadata_of, needed, rebuild
+from gitbaton.threads.chain import Batch, Object
 from gitbaton.threads.codec import Entry, Id
 from gitbaton.threads.core import Core
 from gitbaton.threads.flush import ROUNDS, WAIT, Failed, Place, bring, drain, freeze, insist, settle
-from gitbaton.threads.joining import Side, apart, metadata_of, needed
-from gitbaton.threads.late import Batch, Object
 from gitbaton.threads.names import THREADS, cut, names_of, prefix_of
 from gitbaton.threads.view import Line, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.threads.chain import Chain
+    from gitbaton.threads.build import Made, Metadata
+    from gitbaton.threads.chain import Chain, Late
     from gitbaton.threads.codec import Row
-    from gitbaton.threads.joining import Made, Metadata
-    from gitbaton.threads.late import Late
 
 
 def delete(core: Core, thread: str) -> None:

@@ -10,9 +10,9 @@ from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import Built, building
+from gitbaton.threads.chain import Object
 from gitbaton.threads.codec import Id, Row, encode_put, encode_writes, key
 from gitbaton.threads.core import Core, Frozen
-from gitbaton.threads.late import Object
 from gitbaton.threads.view import Line, View
 
 WAIT = 60.0  # seconds for the flush lock
