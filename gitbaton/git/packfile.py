@@ -18,6 +18,7 @@ New = tuple[Kind, Id, bytes]
 _NUMBER = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _AT_ONCE = 48  # objects between two pauses
 _MOST = 2 << 30  # bytes in one pack: places in an index of version 1 have 32 bits
+_SIZES = struct.Struct("<BHH").pack
 _BLOCK = 0xFFFF  # bytes that one block of zlib's holds as they are
 
 
@@ -35,32 +36,37 @@ def put_pack(folder: str, algorithm: Algorithm, objects: Sequence[New], pause: C
         for half in (objects[: len(objects) // 2], objects[len(objects) // 2 :]):
             put_pack(folder, algorithm, half, pause)
         return
-    parts, rows, at = [_begun(len(objects))], [], 12
-    for number, (kind, oid, data) in enumerate(objects):
-        if number % _AT_ONCE == 0:
-            pause()
-        blocks = [_head(kind, len(data)), b"\x78\x01", *_blocks(data), zlib.adler32(data).to_bytes(4, "big")]
-        rows.append((oid, at))
-        parts += blocks
-        at += sum(map(len, blocks))
-    pack = b"".join(parts)
-    seal, counts = digest(algorithm, pack), [0] * 256
-    for oid, _ in rows:
-        counts[oid[0]] += 1
-    # Version 1 of git's index: how many ids begin with each byte or a smaller one; then place and id of each, by id.
-    places = [struct.pack(">I", at) + oid for oid, at in sorted(rows)]
-    index = b"".join([struct.pack(">256I", *accumulate(counts)), *places, seal])
+    import hashlib
+
     os.makedirs(folder, exist_ok=True)
-    for end, whole in ((".pack", pack + seal), (".idx", index + digest(algorithm, index))):
-        with open(os.path.join(folder, f"pack-{objects[0][1].hex()}{end}"), "xb") as file:
-            file.write(whole)
+    path, at, places = os.path.join(folder, f"pack-{objects[0][1].hex()}"), 12, list[bytes]()
+    seal, counts = hashlib.new(algorithm, _begun(len(objects)), usedforsecurity=False), [0] * 256
+    with open(path + ".pack", "xb") as file:
+        file.write(_begun(len(objects)))
+        for number, (kind, oid, data) in enumerate(objects):
+            if number % _AT_ONCE == 0:
+                pause()
+            part = b"".join([_head(kind, len(data)), b"\x78\x01", *_blocks(data), zlib.adler32(data).to_bytes(4, "big")])
+            file.write(part)
+            seal.update(part)
+            places.append(oid + at.to_bytes(4, "big"))
+            counts[oid[0]] += 1
+            at += len(part)
+        file.write(seal.digest())
+    # Version 1 of git's index: how many ids begin with each byte or a smaller one; then place and id of each, by id.
+    rows = [place[-4:] + place[:-4] for place in sorted(places)]
+    index = b"".join([struct.pack(">256I", *accumulate(counts)), *rows, seal.digest()])
+    with open(path + ".idx", "xb") as file:
+        file.write(index + digest(algorithm, index))
 
 
-def _blocks(data: bytes) -> Iterable[bytes]:
+def _blocks(data: bytes) -> list[bytes | memoryview]:
     """What zlib writes at level 0, without the 256 KiB that it clears for each object."""
-    for at in range(0, max(len(data), 1), _BLOCK):
-        size = min(len(data) - at, _BLOCK)
-        yield struct.pack("<BHH", at + size == len(data), size, size ^ _BLOCK) + data[at : at + size]
+    size = len(data)
+    if size <= _BLOCK:
+        return [_SIZES(1, size, size ^ _BLOCK), data]
+    cuts = [memoryview(data)[at : at + _BLOCK] for at in range(0, size, _BLOCK)]
+    return [part for cut in cuts for part in (_SIZES(cut is cuts[-1], len(cut), len(cut) ^ _BLOCK), cut)]
 
 
 def _begun(count: int) -> bytes:

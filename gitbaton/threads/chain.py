@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.objects import Kind
@@ -70,6 +71,7 @@ def jump_numbers(seq: int) -> tuple[int, ...]:
     return (below,) if own == seq - 1 else (own, below) if own < below else (own,)
 
 
+@lru_cache(256)
 def _jump(seq: int) -> int:
     """``seq`` less the last term when it is written as a sum of numbers 2^k - 1, the greatest first."""
     rest, term = seq, 0
