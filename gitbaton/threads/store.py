@@ -242,7 +242,7 @@ def close(core: Core) -> None:
         if not core.started:  # a forked child that never used it
             return
         try:
-            core.wal.close(lambda: _last(core))
+            core.wal.close(lambda: flush(core))
         finally:
             core.close()
     except BatonError:
@@ -263,10 +263,6 @@ def _nested() -> bool:
             return True
         outside = outside or not (ours or name == "contextlib")
     return False
-
-
-def _last(core: Core) -> None:
-    flush(core)
 
 
 def _abandoned(core: Core) -> None:
