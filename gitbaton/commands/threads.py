@@ -14,12 +14,11 @@ from gitbaton.commands.common import opened
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError
 from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
-from gitbaton.threads.chain import Chain
+from gitbaton.threads.chain import Chain, Late
 from gitbaton.threads.codec import Entry
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
 from gitbaton.threads.health import unusable as reason
-from gitbaton.threads.late import Late
 from gitbaton.threads.names import Cut, cut, late_ref, names_of, ref_of
 from gitbaton.threads.reports import Facts, chosen, missing
 from gitbaton.threads.store import ThreadStore

@@ -22,7 +22,6 @@ from gitbaton.git.objects import (
     is_ref,
     lasting,
     linked_ref,
-    pack_stream,
     packed_refs,
     parse_commit,
     zero,
@@ -160,7 +159,9 @@ class BinaryObjects:
             checked(self.git.run("index-pack", "--stdin", stdin=self._pack(items)), "index-pack")
 
     def _pack(self, objects: Iterable[NewObject]) -> bytes:
-        return pack_stream(self.algorithm, ((o.kind, bytes.fromhex(o.oid), o.data) for o in objects))
+        from gitbaton.git.packfile import stream
+
+        return stream(self.algorithm, ((o.kind, bytes.fromhex(o.oid), o.data) for o in objects))
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.model import Head, Oid
@@ -34,8 +33,6 @@ MAX_TREE = 64 << 20
 LARGEST = 1 << 30  # bytes of a blob that is read: a few from a remote may inflate to anything
 LONGEST = 128 << 20  # bytes of a commit or tree
 _HEX_LENGTH = {"sha1": 40, "sha256": 64}
-_NUMBER = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}  # as an entry of a pack says it
-_AT_ONCE = 48  # objects of a pack between two pauses
 
 
 @value
@@ -93,10 +90,6 @@ class TreeEntry:
 
 Row = tuple[str, str, Oid]
 """A file of a tree: its path, its mode, its blob."""
-Id = bytes
-"""An object id as its 20 or 32 bytes."""
-New = tuple[Kind, Id, bytes]
-"""A new object: its kind, id and bytes."""
 
 
 class Objects(Protocol):
@@ -343,21 +336,3 @@ def entries_of(objects: Objects, tree: Oid) -> list[TreeEntry] | None:
     if found is None or found.kind != "tree" or found.data is None:
         return None
     return parse_tree(found.data, objects.algorithm)
-
-
-def pack_stream(algorithm: Algorithm, objects: Iterable[New], level: int = 1, pause: Callable[[], object] = int) -> bytes:
-    """A pack of objects, each whole; ``level`` is zlib's. ``pause`` is called now and then."""
-    parts = [b""]
-    for kind, _, data in objects:
-        if len(parts) % _AT_ONCE == 0:
-            pause()
-        # An entry begins with its type and size, in groups of seven bits.
-        head, size = bytearray((_NUMBER[kind] << 4 | len(data) & 15,)), len(data) >> 4
-        while size:
-            head[-1] |= 0x80
-            head.append(size & 0x7F)
-            size >>= 7
-        parts.append(bytes(head) + zlib.compress(data, level))
-    parts[0] = b"PACK\0\0\0\2" + (len(parts) - 1).to_bytes(4, "big")
-    pack = b"".join(parts)
-    return pack + digest(algorithm, pack)

@@ -13,7 +13,8 @@ from weakref import WeakSet
 from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import LARGEST, OID, Id, Kind, New, Objects, check_size
+from gitbaton.git.objects import LARGEST, OID, Kind, Objects, check_size
+from gitbaton.git.packfile import Id, New
 from gitbaton.git.publish import clean, packed
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid

@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.binary import SYNCED, BinaryObjects
-from gitbaton.git.loose import FEW, drop_torn, put_in
-from gitbaton.git.objects import OID, New, NewObject, Objects, RefChange, pack_stream
+from gitbaton.git.loose import FEW, put_in
+from gitbaton.git.objects import OID, NewObject, Objects, RefChange
+from gitbaton.git.packfile import New, put_pack, stream
 from gitbaton.git.questions import FSYNC
 from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import BORROWED, Git, checked
@@ -38,6 +39,9 @@ _MUCH, _MUCH_BYTES = 256, 4 << 20
 _ENDS = (".pack", ".idx")  # git knows a pack by its index, so that comes last
 _FEW = 64  # files that are brought to disk one by one
 _FAST = ("pack.threads=1", "pack.compression=1", "pack.writeReverseIndex=false", "pack.packSizeLimit=0")
+# The C library gives a freed block of this size back at once, and gets it anew: git frees and asks for one an object, and the
+# system's part of that takes up to twice as long as git's own. Where it is another C library's, nothing is said by these.
+_HEAP = {"MALLOC_MMAP_THRESHOLD_": "33554432", "MALLOC_TRIM_THRESHOLD_": "67108864", "MALLOC_TOP_PAD_": "4194304"}
 _PARTIAL = ("--missing=allow-promisor", "--sparse")
 # Objects of threads lie in the order in which they came, so each is much like the one before it of its kind and size. A read
 # takes no more than eight steps.
@@ -333,7 +337,7 @@ def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Iterator
 
     def make(git: Git, own: str) -> list[str]:
         git = git.changed({"GIT_OBJECT_DIRECTORY": own, BORROWED: ""})
-        pack = pack_stream(repo.layout.algorithm, [(item.kind, bytes.fromhex(item.oid), item.data) for item in objects])
+        pack = stream(repo.layout.algorithm, [(item.kind, bytes.fromhex(item.oid), item.data) for item in objects])
         checked(git.run("index-pack", "--stdin", os.path.join(own, f"pack-{name}.pack"), stdin=pack), "index-pack")
         return [name]
 
@@ -352,11 +356,7 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> I
         if len(objects) <= FEW:
             put_in(folder, [NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in objects])
             return
-        drop_torn(repo.objects_dir, words)  # git would compare ours with it, and refuse
-        os.mkdir(os.path.join(folder, "pack"))
-        git = repo.apart(repo.git.changed({}, "core.fsync=none"), folder)
-        stdin = pack_stream(repo.layout.algorithm, objects, 0, pause)
-        checked(git.run("index-pack", "--stdin", os.path.join(folder, "pack", "pack-new.pack"), stdin=stdin), "index-pack")
+        put_pack(os.path.join(folder, "pack"), repo.layout.algorithm, objects, pause)
 
     try:
         keeps = _collect(repo, words, _ALIKE, fill, "always") if words else []
@@ -397,7 +397,7 @@ def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Cal
 def _brought(repo: Repo, make: Callable[[Git, str], Sequence[str]], how: Fsync) -> list[str]:
     """Bring the packs that ``make`` makes in a folder of our own into the object store; the files that keep them."""
     repo.progress("storing objects", 0, 0)
-    git = repo.git.changed({}, "core.fsync=none", *_FAST)  # git would wait for one file after the other
+    git = repo.git.changed(_HEAP, "core.fsync=none", *_FAST)  # git would wait for one file after the other
     try:
         with _workshop(repo) as own:
             return _store(repo, own, make(git, own), sync=how != "never")

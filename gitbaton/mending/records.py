@@ -24,11 +24,10 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.refs import THREADS
 from gitbaton.store.write import NOBODY
 from gitbaton.threads.build import rebuild
-from gitbaton.threads.chain import Chain
+from gitbaton.threads.chain import Batch, Chain, Late
 from gitbaton.threads.codec import Entry
 from gitbaton.threads.commits import AUTHOR, entry_of
 from gitbaton.threads.health import reader
-from gitbaton.threads.late import Batch, Late
 from gitbaton.transcripts import layout
 from gitbaton.values import replace, value
 

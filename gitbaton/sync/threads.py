@@ -15,18 +15,17 @@ from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
 from gitbaton.sync.items import OURS, Seen, flush, here, room
 from gitbaton.sync.values import Choice, Fetched, Item, Joined, Move
-from gitbaton.threads.chain import Chain, Entries
+from gitbaton.threads.build import Apart, Side, apart
+from gitbaton.threads.chain import Chain, Entries, Late, Object
 from gitbaton.threads.codec import Id
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import unusable
-from gitbaton.threads.joining import Apart, Side, apart
-from gitbaton.threads.late import Late, Object
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.threads.joining import Made
+    from gitbaton.threads.build import Made
     from gitbaton.threads.store import ThreadStore
 _MOST = 100  # characters of a name
 _SOME = 5  # threads that are named in a warning

@@ -1,21 +1,29 @@
-"""A thread's chain of commits, built anew with what has come: sorted by id, and no commit changed that need not be."""
+"""A thread's chain of commits, built anew with what has come: sorted by id, and no commit changed that need not be; and the
+join of two versions of it, against the one that both had before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 
-from gitbaton.threads.chain import Chain, jump_numbers
-from gitbaton.threads.codec import Entry, Id, Row, hasher, rows_blob, rows_of
+from gitbaton.errors import NotFoundError, RecordError
+from gitbaton.threads.chain import Batch, Chain, Late, Object, fold, jump_numbers, merged
+from gitbaton.threads.codec import Entry, Id, Row, hasher, key, loads, rows_blob, rows_of, typed_of
 from gitbaton.threads.commits import commit_data, subject_of, tree_data
-from gitbaton.threads.late import Batch, Late, Object, merged
 from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
     from gitbaton.git.objects import Kind
 
-__all__ = ["NEAR", "Built", "building", "rebuild"]
+    Made = tuple[Id | None, Id | None, Sequence[Object]]
+    Find = Callable[[str], Entry | None]
+    Metadata = Callable[[Entry], Any]
+    Rows = Mapping[tuple[str, int], Row]
+    T = TypeVar("T")
 NEAR = 32
+_COUNTERS = "counters_since_delta_snapshot"
 
 
 @value
@@ -196,3 +204,221 @@ class _Work:
     def _blob(self, oid: Id) -> bytes:
         found = self.objects.get(oid)
         return found[2] if found is not None else self.chain.read(oid)[1]
+
+
+class Version:
+    """A checkpoint as one side has it: ``entry`` (None: only writes that wait for it), and all writes that count."""
+
+    __slots__ = ("entry", "rows", "said")
+
+    def __init__(self, entry: Entry | None, rows: Rows) -> None:
+        self.entry, self.rows = entry, rows
+        self.said = _said(entry) if entry is not None else None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self.said == other.said and self.rows == other.rows
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_NOTHING = Version(None, {})
+
+
+def _said(entry: Entry) -> tuple[object, ...]:
+    """All that a checkpoint says, first its time: of two that differ the greater one is taken, in every clone."""
+    try:
+        found = loads(entry.ck) if entry.ck else None
+    except RecordError:
+        found = None
+    ts = found.get("ts") if isinstance(found, dict) else None
+    held = (sorted(entry.channels.items()), sorted(entry.rest.items()))
+    return (ts if isinstance(ts, str) else "", entry.ck, entry.md, *held, entry.parent is not None, entry.parent or "")
+
+
+class Side:
+    """One namespace of a thread as one side has it: its chain, and the writes beside that."""
+
+    __slots__ = ("chain", "late")
+
+    def __init__(self, chain: Chain, late: Late) -> None:
+        self.chain, self.late = chain, late
+
+    def versions(self, floor: str | None, more: Collection[str]) -> dict[str, Version]:
+        """The checkpoints above ``floor``, and those of ``more``, as far as they are here."""
+        entries: dict[str, Entry | None] = {}
+        for entry in self.chain.walk():
+            if floor is not None and entry.id <= floor:
+                break
+            entries[entry.id] = entry
+        entries |= {id: self.chain.find(id) for id in more if id not in entries}
+        found = {id: Version(entry, self.rows(id, entry)) for id, entry in entries.items()}
+        return {id: version for id, version in found.items() if version.entry is not None or version.rows}
+
+    def rows(self, id: str, entry: Entry | None) -> Rows:
+        """The writes that belong to a checkpoint."""
+        rows = {key(row): row for row in self.chain.rows(entry)} if entry is not None else {}
+        fold(rows, self.late.of(id))
+        return rows
+
+    def metadata(self, entry: Entry) -> object:
+        """The metadata of a checkpoint that are no JSON; None where only a saver can open them."""
+        from gitbaton.threads.decoding import opened
+
+        try:
+            return opened(typed_of(self.chain.blob(entry.rest["md"])))
+        except ValueError:
+            return None
+
+
+@value
+class Change:
+    """What one side lacks: checkpoints by id (None: it must go), and writes that must stand."""
+
+    puts: Mapping[str, Entry | None]
+    rows: Mapping[str, tuple[Row, ...]]
+
+    def __bool__(self) -> bool:
+        return bool(self.puts or self.rows)
+
+    def made(self, side: Side, names: bytes | None = None) -> Built:
+        """The side's chain with the change in it; ``names`` as for ``building``."""
+        rows = {id: [(rows, True)] for id, rows in self.rows.items()}
+        return rebuild(side.chain, self.puts, rows, side.late, names=names)
+
+
+@value
+class Apart:
+    """How far two sides are apart: what each lacks of what both become; of the checkpoints, how many are new here, go from
+    here, are changed here; and how many are new there, and go from there."""
+
+    ours: Change
+    theirs: Change
+    added: int
+    removed: int
+    changed: int
+    new: int
+    gone: int
+
+    def made(self, ours: Side, theirs: Side) -> Made:
+        """Where chain and late writes of both are to stand, which comes to the same whichever side makes it, and the objects
+        that it takes."""
+        if self.ours and self.theirs:
+            built = self.theirs.made(theirs)
+            return built.tip, built.late_tip, built.objects
+        side = ours if self.theirs else theirs
+        return side.chain.tip, side.late.tip, ()
+
+
+def apart(
+    ours: Side,
+    theirs: Side,
+    base: Side | None,
+    *,
+    elsewhere: bool = False,
+    both: Callable[[Any, Any], Any] = max,
+) -> Apart:
+    """Compare what is here with what is there. Above the newest commit that both chains share, each checkpoint is looked at:
+    what only one side has changed since ``base`` is taken, what it removed is removed; where both have changed something, a
+    checkpoint that is there counts more than one that was removed, ``both`` says which of two, and writes are united. A base of
+    ``elsewhere`` tells what was here, and not what was there. Raises RecordError, GitError."""
+    floor = next((entry.id for entry in theirs.chain.walk() if ours.chain.holds(entry)), None)
+    late = {id for side in (ours, theirs) for id in side.late.ids()}
+    mine, other = ours.versions(floor, late), theirs.versions(floor, late)
+    before = base.versions(floor, late) if base is not None else {}
+    before = {id: version for id, version in before.items() if id in other} if elsewhere else before
+    chosen = {id: _version(mine.get(id), other.get(id), before.get(id), both) for id in sorted({*mine, *other})}
+    result = {id: version for id, version in chosen.items() if version is not None}
+    if len(result) < len(chosen):
+        result |= _ancestors(ours, result, {**other, **mine})
+    here, there, now = ({id for id in found if found[id].entry is not None} for found in (mine, other, result))
+    return Apart(
+        ours=_change(mine, result),
+        theirs=_change(other, result),
+        added=len(now - here),
+        removed=len(here - now),
+        changed=sum(1 for id in now & here if result[id] != mine[id]),
+        new=len(now - there),
+        gone=len(there - now),
+    )
+
+
+def _ancestors(side: Side, result: Mapping[str, Version], all_: Mapping[str, Version]) -> dict[str, Version]:
+    """Of what was removed, that from which delta channels of what stays are put together: without it they would read as empty.
+    ``side`` has what lies further down."""
+
+    def find(id: str) -> Entry | None:
+        version = result.get(id) or all_.get(id)
+        return version.entry if version is not None and version.entry is not None else side.chain.find(id)
+
+    found: set[str] = set()
+    for id in result:
+        try:
+            found |= needed("", find, [id], side.metadata).keys()
+        except NotFoundError:  # it is incomplete on both sides
+            continue
+    return {id: all_[id] for id in found if id in all_ and id not in result}
+
+
+def _three(mine: T | None, other: T | None, before: T | None, both: Callable[[T, T], T]) -> T | None:
+    """What one thing becomes: where only one side has changed it since ``before``, what that side has; where both have, what
+    is there counts more than what was removed, and of two things ``both`` makes one."""
+    if mine == other or other == before:
+        return mine
+    if mine == before or mine is None:
+        return other
+    return both(mine, other) if other is not None else mine
+
+
+def _version(
+    mine: Version | None, other: Version | None, before: Version | None, both: Callable[[Any, Any], Any]
+) -> Version | None:
+    def merged(mine: Version, other: Version) -> Version:
+        said = _three(mine.said, other.said, before.said if before is not None else None, both)
+        rows = dict(mine.rows)
+        for name, row in other.rows.items():
+            old = before.rows.get(name) if before is not None else None
+            rows[name] = _three(rows.get(name, row), row, old, both) or row
+        return Version(mine.entry if said == mine.said else other.entry, rows)
+
+    return _three(mine, other, before, merged)
+
+
+def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> Change:
+    """What makes the result of a side."""
+    puts: dict[str, Entry | None] = {}
+    rows: dict[str, tuple[Row, ...]] = {}
+    for id in {*side, *result}:
+        old, new = side.get(id, _NOTHING), result.get(id, _NOTHING)
+        if old.said != new.said or new is _NOTHING:
+            puts[id] = new.entry and new.entry.bare()
+        more = tuple(sorted(row for name, row in new.rows.items() if old.rows.get(name) != row))
+        if more:
+            rows[id] = more
+    return Change(puts=puts, rows=rows)
+
+
+def metadata_of(entry: Entry, metadata: Metadata | None) -> Mapping[str, Any]:
+    """A checkpoint's metadata; what JSON does not carry is read by ``metadata``, and is nothing without it."""
+    found = loads(entry.md) if entry.md else metadata(entry) if metadata is not None else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def needed(thread: str, find: Find, ids: Iterable[str], metadata: Metadata | None) -> dict[str, Entry]:
+    """Checkpoints that are here, and those before each, down to where each of its delta channels has a value. Raises
+    NotFoundError where one of these is missing."""
+    kept: dict[str, Entry] = {}
+    for head in filter(None, map(find, ids)):
+        counters = metadata_of(head, metadata).get(_COUNTERS)
+        missing = {name for name in counters if name not in head.channels} if isinstance(counters, Mapping) else set()
+        line, at = {head.id: head}, head
+        while missing and at.parent is not None and at.parent not in line:
+            found = find(at.parent)
+            if found is None:
+                raise NotFoundError(
+                    f"checkpoint '{at.parent}' of thread '{thread}' is not here, and channel '{min(missing)}' of '{head.id}' is"
+                    " put together from it; nothing was pruned"
+                )
+            line[found.id] = at = found
+            missing -= found.channels.keys()
+        kept |= line
+    return kept

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
     from gitbaton.git.objects import Algorithm, Kind
 
-__all__ = [
-    *("REST", "WIDTH", "Entry", "Id", "Jump", "Parts", "Put", "Row", "Typed", "Writes", "blob_of", "decode", "encode_put"),
-    *("encode_writes", "hasher", "json_text", "key", "loads", "plain_text", "rows_blob", "rows_of", "text_json", "typed_of"),
-]
 Id = bytes
 """An object id as its 20 or 32 bytes; hexadecimal only where people or git's text formats need it."""
 

@@ -15,10 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.git.objects import Algorithm
 
-__all__ = [
-    *("AUTHOR", "commit_data", "entry_of", "file_entry", "named", "names_data", "subject_of", "tree_data", "tree_parts"),
-    "tree_rows",
-]
 AUTHOR = b"gitbaton <gitbaton@localhost>"
 VERSION = 1
 _WIDE = 72  # bytes of a subject

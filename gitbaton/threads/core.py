@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import Repo, sharer
-from gitbaton.threads.chain import Chain
+from gitbaton.threads.chain import Chain, merged
 from gitbaton.threads.codec import (
     Entry,
     Id,
@@ -25,7 +25,6 @@ from gitbaton.threads.codec import (
     typed_of,
 )
 from gitbaton.threads.commits import named
-from gitbaton.threads.late import merged
 from gitbaton.threads.log import Log
 from gitbaton.threads.names import Cut, cut, names_of, prefix_of, ref_of
 from gitbaton.threads.view import Batch, Held, Line, Shelf, View, again

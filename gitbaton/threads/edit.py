@@ -8,21 +8,19 @@ from functools import partial
 
 from gitbaton.errors import BatonError, GitError, RefConflictError, UsageError
 from gitbaton.git.objects import RefChange
-from gitbaton.threads.build import rebuild
+from gitbaton.threads.build import Side, apart, metadata_of, needed, rebuild
+from gitbaton.threads.chain import Batch, Object
 from gitbaton.threads.codec import Entry, Id
 from gitbaton.threads.core import Core
-from gitbaton.threads.flush import ROUNDS, WAIT, Failed, Place, bring, drain, freeze, insist, settle
-from gitbaton.threads.joining import Side, apart, metadata_of, needed
-from gitbaton.threads.late import Batch, Object
+from gitbaton.threads.flush import ROUNDS, WAIT, Failed, Place, bring, changes_of, drain, freeze, insist, settle
 from gitbaton.threads.names import THREADS, cut, names_of, prefix_of
 from gitbaton.threads.view import Line, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.threads.chain import Chain
+    from gitbaton.threads.build import Made, Metadata
+    from gitbaton.threads.chain import Chain, Late
     from gitbaton.threads.codec import Row
-    from gitbaton.threads.joining import Made, Metadata
-    from gitbaton.threads.late import Late
 
 
 def delete(core: Core, thread: str) -> None:
@@ -147,16 +145,6 @@ class Part:
         self.made: Sequence[Id | None] = (view.tip, view.late_tip)
         self.objects: list[Object] = []
 
-    @property
-    def changes(self) -> list[RefChange]:
-        """The refs that move."""
-        refs = zip((self.line.ref, self.line.late), (self.view.tip, self.view.late_tip), self.made, strict=True)
-        return [
-            RefChange(name=ref, old=old.hex() if old else None, new=new.hex() if new else None)
-            for ref, old, new in refs
-            if old != new
-        ]
-
     def names(self, view: View) -> bytes | None:
         """What the commits of the line say of its names; what a chain says where the line does not know them."""
         whole = self.line.names or not cut(self.line.ref)
@@ -222,7 +210,7 @@ class Draft:
             part = self.parts[place] = Part(self.core, line, view, tips, part)
             work(part)
             part.before = None
-        self.changes += part.changes
+        self.changes += [change for change in changes_of(line, view, part.made) if change.old != change.new]
         self.objects += part.objects
 
     def drop(self, thread: str) -> None:

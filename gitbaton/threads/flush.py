@@ -10,9 +10,9 @@ from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import Built, building
+from gitbaton.threads.chain import Object
 from gitbaton.threads.codec import Id, Row, encode_put, encode_writes, key
 from gitbaton.threads.core import Core, Frozen
-from gitbaton.threads.late import Object
 from gitbaton.threads.view import Line, View
 
 WAIT = 60.0  # seconds for the flush lock
@@ -137,6 +137,7 @@ def bring(
         return [ref for each in left for ref in (each.line.ref, each.line.late)]
 
     if left:
+        core.repo.prefetch_settings()
         insist(core, attempt)
     return views, failed
 
@@ -215,11 +216,8 @@ def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
 def _move(core: Core, built: Sequence[Work], views: list[tuple[Frozen, View]], failed: Failed) -> list[Frozen]:
     """Move the refs of lines to what was built, all at once where nobody is in the way: the views of those that moved are
     added, and the errors of those that never will. The others."""
-    changes, left = [], []
-    for frozen, view, made in built:
-        line = frozen.line
-        pairs = ((line.ref, view.tip, made.tip), (line.late, view.late_tip, made.late_tip))
-        changes.append([RefChange(name=ref, old=_hex(old), new=_hex(new)) for ref, old, new in pairs if old or new])
+    left = []
+    changes = [changes_of(frozen.line, view, (made.tip, made.late_tip)) for frozen, view, made in built]
     try:
         core.shelf.move([change for some in changes for change in some])
         wrong: list[BatonError | None] = [None] * len(built)
@@ -243,5 +241,10 @@ def _wrong(core: Core, changes: Sequence[RefChange]) -> BatonError | None:
         return error
 
 
-def _hex(oid: Id | None) -> str | None:
-    return oid.hex() if oid is not None else None
+def changes_of(line: Line, view: View, made: Sequence[Id | None]) -> list[RefChange]:
+    """What becomes of a line's refs, where there is one or is to be one."""
+    return [
+        RefChange(name=ref, old=old.hex() if old else None, new=new.hex() if new else None)
+        for ref, old, new in zip((line.ref, line.late), (view.tip, view.late_tip), made, strict=True)
+        if old or new
+    ]

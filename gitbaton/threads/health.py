@@ -11,11 +11,10 @@ from gitbaton.git import usage
 from gitbaton.git.objects import LARGEST, Kind, Objects, check_size
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
-from gitbaton.threads import logfile, oldlog
-from gitbaton.threads.chain import Chain
+from gitbaton.threads import logfile
+from gitbaton.threads.chain import Chain, Late
 from gitbaton.threads.codec import Entry, Id, Put, decode, loads, typed_of
 from gitbaton.threads.commits import named
-from gitbaton.threads.late import Late
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.values import value
 
@@ -149,4 +148,4 @@ def stuck(folder: str, objects: Objects) -> dict[str, str]:
 
 
 def _records(folder: str) -> list[bytes]:
-    return [*oldlog.records(folder), *(raw for raw in logfile.records(os.path.join(folder, "log")) if raw != logfile.BUMP)]
+    return [*logfile.old_records(folder), *(raw for raw in logfile.records(os.path.join(folder, "log")) if raw != logfile.BUMP)]

@@ -18,8 +18,22 @@ from zlib import crc32
 
 from gitbaton.errors import GitError, UsageError
 from gitbaton.system.files import sync_paths
-from gitbaton.threads import oldlog
-from gitbaton.threads.logfile import BUMP, HEAD, MOST, START, damaged, failed, header, opened, pack_record, scan
+from gitbaton.threads.logfile import (
+    BUMP,
+    HEAD,
+    MOST,
+    START,
+    damaged,
+    failed,
+    header,
+    old_names,
+    old_records,
+    opened,
+    pack_record,
+    refuse_living,
+    remove_old,
+    scan,
+)
 
 LOCK_WAIT = 60.0
 """Seconds for which the lock of the log is waited for."""
@@ -107,23 +121,23 @@ class Log:
             if error.errno not in _FORBIDDEN:
                 raise
             self.readonly = True  # no lock is needed: a record is read whole or not at all
-            oldlog.refuse_living(self.folder)
+            refuse_living(self.folder)
             return
         with self.lock():
-            if oldlog.names(self.folder):
+            if old_names(self.folder):
                 self._take_in()
 
     def _take_in(self) -> None:
         """Append what an older log has, and remove that: who is killed in between leaves it to the next one, and to put it all
         twice comes to the same."""
-        oldlog.refuse_living(self.folder)
+        refuse_living(self.folder)
         self.read()
-        for payload in oldlog.records(self.folder):
+        for payload in old_records(self.folder):
             self.append(payload)
         if self._at[0] is not None:
             os.fsync(self._at[0].fileno())
         self.rewind()
-        oldlog.remove(self.folder)
+        remove_old(self.folder)
 
     def _join(self) -> None:
         """Be one who has the log open, for as long as that file is: nobody removes it then, and no older gitbaton, which locks
@@ -245,7 +259,7 @@ class Log:
             raise UsageError("the log of threads is used without its lock")
         found: Records = []
         try:
-            older = oldlog.records(self.folder) if self.readonly and self._due else []
+            older = old_records(self.folder) if self.readonly and self._due else []
             while self._at[0] is not None or self._follow():
                 file, _, base, start, chain = self._at
                 assert file is not None

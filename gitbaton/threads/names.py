@@ -8,10 +8,6 @@ from functools import lru_cache
 
 from gitbaton.errors import UsageError
 
-__all__ = [
-    *("LATE", "THREADS", "Cut", "cut", "escape", "late_ref", "name_of", "names_of", "prefix_of", "ref_of", "tree_name"),
-    "unescape",
-]
 THREADS = "refs/baton/threads/"
 LATE = "refs/baton/late/"
 _PART = 199  # bytes of a path component before its "%"; file systems take 255, and git adds ".lock"

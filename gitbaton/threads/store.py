@@ -15,17 +15,17 @@ from gitbaton.errors import BatonError
 from gitbaton.git import maintenance
 from gitbaton.git.repo import Repo, discover
 from gitbaton.threads import edit
+from gitbaton.threads.build import needed
 from gitbaton.threads.codec import Entry, Id, Row, Typed
 from gitbaton.threads.core import Core
 from gitbaton.threads.flush import drain, flush
 from gitbaton.threads.health import wrong
-from gitbaton.threads.joining import needed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from gitbaton.threads.joining import Made, Side
+    from gitbaton.threads.build import Made, Side
 
 BYTES = 4 << 20  # of the log, after which it is flushed
 BEHIND = 64 << 20  # bytes of the log, after which puts wait for the flush
@@ -242,7 +242,7 @@ def close(core: Core) -> None:
         if not core.started:  # a forked child that never used it
             return
         try:
-            core.wal.close(lambda: _last(core))
+            core.wal.close(lambda: flush(core))
         finally:
             core.close()
     except BatonError:
@@ -263,10 +263,6 @@ def _nested() -> bool:
             return True
         outside = outside or not (ours or name == "contextlib")
     return False
-
-
-def _last(core: Core) -> None:
-    flush(core)
 
 
 def _abandoned(core: Core) -> None:

@@ -14,10 +14,9 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.packs import Mark, Packs, RefWatch
 from gitbaton.git.publish import Durable
 from gitbaton.git.repo import Repo
-from gitbaton.threads.chain import Chain, Entries
+from gitbaton.threads.chain import Chain, Entries, Late
 from gitbaton.threads.codec import Entry, Id, Row
 from gitbaton.threads.commits import names_data
-from gitbaton.threads.late import Late
 from gitbaton.threads.names import late_ref, ref_of
 
 Batch = tuple[int, tuple[Row, ...], bool]

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, Kind
 from gitbaton.threads.build import Built, building
-from gitbaton.threads.chain import Chain, Entries
+from gitbaton.threads.chain import Batch, Chain, Entries, Late, Object
 from gitbaton.threads.codec import Entry, Id, blob_of, hasher, json_text
-from gitbaton.threads.late import Batch, Late, Object
 from tests.kit import Sandbox
 
 

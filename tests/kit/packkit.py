@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.objects import Kind, New
+from gitbaton.git.objects import Kind
+from gitbaton.git.packfile import New
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
 from gitbaton.threads.codec import hasher

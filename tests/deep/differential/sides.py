@@ -20,6 +20,7 @@ from tests.kit.repos import Outcome
 
 COMMIT = (DATA / "old" / "COMMIT").read_text("ascii").strip()
 CLOCK = Path(__file__).parent / "clock"
+SAVER = (Path(__file__).parent / "saver.py").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,10 @@ class Side:
         }
 
     def baton(self, words: Sequence[str], place: Path, now: int, stdin: bytes = b"") -> Outcome:
-        """A command of this version."""
-        done = python(["-m", "gitbaton", *words], os.fspath(place), self.env(now), stdin)
+        """A command of this version; ``saver SEED SITTING`` is one of saver.py."""
+        program = ["-c", SAVER, *words[1:]] if words[0] == "saver" else ["-m", "gitbaton", *words]
+        done = python(program, os.fspath(place), self.env(now), stdin)
+        assert words[0] != "saver" or (done.code, done.err) == (0, b""), done.err.decode()
         return Outcome(done.code, done.out.decode("utf-8", "surrogateescape"), done.err.decode("utf-8", "surrogateescape"))
 
 

@@ -57,6 +57,21 @@ def test_a_plan_from_its_first_run_to_its_last(both: tuple[Side, Side], tmp_path
     assert not told, "\n".join(told)
 
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_same_puts_give_the_same_refs(both: tuple[Side, Side], tmp_path: Path, part: int) -> None:
+    """Whatever is put into threads, edited there and exchanged, in repository and clone: both sides have the same commits."""
+    pytest.importorskip("langgraph")
+    template(tmp_path / "begun")
+    steps: list[Step] = []
+    for seed in range(int(FIRST) + part, int(LAST), PARTS):
+        for sitting in range(3):
+            steps += [Step(words=("saver", str(seed), str(sitting)), place="peer" if sitting == 1 else "repo")]
+            steps += [Step(words=("sync", "-y", "--threads", "origin"), place=place) for place in ("repo", "peer")]
+            steps += [Step(words=("threads", "--json")), Step(words=("doctor",), place="peer")]
+    told = compared(both, tmp_path, steps)
+    assert not told, "\n".join(told)
+
+
 @pytest.mark.parametrize("state", [*WRITES, "reads"])
 def test_repositories_of_5b105d9(both: tuple[Side, Side], tmp_path: Path, state: str) -> None:
     begun = tmp_path / "begun"

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import GitError
-from gitbaton.git.objects import Kind, digest, pack_stream
+from gitbaton.git.objects import Kind, digest
+from gitbaton.git.packfile import stream
 from gitbaton.git.packs import Packs
 from gitbaton.git.repo import Door, discover
 from tests.kit import Sandbox, examples
@@ -54,6 +55,19 @@ def test_git_reads_what_is_written(tmp_path: Path, algorithm: str) -> None:
         read_all(opened(repo), made)
         assert names(repo, ".keep") == [pack.with_suffix(".keep").name]
     assert names(repo, ".keep") == [] and oct(pack.stat().st_mode)[-3:] == "444"
+    store.close()
+
+
+def test_more_than_one_pack_of_a_moment_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places in its index have 32 bits: what is more comes in several, and git makes one pack of them."""
+    monkeypatch.setattr("gitbaton.git.packfile._MOST", 100_000)
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store = opened(repo)
+    made = blobs(store, [b"", b"%d" % 1 * 65_535, b"2" * 65_536, *(os.urandom(9_000) + bytes(n) for n in range(40))])
+    write(store, made)
+    assert len(names(repo, ".pack")) == 1
+    read_all(opened(repo), made)
+    repo.fsck()
     store.close()
 
 
@@ -134,7 +148,7 @@ def test_files_have_the_modes_that_git_gives_them(tmp_path: Path, shared: str) -
         store = opened(repo)
         made = blobs(store, [b"x"])
         write(store, made)
-        theirs.git("index-pack", "--stdin", stdin=pack_stream("sha1", made))
+        theirs.git("index-pack", "--stdin", stdin=stream("sha1", made))
     finally:
         os.umask(old)
     ours = {path.suffix: path.stat().st_mode for path in folder(repo).iterdir() if path.suffix in (".pack", ".idx")}
@@ -159,7 +173,7 @@ def test_objects_elsewhere_are_read(tmp_path: Path, repo: Sandbox) -> None:
 def test_what_git_wrote_is_read(repo: Sandbox, door: Door) -> None:
     store = Packs(discover(str(repo.path), door=door), cache=0)
     made = trees(store, 30)
-    repo.git("unpack-objects", "-q", stdin=pack_stream("sha1", made))
+    repo.git("unpack-objects", "-q", stdin=stream("sha1", made))
     read_all(store, made)  # loose ones
     wanted = "".join(f"{oid.hex()}\n" for _, oid, _ in made).encode()
     repo.git("pack-objects", "-q", "--no-reuse-delta", ".git/objects/pack/pack", stdin=wanted)

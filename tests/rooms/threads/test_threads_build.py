@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gitbaton.git.objects import Algorithm
 from gitbaton.threads.build import NEAR, Built
+from gitbaton.threads.chain import Batch, merged
 from gitbaton.threads.codec import Entry, Id, Row, rows_of, typed_of
-from gitbaton.threads.late import Batch, merged
 from gitbaton.threads.names import late_ref, ref_of
 from tests.kit import Sandbox, examples
 from tests.kit.heaps import Heap

@@ -11,8 +11,8 @@ import pytest
 
 from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.threads import build
+from gitbaton.threads.build import Side, apart
 from gitbaton.threads.codec import Entry
-from gitbaton.threads.joining import Side, apart
 from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox

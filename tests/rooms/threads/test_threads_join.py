@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import BatonError
 from gitbaton.sync.threads import Place
+from gitbaton.threads.build import Side, apart
 from gitbaton.threads.codec import Entry, Id, Row, blob_of
 from gitbaton.threads.health import unusable
-from gitbaton.threads.joining import Side, apart
 from tests.kit import examples
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each

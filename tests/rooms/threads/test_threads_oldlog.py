@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.threads import oldlog
+from gitbaton.threads import logfile
 from gitbaton.threads.health import waiting
 from gitbaton.threads.log import Log
 from gitbaton.threads.names import ref_of
@@ -49,9 +49,9 @@ def test_there_are_logs_of_both_kinds() -> None:
 
 def test_it_is_taken_in_whole_and_once(left: Sandbox) -> None:
     folder = left.path / "baton/wal"
-    assert oldlog.names(str(folder)) and waiting(str(folder)) > 10
+    assert logfile.old_names(str(folder)) and waiting(str(folder)) > 10
     with ThreadStore.open(left.path, **QUIET) as store:
-        assert oldlog.names(str(folder)) == [] and waiting(str(folder)) > 10
+        assert logfile.old_names(str(folder)) == [] and waiting(str(folder)) > 10
         with ThreadStore.open(left.path, **QUIET) as other:
             whole(other)
         whole(store)
@@ -74,7 +74,7 @@ def test_cut_short_at_any_step_it_is_taken_in_whole(left: Sandbox, monkeypatch: 
             os._exit(0)
         done = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         step += 1
-    assert step > 5 and oldlog.names(str(left.path / "baton/wal")) == []
+    assert step > 5 and logfile.old_names(str(left.path / "baton/wal")) == []
     with ThreadStore.open(left.path, **QUIET) as store:
         whole(store)
         store.flush()

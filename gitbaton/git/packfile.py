@@ -1,0 +1,83 @@
+"""Pack of whole objects: a stream that git takes in, or a pack of a moment with its index, from which git makes another."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+
+from gitbaton.git.objects import Algorithm, Kind, digest
+
+Id = bytes
+"""An object id as its 20 or 32 bytes."""
+New = tuple[Kind, Id, bytes]
+"""A new object: its kind, id and bytes."""
+
+_NUMBER = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
+_AT_ONCE = 48  # objects between two pauses
+_MOST = 2 << 30  # bytes in one pack: places in an index of version 1 have 32 bits
+_SIZES = struct.Struct("<BHH").pack
+_BLOCK = 0xFFFF  # bytes that one block of zlib's holds as they are
+
+
+def stream(algorithm: Algorithm, objects: Iterable[New]) -> bytes:
+    """A pack of objects, deflated one by one."""
+    parts = [_head(kind, len(data)) + zlib.compress(data, 1) for kind, _, data in objects]
+    pack = _begun(len(parts)) + b"".join(parts)
+    return pack + digest(algorithm, pack)
+
+
+def put_pack(folder: str, algorithm: Algorithm, objects: Sequence[New], pause: Callable[[], object]) -> None:
+    """Write a pack of new objects, as they are, and its index, for git to read them from once: neither is deflated, looked
+    through for what is alike, or brought to disk. ``pause`` is called now and then. Raises OSError."""
+    if len(objects) > 1 and sum(len(data) for _, _, data in objects) > _MOST:
+        for half in (objects[: len(objects) // 2], objects[len(objects) // 2 :]):
+            put_pack(folder, algorithm, half, pause)
+        return
+    import hashlib
+
+    os.makedirs(folder, exist_ok=True)
+    path, at, places = os.path.join(folder, f"pack-{objects[0][1].hex()}"), 12, list[bytes]()
+    seal, counts = hashlib.new(algorithm, _begun(len(objects)), usedforsecurity=False), [0] * 256
+    with open(path + ".pack", "xb") as file:
+        file.write(_begun(len(objects)))
+        for number, (kind, oid, data) in enumerate(objects):
+            if number % _AT_ONCE == 0:
+                pause()
+            part = b"".join([_head(kind, len(data)), b"\x78\x01", *_blocks(data), zlib.adler32(data).to_bytes(4, "big")])
+            file.write(part)
+            seal.update(part)
+            places.append(oid + at.to_bytes(4, "big"))
+            counts[oid[0]] += 1
+            at += len(part)
+        file.write(seal.digest())
+    # Version 1 of git's index: how many ids begin with each byte or a smaller one; then place and id of each, by id.
+    rows = [place[-4:] + place[:-4] for place in sorted(places)]
+    index = b"".join([struct.pack(">256I", *accumulate(counts)), *rows, seal.digest()])
+    with open(path + ".idx", "xb") as file:
+        file.write(index + digest(algorithm, index))
+
+
+def _blocks(data: bytes) -> list[bytes | memoryview]:
+    """What zlib writes at level 0, without the 256 KiB that it clears for each object."""
+    size = len(data)
+    if size <= _BLOCK:
+        return [_SIZES(1, size, size ^ _BLOCK), data]
+    cuts = [memoryview(data)[at : at + _BLOCK] for at in range(0, size, _BLOCK)]
+    return [part for cut in cuts for part in (_SIZES(cut is cuts[-1], len(cut), len(cut) ^ _BLOCK), cut)]
+
+
+def _begun(count: int) -> bytes:
+    return b"PACK\0\0\0\2" + count.to_bytes(4, "big")
+
+
+def _head(kind: Kind, size: int) -> bytes:
+    """What an entry of a pack begins with: type and size in groups of seven bits."""
+    result, size = bytearray((_NUMBER[kind] << 4 | size & 15,)), size >> 4
+    while size:
+        result[-1] |= 0x80
+        result.append(size & 0x7F)
+        size >>= 7
+    return bytes(result)
