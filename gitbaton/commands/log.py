@@ -136,7 +136,7 @@ def command(
         asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
         history, rows = _found(asked, pins, limit, whole=whole)
         if json:
-            print_json({"checkpoints": [{**stored_document(s), "pinned": pins.pinned(s.id)} for s in history.items]})
+            print_json({"checkpoints": [{**stored_document(s), **pins.document(s.id)} for s in history.items]})
         elif stable or nul:
             terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items))
         else:
@@ -305,7 +305,7 @@ def _lines(
             continue
         step, ran = title(s)
         words = look.words(s, step, origin(s, history.origins.get(s.id) or baton.store.origins(c.track)))
-        label = f"[{line(c.label)}] " if c.label else ""
+        label = "".join(f"[{line(name)}] " for name in dict.fromkeys((pins.names.get(s.id), c.label)) if name)
         at = int(s.foreign_words)  # behind the sign that quotes
         words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])
         tests = look.state(ran.result) if ran else look.state(verdict(s))

@@ -146,7 +146,7 @@ def log(baton: Baton, call: Call) -> Answer:
         text.append(("> " if s.foreign_words else "") + " ".join(words))
     left_out = tuple(f"'{p.where}' is left out: {p.reason}" for p in history.problems)
     meta, said = _meta(baton)
-    value: dict[str, Json] = {"checkpoints": [{**stored_document(s), "pinned": meta.pinned(s.id)} for s in history.items]}
+    value: dict[str, Json] = {"checkpoints": [{**stored_document(s), **meta.document(s.id)} for s in history.items]}
     return Answer(document=value, text="\n".join(text) or "there is no checkpoint to list", warnings=(*left_out, *said))
 
 
@@ -167,7 +167,7 @@ def show(baton: Baton, call: Call) -> Answer:
     text = [_origin(baton, stored), *_words(baton, stored)]
     text += _quoted([key_value(key, value) for key, value in pairs], stored)
     meta, said = _meta(baton)
-    value: dict[str, Json] = {**stored_document(stored), "pinned": meta.pinned(stored.id)}
+    value: dict[str, Json] = {**stored_document(stored), **meta.document(stored.id)}
     return Answer(document={"checkpoint": value}, text="\n".join(text), warnings=said)
 
 

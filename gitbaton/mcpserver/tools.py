@@ -82,8 +82,8 @@ def _texts(about: str, **more: Any) -> dict[str, Any]:
 
 
 _NAMES = (
-    "a track (its newest), TRACK~3 (three before), TRACK@{2 hours ago}, an id or its first four or more digits, a label, "
-    "a commit (the newest checkpoint its note names), or @ (the newest of the current track)"
+    "a track (its newest), TRACK~3 (three before), TRACK@{2 hours ago}, an id or its first four or more digits, a label or "
+    "a pin's name, a commit (the newest checkpoint its note names), or @ (the newest of the current track)"
 )
 _FIELD = {"maxLength": MAX_FIELD}
 _TRACK = _text("Default: the current track, or the only one.")
