@@ -48,9 +48,9 @@ class Meta:
         """Whether a checkpoint is pinned."""
         return self.pins.get(oid, 0) % 2 == 1
 
-    def document(self, oid: Oid) -> dict[str, str | bool | None]:
+    def document(self, oid: Oid) -> dict[str, str | bool]:
         """What --json says of a checkpoint's pin."""
-        return {"pinned": self.pinned(oid), "name": self.names.get(oid)}
+        return {"pinned": self.pinned(oid), **({"name": self.names[oid]} if oid in self.names else {})}
 
     def dropped(self, oid: Oid) -> bool:
         """Whether a join leaves a checkpoint out: a pin made anywhere beats ``pruned``, nothing beats ``forgotten``."""

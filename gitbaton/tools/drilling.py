@@ -205,7 +205,7 @@ class Drill:
         found = self._answer("resume", "--json")["checkpoint"]
         _same("what 'resume' says", found, self.documents["words"])
         said = cast(dict[str, Json], self._answer("show", self.stored.id, "--json")["checkpoint"])
-        del said["pinned"], said["name"]  # which are no words of the checkpoint's
+        del said["pinned"]  # which is no word of the checkpoint's
         _same("what 'show' says of the checkpoint before the drill", said, _loads(canonical(stored_document(self.stored))))
         for flag, word in WORDS.items():
             if flag != "--label":

@@ -202,3 +202,13 @@ def check_hints(repo: Sandbox, named: dict[str, str], capfd: pytest.CaptureFixtu
         assert done in FINE or "knows of no conversation" in err, (done, out, err)
 
     check()
+
+
+def test_no_new_track_is_called_like_a_range_and_an_old_one_still_reads(repo: Sandbox) -> None:
+    done = repo.baton("snapshot", "--track", "a..b", "x")
+    said = "fatal: a new track cannot be called 'a..b': '..' stands between the two ends of a range\n"
+    assert (done.code, done.err) == (129, said) and repo.git("for-each-ref", "refs/baton") == ""
+    repo.ok("snapshot", "--track", "a", "x")
+    repo.git("update-ref", "refs/baton/tracks/a%2E%2Eb", "refs/baton/tracks/a")
+    assert repo.ok("log", "--track", "a..b").out
+    repo.ok("snapshot", "--track", "a..b", "goes on")

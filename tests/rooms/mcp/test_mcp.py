@@ -74,7 +74,7 @@ def test_each_tool_says_what_its_verb_prints(repo: Sandbox) -> None:
         repo.write("new.txt", "new\n")
         first = await client.ok("snapshot", track="t", step="one", **words)
         shown = repo.ok("show", "--json").json
-        assert shown["checkpoint"].pop("pinned") is False and shown["checkpoint"].pop("name") is None
+        assert shown["checkpoint"].pop("pinned") is False
         assert first == {**shown, "redacted": [], "warnings": []}
         c = shown["checkpoint"]
         assert {k: c[k] for k in words} == words and (c["kind"], c["track"], c["step"]) == ("manual", "t", "one")
