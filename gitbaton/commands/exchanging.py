@@ -100,14 +100,18 @@ def _say_public(remote: Remote, public: Exposure) -> None:
     parts = parts if public.tracks else []
     parts += [f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
     parts += [f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
-    size, unit = float(public.bytes), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    parts += [f"{size:.1f} {_UNITS[unit]}" if unit else f"{public.bytes} bytes"]
+    parts += [_size(public.bytes)]
     terminal.tell("  " + ", ".join(parts))
     if public.observed:
         kept = "the agent's plan, test commands with their results, edited files, first lines of prompts"
         terminal.tell(f"  {public.observed} of the checkpoints tell what was observed: {kept} ('git config baton.observe')")
+
+
+def _size(count: int) -> str:
+    size, unit = float(count), 0
+    while size >= 1024 and unit < len(_UNITS) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.1f} {_UNITS[unit]}" if unit else f"{count} bytes"
 
 
 def _listed(names: Sequence[str], threads: Sequence[str]) -> str:
@@ -206,6 +210,8 @@ def say_pushing(
             terminal.say(text)
         if not rows:
             terminal.say("nothing to push")
+        elif done.bytes is not None:
+            terminal.say(f"{'would send' if dry_run else 'sent'} {_size(done.bytes)}")
     warn_all(done.warnings)
     refused = [move for move in done.moves if move.action == "refused"]
     for move in refused:
@@ -311,6 +317,7 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
     return {
         "moves": moves,
         "first": picked(done.exposure, *public) if done.exposure is not None else None,
+        "bytes": done.bytes,
         **picked(done, "declined", "private"),
         "hits": [picked(hit, "checkpoint", "commit", "path", "line", "kind") for hit in done.hits],
         **picked(done, "warnings", "failure", "keeps"),

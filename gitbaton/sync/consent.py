@@ -87,13 +87,18 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         checkpoints=sum(move.count for move in asked if move.action != "new") + len(known - {baton.store.root}),
         commits=commits,
         untracked=untracked,
-        bytes=int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves))),
+        bytes=weight(baton, tips, haves),
         runs=tuple(sorted(move.name for move in runs)),
         records=sum(move.count for move in runs),
         threads=tuple(sorted({move.name for move in threads})),
         states=sum(move.count for move in threads),
         observed=_observed(baton, [move.new for move in asked if move.new], haves) if asked else 0,
     )
+
+
+def weight(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
+    """The bytes on disk here of what these reach and those do not."""
+    return int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves)))
 
 
 def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None) -> tuple[Move, ...]:

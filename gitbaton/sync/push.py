@@ -29,7 +29,7 @@ from gitbaton.store.fetched import SLACK
 from gitbaton.store.meta import Meta
 from gitbaton.store.refs import META
 from gitbaton.sync import threads
-from gitbaton.sync.consent import agreed, counted, exposure, present, remember
+from gitbaton.sync.consent import agreed, counted, exposure, present, remember, weight
 from gitbaton.sync.items import (
     OURS,
     Seen,
@@ -206,6 +206,8 @@ class _Push:
         )
         made = replace(made, moves=moves)
         wants = [move.new for move in moves if move.changes and move.new is not None]
+        if public is None and wants:
+            made = replace(made, bytes=haves.ask(lambda oids: weight(self.baton, wants, oids), lambda found: not found))
         hits: Sequence[scanning.Hit] = ()
         if self.manner.scan and wants:
             fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
