@@ -19,7 +19,6 @@ def command(ctx: Call, checkpoint: Pinned, name: Name = None) -> int:
     Examples:
         git baton pin parser~1
         git baton pin parser~1 before-rewrite
-        git baton diff before-rewrite
     """
     return set_and_say(ctx, checkpoint, pinned=True, called=name)
 

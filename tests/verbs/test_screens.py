@@ -152,7 +152,6 @@ def test_help(monkeypatch: pytest.MonkeyPatch, repo: Sandbox) -> None:
 @pytest.mark.deep
 def test_pages(monkeypatch: pytest.MonkeyPatch, repo: Sandbox) -> None:
     shown = screens(monkeypatch, repo, "help", "pin") + screens(monkeypatch, repo, "pin", "-h")
-    shown += screens(monkeypatch, repo, "help", "sharing", wraps=True)  # what is to be typed stays whole
     assert shown == kept("pages", shown)
 
 

@@ -124,6 +124,7 @@ agent explode | 129 | it can be one of 'install', 'uninstall', 'list', 'doctor'
 agent install nobody | 129 | 'nobody' is not an agent
 agent doctor --user | 129 | --user is not for 'doctor'
 snapsho | 129 | 'snapsho' is not a verb of git baton
+label @~1 begin | 129 | 'label' is not a verb of git baton
 --nope log | 129 | unknown option '--nope'
 --color=pink log | 129 | --color is 'pink'; it can be 'always', 'never' or 'auto'
 --repo-root nowhere log | 128 | 'nowhere' is not in a git repository
