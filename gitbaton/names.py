@@ -12,10 +12,12 @@ from functools import partial
 from gitbaton.codec import payload, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import OID, Object, object_id
+from gitbaton.git.reffiles import there
 from gitbaton.model import Oid, Stored
 from gitbaton.render import candidate, in_shell
 from gitbaton.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, track_of
 from gitbaton.store.chain import MAX_COMMIT
+from gitbaton.store.refs import META
 
 _BACK = re.compile(r"(.+)~([0-9]{0,9})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
@@ -30,7 +32,7 @@ Place = tuple[str | None, Oid]  # a track and a commit of its chain
 
 def resolve(store: Store, name: str, short: int, at: str | None = None) -> Stored:
     """The checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of four
-    or more, a label, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``);
+    or more, a label or a pin's name, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``);
     ``TRACK@{manual}`` the newest that no hook took; ``REMOTE/TRACK`` what was fetched of a track. ``@`` stands for the track
     ``at``, by default the current one, or the only one.
 
@@ -56,7 +58,14 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
     except NotFoundError as error:
         reason = error
     torn: set[str] = set()
-    found += _named(store, name, chains, set() if spelled else _noted(store, name), torn)
+    pinned: set[Oid] = set()
+    try:
+        pinned = _pinned(store, wanted)
+    except RecordError as error:
+        reason = reason or NotFoundError(
+            f"there is no checkpoint '{name}' as far as can be read: {error.message}", *error.hints
+        )
+    found += _named(store, name, pinned, chains, set() if spelled else _noted(store, name), torn)
     if not found:
         found = _elsewhere(store, name)
     if not found and reason:
@@ -253,17 +262,27 @@ def _noted(store: Store, name: str) -> set[Oid]:
         return set()
 
 
-def _named(store: Store, name: str, chains: Collection[str], noted: set[Oid], torn: set[str]) -> list[Stored]:
-    """The checkpoints of all tracks with the label, the id or the id's beginning; of the noted ones only the newest. Tracks
-    that cannot be read whole come into ``torn``."""
+def _pinned(store: Store, name: str) -> set[Oid]:
+    """The ids of the checkpoints whose pin has the name."""
+    if not there(store.repo, META):
+        return set()
+    from gitbaton.store.meta import read
+
+    return {oid for oid, given in read(store).names.items() if given == name}
+
+
+def _named(store: Store, name: str, pinned: set[Oid], chains: Collection[str], noted: set[Oid], torn: set[str]) -> list[Stored]:
+    """The ``pinned`` checkpoints, and those of all tracks with the label, the id or the id's beginning; of the noted ones only
+    the newest. Tracks that cannot be read whole come into ``torn``."""
     prefix = _PREFIX.match(name)
     named: list[Stored] = []
     from_note: list[Stored] = []
-    places = _everything(store, chains, torn) if prefix or noted else _labelled(store, chains, torn)
+    by_id = bool(prefix or noted or pinned)
+    places = _everything(store, chains, torn) if by_id else _labelled(store, chains, torn)
     records = _records(store, places, torn)
     for track, found, raw in records:
-        oid = object_id(store.objects.algorithm, "blob", raw) if prefix or noted else ""
-        meant = bool(prefix) and oid.startswith(name)
+        oid = object_id(store.objects.algorithm, "blob", raw) if by_id else ""
+        meant = oid in pinned or (bool(prefix) and oid.startswith(name))
         if not (meant or oid in noted or _may_be_labelled(raw, name)):
             continue
         try:

@@ -39,7 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "keep": {
         "tracks": "list tracks, make one current, or delete one",
-        "pin": "exempt a checkpoint from every prune",
+        "pin": "keep a checkpoint from every prune, and name it",
         "unpin": "take a pin back",
         "prune": "remove the checkpoints that no rule keeps",
         "forget": "remove checkpoints for good, in every clone",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import unicodedata
 from functools import cache
@@ -35,10 +36,28 @@ def cut(text: str, columns: int) -> str:
     return kept.rstrip() + end[: max(columns, 0)]
 
 
+def broken(text: str, columns: int | None, under: str = "  ") -> list[str]:
+    """A text as lines of at most so many columns: those after the first stand ``under`` it. Words, and what is quoted, stay
+    whole where a line can hold them."""
+    lines = [""]
+    for word in re.findall(r"\s*(?:'[^']*'\S*|\S+)", text):
+        if columns is not None and lines[-1].strip() and width(lines[-1] + word) > columns:
+            lines.append(under + word.lstrip())
+        else:
+            lines[-1] += word
+    return lines
+
+
 def padded(text: str, columns: int, *, right: bool) -> str:
     """A text filled up with blanks to so many columns."""
     blanks = " " * (columns - width(text))
     return blanks + text if right else text + blanks
+
+
+def fitted(text: str) -> str:
+    """A line of standard output that is not longer than the screen is wide."""
+    columns = screen()[0]
+    return text if columns is None else cut(text, columns)
 
 
 @cache

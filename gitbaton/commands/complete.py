@@ -127,6 +127,10 @@ def _stored(ctx: Call, kinds: set[str], given: list[str]) -> Found:
                 rows = baton.history(limit=_STEPS).items
                 yield "@", plain(first_line(rows[0].checkpoint.step)) if rows else ""
                 yield from ((f"@~{n}", plain(first_line(s.checkpoint.step))) for n, s in enumerate(rows) if n)
+                yield from ((s.checkpoint.label, "a label") for s in rows if s.checkpoint.label)
+                from gitbaton.store.meta import read
+
+                yield from ((name, "a pin") for name in read(baton.store).names.values())
         if "RUN" in kinds:
             from gitbaton.journal.chain import Journal
 

@@ -11,6 +11,7 @@ from gitbaton.codec import Json, check_track, counted, plain, timestamp
 from gitbaton.commands.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
 from gitbaton.commands.look import Cell, Look
 from gitbaton.commands.options import Option
+from gitbaton.commands.retaining import amount
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import in_shell, line
@@ -28,7 +29,6 @@ DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change 
 TIMEOUT = 60.0
 _NAMED = 20  # threads that are named; there may be thousands
 _ITEMS = {"track": ("{}", "track"), "run": ("{}", "run"), "thread": ("{}", "thread"), "": ("{}", "other ref")}
-_UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
 @contextmanager
@@ -100,10 +100,7 @@ def _say_public(remote: Remote, public: Exposure) -> None:
     parts = parts if public.tracks else []
     parts += [f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
     parts += [f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
-    size, unit = float(public.bytes), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    parts += [f"{size:.1f} {_UNITS[unit]}" if unit else f"{public.bytes} bytes"]
+    parts += [amount(public.bytes)]
     terminal.tell("  " + ", ".join(parts))
     if public.observed:
         kept = "the agent's plan, test commands with their results, edited files, first lines of prompts"
@@ -206,6 +203,8 @@ def say_pushing(
             terminal.say(text)
         if not rows:
             terminal.say("nothing to push")
+        elif done.bytes is not None:
+            terminal.say(f"{'would send' if dry_run else 'sent'} {amount(done.bytes)}")
     warn_all(done.warnings)
     refused = [move for move in done.moves if move.action == "refused"]
     for move in refused:
@@ -311,6 +310,7 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
     return {
         "moves": moves,
         "first": picked(done.exposure, *public) if done.exposure is not None else None,
+        "bytes": done.bytes,
         **picked(done, "declined", "private"),
         "hits": [picked(hit, "checkpoint", "commit", "path", "line", "kind") for hit in done.hits],
         **picked(done, "warnings", "failure", "keeps"),

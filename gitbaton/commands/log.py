@@ -99,6 +99,7 @@ def command(
 
     Automatic checkpoints that follow each other and changed no file are one line, which N does not count, unless --no-fold is
     given or some are picked by PATTERN, KIND, CLIENT, STRING or PATH; the newest, one with a label and one that is pinned stay.
+    So are undos and redos that follow each other.
     'o' stands before a manual checkpoint, '.' before an automatic one, and '<' where files were restored in this work tree;
     with N or CHECKPOINT only restores below the first line are shown.
 
@@ -136,12 +137,13 @@ def command(
         asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
         history, rows = _found(asked, pins, limit, whole=whole)
         if json:
-            print_json({"checkpoints": [{**stored_document(s), "pinned": pins.pinned(s.id)} for s in history.items]})
+            print_json({"checkpoints": [{**stored_document(s), **pins.document(s.id)} for s in history.items]})
         elif stable or nul:
             terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items))
         else:
             if rows and not chosen and until is None:
-                rows = _with_restores(baton, rows, everything=everything, below=name is not None or limit is not None)
+                below = name is not None or limit is not None
+                rows = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
             with paged(ctx, baton) as look:
                 lines = _lines(baton, look, rows, history, pins, everything=everything and not graph, graph=graph)
                 changes: Iterator[bytes] = repeat(b"")
@@ -242,8 +244,9 @@ def _folded(items: Sequence[Stored], pins: Meta) -> list[list[Stored]]:
     return rows
 
 
-def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool) -> list[list[Stored]]:
-    """The rows, and among them the restores of this work tree since the oldest, of its track; only ``below`` the newest."""
+def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, below: bool, fold: bool) -> list[list[Stored]]:
+    """The rows, and among them the restores of this work tree since the oldest, of its track; only ``below`` the newest. With
+    ``fold`` undos and redos that follow each other are one row, the newest of them first."""
     layout, newest, oldest = baton.repo.layout, rows[0][0].checkpoint, rows[-1][-1].checkpoint
     found = list(rows)
     try:
@@ -257,7 +260,14 @@ def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, 
             break
         if (everything or c.track == newest.track) and not (below and c.created > newest.created):
             found.append([stored])
-    return sorted(found, key=lambda row: row[0].checkpoint.created, reverse=True)
+    steps = {row[0].id for row in found[len(rows) :] if fold and (done := row[0].checkpoint.restore) and done.op != "restore"}
+    folded: list[list[Stored]] = []
+    for row in sorted(found, key=lambda row: row[0].checkpoint.created, reverse=True):
+        if row[0].id in steps and folded and folded[-1][0].id in steps:
+            folded[-1] += row
+        else:
+            folded.append(row)
+    return folded
 
 
 def _lines(
@@ -273,7 +283,7 @@ def _lines(
     """A line for each row: a checkpoint, a restore, or how many turns went by without an edit; with ``graph`` also the names
     of the lanes, and the commits that the checkpoints stand on."""
     listed = {s.id for s in history.items}
-    alone = [row[0] for row in rows if len(row) == 1]
+    alone = [row[0] for row in rows if len(row) == 1 or row[0].checkpoint.restore]
     ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
     cells = list[tuple[Cell | str, ...]]()
     entries: Sequence[list[Stored] | Commit] = rows
@@ -288,7 +298,7 @@ def _lines(
             continue
         s, c = row[0], row[0].checkpoint
         track = plain(c.track) if everything else ""
-        if len(row) > 1:
+        if len(row) > 1 and c.restore is None:
             turns = all(one.checkpoint.step.startswith("turn ended") for one in row)
             said = f"({counted(len(row), 'turn' if turns else 'automatic checkpoint')} without an edit)"
             cells.append(("", "", "", "", "", "", ((said, "home"),)))
@@ -300,11 +310,12 @@ def _lines(
             said = said.replace("restore of", "restored", 1) if c.restore.op == "restore" else said
             if c.restore.target in pins.forgotten:  # elsewhere: the words of the restore are still here
                 said = "restored a forgotten checkpoint"
+            said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 else said
             cells.append(("", look.kind(s), look.age(c.created), track, "", "", ((said, "restored"),)))
             continue
         step, ran = title(s)
         words = look.words(s, step, origin(s, history.origins.get(s.id) or baton.store.origins(c.track)))
-        label = f"[{line(c.label)}] " if c.label else ""
+        label = "".join(f"[{line(name)}] " for name in dict.fromkeys((pins.names.get(s.id), c.label)) if name)
         at = int(s.foreign_words)  # behind the sign that quotes
         words = (*words[:at], (label, "manual"), ("(pinned) " if pins.pinned(s.id) else "", ""), *words[at:])
         tests = look.state(ran.result) if ran else look.state(verdict(s))

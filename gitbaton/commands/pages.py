@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gitbaton.commands import GROUPS, VERBS, below, verb_module
+from gitbaton.commands.columns import broken, screen
 from gitbaton.commands.leading import main
 from gitbaton.commands.options import Argument, Declared, declared, of_verb
 from gitbaton.system.files import DATA, shipped
@@ -68,8 +69,9 @@ def overview() -> str:
     for title, verbs in GROUPS.items():
         rows = [f"{name:<15} {text}" for name, text in verbs.items()] if title else []
         lines += [f"{head:<11}{row}" for head, row in zip([title, *[""] * len(rows)], rows)]  # noqa: B905
-    more = "'git baton help VERB' shows a page, and 'git baton help TOPIC' a guide:"
-    return "\n".join([*lines, "", more, " ".join(guides()), ""])
+    lines += ["", "'git baton help VERB' shows a page, and 'git baton help TOPIC' a guide:", " ".join(guides()), ""]
+    columns, under = screen()[0] or 80, " " * 27
+    return "\n".join(row for line in lines for row in broken(line, columns, under if line[27:28].strip() else ""))
 
 
 def guides() -> list[str]:

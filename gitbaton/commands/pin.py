@@ -1,6 +1,6 @@
 """``git baton pin``, and what unpin does as it does."""
 
-from typing import Annotated
+from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.commands.common import looking, opened
@@ -8,22 +8,27 @@ from gitbaton.commands.options import Argument, Call
 from gitbaton.retention.pins import set_pin
 
 Pinned = Annotated[str, Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]
+Name = Annotated[Optional[str], Argument(metavar="[NAME]", help="What it is called from now on.")]
 
 
-def command(ctx: Call, checkpoint: Pinned) -> int:
-    """Exempt a checkpoint from every prune, here and in every clone that hears of it.
+def command(ctx: Call, checkpoint: Pinned, name: Name = None) -> int:
+    """Exempt a checkpoint from every prune, here and in every clone that hears of it, and give it a name.
+
+    With NAME every verb knows the checkpoint by it, until unpin. A checkpoint has one such name: another one replaces it.
 
     Examples:
         git baton pin parser~1
+        git baton pin parser~1 before-rewrite
     """
-    return set_and_say(ctx, checkpoint, pinned=True)
+    return set_and_say(ctx, checkpoint, pinned=True, called=name)
 
 
-def set_and_say(ctx: Call, checkpoint: str, *, pinned: bool) -> int:
+def set_and_say(ctx: Call, checkpoint: str, *, pinned: bool, called: Optional[str] = None) -> int:
     """Set or take back a pin."""
     with opened(ctx) as baton:
-        stored, changed = set_pin(baton, checkpoint, pinned=pinned)
+        stored, changed = set_pin(baton, checkpoint, pinned=pinned, called=called)
         look = looking(ctx, baton)
         said = ("pinned " if pinned else "no longer pinned ") if changed else "pinned already: " if pinned else "not pinned: "
-        terminal.say(look.fit(said, look.named(stored)))
+        name = f"as {look.short(called.strip())}: " if called and changed else ""
+        terminal.say(look.fit(said, name, look.named(stored)))
     return 0

@@ -22,7 +22,7 @@ from gitbaton.commands.look import Cell, Column, Look
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
-from gitbaton.model import Stored
+from gitbaton.model import KINDS, Stored
 from gitbaton.observed import title
 from gitbaton.render import line
 from gitbaton.retention.pruning import Plan, apply, plan, prune
@@ -57,6 +57,9 @@ def command(
     keep_weekly: Annotated[
         Optional[str], Option(metavar="N", help="Keep the newest of each of the last N ISO weeks that have any.")
     ] = None,
+    kind: Annotated[
+        Optional[str], Option(metavar="KIND", help="Rules are about this kind alone, auto or manual; the other one stays.")
+    ] = None,
     drop_milestones: Annotated[bool, Option("--drop-milestones", help="Let labelled checkpoints go like others.")] = False,
     threads: Annotated[
         bool,
@@ -81,14 +84,18 @@ def command(
     Examples:
         git baton prune --keep-last 20 --dry-run
         git baton prune --keep-within 14d --keep-weekly 8 --yes
+        git baton prune --kind auto --keep-within 7d   # what somebody wrote stays
     """
     rules = parse_rules(lambda key: OPTIONS[key], keep_last, keep_within, keep_daily, keep_weekly)
     ask = not (yes or dry_run) and askable()
     if threads:
-        if drop_milestones:
-            raise UsageError("--drop-milestones does not go with --threads")
+        if drop_milestones or kind:
+            raise UsageError(f"{'--kind' if kind else '--drop-milestones'} does not go with --threads")
         return _prune_threads(ctx, tracks or (), rules, ask=ask, dry_run=dry_run, json=json, verbose=verbose)
-    wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones)
+    only = next((one for one in KINDS if one == kind and one != "safety"), None)
+    if kind is not None and only is None:
+        raise UsageError(f"--kind is '{plain(kind)}'; it can be 'auto' or 'manual'")
+    wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones, kind=only)
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton, discreet(baton):
         made = plan(baton, wish, weigh=True) if dry_run or ask else prune(baton, wish)
         if ask and not made.empty:

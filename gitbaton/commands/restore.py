@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton import restore, terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, path_document, plain
+from gitbaton.commands.columns import fitted
 from gitbaton.commands.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened, print_json, summed, warn_all
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
@@ -213,10 +214,10 @@ def show_plan(
     for text in _told(plan, safety, dry_run=dry_run, verbose=verbose):
         terminal.say(text)
     if safety is not None:
-        terminal.say({"restore": "done: ", "undo": "undone: ", "redo": "redone: "}[plan.op] + plan.what)
+        terminal.say(fitted({"restore": "done: ", "undo": "undone: ", "redo": "redone: "}[plan.op] + plan.what))
         terminal.tell(f"hint: {_back(plan.op)}")
     elif not plan.wanted and not dry_run:
-        terminal.say(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}")
+        terminal.say(fitted(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}"))
         if plan.target.checkpoint.carried is not None:
             terminal.tell("hint: that checkpoint is automatic; '@{manual}' is the one whose words it carries")
     later = sum(step.action == "keep" and step.reason == "unknown" for step in plan.steps)

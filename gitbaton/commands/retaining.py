@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gitbaton.secrets import Redactor
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
-FREED = "their bytes are free once git has collected garbage; 'git gc' does, in its own time"
+FREED = "'git gc' frees their bytes; git runs it in its own time"
 NO_TERMINAL = "--dry-run prints the plan; --yes answers"
 _Plan = TypeVar("_Plan")
 _Done = TypeVar("_Done")

@@ -19,8 +19,8 @@ def command(
     """Show one checkpoint whole.
 
     CHECKPOINT is a track (its newest), TRACK~3 (three before), 'TRACK@{2 hours ago}', an id or its first four or more digits,
-    a label, a commit (the newest checkpoint its note names), @ (the newest of the current track, or of the only one), or
-    REMOTE/TRACK (what was fetched of it).
+    a label, the name that pin gave, a commit (the newest checkpoint its note names), @ (the newest of the current track, or of
+    the only one), or REMOTE/TRACK (what was fetched of it).
 
     Examples:
         git baton show
@@ -30,12 +30,14 @@ def command(
     with opened(ctx) as baton:
         stored = checkpoint_of(baton, checkpoint, track)
         if json:
-            print_json({"checkpoint": {**stored_document(stored), "pinned": marked(baton).pinned(stored.id)}})
+            print_json({"checkpoint": {**stored_document(stored), **marked(baton).document(stored.id)}})
             return 0
         c = stored.checkpoint
         with paged(ctx, baton) as look:
             terminal.say(look.paint(f"checkpoint {stored.id}", "id"))
-            marks = (("foreign=yes", stored.foreign_words), ("pinned=yes", marked(baton).pinned(stored.id)))
+            pins = marked(baton)
+            marks = [("foreign=yes", stored.foreign_words), ("pinned=yes", pins.pinned(stored.id))]
+            marks += [(key_value("name", name), True) for name in (pins.names.get(stored.id),) if name]
             for text in (text for text, on in marks if on):
                 terminal.say(text)
             head = [

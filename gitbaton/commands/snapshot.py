@@ -8,6 +8,7 @@ from gitbaton import terminal
 from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
 from gitbaton.codec import EXTRA_KEY, Json, document
+from gitbaton.commands.columns import fitted
 from gitbaton.commands.common import Porcelain, Verbose, one_of, opened, picked, print_json, warn_all
 from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
@@ -142,7 +143,7 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool, verbose
         row = (c.track, stored.id, c.step, c.previous or "", stored.commit, changed, str(len(skipped)))
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
-        terminal.say(f"{c.track} {baton.short(stored.id)} {line(c.step)}")
+        terminal.say(fitted(f"{c.track} {baton.short(stored.id)} {line(c.step)}"))
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
     return 0
 
@@ -156,7 +157,7 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
     elif stable:
         terminal.write(porcelain(COLUMNS, [(c.track, "", c.step, "", "", "", str(len(skipped)))], nul=False))
     else:
-        terminal.say(f"would record {c.track}: {line(c.step)}")
+        terminal.say(fitted(f"would record {c.track}: {line(c.step)}"))
         if c.files:
             terminal.say(f"would capture tree {c.files.tree}")
         terminal.say(f"would {'' if plan.request.set_current else 'not '}make the track current in this work tree")

@@ -48,8 +48,22 @@ def _without(baton: Baton, look: Look) -> None:
         rows = list(BEGIN)
     else:
         terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
-        newest = tips.items[0].checkpoint.track
-        rows = [("git baton status", "shows them"), (f"git baton tracks use {in_shell(newest)}", "goes on with the newest")]
+        name = in_shell(tips.items[0].checkpoint.track)
+        rows = [("git baton status", "shows them")]
+        rows += _taking(name) if tips.items[0].foreign else [(f"git baton tracks use {name}", "goes on with the newest")]
+    _suggest(look, rows)
+
+
+def _taking(name: str) -> list[tuple[str, str]]:
+    """How to go on from a track that was fetched."""
+    return [
+        (f"git baton resume --track {name}", "what is done and what comes next, in somebody else's words"),
+        (f"git baton restore {name} --foreign", "its files"),
+    ]
+
+
+def _suggest(look: Look, rows: list[tuple[str, str]]) -> None:
+    """Commands, each with what it does, as far as that has room."""
     wide = max(len(words) for words, _ in rows)
     for words, what in rows:
         said = f"{words:{wide}}  {what}"
@@ -59,12 +73,16 @@ def _without(baton: Baton, look: Look) -> None:
 def _say(baton: Baton, look: Look, stored: Stored) -> None:
     live = baton.verify(stored.checkpoint.track)[1]
     c, mark = stored.checkpoint, look.mark(stored)
-    name, drift = (*mark, (plain(c.track), "current")), look.drift(live)
+    name = (*mark, (plain(c.track), "current"))
+    where = f"from {', '.join(map(plain, origins))}" if (origins := baton.store.origins(c.track)) else "from elsewhere"
+    drift = ((where, "foreign"),) if stored.foreign else look.drift(live)
     facts = (*tests_of(stored, live, look), (f"  {look.age(c.created)}  ", ""), *drift)
     next_ = [((("next", "heading"),), (*mark, (line(c.next_cmd), "")))] if c.next_cmd else []
     for text in look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]):
         terminal.say(text)
-    if any(not word.word.startswith("committed:") for word in live.drift.words):
+    if stored.foreign:
+        _suggest(look, _taking(in_shell(c.track)))
+    elif any(not word.word.startswith("committed:") for word in live.drift.words):
         terminal.say(MOVED if c.carried is None else MOVED_SINCE)
     elif not c.next_cmd:
         terminal.say(NEXT)

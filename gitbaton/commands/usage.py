@@ -68,6 +68,8 @@ def unknown(under: str, word: str = "") -> UsageError:
     far = {name: distance(word, name) for name in names}
     near = [name for name in names if far[name] == min(far.values()) <= (1 if len(word) < 5 else 2)]
     near = near or [name for name in names if len(word) > 2 and name.startswith(word)]
+    if not under and word in ("label", "tag", "name"):
+        return UsageError(f"'{word}' is not a verb of {called}", "to name a checkpoint: git baton pin CHECKPOINT NAME")
     if any(f"{under} {name}".lstrip() in DESTROY for name in near):
         near = []
     said = f"the most similar verb{' is' if len(near) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in near)

@@ -4,6 +4,7 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.codec import Json, plain
+from gitbaton.commands.columns import broken, screen
 from gitbaton.commands.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.commands.options import Call, Option
 from gitbaton.model import Stored
@@ -45,11 +46,11 @@ def command(
         strange: dict[str, Json] = {"foreign": True} if stored.foreign else {}
         print_json({"track": stored.checkpoint.track, "id": stored.id, **strange, "live": found, "facts": facts})
         return code
-    for word in live.drift.words:
-        terminal.say(f"{word.word}: {plain(word.sentence)}")
+    for text in (f"{word.word}: {plain(word.sentence)}" for word in live.drift.words):
+        terminal.say("\n".join(broken(text, screen()[0])))
     warn_all(uncompared(live))
     if code:
-        terminal.tell(f"hint: {way_on(stored, checkpoint, track)}")
+        terminal.tell("\n".join(broken(f"hint: {way_on(stored, checkpoint, track)}", screen(2)[0])))
     return code
 
 

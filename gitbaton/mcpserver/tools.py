@@ -48,8 +48,8 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "object": ("a map of texts", lambda item: isinstance(item, dict) and all(isinstance(i, str) for i in item.values())),
 }
 _NAMES = (
-    "a track (its newest), TRACK~3 (three before), TRACK@{2 hours ago}, an id or its first four or more digits, a label, "
-    "a commit (the newest checkpoint its note names), or @ (the newest of the current track)"
+    "a track (its newest), TRACK~3 (three before), TRACK@{2 hours ago}, an id or its first four or more digits, a label or "
+    "a pin's name, a commit (the newest checkpoint its note names), or @ (the newest of the current track)"
 )
 _FIELD = {"maxLength": MAX_FIELD}
 _ANY, _LIST, _V = {"type": "object"}, {"type": "array"}, {"type": "integer", "const": 1}
@@ -163,7 +163,7 @@ def log(baton: Baton, call: Call) -> Answer:
         text.append(("> " if s.foreign_words else "") + " ".join(words))
     left_out = tuple(f"'{p.where}' is left out: {p.reason}" for p in history.problems)
     meta, said = _meta(baton)
-    value: dict[str, Json] = {"checkpoints": [{**stored_document(s), "pinned": meta.pinned(s.id)} for s in history.items]}
+    value: dict[str, Json] = {"checkpoints": [{**stored_document(s), **meta.document(s.id)} for s in history.items]}
     return Answer(document=value, text="\n".join(text) or "there is no checkpoint to list", warnings=(*left_out, *said))
 
 
@@ -184,7 +184,7 @@ def show(baton: Baton, call: Call) -> Answer:
     text = [_origin(baton, stored), *_words(baton, stored)]
     text += _quoted([key_value(key, value) for key, value in pairs], stored)
     meta, said = _meta(baton)
-    value: dict[str, Json] = {**stored_document(stored), "pinned": meta.pinned(stored.id)}
+    value: dict[str, Json] = {**stored_document(stored), **meta.document(stored.id)}
     return Answer(document={"checkpoint": value}, text="\n".join(text), warnings=said)
 
 

@@ -170,7 +170,8 @@ class _Plan:
             self._settle(name, _FETCH if gone else chains.mended(where, oid, tip, fits))
         pins = {new: self.said.pins[oid] for oid, new in chains.renamed.items() if oid in self.said.pins}
         if pins:  # a pin holds for what is left of its checkpoint
-            self.said = store_meta.union(self.said, store_meta.Meta(pins=pins))
+            called = {new: self.said.names[oid] for oid, new in chains.renamed.items() if oid in self.said.names}
+            self.said = store_meta.union(self.said, store_meta.Meta(pins=pins, names=called))
             self.moves = [move for move in self.moves if move.name != META]
             self._settle(META, self._made_of_meta("pins are of what is left of their checkpoints"))
 

@@ -20,7 +20,7 @@ from gitbaton.store import NOTES
 from gitbaton.store import meta as store_meta
 from gitbaton.store.chain import root_objects
 from gitbaton.store.join import plan_notes
-from gitbaton.store.meta import Meta
+from gitbaton.store.meta import MOST_BYTES, Meta, pin_of
 from gitbaton.store.refs import THREADS
 from gitbaton.store.write import NOBODY
 from gitbaton.threads.build import rebuild
@@ -180,11 +180,12 @@ def _meta_of(survey: Survey, tree: Oid) -> tuple[Meta, bool]:
             whole = whole and leaves is not None
             for leaf in leaves or ():
                 ids.setdefault(folder.name, {})[(spread.name + leaf.name).decode("ascii", "replace")] = leaf.oid
-    pins: dict[Oid, int] = {}
+    pins: dict[Oid, tuple[int, str]] = {}
     for oid, blob in ids[b"pins"].items():
-        found = survey.read(blob, 64)
-        pins[oid] = int(found.data) if found is not None and found.data and found.data.strip().isdigit() else 1
-    return Meta(pins=pins, pruned=frozenset(ids[b"pruned"]), forgotten=frozenset(ids[b"forgotten"])), whole
+        found = survey.read(blob, 64 + MOST_BYTES)
+        pins[oid] = (pin_of(found.data) if found is not None and found.data else None) or (1, "")
+    counts, names = {oid: n for oid, (n, _) in pins.items()}, {oid: name for oid, (_, name) in pins.items() if name}
+    return Meta(pins=counts, names=names, pruned=frozenset(ids[b"pruned"]), forgotten=frozenset(ids[b"forgotten"])), whole
 
 
 def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Callable[[Oid], bool] | None) -> Made:

@@ -249,19 +249,23 @@ class _Planner:
         return [_no_match(spec) for spec in several if not self._matches(spec)]
 
     def _overwritten(self, changing: Sequence[Difference]) -> list[str]:
-        """That an undo, or a redo, puts other bytes over files that were committed since the step that it takes back."""
+        """That an undo, or a redo, puts other bytes over files that were committed or edited since the step that it takes
+        back."""
+        if self.op == "restore":
+            return []
         then, now = self.target.checkpoint.head, self.scene.head.oid
-        trees = [self.store.tree_of(oid) for oid in (now, then)] if self.op != "restore" and now != then else []
-        if None in trees or not trees:
-            return []
-        committed = {d.path: d.now for d in differences(self.git, *map(str, trees))}
-        many = sum(d.path in committed and committed[d.path] == d.now for d in changing)
-        if not many:
-            return []
-        files = counted(many, "file")
-        return [
-            f"HEAD has moved since that restore: this {self.op} puts other bytes over {files} committed since; HEAD has them"
-        ]
+        trees = [self.store.tree_of(oid) for oid in (now, then)] if now != then else []
+        committed = {d.path: d.now for d in differences(self.git, *map(str, trees))} if trees and None not in trees else {}
+        both = {d.path for d in changing if d.path in committed and committed[d.path] == d.now}
+        edited = sum(d.now != self.after[d.path] and d.path not in both for d in changing)
+        said, found = f"this {self.op} puts other bytes over", list[str]()
+        if both:
+            files = counted(len(both), "file")
+            found.append(f"HEAD has moved since that restore: {said} {files} committed since; HEAD has them")
+        if edited:
+            step, back = ("restore", "redo") if self.op == "undo" else ("undo", "undo")
+            found.append(f"{said} {counted(edited, 'file')} edited since that {step}; 'git baton {back}' brings the edits back")
+        return found
 
     def _named(self) -> set[str]:
         names = (os.path.normpath(os.path.join(self.directory, path)) for path in self.order.paths)

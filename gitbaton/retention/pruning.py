@@ -112,7 +112,7 @@ def _track(baton: Baton, found: Found, chain: Chain, wish: Wish, now: datetime) 
     if wish.auto:
         kept = keep_auto(rows, now)
     elif rules.given:
-        kept = keep(rows, rules, milestones=wish.milestones)
+        kept = keep(rows, rules, milestones=wish.milestones, kind=wish.kind)
     else:
         kept = {item.id: ("no rule",) for item in rows}
     stay = tuple((stored, kept[stored.id]) for stored in chain.items if stored.id in kept)

@@ -64,11 +64,13 @@ class Rules:
 @value
 class Wish:
     """What a prune is asked for. ``tracks``: only these, and nothing else; ``rules`` of the command line; without
-    ``milestones`` labelled checkpoints go like others; ``auto``: the prune that nobody asked for, by its own rule."""
+    ``milestones`` labelled checkpoints go like others; ``kind``: only checkpoints of it count and go; ``auto``: the prune that
+    nobody asked for, by its own rule."""
 
     tracks: tuple[str, ...] = ()
     rules: Rules = Rules()
     milestones: bool = True
+    kind: Kind | None = None
     auto: bool = False
 
 
@@ -156,20 +158,24 @@ def week(moment: datetime) -> str:
     return f"{year}-W{number:02d}"
 
 
-def keep(items: Sequence[Item], rules: Rules, *, milestones: bool = True) -> dict[Oid, tuple[str, ...]]:
-    """The checkpoints of a track that stay, each with its reasons; ``items`` are all of them, newest first.
+def keep(
+    items: Sequence[Item], rules: Rules, *, milestones: bool = True, kind: Kind | None = None
+) -> dict[Oid, tuple[str, ...]]:
+    """The checkpoints of a track that stay, each with its reasons; ``items`` are all of them, newest first. With ``kind`` the
+    rules are about those of that kind alone, and all others stay.
 
     The tip, the last manual one, pins, what an unfinished run needs, the one whose words a kept automatic one carries and,
     with ``milestones``, labelled ones stay without any rule.
     """
-    reasons: list[tuple[str, Sequence[Item]]] = []
+    chosen = [item for item in items if kind in (None, item.kind)]
+    reasons: list[tuple[str, Sequence[Item]]] = [(item.kind, [item]) for item in items if kind not in (None, item.kind)]
     if rules.last is not None:
-        reasons.append(("last", items[: rules.last]))
+        reasons.append(("last", chosen[: rules.last]))
     if rules.within is not None and items:
         least = rules.within.before(items[0].created)
-        reasons.append((f"within {rules.within.text}", [item for item in items if item.created > least]))
+        reasons.append((f"within {rules.within.text}", [item for item in chosen if item.created > least]))
     for name, count, bucket in (("daily", rules.daily, day), ("weekly", rules.weekly, week)):
-        reasons += [(f"{name} {text}", [item]) for text, item in _newest(items, count or 0, bucket)]
+        reasons += [(f"{name} {text}", [item]) for text, item in _newest(chosen, count or 0, bucket)]
     return _kept(items, reasons, milestones=milestones)
 
 

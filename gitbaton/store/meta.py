@@ -27,7 +27,8 @@ _MESSAGE = b"gitbaton meta 1\n"
 _AUTHOR = b"gitbaton <gitbaton@localhost> 0 +0000"
 _PINS, _PRUNED, _FORGOTTEN = b"pins", b"pruned", b"forgotten"
 MOST_TURNS = 10**9 - 1  # of one pin; what a remote says must not lead to more than can be read again
-_COUNTER = re.compile(rb"(?:[2-9]|[1-9][0-9]{1,8})\n\Z")
+MOST_BYTES = 200  # of a pin's name
+_PIN = re.compile(rb"([1-9][0-9]{0,8})\n(?:([^\n]+)\n)?\Z")
 _FOLDER = re.compile(rb"[0-9a-f]{2}\Z")
 _MAX_TREE = 64 << 20
 
@@ -35,15 +36,20 @@ _MAX_TREE = 64 << 20
 @value
 class Meta:
     """Ids of checkpoints by what was said of them. ``pins``: how often one was pinned and unpinned, an odd number where it is
-    pinned; ``pruned`` and ``forgotten``: tombstones."""
+    pinned; ``names``: what those that are pinned are called; ``pruned`` and ``forgotten``: tombstones."""
 
     pins: Mapping[Oid, int] = MappingProxyType({})
+    names: Mapping[Oid, str] = MappingProxyType({})
     pruned: frozenset[Oid] = frozenset()
     forgotten: frozenset[Oid] = frozenset()
 
     def pinned(self, oid: Oid) -> bool:
         """Whether a checkpoint is pinned."""
         return self.pins.get(oid, 0) % 2 == 1
+
+    def document(self, oid: Oid) -> dict[str, str | bool]:
+        """What --json says of a checkpoint's pin."""
+        return {"pinned": self.pinned(oid), **({"name": self.names[oid]} if oid in self.names else {})}
 
     def dropped(self, oid: Oid) -> bool:
         """Whether a join leaves a checkpoint out: a pin made anywhere beats ``pruned``, nothing beats ``forgotten``."""
@@ -59,13 +65,16 @@ NOTHING = Meta()
 
 
 def union(*metas: Meta) -> Meta:
-    """All that any of them says; of two counts of one pin the higher. Whatever the order and grouping, the same. Pure."""
-    pins: dict[Oid, int] = {}
+    """All that any of them says; of two counts of one pin the higher, and of two names with one count the one that sorts last;
+    what is forgotten has no name. Whatever the order and grouping, the same. Pure."""
+    pins: dict[Oid, tuple[int, str]] = {}
     for meta in metas:
         for oid, count in meta.pins.items():
-            pins[oid] = max(count, pins.get(oid, 0))
+            pins[oid] = max((count, meta.names.get(oid, "")), pins.get(oid, (0, "")))
     pruned = frozenset[Oid]().union(*(meta.pruned for meta in metas))
-    return Meta(pins=pins, pruned=pruned, forgotten=frozenset[Oid]().union(*(meta.forgotten for meta in metas)))
+    forgotten = frozenset[Oid]().union(*(meta.forgotten for meta in metas))
+    names = {oid: name for oid, (_, name) in pins.items() if name and oid not in forgotten}
+    return Meta(pins={oid: count for oid, (count, _) in pins.items()}, names=names, pruned=pruned, forgotten=forgotten)
 
 
 def read(store: Chains, ref: str = META) -> Meta:
@@ -103,9 +112,27 @@ def _said(store: Chains, ref: str) -> Meta:
             raise _strange(ref, name.decode("utf-8", "backslashreplace"))
     ids = {name: _ids(store, ref, name.decode(), entry.oid) for name, entry in folders.items()}
     for name in ids.keys() & {_PRUNED, _FORGOTTEN}:
-        _counters(store, ref, name.decode(), ids[name], plain=True)
-    pins = _counters(store, ref, "pins", ids.get(_PINS, {}), plain=False)
-    return Meta(pins=pins, pruned=frozenset(ids.get(_PRUNED, ())), forgotten=frozenset(ids.get(_FORGOTTEN, ())))
+        _blobs(store, ref, name.decode(), ids[name], plain=True)
+    pins = _blobs(store, ref, "pins", ids.get(_PINS, {}), plain=False)
+    return Meta(
+        pins={oid: count for oid, (count, _) in pins.items()},
+        names={oid: name for oid, (_, name) in pins.items() if name},
+        pruned=frozenset(ids.get(_PRUNED, ())),
+        forgotten=frozenset(ids.get(_FORGOTTEN, ())),
+    )
+
+
+def pin_of(data: bytes) -> tuple[int, str] | None:
+    """The count and the name, if it has one, that a pin's blob says; None where it is not as gitbaton writes it. Pure."""
+    found = _PIN.match(data)
+    if not data or found is None:
+        return (1, "") if not data else None
+    try:
+        count, name = int(found[1]), (found[2] or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    well = count % 2 and len(name.encode()) <= MOST_BYTES and name.isprintable() if name else count > 1
+    return (count, name) if well else None
 
 
 def _strange(ref: str, path: str) -> RecordError:
@@ -142,19 +169,23 @@ def _ids(store: Chains, ref: str, name: str, tree: Oid) -> dict[Oid, Oid]:
     return found
 
 
-def _counters(store: Chains, ref: str, name: str, ids: Mapping[Oid, Oid], *, plain: bool) -> dict[Oid, int]:
-    """What the blobs of a folder count: an empty one 1. With ``plain`` all must be empty."""
-    counts = {new_object(store.objects.algorithm, "blob", b"").oid: 1}
-    blobs = sorted(set(ids.values()) - counts.keys())
-    for blob, found in zip(blobs, store.objects.read_many(blobs, 64), strict=True):
-        if found is not None and found.kind == "blob" and _COUNTER.match(found.data or b"") and not plain:
-            counts[blob] = int(found.data or b"")
-        elif found is None:
+def _blob(count: int, name: str) -> bytes:
+    return f"{count}\n{name}\n".encode() if name else b"%d\n" % count if count > 1 else b""
+
+
+def _blobs(store: Chains, ref: str, name: str, ids: Mapping[Oid, Oid], *, plain: bool) -> dict[Oid, tuple[int, str]]:
+    """What the blobs of a folder say, as ``pin_of``. With ``plain`` all must be empty."""
+    said = {new_object(store.objects.algorithm, "blob", b"").oid: (1, "")}
+    blobs = sorted(set(ids.values()) - said.keys())
+    for blob, found in zip(blobs, store.objects.read_many(blobs, 16 + MOST_BYTES), strict=True):
+        if found is None:
             raise _unreadable(ref, f"blob {blob}")
+        pin = pin_of(found.data) if found.kind == "blob" and found.data and not plain else None
+        said |= {blob: pin} if pin is not None else {}
     for oid, blob in ids.items():
-        if blob not in counts:
+        if blob not in said:
             raise _strange(ref, f"{name}/{oid[:2]}/{oid[2:]}")
-    return {oid: counts[blob] for oid, blob in ids.items()}
+    return {oid: said[blob] for oid, blob in ids.items()}
 
 
 def objects_for(store: Chains, meta: Meta, parents: Iterable[Oid] = ()) -> list[NewObject]:
@@ -163,11 +194,11 @@ def objects_for(store: Chains, meta: Meta, parents: Iterable[Oid] = ()) -> list[
     Without ``parents`` everybody who knows the same writes the same commit; with some it follows one that may not be replaced.
     """
     algorithm = store.objects.algorithm
-    made = [new_object(algorithm, "blob", b"")]
-    empty = made[0].oid
-    counts = {n: new_object(algorithm, "blob", b"%d\n" % n) for n in set(meta.pins.values()) if n > 1}
-    made += counts.values()
-    pins = {oid: counts[n].oid if n > 1 else empty for oid, n in meta.pins.items() if n > 0}
+    names = {oid: name for oid, name in meta.names.items() if oid not in meta.forgotten}
+    said = {oid: (count, names.get(oid, "")) for oid, count in meta.pins.items() if count > 0}
+    blobs = {pin: new_object(algorithm, "blob", _blob(*pin)) for pin in {(1, ""), *said.values()}}
+    made, empty = [*blobs.values()], blobs[1, ""].oid
+    pins = {oid: blobs[pin].oid for oid, pin in said.items()}
     folders = ((_PINS, pins), (_PRUNED, dict.fromkeys(meta.pruned, empty)), (_FORGOTTEN, dict.fromkeys(meta.forgotten, empty)))
     rows = ((f"{name.decode()}/{oid[:2]}/{oid[2:]}", "100644", blob) for name, ids in folders for oid, blob in ids.items())
     made += tree_objects(algorithm, rows)

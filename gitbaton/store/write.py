@@ -79,7 +79,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     track = check_track(draft.checkpoint.track)
     tip = store.own_tip(track)
     if tip is None:
-        _refuse_twin(store, track)
+        _refuse_name(store, track)
     if draft.follow is not None:
         draft = replace(draft, checkpoint=draft.follow(draft, tip))
     shown = store.objects.info(tip_ref(track)) if tip else None
@@ -131,8 +131,10 @@ def contents(store: Store, draft: Draft) -> Iterator[Draft]:
         yield replace(draft, kept=tuple(ready))
 
 
-def _refuse_twin(store: Store, track: str) -> None:
-    """A track whose name differs only in case would be the same file on many disks."""
+def _refuse_name(store: Store, track: str) -> None:
+    """A new track's name with '..' would read as a range, one that differs only in case be the same file on many disks."""
+    if ".." in track:
+        raise UsageError(f"a new track cannot be called '{plain(track)}': '..' stands between the two ends of a range")
     names = map(decode_track, below(store.repo, CHAINS))
     if not any(name is not None and name != track and name.casefold() == track.casefold() for name in names):
         return  # what lies there need not be a ref

@@ -215,6 +215,8 @@ class _Push:
         )
         made = replace(made, moves=moves)
         wants = [move.new for move in moves if move.changes and move.new is not None]
+        if public is None and wants:
+            made = replace(made, bytes=haves.ask(lambda oids: weight(self.baton, wants, oids), lambda found: not found))
         hits: Sequence[scanning.Hit] = ()
         if self.manner.scan and wants:
             fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
@@ -468,13 +470,18 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         checkpoints=sum(move.count for move in asked if move.action != "new") + len(known - {baton.store.root}),
         commits=commits,
         untracked=untracked,
-        bytes=int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves))),
+        bytes=weight(baton, tips, haves),
         runs=tuple(sorted(move.name for move in runs)),
         records=sum(move.count for move in runs),
         threads=tuple(sorted({move.name for move in threads})),
         states=sum(move.count for move in threads),
         observed=_observed(baton, [move.new for move in asked if move.new], haves) if asked else 0,
     )
+
+
+def weight(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
+    """The bytes on disk here of what these reach and those do not."""
+    return int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves)))
 
 
 def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None) -> tuple[Move, ...]:

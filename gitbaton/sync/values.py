@@ -204,13 +204,15 @@ class Move:
 @value
 class Pushing:
     """What became of a push, or would: every move; what was found that must not leave (then nothing was sent); what became
-    public; ``declined``: tracks and runs that nobody has agreed to make public, and ``private`` such threads; ``failure``: why
-    one of several places was not pushed to; ``keeps``: what is forgotten and stays there all the same, because nothing can be
-    rewritten there; ``apart``: as in Gathered, also what leads to what cannot be read, where that was in the way."""
+    public; ``bytes``: what that which the remote lacks takes here, where nobody was asked; ``declined``: tracks and runs that
+    nobody has agreed to make public, and ``private`` such threads; ``failure``: why one of several places was not pushed to;
+    ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there; ``apart``: as in
+    Gathered, also what leads to what cannot be read, where that was in the way."""
 
     moves: tuple[Move, ...]
     hits: tuple[Hit, ...] = ()
     exposure: Exposure | None = None
+    bytes: int | None = None
     declined: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

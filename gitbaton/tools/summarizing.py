@@ -1,19 +1,23 @@
-"""Summary of a track in Markdown, for a pull request: what was done, decisions, tests, files and what is open."""
+"""Summary of a track in Markdown, for a pull request: what was done, decisions, tests, commits, files and what is open."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line
-from gitbaton.errors import NotFoundError
+from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.run import zsplit
 from gitbaton.model import Oid, Stored
 from gitbaton.observed import current_plans, since_run, test_result
 from gitbaton.render import quoted, verdict
 from gitbaton.scanning.objects import scanner
+from gitbaton.store import SAFETY
+from gitbaton.store.safety import AFTER, in_beside, replay
 from gitbaton.survey import tests_then
 from gitbaton.values import value
 
@@ -24,28 +28,80 @@ _MENTION = re.compile(r"([@#]|\bGH-|/(?:issues|pull)/)(?=\w)")
 
 @value
 class Part:
-    """The checkpoints that are told of, oldest first, and the tree that they began with."""
+    """The checkpoints that are told of, oldest first, the tree and the commit that they began with, and the commit that they
+    came to."""
 
     items: tuple[Stored, ...]
     begin: Oid
+    base: Oid | None
+    head: Oid | None
 
 
-def part(baton: Baton, name: str | None, track: str | None) -> Part:
-    """What ``TRACK``, ``CHECKPOINT`` or ``A..B`` means: a track from its first checkpoint on, or what came after A until B.
-    Raises NotFoundError where nothing did."""
+def part(baton: Baton, name: str | None, track: str | None, since: datetime | None = None) -> Part:
+    """What ``TRACK``, ``CHECKPOINT`` or ``A..B`` means: a track from its first checkpoint on, or what came after A until B;
+    with ``since`` only what is not older. Raises NotFoundError where nothing did."""
     first, dots, last = (name or "").partition("..")
     end = baton.lead(last or None, track) if dots else baton.lead(name, track)
     start = baton.lead(first or None, track) if dots else None
     chain = baton.store.below(end).items[::-1]
-    items = chain if start is None else tuple(s for s in chain if s.checkpoint.created > start.checkpoint.created)
+    if since is not None:
+        older = [s for s in chain if s.checkpoint.created < since]
+        start = max([*([start] if start else []), *older[-1:]], key=lambda s: s.checkpoint.created, default=None)
+    items = tuple(s for s in chain if start is None or s.checkpoint.created > start.checkpoint.created)
     if not items:
-        raise NotFoundError(f"nothing came after '{first}' until '{last or end.checkpoint.track}'")
-    return Part(items=items, begin=start.tree if start else baton.store.base_tree(items[0].checkpoint.head))
+        track = end.checkpoint.track
+        after = f"nothing came after '{first}' until '{last or track}'"
+        raise NotFoundError(after if since is None else f"track '{track}' has no checkpoint since then")
+    base = (start or items[0]).checkpoint.head
+    begin = start.tree if start else baton.store.base_tree(base)
+    return Part(items=items, begin=begin, base=base, head=_head(baton, end))
+
+
+def _head(baton: Baton, end: Stored) -> Oid | None:
+    """The commit that a checkpoint stands on, or HEAD where its branch has gone on from there and no other one came after."""
+    c, now = end.checkpoint, baton.repo.objects.head()
+    if c.head is None or now.oid is None or now.branch != c.branch or baton.tip(c.track).id != end.id:
+        return c.head
+    return now.oid if baton.repo.git.run("merge-base", "--is-ancestor", c.head, now.oid).code == 0 else c.head
+
+
+def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
+    """The checkpoints of a track of whose changes a restore, which was not undone, left nothing."""
+    track = items[0].checkpoint.track
+    known = {s.id: s for s in items}
+    before = dict(zip((s.id for s in items[1:]), items, strict=False))
+    done: list[tuple[Stored, Stored]] = []
+    for ref in baton.repo.objects.refs(SAFETY):
+        with suppress(BatonError):
+            chain = {s.id: s for s in baton.store.chain(ref, None).items}
+            for stored in replay(baton.store, list(chain.values())).undo:
+                target: Stored | None = stored
+                while target is not None and target.checkpoint.restore:
+                    target = chain.get(oid := target.checkpoint.restore.target) or known.get(oid)
+                if target is not None and target.checkpoint.track == track:
+                    done.append((stored, target))
+    away: dict[Oid, datetime] = {}
+    for stored, target in sorted(done, key=lambda pair: pair[0].checkpoint.created):
+        when, to = stored.checkpoint.created, target.checkpoint.created
+        away = {oid: then for oid, then in away.items() if known[oid].checkpoint.created > to or then < to}
+        with suppress(BatonError):
+            left = _differing(baton, target.tree, in_beside(baton.store, stored, AFTER))
+            for one in (s for s in items if to < s.checkpoint.created < when and s.id in before):
+                paths = _differing(baton, before[one.id].tree, one.tree)
+                away |= {one.id: when} if paths and not paths & left else {}
+    return frozenset(away)
+
+
+def _differing(baton: Baton, one: Oid, other: Oid) -> set[str]:
+    """The paths at which two trees differ."""
+    return set(zsplit(baton.repo.git.out("diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other)))
 
 
 def summary(baton: Baton, given: Part, home: str) -> list[str]:
     """The lines of the summary; secrets are replaced, and so are the paths of this machine. Raises ScanError."""
-    redact, items, last = scanner(baton), given.items, given.items[-1]
+    redact, away = scanner(baton), taken_back(baton, baton.store.below(given.items[-1]).items[::-1])
+    items = tuple(s for s in given.items if s.id not in away) or given.items
+    last = items[-1]
     places = {s.checkpoint.files.worktree.path for s in items if s.checkpoint.files}
     paths = [(f"{os.path.normpath(path)}/", "") for path in sorted(places, key=len, reverse=True) if path]
     paths += [(f"{home}/", "~/")] if len(home) > 1 else []
@@ -56,11 +112,14 @@ def summary(baton: Baton, given: Part, home: str) -> list[str]:
             said = said.replace(path, short)
         return markdown(first_line(said))
 
-    decisions = dict.fromkeys(text(said) for s in items if s.checkpoint.carried is None for said in s.checkpoint.decisions)
+    decisions = dict.fromkeys(
+        text(said) for s in given.items if s.checkpoint.carried is None for said in s.checkpoint.decisions
+    )
     parts = [
         ("What was done", list(dict.fromkeys(_done(items, text)))),
         ("Decisions", [f"- {said}" for said in decisions]),
         ("Tests", list(_tests(baton, last, text))),
+        ("Commits", list(_commits(baton, given, text))),
         ("Files", list(_files(baton, given.begin, last, text))),
         ("Open", list(_open(last, text))),
     ]
@@ -97,6 +156,19 @@ def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[s
         stale = "" if changed == () else ", before the last changes" if changed else ", what changed since is unknown"
         yield f"- {text(run.command)}: {test_result(run)}{stale}"
         yield from (f"  - failed: {text(name)}" for name in run.names)
+
+
+def _commits(baton: Baton, given: Part, text: Callable[[str], str]) -> Iterator[str]:
+    """The commits of the branch that the checkpoints stand on, since they began; the oldest first."""
+    if given.head is None or given.head == given.base:
+        return
+    range_ = [given.head, *([f"^{given.base}"] if given.base else [])]
+    form = ("--reverse", "--no-merges", "--no-color", "--no-show-signature", "--encoding=UTF-8", "-z", "--format=%h %s")
+    told = baton.repo.git.run("log", *form, *range_, "--").out.decode("utf-8", "replace").split("\0")
+    rows = [row for row in told if row.strip()]
+    yield from (f"- {text(row)}" for row in rows[-_FILES:])
+    if len(rows) > _FILES:
+        yield f"- and {len(rows) - _FILES} before them"
 
 
 def _files(baton: Baton, begin: Oid, last: Stored, text: Callable[[str], str]) -> Iterator[str]:

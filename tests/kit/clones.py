@@ -130,7 +130,7 @@ class State:
             for name, oid, _ in self.tree(str(cast(pygit2.Commit, self.repo[self.refs[ref]]).tree_id)):
                 for two, folder, _ in self.tree(oid):
                     for rest, blob, _ in self.tree(folder):
-                        found[name][two + rest] = int(self.read(blob) or b"1")
+                        found[name][two + rest] = int(self.read(blob).split(b"\n")[0] or b"1")
         return Pins(found["pins"], frozenset(found["pruned"]), frozenset(found["forgotten"]))
 
     def _notes(self, ref: str) -> Iterator[tuple[str, bytes]]:

@@ -370,6 +370,22 @@ def test_an_undo_says_that_it_goes_over_what_was_committed_since(repo: Sandbox) 
     assert (repo.path / "a.txt").read_text() == (repo.path / "b.txt").read_text() == "later\n"
 
 
+def test_an_undo_and_a_redo_say_that_they_go_over_edits(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "begun")
+    repo.write("a.txt", "later\n")
+    repo.ok("restore", "t")
+    assert "warning" not in repo.ok("undo", "-n").err
+    repo.write("a.txt", "edited\n")
+    said = "warning: this undo puts other bytes over 1 file edited since that restore; 'git baton redo' brings the edits back\n"
+    assert said in repo.ok("undo").err and (repo.path / "a.txt").read_text() == "later\n"
+    assert "warning" not in repo.ok("redo").err and (repo.path / "a.txt").read_text() == "edited\n"
+    repo.ok("undo")
+    repo.write("a.txt", "again\n")
+    assert "over 1 file edited since that undo; 'git baton undo' brings the edits back" in repo.ok("redo").err
+    repo.ok("undo")
+    assert (repo.path / "a.txt").read_text() == "again\n"
+
+
 def test_a_path_that_names_nothing_is_said(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "begun")
     repo.write("a.txt", "later\n")

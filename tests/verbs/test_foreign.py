@@ -180,6 +180,18 @@ def test_a_broken_fetched_chain_keeps_nobody_from_working(repo: Sandbox, theirs:
             assert steps(baton, track) == ["before compaction (auto)"]
 
 
+def test_alone_says_what_to_do_with_a_fetched_track(repo: Sandbox, theirs: Sandbox) -> None:
+    fetch(repo, theirs)
+    rows = repo.ok().out.splitlines()
+    assert rows[1].endswith("  from origin") and rows[2].endswith("> rm -rf here")
+    suggested = [row.split("  ")[0].removeprefix("git baton ") for row in rows[3:]]
+    assert suggested == ["resume --track work", "restore work --foreign"] and len(rows) == 5
+    for line in suggested:
+        repo.ok(*line.split())
+    repo.ok("snapshot", "--track", "work", "gone on")
+    assert "--foreign" not in repo.ok().out
+
+
 def test_a_name_that_differs_only_in_case_is_listed_and_not_joined(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     repo.ok("snapshot", "--track", "WORK", "--step", "mine")

@@ -393,6 +393,21 @@ NARROW = """\
 GOLDEN = {0: WIDE, 200: WIDE, 120: WIDE, 80: WIDE.replace("positions", "pos\u2026"), 60: NARROW}
 
 
+def test_undos_and_redos_that_follow_each_other_are_one_line(repo: Sandbox) -> None:
+    for n in ("1", "2"):
+        repo.write("a.txt", n)
+        repo.ok("snapshot", "--track", "t", f"step {n}")
+    repo.ok("restore", "t~1")
+    repo.ok("undo")
+    rows = [row.split(maxsplit=2)[2] for row in repo.ok("log").out.splitlines()[:2]]
+    assert rows[0].startswith("undo of restore of ") and rows[1].startswith("restored ")
+    repo.ok("redo")
+    repo.ok("undo")
+    folded = [row.split(maxsplit=2)[2] for row in repo.ok("log").out.splitlines()]
+    assert folded[:2] == [f"undo and redo, 3 times; last: {rows[0]}", rows[1]] and len(folded) == 4
+    assert len(repo.ok("log", "--no-fold").out.splitlines()) == 6 and len(repo.ok("log", "--stat").out.splitlines()) > 4
+
+
 @pytest.mark.parametrize("columns", GOLDEN)
 def test_the_screen(told: Sandbox, columns: int) -> None:
     assert "\n".join([*screen(told, columns=columns), ""]) == GOLDEN[columns]

@@ -166,6 +166,20 @@ def test_t16_pruned_to_what_the_dry_run_named_and_nothing_shared_is_lost(kept: S
     )
 
 
+def test_only_automatic_ones_go_when_that_is_asked_for(repo: Sandbox) -> None:
+    filled(repo, 8)
+    for n in ("1", "2"):
+        repo.ok("snapshot", "--track", "t", f"words {n}")
+    before = ids(repo, "t")
+    rows = repo.ok("prune", "--kind", "auto", "--keep-last", "2", "-n", "--json").json["tracks"][0]
+    assert [row["id"] for row in rows["keep"]] == before[:4] and len(rows["remove"]) == 6
+    assert [row["reasons"] for row in rows["keep"]] == [["manual", "tip"], ["manual"], ["last"], ["last"]]
+    repo.ok("prune", "--kind", "manual", "--keep-last", "1")
+    assert ids(repo, "t") == [before[0], *before[2:]]
+    assert repo.baton("prune", "--kind", "safety", "--keep-last", "1").code == 129
+    assert repo.baton("prune", "--threads", "--kind", "auto").code == 129
+
+
 def test_the_dry_run_writes_nothing(kept: Sandbox) -> None:
     before = sorted(str(p) for p in (kept.path / ".git").rglob("*"))
     out = kept.ok("prune", "--keep-daily", "2", "-n", "t").out

@@ -143,9 +143,16 @@ def test_alone(house: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(part.splitlines()) <= 6 for part in shown.split("\n\n"))
 
 
-def test_help_at_80_columns(monkeypatch: pytest.MonkeyPatch, repo: Sandbox) -> None:
-    shown = screens(monkeypatch, repo, "-h", widths=(80,))
+def test_help(monkeypatch: pytest.MonkeyPatch, repo: Sandbox) -> None:
+    shown = screens(monkeypatch, repo, "-h")
     assert shown == kept("help", shown)
+    assert len(repo.here("-h").out.splitlines()) <= 60
+
+
+@pytest.mark.deep
+def test_pages(monkeypatch: pytest.MonkeyPatch, repo: Sandbox) -> None:
+    shown = screens(monkeypatch, repo, "help", "pin") + screens(monkeypatch, repo, "pin", "-h")
+    assert shown == kept("pages", shown)
 
 
 def test_threads(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +232,24 @@ SCREENS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("pin", "parser~1"),
         ("unpin", "parser~1"),
         ("unpin", "parser~1"),
+        ("pin", "parser~1", "before-the-rewrite"),
+    ),
+    "doing": (
+        ("snapshot", "the parser is done, and every token carries its line and its column", "--next-cmd", "pytest -x"),
+        ("restore", "parser~2"),
+        ("undo", "-n"),
+        ("undo",),
+        ("redo", "-n"),
+        ("redo",),
+        ("log", "-4"),
+        ("log", "--stat", "-1"),
+        ("branch", "topic/then", "parser~1", "-n"),
+        ("run", "--run", "nightly", "--step", "build", "--reads", "a.txt", "--", "sh", "-c", "echo built"),
+        ("run", "verify", "nightly"),
+        ("run", "prune", "-n"),
+        ("export",),
+        ("install", "-n"),
+        ("uninstall", "-n"),
     ),
     "sharing": (
         ("push", "origin", "--dry-run", "parser", "docs"),
@@ -259,16 +284,33 @@ WRAPS = (
     "bisect",
     "show",
     "resume",
-    "verify",
     "summary",
     "doctor",
     "scan",
 )  # whole texts, for programs or to be copied
-SAYS = ("push", "forget", "fetch", "sync", "tracks", "restore", "resume", "verify", "bisect", "scan")
+ONCE = ("pin", "unpin", "prune", "snapshot", "restore", "undo", "redo", "run", "export")  # a second time it says another thing
+SAYS = (
+    "undo",
+    "redo",
+    "run",
+    "snapshot",
+    "install",
+    "uninstall",
+    "push",
+    "forget",
+    "fetch",
+    "sync",
+    "tracks",
+    "restore",
+    "resume",
+    "verify",
+    "bisect",
+    "scan",
+)
 CODES = {"verify": 1, "doctor": 1, "scan": 1}
 
 
-@pytest.mark.parametrize("name", [deep(name) if name in ("sharing", "whole") else name for name in SCREENS])
+@pytest.mark.parametrize("name", [deep(name) if name in ("sharing", "whole", "doing") else name for name in SCREENS])
 def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(full.path)
     shown = ""
@@ -278,10 +320,10 @@ def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> N
         full.git("config", "baton.redact", "on")
     for words in SCREENS[name]:
         verb = words[0]
-        widths = (80,) if verb in WRAPS else (60,) if verb in ("pin", "unpin") else (120,) if verb == "agent" else WIDTHS
-        shown += screens(
-            monkeypatch, full, *words, widths=widths, wraps=verb in WRAPS, said=verb in SAYS, code=CODES.get(verb, 0)
-        )
+        once = verb in ONCE and "-n" not in words
+        widths = (80,) if verb in WRAPS else (60,) if once else (120,) if verb == "agent" else WIDTHS
+        wraps = verb in WRAPS or (name == "doing" and verb in ("branch", "snapshot", "run", "install", "uninstall", "export"))
+        shown += screens(monkeypatch, full, *words, widths=widths, wraps=wraps, said=verb in SAYS, code=CODES.get(verb, 0))
     shown = steady(full, shown)
     assert shown == kept(name, shown)
 

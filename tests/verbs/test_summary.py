@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
+from gitbaton.requests import Request
 from tests.kit import Sandbox
 from tests.kit.talks import Talk
 from tests.promises.test_secrets_stored import KEY
@@ -83,3 +85,45 @@ def test_what_names_nothing_is_refused(repo: Sandbox) -> None:
     repo.ok("snapshot", "one")
     assert (repo.baton("summary", "main..main").code, repo.baton("summary", "main..main").out) == (2, "")
     assert "there is no checkpoint 'x'" in repo.baton("summary", "x..main").err
+
+
+def test_what_was_restored_away_is_not_done(repo: Sandbox) -> None:
+    def done(*words: str) -> list[str]:
+        rows = repo.ok("summary", "t", *words).out.splitlines()
+        return [row.removeprefix("- ") for row in rows if row.startswith("- **")] + [row for row in rows if "a.txt" in row]
+
+    for n in ("1", "2", "3"):
+        repo.write("a.txt", f"{n}\n" * int(n))
+        repo.ok("snapshot", "--track", "t", f"step {n}")
+    repo.ok("restore", "t~2")
+    assert done() == ["**step 1**", "- a.txt (+1 -1)"]
+    repo.write("b.txt", "b\n")
+    repo.ok("snapshot", "step 4")
+    assert done() == ["**step 1**", "**step 4**", "- a.txt (+1 -1)"] and done("--since", "1 hour ago") == done()
+    repo.ok("restore", "t~1")  # which brings back what was restored away
+    repo.ok("snapshot", "step 5")
+    assert done()[:-1] == ["**step 1**", "**step 2**", "**step 3**", "**step 4**", "**step 5**"]
+    repo.ok("undo")
+    assert done()[:2] == ["**step 1**", "**step 4**"]
+    repo.ok("redo")
+    assert "**step 3**" in done()
+
+
+def test_commits_are_named_and_since_says_from_when(repo: Sandbox) -> None:
+    with repo.open(clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)) as baton:
+        baton.apply(baton.plan(Request(track="t", step="long ago")))
+    repo.commit("half() rounds, as @ada wrote", half_py="two\n")
+    first = repo.head()[:7]
+    repo.ok("snapshot", "half() rounds")
+    repo.commit("changelog", changes_md="x\n")
+    rows = repo.ok("summary", "t").out.splitlines()
+    at = rows.index("## Commits")
+    assert rows[at + 2 : at + 4] == [f"- {first} half() rounds, as @<!-- -->ada wrote", f"- {repo.head()[:7]} changelog"]
+    assert "- **long ago**" in rows
+    later = repo.ok("summary", "t", "--since", "2026-01-02").out.splitlines()
+    assert "- **long ago**" not in later and "- **half() rounds**" in later and later[at - 1 : at + 4] == rows[at : at + 5]
+    done = repo.baton("summary", "t", "--since", "2099-01-01")
+    assert done.code == 2 and done.err == "fatal: track 't' has no checkpoint since then\n"
+    repo.git("switch", "-q", "-c", "else")
+    repo.commit("not of it", else_txt="x\n")
+    assert "not of it" not in repo.ok("summary", "t").out

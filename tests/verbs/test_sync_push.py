@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -261,3 +262,15 @@ def test_what_is_counted_before_a_first_push(far: Far) -> None:
         assert 0 < found.bytes <= everything
         forward = Move(ref=CHAINS + "t", item=("track", "t"), action="forward", new=tip)
         assert exposure(baton, [forward], [], {("track", "t")}) is None and exposure(baton, [forward], []) is not None
+
+
+def test_a_later_push_says_how_much_it_sends(tmp_path: Path) -> None:
+    far = Far(tmp_path)
+    snap(far.first, "one")
+    first = far.first.here("push", "origin", "--yes")
+    assert "sent" not in first.out and re.search(r", \d+(\.\d)? (bytes|KiB)$", first.err, re.M)
+    (far.first.path / "noise").write_bytes(os.urandom(5000))
+    snap(far.first, "two")
+    assert re.search(r"^would send (5|6)\.\d KiB$", ok(far.first, "push", "origin", "-n").out, re.M)
+    assert re.search(r"^sent (5|6)\.\d KiB$", ok(far.first, "push", "origin").out, re.M)
+    assert ok(far.first, "push", "origin").out == "nothing to push\n"

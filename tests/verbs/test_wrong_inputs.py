@@ -124,6 +124,7 @@ agent explode | 129 | it can be one of 'install', 'uninstall', 'list', 'doctor'
 agent install nobody | 129 | 'nobody' is not an agent
 agent doctor --user | 129 | --user is not for 'doctor'
 snapsho | 129 | 'snapsho' is not a verb of git baton
+label @~1 begin | 129 | 'label' is not a verb of git baton
 --nope log | 129 | unknown option '--nope'
 --color=pink log | 129 | --color is 'pink'; it can be 'always', 'never' or 'auto'
 --repo-root nowhere log | 128 | 'nowhere' is not in a git repository
@@ -202,3 +203,13 @@ def check_hints(repo: Sandbox, named: dict[str, str], capfd: pytest.CaptureFixtu
         assert done in FINE or "knows of no conversation" in err, (done, out, err)
 
     check()
+
+
+def test_no_new_track_is_called_like_a_range_and_an_old_one_still_reads(repo: Sandbox) -> None:
+    done = repo.baton("snapshot", "--track", "a..b", "x")
+    said = "fatal: a new track cannot be called 'a..b': '..' stands between the two ends of a range\n"
+    assert (done.code, done.err) == (129, said) and repo.git("for-each-ref", "refs/baton") == ""
+    repo.ok("snapshot", "--track", "a", "x")
+    repo.git("update-ref", "refs/baton/tracks/a%2E%2Eb", "refs/baton/tracks/a")
+    assert repo.ok("log", "--track", "a..b").out
+    repo.ok("snapshot", "--track", "a..b", "goes on")

@@ -14,12 +14,22 @@ from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, n
 from gitbaton.store import Store
 from gitbaton.store.meta import NOTHING, Meta, objects_for, read, union
 from gitbaton.store.refs import META, remote_ref
+from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.tiers import deep
 
 IDS = [f"{n:02x}" * 20 for n in range(6)]
 OID = st.sampled_from(IDS)
-METAS = st.builds(Meta, pins=st.dictionaries(OID, st.integers(1, 12)), pruned=st.frozensets(OID), forgotten=st.frozensets(OID))
+
+
+def meta_of(pins: dict[str, tuple[int, str]], pruned: frozenset[str], forgotten: frozenset[str]) -> Meta:
+    """Pins and tombstones; only what is pinned, and not forgotten, has a name."""
+    names = {oid: name for oid, (count, name) in pins.items() if name and count % 2 and oid not in forgotten}
+    return Meta(pins={oid: count for oid, (count, _) in pins.items()}, names=names, pruned=pruned, forgotten=forgotten)
+
+
+PIN = st.tuples(st.integers(1, 12), st.sampled_from(["", "before-rewrite", "zwei W\u00f6rter"]))
+METAS = st.builds(meta_of, st.dictionaries(OID, PIN), st.frozensets(OID), st.frozensets(OID))
 
 
 @pytest.fixture(params=["binary", deep("libgit2"), deep("sha256")], scope="module")
@@ -43,9 +53,9 @@ def written(store: Store, objects: list[NewObject], ref: str = META) -> str:
 def long(store: Store, meta: Meta) -> Meta:
     """The same with ids of the repository's object format."""
     tail = "" if store.objects.algorithm == "sha1" else "f" * 24
-    sets = {"pruned": meta.pruned, "forgotten": meta.forgotten}
-    found = {name: frozenset(oid + tail for oid in ids) for name, ids in sets.items()}
-    return Meta(pins={oid + tail: count for oid, count in meta.pins.items()}, **found)
+    pruned, forgotten = (frozenset(oid + tail for oid in ids) for ids in (meta.pruned, meta.forgotten))
+    names = {oid + tail: name for oid, name in meta.names.items()}
+    return Meta(pins={oid + tail: count for oid, count in meta.pins.items()}, names=names, pruned=pruned, forgotten=forgotten)
 
 
 @settings(max_examples=100, deadline=None)
@@ -66,7 +76,7 @@ def test_the_union_is_the_same_in_every_order_and_grouping(metas: list[Meta], ra
 @given(meta=METAS)
 def test_what_is_written_is_read_back_and_is_the_same_for_all(store: Store, meta: Meta) -> None:
     meta = long(store, meta)
-    again = Meta(pins=dict(sorted(meta.pins.items(), reverse=True)), pruned=meta.pruned, forgotten=meta.forgotten)
+    again = replace(meta, pins=dict(sorted(meta.pins.items(), reverse=True)))
     assert written(store, objects_for(store, meta)) == objects_for(store, again)[-1].oid
     assert read(store) == meta and dict(read(store).pins) == meta.pins
 
@@ -97,6 +107,10 @@ def strange(store: Store) -> dict[str, list[NewObject]]:
     oid = next(iter(long(store, Meta(pruned=frozenset(IDS[:1]))).pruned))
     blob, text = new_object(algorithm, "blob", b""), new_object(algorithm, "blob", b"x")
     counts = [new_object(algorithm, "blob", raw) for raw in (b"1\n", b"02\n", b"2", b"2\n\n", b"-3\n", b"1" * 12 + b"\n")]
+    counts += [
+        new_object(algorithm, "blob", raw)
+        for raw in (b"2\nx\n", b"1\nx", b"1\n\xff\n", b"3\n\x1b\n", b"1\n%s\n" % (b"x" * 201))
+    ]
 
     def commit(folder: str, digits: str, name: str, mode: bytes = b"100644", to: NewObject = blob) -> list[NewObject]:
         made = [blob, text, *counts]
