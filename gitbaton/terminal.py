@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 PAGER_ENV = {"LESS": "FRX", "LV": "-c"}
 _BOLD, _DIM, _RED, _GREEN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"
@@ -121,7 +121,9 @@ def given_back() -> Iterator[None]:
         try:
             for name in ("INT", "TERM", "HUP", "QUIT", "TSTP", "TTOU"):
                 signal.signal(signal.Signals[f"SIG{name}"], signal.SIG_IGN)
-            os.close(alive)
+            for fd in {*map(int, os.listdir("/dev/fd"))} - {0, 1, 2, ended}:
+                with suppress(OSError):  # else a git that reads until its input ends would never end
+                    os.close(fd)
             os.read(ended, 1)
             if termios.tcgetattr(0) != before:
                 os.write(2, _AS_BEFORE)

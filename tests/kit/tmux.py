@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit.repos import Sandbox
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="there is no tmux (apt-get install tmux)")
 
 
