@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from gitbaton.codec import first_line, timestamp
 from gitbaton.model import BEFORE_PROMPT, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
@@ -58,23 +59,26 @@ def current_plans(observed: Observed) -> tuple[ClientPlan, ...]:
     return (*observed.plans[:1], *left)
 
 
-def pairs(observed: Observed | None, later: Sequence[Changed], told: Told | None = None) -> list[tuple[str, str]]:
-    """Keys and values for ``resume`` and its like; times are moments, which scripts can read. ``later``: for each test run the
-    paths that changed since the checkpoint that told of it first. ``told``: what was said, where that is stored here."""
+def pairs(
+    observed: Observed | None, later: Sequence[Changed], told: Told | None = None, when: Callable[[datetime], str] = timestamp
+) -> list[tuple[str, str]]:
+    """Keys and values for ``resume`` and its like; times are moments, which scripts can read, or what ``when`` makes of them.
+    ``later``: for each test run the paths that changed since the checkpoint that told of it first. ``told``: what was said,
+    where that is stored here."""
     if observed is None:
         return []
-    found = [("asked", f"{timestamp(one.at)} {one.text}") for one in (told.asked if told else observed.asked)]
+    found = [("asked", f"{when(one.at)} {one.text}") for one in (told.asked if told else observed.asked)]
     for plan in current_plans(observed):
-        found.append(("plan", "\n".join([plan_heading(plan, timestamp(plan.changed)), *plan_items(plan)])))
+        found.append(("plan", "\n".join([plan_heading(plan, when(plan.changed)), *plan_items(plan)])))
     for run, paths in zip(observed.tests, later, strict=True):
         changed = since_run(run, paths)
-        text = test_line(run, timestamp(run.ended), changed, run.edited_more)
+        text = test_line(run, when(run.ended), changed, run.edited_more)
         found.append(("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in run.names)])))
     if told is not None:
-        found += [("listed", f"{timestamp(one.at)} {one.text}") for one in (told.listed,) if one]
-        found += [("said", f"{timestamp(one.at)} {one.text}") for one in (told.said, told.saying) if one]
+        found += [("listed", f"{when(one.at)} {one.text}") for one in (told.listed,) if one]
+        found += [("said", f"{when(one.at)} {one.text}") for one in (told.said, told.saying) if one]
         for ran in told.commands:
-            found.append(("ran", "\n".join([command_line(ran, timestamp(ran.ended)), ran.output]).rstrip("\n")))
+            found.append(("ran", "\n".join([command_line(ran, when(ran.ended)), ran.output]).rstrip("\n")))
     if observed.edited:
         more = f"\nand {observed.edited_more} more" if observed.edited_more else ""
         found.append(("edited", "\n".join(map(first_line, observed.edited)) + more))

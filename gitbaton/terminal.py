@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 PAGER_ENV = {"LESS": "FRX", "LV": "-c"}
 _BOLD, _DIM, _RED, _GREEN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"
 _YELLOW, _MAGENTA, _CYAN, _RESET = "\x1b[33m", "\x1b[35m", "\x1b[36m", "\x1b[m"
+# No bracketed paste, resizes, mouse, focus or keys of kitty's; lines wrap, the first screen, a cursor.
+_AS_BEFORE = b"".join(b"\x1b[?%dl" % mode for mode in (2004, 2048, 1000, 1003, 1015, 1006, 1004))
+_AS_BEFORE += b"\x1b[?7h\x1b[<u\x1b[?1049l\x1b[?25h"
 COLORS = {
     "id": _BOLD,  # as many digits as are unique
     "current": _BOLD,  # the current track
@@ -103,6 +106,36 @@ def copy_in_tmux(text: str) -> None:
             subprocess.run(words, input=text.encode(), stdout=quiet, stderr=quiet, timeout=2, check=False)
         except (OSError, subprocess.TimeoutExpired):
             pass
+
+
+@contextmanager
+def given_back() -> Iterator[None]:
+    """Whatever ends this process meanwhile, kill -9 included, the terminal is as it was: another process waits for that."""
+    import signal
+    import termios
+
+    before = termios.tcgetattr(0)
+    ended, alive = os.pipe()  # no program that is started has the end that is held open here
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for name in ("INT", "TERM", "HUP", "QUIT", "TSTP", "TTOU"):
+                signal.signal(signal.Signals[f"SIG{name}"], signal.SIG_IGN)
+            for fd in {*map(int, os.listdir("/dev/fd"))} - {0, 1, 2, ended}:
+                with suppress(OSError):  # else a git that reads until its input ends would never end
+                    os.close(fd)
+            os.read(ended, 1)
+            if termios.tcgetattr(0) != before:
+                os.write(2, _AS_BEFORE)
+                termios.tcsetattr(0, termios.TCSANOW, before)
+        finally:
+            os._exit(0)
+    os.close(ended)
+    try:
+        yield
+    finally:
+        os.close(alive)
+        os.waitpid(pid, 0)
 
 
 def tell(text: str) -> None:

@@ -18,7 +18,7 @@ from gitbaton.commands.columns import width
 from gitbaton.commands.pickerviews import Shown
 
 FOLDED = 4_000  # characters from which a line is folded anywhere, and not between words
-REVERSE = Style(reverse=True)
+REVERSE, RESTING = Style(reverse=True), Style(reverse=True, dim=True)
 CSS = """
 Screen { background: ansi_default; color: ansi_default; }
 Static { link-color: ansi_default; link-background: ansi_default; link-style: none; link-background-hover: ansi_default;
@@ -52,18 +52,23 @@ class PlainBar(ScrollBarRender):
 
 
 class Rows(OptionList):
-    """Rows of which the selected one is reversed, in whatever colours a terminal has."""
+    """Rows of which the selected one is reversed, in whatever colours a terminal has; ``resting``: without the focus, too."""
+
+    resting = False
 
     def render_line(self, y: int) -> Strip:
         """A line on the screen."""
         strip = super().render_line(y)
         meta = next((segment.style.meta for segment in strip if segment.style and segment.style.meta), {})
-        chosen = self.has_focus and self.highlighted is not None and meta.get("option") == self.highlighted
-        return strip.apply_style(REVERSE) if chosen else strip
+        if self.highlighted is None or meta.get("option") != self.highlighted or not (self.has_focus or self.resting):
+            return strip
+        return strip.apply_style(REVERSE if self.has_focus else RESTING)
 
 
 class Listing(Rows):
     """The checkpoints; whoever changes the size has the rows fitted."""
+
+    resting = True
 
     def __init__(self, fit: Callable[[], None]) -> None:
         super().__init__(id="list", markup=False, compact=True)

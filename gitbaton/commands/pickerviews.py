@@ -90,12 +90,13 @@ class Views:
         stored, c, baton = row.stored, row.stored.checkpoint, self.baton
         if self.marks is None:
             self.marks = read(baton.store)
-        ran = title(stored)[1]
+        step, ran = title(stored)
         parts = [c.kind, ran.result if ran else verdict(stored), age(c.created, baton.clock())]
         parts += [f"by {line(row.agent)}"] if row.agent else []
-        found = [Line(stored.id, "id"), Line(", ".join(parts), "pending"), Line(""), *self._pair("", c.headline, row, "manual")]
-        given = [("note", c.note), ("next", c.next_cmd), *(("decision", text) for text in c.decisions), *c.extra]
-        seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
+        found = [Line(stored.id, "id"), Line(", ".join(parts), "pending"), Line(""), *self._pair("", step, row, "manual")]
+        given = [("after", c.headline if c.carried and c.headline != step else ""), ("note", c.note), ("next", c.next_cmd)]
+        given += [*(("decision", text) for text in c.decisions), *c.extra]
+        seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored), self.look.age)
         told = [part for key, text in (*given, *seen) if text for part in self._pair(key, text, row)]
         place = f"{c.place.branch or 'HEAD'} at {baton.abbreviate(c.place.oid)}" if c.place.oid else c.place.branch or ""
         newer = rewinding.newer(baton, stored)
@@ -144,13 +145,13 @@ class Views:
             around = [part for key, one in kept for part in self._pair(key, one.text, row)]
             return Shown([*failed(error).lines, Line(""), *around], "what was said around it" if around else "")
         mark = quoting(stored)
-        rows = [row for who, said in found for row in ((who, True), *((f"    {text}", False) for text in said), ("", False))][
-            :-1
-        ]
-        shown = rows if whole else rows[-MANY:]
-        lines = [Line(_short(text.expandtabs(4), whole=whole), "manual" if first else "", mark) for text, first in shown]
-        parts = [at for at, (_, first) in enumerate(shown) if first]
-        return Shown(lines, f"{counted(len(found), 'message')}, up to it", parts, len(rows) - len(shown), last=True)
+        rows = list[Line]()
+        for who, said in found:
+            rows += [Line(who, "manual", mark), *(Line(text, label=f"{mark}    ") for text in said), Line("", label=mark)]
+        shown = rows[:-1] if whole else rows[-MANY - 1 : -1]
+        lines = [row._replace(text=_short(row.text.expandtabs(4), whole=whole)) for row in shown]
+        parts = [at for at, row in enumerate(shown) if row.slot]
+        return Shown(lines, f"{counted(len(found), 'message')}, up to it", parts, len(rows) - 1 - len(shown), last=True)
 
 
 def _short(text: str, *, whole: bool) -> str:

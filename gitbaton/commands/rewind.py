@@ -108,7 +108,8 @@ def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored, limit: Opt
     from gitbaton.commands.picker import Picker
 
     picker = Picker(baton, order, look, tip, limit)
-    code = picker.run() or picker.return_code or 0
+    with terminal.given_back():
+        code = picker.run() or picker.return_code or 0
     left_out(picker.problems)
     for tell in picker.deeds.told:
         tell()

@@ -2,7 +2,7 @@
 const rows = [...document.querySelectorAll("li[data-t]")], lists = [...document.querySelectorAll("ol")];
 const boxes = [...document.querySelectorAll("fieldset input")], query = document.getElementById("q"), count = document.querySelector("output");
 const words = new Map();
-document.querySelector("form").hidden = false;
+for (const needed of [query.form, ...boxes]) needed.hidden = false;
 
 function shown() {
   const off = new Set(boxes.filter(box => !box.checked).map(box => box.value)), asked = query.value.trim().toLowerCase();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gitbaton.codec import first_line as line
 from gitbaton.model import Oid, Op, Stored
+from gitbaton.observed import title
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -81,7 +82,7 @@ class Plan:
     @property
     def what(self) -> str:
         """The restore that is carried out, or stepped over, in words."""
-        step = line(self.target.checkpoint.step)[:500]
+        step = line(title(self.target)[0])[:500]
         if self.op == "restore":
             return f"restore of {self.target.id[:_SHORT]}: {step}"
         return "restore of " + step.partition("restore of ")[2]

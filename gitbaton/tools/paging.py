@@ -190,7 +190,7 @@ def _whole(name: str, now: datetime, lanes: Mapping[str, int], rows: Sequence[st
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
     )
     legend = "".join(
-        f'<label class="l{lane % _LANES}"><input type="checkbox" checked value="{lane}"><i></i>{_text(track)}</label>'
+        f'<label class="l{lane % _LANES}"><input type="checkbox" hidden checked value="{lane}"><i></i>{_text(track)}</label>'
         for track, lane in lanes.items()
     )
     lists = "\n".join("\n".join(["<ol>", *rows[at : at + _ROWS], "</ol>"]) for at in range(0, len(rows), _ROWS))
@@ -203,7 +203,8 @@ def _whole(name: str, now: datetime, lanes: Mapping[str, int], rows: Sequence[st
 <body><header><h1>{_text(name)}</h1><p>{counted(count, "checkpoint")} of {counted(len(lanes), "track")}, \
 written <time datetime="{timestamp(now)}">{now.astimezone():%Y-%m-%d %H:%M}</time> by git baton</p>
 <form role="search" hidden><input type="search" id="q" placeholder="search words and paths" aria-label="search words and paths">
-<output for="q"></output></form><fieldset><legend>tracks</legend>{legend}</fieldset></header>
+<output for="q"></output><kbd>/ search, j k move, enter unfolds</kbd></form>
+<fieldset><legend>tracks</legend>{legend}</fieldset></header>
 <main class="n{min(len(lanes), _LANES)}">
 {lists}
 </main>

@@ -19,6 +19,7 @@ from gitbaton import Baton
 from gitbaton.tools import rewinding
 from tests.bench.baton import make
 from tests.bench.harness import Command
+from tests.kit.manytracks import many_tracks, track
 
 SIZE = (24, 80)
 BARE = """
@@ -52,19 +53,21 @@ def first(command: Command, cwd: Path, env: dict[str, str], wanted: bytes) -> tu
 
 
 def prepared(folder: Path, env: dict[str, str], history: int) -> tuple[Path, Path]:
-    """A repository with so many checkpoints, the newest 200 with files, and a file with the rows of all of them."""
+    """A repository with so many checkpoints, of which the newest 200 changed a file, and a file with the rows of them all."""
     from gitbaton.commands.look import Look
     from gitbaton.commands.pickerviews import Views
 
-    path, rows = make(folder / f"picker{history}", 1000, env), folder / f"picker{history}.rows"
+    path, rows = folder / f"picker{history}", folder / f"picker{history}.rows"
+    if not path.exists():
+        make(path, 1000, env)
+        many_tracks(path, 1, depth=max(history - 200, 1), env=env)
+        with Baton(path) as baton:
+            for i in range(max(history - 200, 0), history):
+                (path / "d0" / "f0.txt").write_text(f"{i}\n")
+                baton.snapshot(f"step {i}", track=track(0))
     with Baton(path) as baton:
-        have = len(baton.store.history("bench").items) if baton.store.chains()[0] else 0
-        for i in range(have, history):
-            (path / "d0" / "f0.txt").write_text(f"{i}\n")
-            baton.snapshot(f"step {i}", track="bench", files=history - i <= 200)
-    with Baton(path) as baton:
-        look, tip = Look(baton, {}), baton.tip("bench")
-        views, found = Views(baton, look), rewinding.page(baton, "bench", tip.commit, history).rows
+        look, tip = Look(baton, {}), baton.tip(track(0))
+        views, found = Views(baton, look), rewinding.page(baton, track(0), tip.commit, history).rows
         views.names |= look.ids(row.stored.id for row in found)
         rows.write_text("".join("".join(text for text, _ in views.row(row, SIZE[1])) + "\n" for row in found))
     return path, rows

@@ -16,7 +16,8 @@ from tests.kit.repos import Outcome, Sandbox
 
 KEYS = {"restore": "enter", "undo": "u", "redo": "r"}
 PICKED = "GITBATON_TEST_PICKED"  # names a file that gets a line for each deed
-HOW = ("hook", "by_environment", "current_directory")  # tests of how a process is started, and not of what it restores
+# Tests of how a process is started, and not of what it restores; and where files never stay as the plan had shown them.
+HOW = ("hook", "by_environment", "current_directory", "written_while_restore_runs")
 
 
 def contract(*modules: ModuleType) -> dict[str, object]:

@@ -4,12 +4,14 @@ carried out. What cannot be asked for there is left to the command line."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.commands import picker, pickerdeeds, pickerviews, restore
 from gitbaton.errors import BatonError
@@ -101,6 +103,7 @@ def main(words: list[str]) -> int:
     picker.failed = failed  # type: ignore[attr-defined]
     picker.Picker.complain = lambda self, error: hands.errors.append(error)  # type: ignore
     picker.Picker.run = lambda self: hands.sit_down(self)  # type: ignore
+    terminal.given_back = contextlib.nullcontext  # type: ignore
     pickerdeeds.show_plan = told  # type: ignore[attr-defined]
     os.isatty = lambda _: True
     os.environ["TERM"] = "xterm"

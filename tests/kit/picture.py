@@ -14,9 +14,11 @@ from xml.sax.saxutils import escape
 from tests.kit.places import ROOT
 from tests.kit.repos import Sandbox
 from tests.kit.talks import Talk
+from tests.kit.tmux import Tmux
 
-SESSION, OVERVIEW = ROOT / ".github/session.svg", ROOT / ".github/overview.svg"
+SESSION, OVERVIEW, PICKER = (ROOT / f".github/{name}.svg" for name in ("session", "overview", "picker"))
 WIDTH, SIZE, LINE, EDGE = 100, 14, 20, 20  # columns; pixels of a letter, a line and the margin
+COLUMN = SIZE * 0.602  # pixels
 BEGAN = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 # What a Python process takes for the present: GITBATON_PICTURE_NOW, as every process of the session sees it.
 CLOCK = """import datetime, os
@@ -45,9 +47,9 @@ COLOURS = {  # light, dark
     "magenta": ("#8250df", "#d2a8ff"),
     "cyan": ("#1b7c83", "#76e3ea"),
 }
-STYLES = {1: "bold", 2: "dim", 3: "italic", 4: "underline"}
+STYLES = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "turned"}
 STYLES |= {
-    base + n: name for base in (30, 90) for n, name in enumerate(("dim", "red", "green", "yellow", "blue", "magenta", "cyan"))
+    base + n: name for base in (30, 90) for n, name in enumerate(("grey", "red", "green", "yellow", "blue", "magenta", "cyan"))
 }
 
 
@@ -138,6 +140,46 @@ def session(place: Path) -> list[str]:
     return stage.shown()
 
 
+def picker(place: Path) -> list[str]:
+    """The plan to take a bad turn back, in the picker; one of its files is somebody else's."""
+    stage = Stage(place)
+    repo, ran = stage.repo, "pytest tests/parser"
+    repo.git("config", "core.abbrev", "7")  # fewer digits are not unique each time
+    stage.at(0)
+    repo.commit("parser: begun", parser_py="def line_of(error): ...\n", README_md="# parser\n")
+    stage.at(4)
+    repo.ok("snapshot", "--track", "parser", "lexer done; tokens carry positions", "--validation", "green", "--label", "lexer")
+    for minutes, prompt, name, text, output in (
+        (13, "now the error messages", "errors.py", "class Wrong(Exception): ...\n", "3 passed in 0.10s"),
+        (28, "each names its line", "parser.py", PARSER, "4 passed in 0.10s"),
+    ):
+        stage.turn(minutes, prompt, name, text, ran, output)
+        stage.talk.stop()
+    stage.at(33)
+    repo.write("README.md", "# parser\n\nAn error names its line.\n")
+    with repo.open(clock=lambda: BEGAN + timedelta(minutes=33)) as baton:
+        baton.snapshot("what an error says", track="docs", set_current=False, validation="green")
+    repo.write("errors.py", "TABLE: dict[str, str] = {}\n")
+    stage.turn(51, "rewrite it as a table of messages", "table.py", "ROWS = []\n", ran, "2 failed, 2 passed in 0.10s", 1)
+    stage.talk.stop()
+    stage.at(53)
+    repo.write("README.md", "# parser\n\nAn error names its line, from a table.\n")
+    with Tmux(repo, place, (WIDTH, 13)) as tmux:
+        tmux.type(f"LC_ALL=C.UTF-8 {sys.executable} -m gitbaton rewind", "Enter")
+        for seen, key in (("4 checkpoints", "Down"), ("(4 passed)", "Enter")):
+            tmux.until(seen)
+            tmux.type(key)
+        tmux.until("keep     table.py")
+        tmux.until("space this conflict, too")
+        shown = tmux.shown("-e")
+    rows, state = list[str](), ""
+    for row in shown.rstrip("\n").split("\n"):  # what holds at the end of a row holds in the next
+        rows.append(state + row)
+        state = "".join(re.findall(r"\x1b\[[\d;]*m", rows[-1]))
+        state = "\x1b[0" + state.rpartition("\x1b[0")[2] if "\x1b[0" in state else state
+    return steady("\n".join(rows)).split("\n")
+
+
 def steady(text: str) -> str:
     """A text with the same ids and durations each time it is made."""
     ids: dict[str, str] = {}
@@ -146,22 +188,39 @@ def steady(text: str) -> str:
         first = match[0][:7]
         return ids.setdefault(first, hashlib.sha256(str(len(ids)).encode()).hexdigest()[:40])[: len(match[0])]
 
-    text = re.sub(r"(?<=\x1b\[1m)[0-9a-f]{7}(?=\x1b)|(?<![\w;\[])[0-9a-f]{7,40}(?!\w)", same, text)
+    text = re.sub(r"(?<=\dm)[0-9a-f]{7}(?=[\x1b )])|(?<![\w;\[])[0-9a-f]{7,40}(?!\w)", same, text)
     return re.sub(r"\d+\.\d+s\b", "0.02s", text)
+
+
+def runs(row: str) -> Iterator[tuple[list[str], str]]:
+    """The parts of a terminal's line, each with its styles."""
+    styles = list[str]()
+    for part in re.split(r"(\x1b\[[\d;]*m|\x1b\[K)", row):
+        if match := re.fullmatch(r"\x1b\[([\d;]*)m", part):
+            for code in map(int, (match[1] or "0").split(";")):
+                gone = {0: styles, 22: ("bold", "dim"), 39: COLOURS.keys() - {"dim"} | {"grey"}}.get(code, ())
+                styles = [name for name in styles if name not in gone]
+                styles += [STYLES[code]] if code in STYLES else []
+        elif part and part != "\x1b[K":
+            yield styles, part
 
 
 def spans(row: str) -> str:
     """A line of a terminal as the parts of an SVG's text."""
-    made, styles = "", list[str]()
-    for part in re.split(r"(\x1b\[[\d;]*m|\x1b\[K)", row):
-        if match := re.fullmatch(r"\x1b\[([\d;]*)m", part):
-            for code in map(int, filter(None, match[1].split(";"))):
-                styles = [*styles, STYLES[code]] if code in STYLES else {0: [], 22: [], 39: []}[code]
-            styles = styles if match[1] else []
-        elif part and part != "\x1b[K":
-            text = escape(part)
-            made += f'<tspan class="{" ".join(styles)}">{text}</tspan>' if styles else text
-    return made
+    return "".join(
+        f'<tspan class="{" ".join(styles).replace("grey", "dim")}">{escape(text)}</tspan>' if styles else escape(text)
+        for styles, text in runs(row)
+    )
+
+
+def bars(row: str, y: int) -> Iterator[str]:
+    """What lies behind the text that is reversed in a line."""
+    at = 0
+    for styles, text in runs(row):
+        if "turned" in styles:
+            place = f'x="{EDGE + at * COLUMN:.1f}" y="{y}" width="{len(text) * COLUMN:.1f}" height="{LINE}"'
+            yield f'<rect class="bar{" dim" if "dim" in styles else ""}" {place}/>'
+        at += len(text)
 
 
 def folded(row: str) -> Iterator[str]:
@@ -178,9 +237,12 @@ def folded(row: str) -> Iterator[str]:
 def drawn(rows: list[str], title: str) -> str:
     """The SVG of a terminal that shows these lines; light or dark as the reader's screen is."""
     rows = [part for row in rows for part in folded(row)]
-    wide, high = round(WIDTH * SIZE * 0.602) + 2 * EDGE, len(rows) * LINE + 2 * EDGE
+    wide, high = round(WIDTH * COLUMN) + 2 * EDGE, len(rows) * LINE + 2 * EDGE
+    turned = any("turned" in styles for row in rows for styles, _ in runs(row))
     sheets = [
-        "".join(f".{name}{{fill:{pair[dark]}}}" for name, pair in COLOURS.items() if name not in ("paper", "frame", "text"))
+        (f".bar{{fill:{COLOURS['text'][dark]};stroke:none}}" if turned else "")
+        + "".join(f".{name}{{fill:{pair[dark]}}}" for name, pair in COLOURS.items() if name not in ("paper", "frame", "text"))
+        + (f".turned{{fill:{COLOURS['paper'][dark]}}}" if turned else "")
         + f"text{{fill:{COLOURS['text'][dark]}}}rect{{fill:{COLOURS['paper'][dark]};stroke:{COLOURS['frame'][dark]}}}"
         for dark in (0, 1)
     ]
@@ -193,13 +255,17 @@ def drawn(rows: list[str], title: str) -> str:
         f'<rect x="0.5" y="0.5" width="{wide - 1}" height="{high - 1}" rx="8"/>',
     ]
     for number, row in enumerate(rows):
-        if row:
-            lines.append(f'<text x="{EDGE}" y="{EDGE + number * LINE + SIZE}" xml:space="preserve">{spans(row)}</text>')
+        lines += bars(row, EDGE + number * LINE)
+        many = sum(len(text) for _, text in runs(row))
+        fitted = f' textLength="{many * COLUMN:.1f}"' if turned else ""  # whatever the font, a bar lies behind its text
+        if many:
+            lines.append(f'<text x="{EDGE}" y="{EDGE + number * LINE + SIZE}"{fitted} xml:space="preserve">{spans(row)}</text>')
     return "\n".join([*lines, "</svg>", ""])
 
 
 PICTURES: dict[Path, tuple[str, Callable[[Path], list[str]]]] = {
     SESSION: ("A session: a checkpoint, a compaction, resume, and the next command", session),
+    PICKER: ("The picker of rewind: the checkpoints of a track, and the plan to take a bad turn back", picker),
     OVERVIEW: ("How every track stands, what happened on them, and why a line is as it is", overview),
 }
 

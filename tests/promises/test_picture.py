@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.kit.guides import README, check
-from tests.kit.picture import OVERVIEW, SESSION, WIDTH, make
+from tests.kit.picture import OVERVIEW, PICKER, SESSION, WIDTH, make
 from tests.kit.places import ROOT
+from tests.kit.tmux import needs_tmux
 
 
 def rows_of(picture: Path, made: str) -> list[str]:
@@ -38,3 +42,13 @@ def test_the_overview_is_made_of_what_the_commands_print(tmp_path: Path) -> None
     ]
     assert "  prompt   half() rounds to even" in rows
     check(OVERVIEW, made)
+
+
+@needs_tmux
+@pytest.mark.skipif(find_spec("textual") is None, reason="the extra 'ui' is not installed")
+def test_the_picker_is_drawn_as_a_terminal_shows_it(tmp_path: Path) -> None:
+    made = make(PICKER, tmp_path)
+    rows = rows_of(PICKER, made)
+    assert rows[0].split() == ["parser", "docs"] and "2 plan" in rows[1]
+    assert any("! conflict [ ] README.md" in row for row in rows) and any("~ write    errors.py" in row for row in rows)
+    check(PICKER, made)
