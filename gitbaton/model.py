@@ -336,7 +336,12 @@ class Drift:
     @property
     def moved(self) -> bool:
         """Whether HEAD is not at home: ``committed``, ``operation`` and ``files-changed`` do not count."""
-        return any(not w.word.startswith(("committed", "operation", "files-changed")) for w in self.words)
+        return bool(self.away)
+
+    @property
+    def away(self) -> tuple[DriftWord, ...]:
+        """The facts by which HEAD is not at home."""
+        return tuple(w for w in self.words if not w.word.startswith(("committed", "operation", "files-changed")))
 
     @property
     def anything(self) -> bool:

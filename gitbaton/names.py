@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 
@@ -74,7 +74,21 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
         said = f"there is no checkpoint '{name}' as far as the chains can be read"
         names = map(in_shell, sorted(torn))
         raise NotFoundError(said, *(f"what cannot be read is said by: git baton log --track {name}" for name in names))
+    if not found:
+        spelled_with = _BACK.match(wanted) or _AT.match(wanted)
+        meant = near(spelled_with[1] if spelled_with else wanted, known)
+        perhaps = [f"perhaps {in_shell(meant)} is meant"] if meant else []
+        raise NotFoundError(f"there is no checkpoint '{name}'", *perhaps, "see 'git baton log --all'")
     return _one(name, found, short)
+
+
+def near(word: str, tracks: Iterable[str]) -> str | None:
+    """The track that a mistyped word may stand for; no other one of a row that is only numbered."""
+    from difflib import get_close_matches
+
+    plain = re.sub(r"[0-9]+", "", word)
+    others = [track for track in tracks if track != word and re.sub(r"[0-9]+", "", track) != plain]
+    return next(iter(get_close_matches(word[:200], others, n=1, cutoff=0.75)), None)
 
 
 def _elsewhere(store: Store, name: str) -> list[Stored]:

@@ -85,7 +85,10 @@ def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> t
         except NotFoundError as error:
             if is_path(place, word):
                 break
-            raise NotFoundError(f"'{word}' is neither a checkpoint nor a path", error.message, NOT_THERE) from None
+            meant = [hint for hint in error.hints if hint.startswith("perhaps ")]
+            raise NotFoundError(
+                f"'{word}' is neither a checkpoint nor a path", *(meant or [error.message]), NOT_THERE
+            ) from None
         if os.path.lexists(os.path.join(place, word)):
             raise AmbiguousNameError(f"'{word}' is both a checkpoint and a path", "put '--' between checkpoints and paths")
         one_meant(word, track)

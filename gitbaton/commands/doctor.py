@@ -9,7 +9,7 @@ from gitbaton.commands.common import AsJson, Verbose, opened, picked, print_json
 from gitbaton.commands.options import Call, Option
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git import questions
-from gitbaton.tools import doctor
+from gitbaton.mending import doctor
 
 
 def command(

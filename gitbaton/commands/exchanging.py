@@ -201,7 +201,7 @@ def say_pushing(
     if not done.failure and (dry_run or not (done.hits or _halted(done))):
         for text in summed(rows, _ITEMS, start=f"{would}push ", verbose=verbose, lists="--verbose"):
             terminal.say(text)
-        if not rows:
+        if not rows and not (done.declined or done.private):
             terminal.say("nothing to push")
         elif done.bytes is not None:
             terminal.say(f"{'would send' if dry_run else 'sent'} {amount(done.bytes)}")

@@ -65,6 +65,8 @@ def command(
             print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows, scanner(baton))})
         else:
             _show(baton, places)
+            if not (report.hits or report.problems or files or threads):
+                terminal.tell("hint: no secret in the words; 'git baton scan --files' looks into captured files, too")
         for problem in report.problems:
             terminal.warn(scanner(baton).text(f"'{problem.where}' is not scanned: {problem.reason}"))
     return 1 if report.hits else 128 if report.problems else 0

@@ -144,6 +144,11 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool, verbose
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
         terminal.say(fitted(f"{c.track} {baton.short(stored.id)} {line(c.step)}"))
+        if c.previous is None and len(others := baton.store.chains()[0]) > 1:
+            from gitbaton.names import near
+
+            if meant := near(c.track, others):
+                terminal.warn(f"track '{line(c.track)}' is new; there is '{line(meant)}', too")
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
     return 0
 

@@ -168,4 +168,6 @@ def _who(baton: Baton, look: Look, stored: Stored) -> str:
         return name
     session, moment = found
     idle = look.now.timestamp() - moment
-    return f"{name}, ended" if session.ended else f"{name}, at work" if idle < AT_WORK else f"{name}, idle {look.lasting(idle)}"
+    if session.ended:
+        return f"{name}, ended"
+    return f"{name}, at work" if session.open and idle < AT_WORK else f"{name}, idle {look.lasting(idle)}"

@@ -50,7 +50,9 @@ def command(
         terminal.say("\n".join(broken(text, screen()[0])))
     warn_all(uncompared(live))
     if code:
-        terminal.tell("\n".join(broken(f"hint: {way_on(stored, checkpoint, track)}", screen(2)[0])))
+        away = ", ".join(word.word for word in live.drift.away)
+        because = f"{away} makes the exit status 1; " if 0 < len(live.drift.away) < len(live.drift.words) and not strict else ""
+        terminal.tell("\n".join(broken(f"hint: {because}{way_on(stored, checkpoint, track)}", screen(2)[0])))
     return code
 
 

@@ -1,1 +1,1 @@
-"""Mending: what a disk left damaged of ours is put aside, found again elsewhere, or left out, and said."""
+"""Doctor and mending: what would not run or is behind, and what a disk left damaged of ours, found again or left out."""

@@ -64,7 +64,8 @@ def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
     found = steps(baton.store, safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir))
     pile = found.undo if op == "undo" else found.redo
     if not pile:
-        raise NoAnswerError(f"there is nothing to {op} in this work tree")
+        lists = "'git baton log' lists what 'git baton restore CHECKPOINT' brings back"
+        raise NoAnswerError(f"there is nothing to {op} in this work tree", *([lists] if op == "undo" else []))
     target = pile[-1]
     here, there = baton.repo.worktree_id(), _files(target).worktree
     if not here.same(there) or _elsewhere(here.path, there.path):

@@ -177,7 +177,7 @@ def test_git_baton_not_on_path(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_old_git(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     from gitbaton.git import questions
-    from gitbaton.tools import doctor
+    from gitbaton.mending import doctor
 
     with well.open() as baton:
         assert next(doctor._doors(baton)).ok
@@ -186,7 +186,7 @@ def test_an_old_git(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_long_history_is_said_with_its_cure(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gitbaton.tools import doctor
+    from gitbaton.mending import doctor
 
     monkeypatch.setattr(doctor, "MANY", 3)
     with well.open(clock=integer_clock()) as baton:

@@ -219,3 +219,13 @@ def test_at_is_what_a_verb_means_without_a_name(repo: Sandbox) -> None:
     for verb in (["show"], ["diff"], ["restore", "-n"]):
         both = [beside.baton(*verb), beside.baton(*verb, "@")]
         assert all(done.code and "no track is current in this work tree" in done.err for done in both), verb
+
+
+def test_a_mistyped_track_leads_to_the_one_that_is_meant(repo: Sandbox) -> None:
+    for track in ("parser", "agent-1"):
+        assert repo.baton("snapshot", "x", "--track", track).err == ""
+    for verb in ("show", "log", "diff", "restore"):
+        assert "hint: perhaps parser is meant\n" in repo.baton(verb, "paser").err, verb
+    assert "hint: perhaps parser is meant\n" in repo.baton("show", "paser~1").err
+    assert repo.baton("snapshot", "x", "--track", "paser").err == "warning: track 'paser' is new; there is 'parser', too\n"
+    assert repo.baton("snapshot", "x", "--track", "agent-2").err == "", "one of a numbered row is no mistake"

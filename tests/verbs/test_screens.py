@@ -84,7 +84,7 @@ def house(repo: Sandbox, tmp_path: Path) -> Sandbox:
     with repo.open(door="binary") as baton:
         for name, ended, moment in (("claude", False, at(minutes=2)), ("codex", True, at(minutes=50))):
             event = Event(agent=name, name="Stop", moment="turn", session=f"s-{name}")
-            sessions.save(baton.repo, event, ended=ended, task="t")
+            sessions.save(baton.repo, event, ended=ended, open=not ended, task="t")
             path = sessions.facts_path(baton.repo, event).removesuffix(".facts")
             os.utime(path, (moment.timestamp(), moment.timestamp()))
     return repo

@@ -19,6 +19,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import RefChange
 from gitbaton.git.publish import Durable
+from gitbaton.mending.doctor import examine
 from gitbaton.threads import edit
 from gitbaton.threads import store as storing
 from gitbaton.threads.build import rebuild
@@ -27,7 +28,6 @@ from gitbaton.threads.log import Log
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from gitbaton.threads.view import Shelf
-from gitbaton.tools.doctor import examine
 from tests.kit import Sandbox
 from tests.kit.threads import QUIET, put
 
