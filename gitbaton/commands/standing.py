@@ -83,7 +83,11 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
     if stored.foreign:
         _suggest(look, _taking(in_shell(c.track)))
     elif any(not word.word.startswith("committed:") for word in live.drift.words):
-        terminal.say(MOVED if c.carried is None else MOVED_SINCE)
+        if c.files is None or baton.repo.layout.root is None or c.files.worktree.same(baton.repo.worktree_id()):
+            terminal.say(MOVED if c.carried is None else MOVED_SINCE)
+        else:
+            asked = " --foreign" if stored.foreign_words else ""
+            terminal.say(f"taken in another work tree; 'git baton restore{asked} --dry-run' shows what its files change here")
     elif not c.next_cmd:
         terminal.say(NEXT)
     warn_all(uncompared(live))

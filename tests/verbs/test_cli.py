@@ -297,3 +297,14 @@ def test_an_operating_system_error_is_no_bug_report(repo: Sandbox, run: Run) -> 
     (repo.path / ".git/baton").write_text("in the way")
     done = run(*SNAP, "x")
     assert done.code == 128 and "bug" not in done.err and ".git/baton" in complaint(done)
+
+
+def test_alone_in_another_work_tree_leads_to_a_restore(repo: Sandbox, tmp_path: Path) -> None:
+    repo.write("a.txt", "theirs\n")
+    repo.ok("snapshot", "x", "--track", "t")
+    repo.git("worktree", "add", "-q", str(tmp_path / "other"))
+    other = Sandbox(tmp_path / "other")
+    (said,) = [row for row in other.ok().out.splitlines() if row.startswith("taken in another work tree; ")]
+    assert "write a.txt" in other.ok(*said.split("'")[1].split()[2:]).out
+    other.ok("restore")
+    assert (other.path / "a.txt").read_text() == "theirs\n"
