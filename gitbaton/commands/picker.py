@@ -19,6 +19,7 @@ from textual.scrollbar import ScrollBar
 from textual.style import Style
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
+from textual.worker import WorkerFailed
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
@@ -90,6 +91,16 @@ class Picker(App[int]):
         self.answer = Input(id="answer", compact=True)
         if ellipsis() == "...":
             ScrollBar.renderer = PlainBar
+
+    @property
+    def failed(self) -> BaseException | None:
+        """The mistake of ours that ended it, if any."""
+        found = self._exception
+        return found.error if isinstance(found, WorkerFailed) else found
+
+    def _fatal_error(self) -> None:
+        """End, for who started it to say why: textual would show every variable, and with it stored words."""
+        self._close_messages_no_wait()
 
     # What is on the screen.
 

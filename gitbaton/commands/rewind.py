@@ -110,6 +110,8 @@ def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored, limit: Opt
     picker = Picker(baton, order, look, tip, limit)
     with terminal.given_back():
         code = picker.run() or picker.return_code or 0
+    if picker.failed is not None:
+        raise picker.failed
     left_out(picker.problems)
     for tell in picker.deeds.told:
         tell()

@@ -492,6 +492,17 @@ def test_without_textual_it_is_the_numbered_list_and_says_so(box: Sandbox, tmp_p
             assert terminal.child.wait(10) == 0
 
 
+def test_a_mistake_of_ours_is_one_line_and_shows_no_stored_word(box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "breaks").mkdir()
+    breaks = "from gitbaton.commands import pickerviews\ndef words(*_): raise ValueError('no words')\n"
+    breaks += "pickerviews.Views.words = words\n"
+    (tmp_path / "breaks/sitecustomize.py").write_text(breaks)
+    with Terminal(box.path, "rewind", env={"PYTHONPATH": str(tmp_path / "breaks")}, size=(24, 80)) as terminal:
+        terminal.until(b"fatal: ValueError: no words")
+        assert terminal.child.wait(10) == 128
+        assert b"GIT_BATON_TRACE=1 shows where" in terminal.shown and b"Traceback" not in terminal.shown
+
+
 SIZES = [(80, 24), (200, 60)]
 SCREENS = [[], ["/", "s"], ["Down", "Enter"], ["3"], ["4"], ["?"], ["n", "x"], ["w"]]
 REWIND = f"{sys.executable} -m gitbaton rewind"
