@@ -62,7 +62,8 @@ def command(
     and stashes stay; ignored files, and what is somebody else's work, are left alone and named.
 
     One line a path says what is done: write, create, remove, keep, conflict, refuse. Files that the checkpoint does not know
-    are kept; --exact removes them. The index entries of the files that are touched come back, with --index the whole index.
+    are kept; --exact removes them. Of the files that are touched the index entries come back, too, but for what was committed
+    since; with --index the whole index does.
 
     What another track brought, or a later commit that the checkpoint's own track had not captured before, is a conflict and
     left alone, unless PATH names that very file or --force is given; so is a path that is unmerged now and was not then, and

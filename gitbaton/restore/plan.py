@@ -17,6 +17,7 @@ from gitbaton.restore.decide import Decision, Facts
 from gitbaton.restore.scene import Scene, inside, looked
 from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
+from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import AFTER, beside, in_beside, steps
 from gitbaton.values import replace
 from gitbaton.worktree.capture import covered
@@ -180,7 +181,20 @@ class _Planner:
             return Scope(only=known.only, apart=apart)
         now, then = self.unmerged
         stay = now | then if then and not self._same_operation() else now
+        stay = stay | self._committed_since(wanted)
         return Scope(only=(frozenset(wanted) if known.only is None else known.only) - stay, apart=apart)
+
+    def _committed_since(self, wanted: Collection[str]) -> set[str]:
+        """The paths that HEAD has otherwise than the commit that the checkpoint stands on; all where that is not there. With
+        their entries of then the index would take back what was committed since, and the next commit with it."""
+        then, now = self.target.checkpoint.head, self.scene.head.oid
+        if self.op != "restore" or then == now:
+            return set()
+        before, after = (tree_of(self.store, oid) if oid else nothing(self.store) for oid in (then, now))
+        if before is None or after is None:
+            return set(wanted)
+        step = before, after
+        return set(changes(self.store, [step], dict.fromkeys(wanted, "")).get(step, {}))
 
     def _unmerged(self) -> tuple[set[str], set[str]]:
         """The paths that are unmerged now, but for a conflict that the very step brought which is taken back; and those that

@@ -348,3 +348,22 @@ def test_t05_content_that_nothing_holds_is_ours(box: Sandbox) -> None:
     restored(box)
     assert (box.path / "a.txt").read_text() == "one\n"
     assert box.git("show", f"{SAFETY}:a.txt") == "nobody knows"
+
+
+def test_what_was_committed_since_is_not_staged_as_taken_back(repo: Sandbox) -> None:
+    """``git commit`` after a restore commits nothing that somebody did not stage."""
+    repo.write("a.txt", "more\n")
+    repo.write("new.txt", "new\n")
+    repo.ok("snapshot", "x", "--track", "t")
+    repo.git("add", "-A")
+    repo.git("commit", "-qm", "more")
+    repo.write("a.txt", "junk\n")
+    repo.write("new.txt", "junk\n")
+    repo.ok("restore")
+    assert repo.git("status", "--porcelain") == ""
+    repo.write("a.txt", "other\n")
+    repo.git("commit", "-qam", "other")
+    repo.ok("restore", "--", "a.txt")
+    assert repo.git("diff", "--cached", "--name-only") == "" and (repo.path / "a.txt").read_text() == "more\n"
+    repo.ok("undo")
+    assert repo.git("status", "--porcelain") == ""
