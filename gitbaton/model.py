@@ -24,6 +24,8 @@ else:
 VALIDATIONS: tuple[Validation, ...] = ("green", "pending", "failed")
 KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")
 OPS: tuple[Op, ...] = ("restore", "undo", "redo")
+LAST_PROMPT = "; last prompt: "
+"""What stands in the step of a turn's checkpoint between the session's first prompt and its last."""
 BEFORE_PROMPT = "before a prompt (auto)"
 """The step of a checkpoint that holds what was changed before a prompt, by whomever: nothing of it is the turn's."""
 

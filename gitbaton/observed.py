@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from gitbaton.codec import first_line, timestamp
-from gitbaton.model import BEFORE_PROMPT, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
 
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
 _NAMED = 5
@@ -108,16 +108,14 @@ def title(stored: Stored) -> tuple[str, TestRun | None]:
     """A checkpoint in a list: its step; of a turn that a client's records tell of ``turn 7  now the error messages``, and the
     newest test that ran in it."""
     c = stored.checkpoint
-    if (
-        c.observed is None
-        or not c.observed.asked
-        or c.files is None
-        or not c.step.startswith(("turn ended", "turn interrupted"))
-    ):
+    ended, cut = c.step.startswith("turn ended"), c.step.startswith("turn interrupted")
+    if not (ended or cut) or c.kind != "auto":
         return c.step, None
+    if c.observed is None or not c.observed.asked or c.files is None:  # what was asked last tells turns apart
+        before, _, last = c.step.rpartition(LAST_PROMPT)
+        return f"{before.partition(': ')[0]}: {last}" if before else c.step, None
     ran = next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
-    cut = " (interrupted)" if c.step.startswith("turn interrupted") else ""
-    return f"turn {c.observed.turns}  {first_line(c.observed.asked[-1].text)}{cut}", ran
+    return f"turn {c.observed.turns}  {first_line(c.observed.asked[-1].text)}{' (interrupted)' if cut else ''}", ran
 
 
 def command_line(ran: Ran, at: str) -> str:

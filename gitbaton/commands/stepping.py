@@ -174,7 +174,13 @@ def ended(at: Desk, outcome: Outcome) -> int:
     for done in {done.step.name: done for done in outcome.states}.values():
         if done.hint:
             terminal.tell(f"hint: {plain(done.hint)}")
-    if "interrupted" in states.values() and at.planned:
+    if at.planned and outcome.code:
+        twice = [
+            done.step.name for done in outcome.states if done.good and not done.step.cacheable and done.step.effect == "none"
+        ]
+        if twice:
+            named = ", ".join(f"'{plain(name)}'" for name in twice[:5])
+            terminal.tell(f"hint: run again each time, for they name neither reads nor a key: {named}")
         terminal.tell(f"hint: git baton run --continue {outcome.run}")
     return outcome.code
 

@@ -66,6 +66,8 @@ def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: st
     previous = one.checkpoint.previous
     kept = previous is not None and _is_there(baton, previous)
     diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
+    was += [] if kept or previous is None else [_pair("perhaps", "of an earlier one: those before it were removed")]
+    was += [_pair("perhaps", "by hand after that, before the next prompt")] if c.step.startswith("turn interrupted") else []
     return [came, *quote([*_words(baton, look, one), *was], one), *diff, f"git baton show {baton.short(one.id)}"]
 
 
@@ -80,7 +82,7 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     """The words of a checkpoint and of the turn that it ended."""
     c, seen, told = stored.checkpoint, stored.checkpoint.observed, baton.told(stored)
     if c.step == BEFORE_PROMPT:  # by hand, or by a turn that is not known: no prompt's words
-        return [_pair("step", "changed before a prompt: by hand, or in a turn that had not ended")]
+        return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
     asked = (told.asked if told else ()) or (seen.asked if seen else ())
     rows = []
     if c.kind == "manual":

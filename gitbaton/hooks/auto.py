@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.treediff import differences
 from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
-from gitbaton.model import BEFORE_PROMPT, Agent, Carried, Checkpoint, Observed, Stored, Told
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, Agent, Carried, Checkpoint, Observed, Stored, Told
 from gitbaton.requests import Request
 from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
@@ -30,7 +30,6 @@ QUIET = 30  # seconds without a further checkpoint for events that come many tim
 _LEVEL = {"compact": 1, "request": 1, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 _TURN, _CUT_OFF = "turn ended: ", "turn interrupted: "
-_LAST = "; last prompt: "
 _STEP = len(_TURN) + 300
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
@@ -52,7 +51,7 @@ def step(event: Event, session: Session) -> str:
         began = _TURN if event.moment == "turn" else _CUT_OFF
         last = first_line(session.prompt)
         task = first_line(session.task) or last
-        more = f"{_LAST}{last}" if last not in ("", task) else ""
+        more = f"{LAST_PROMPT}{last}" if last not in ("", task) else ""
         task = _begun(task, _TASK) if more else task
         return f"{began}{task}{more}" if task else began.rstrip(": ")
     words = {"compact": "before compaction (auto)", "request": "before a request to the model (auto)", "edit": "after an edit"}

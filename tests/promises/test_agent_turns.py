@@ -196,7 +196,7 @@ def test_what_was_typed_between_two_turns_is_no_turns(repo: Sandbox) -> None:
     client.fire("prompt", prompt="third, after nothing")
     assert steps(autos(repo, "t")) == ["turn ended: first", "before a prompt (auto)", "turn ended: first; last prompt: second"]
     assert repo.git("show", "refs/baton/tracks/t~1:a.txt") == "by the first\nby hand"
-    assert "changed before a prompt: by hand" in said(repo, "why", "a.txt:2")
+    assert "changed before a prompt, in no turn" in said(repo, "why", "a.txt:2")
     assert "second" not in said(repo, "why", "a.txt:2")
 
 
@@ -221,3 +221,24 @@ def test_the_state_before_the_first_turn_can_be_had_again(repo: Sandbox) -> None
     client.fire("turn")
     said(repo, "restore", "@~1")
     assert (repo.path / "mine.txt").read_text() == "not committed\n"
+
+
+def test_turns_of_a_session_without_records_are_told_apart_by_their_own_prompts(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    for prompt in ("first", "second", "third"):
+        work(repo, client, prompt)
+    listed = said(repo, "log", "t")
+    assert "turn ended: third" in listed and "turn ended: second" in listed and "last prompt" not in listed
+
+
+def test_why_says_that_the_checkpoint_of_a_line_may_have_gone(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    for prompt in ("first", "second"):
+        client.fire("prompt", prompt=prompt)
+        repo.write("a.txt", f"by the {prompt}\n" if prompt == "first" else "by the first\nby the second\n")
+        client.fire("turn")
+    assert "perhaps" not in said(repo, "why", "a.txt:1")
+    said(repo, "prune", "--keep-last", "1", "t")
+    assert "perhaps  of an earlier one: those before it were removed" in said(repo, "why", "a.txt:1")
