@@ -60,7 +60,7 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
     torn: set[str] = set()
     pinned: set[Oid] = set()
     try:
-        pinned = _pinned(store, wanted)
+        pinned = set() if spelled else _pinned(store, wanted)  # a remote's pin hides no track
     except RecordError as error:
         reason = reason or NotFoundError(
             f"there is no checkpoint '{name}' as far as can be read: {error.message}", *error.hints
@@ -282,7 +282,7 @@ def _pinned(store: Store, name: str) -> set[Oid]:
         return set()
     from gitbaton.store.meta import read
 
-    return {oid for oid, given in read(store).names.items() if given == name}
+    return {oid for oid, given in read(store).names.items() if unicodedata.normalize("NFC", given) == name}
 
 
 def _named(store: Store, name: str, pinned: set[Oid], chains: Collection[str], noted: set[Oid], torn: set[str]) -> list[Stored]:

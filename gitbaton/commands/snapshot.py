@@ -144,10 +144,12 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool, verbose
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
         terminal.say(fitted(f"{c.track} {baton.short(stored.id)} {line(c.step)}"))
-        if c.previous is None and len(others := baton.store.chains()[0]) > 1:
+        if c.previous is None:
             from gitbaton.names import near
+            from gitbaton.store import newest
 
-            if meant := near(c.track, others):
+            known = newest.read(baton.repo)  # where there are many tracks, the newest
+            if meant := near(c.track, [row[3] for row in known.rows] if known else baton.store.chains()[0]):
                 terminal.warn(f"track '{line(c.track)}' is new; there is '{line(meant)}', too")
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
     return 0

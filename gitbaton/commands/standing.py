@@ -17,6 +17,8 @@ BEGIN = (
 )
 MOVED = "'git baton diff' shows what changed since"
 MOVED_SINCE = "'git baton diff @{manual}' shows what changed since"
+AWAY = "taken in another work tree; 'git baton restore --dry-run' shows what its files change here"
+AWAY_FOREIGN = "taken in another work tree; 'git baton restore --foreign --dry-run' shows what its files change here"
 NEXT = 'git baton snapshot "what is done" --next-cmd "what is next"'
 
 
@@ -86,8 +88,7 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
         if c.files is None or baton.repo.layout.root is None or c.files.worktree.same(baton.repo.worktree_id()):
             terminal.say(MOVED if c.carried is None else MOVED_SINCE)
         else:
-            asked = " --foreign" if stored.foreign_words else ""
-            terminal.say(f"taken in another work tree; 'git baton restore{asked} --dry-run' shows what its files change here")
+            terminal.say(AWAY_FOREIGN if stored.foreign_words else AWAY)
     elif not c.next_cmd:
         terminal.say(NEXT)
     warn_all(uncompared(live))

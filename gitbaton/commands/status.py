@@ -31,7 +31,6 @@ TABLE = (
 )
 NONE = "there is no checkpoint in this repository"
 BESIDE = 3  # lines of the screen that are no track: the heading, the last line, the prompt
-AT_WORK = 900  # seconds within which a session that is at work says something
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place")
 
 
@@ -161,7 +160,7 @@ def _who(baton: Baton, look: Look, stored: Stored) -> str:
     agent = stored.checkpoint.agent
     if agent is None or stored.foreign:
         return "-"
-    from gitbaton.hooks.sessions import last
+    from gitbaton.hooks.sessions import AT_WORK, last
 
     name, found = line(agent.name), last(baton.repo, agent) if agent.session else None
     if found is None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.binary import SYNCED, BinaryObjects
-from gitbaton.git.loose import FEW, put_in
+from gitbaton.git.loose import FEW, drop_torn, put_in
 from gitbaton.git.objects import OID, NewObject, Objects, RefChange
 from gitbaton.git.packfile import New, put_pack, stream
 from gitbaton.git.questions import FSYNC
@@ -356,6 +356,7 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> I
         if len(objects) <= FEW:
             put_in(folder, [NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in objects])
             return
+        drop_torn(repo.objects_dir, words)
         put_pack(os.path.join(folder, "pack"), repo.layout.algorithm, objects, pause)
 
     try:

@@ -200,7 +200,7 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
     if event.moment in ("start", "compact"):
         changes["compacted"] = event.moment == "compact"
         changes |= {"task": "", "prompt": ""} if event.source == "clear" else {}
-    if event.moment in ("prompt", "turn", "start", "end"):
+    if event.moment in ("prompt", "turn", "end"):
         changes["open"] = event.moment == "prompt"
     if event.moment == "prompt":
         prompt = sessions.opening(event.prompt or "", lambda text: _redacted(repo, text))
@@ -250,6 +250,8 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
     settings = load(repo, work.log)
     if not work.late and not auto.due(settings.auto, event, session, now):
         return
+    if event.moment == "prompt" and sessions.others_at_work(repo, event):
+        return  # what changed may be another agent's, whose turn has a checkpoint of its own
     work.due = work.late or auto.step(event, session)
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):
         work.log("no checkpoint is taken while a restore is under way or waits to be ended")
@@ -274,6 +276,8 @@ def _go_on(words: list[str], work: _Work) -> None:
     from gitbaton.system.process import detach
 
     if work.event is None or work.event.moment not in _KEPT or work.late is not None:
+        return
+    if work.event.moment == "prompt":  # the agent is at work by then, and its edits are the turn's
         return
     try:
         if os.path.isfile(sys.argv[0]):

@@ -24,6 +24,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 _MAX_BYTES = 16 << 10
 _MAX_FACTS = 2 << 20
 _OPENING, _LOOKED = 1000, 100_000
+AT_WORK = 900
+"""Seconds within which a session that is at work says something."""
 EDITS = 10
 """So many edits after the words make them old."""
 
@@ -80,6 +82,19 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
         return None
     when, path = max(left, default=(0.0, ""))
     return (_read(path), when) if path else None
+
+
+def others_at_work(repo: Repo, event: Event) -> bool:
+    """Whether another session's turn goes on in the same work tree: it said something lately, and no end of it was heard of."""
+    own = _path(repo.own_dir, event.agent, event.session)
+    try:
+        others = [
+            entry for entry in os.scandir(os.path.dirname(own)) if entry.path != own and not entry.name.endswith(".facts")
+        ]
+        lately = [entry.path for entry in others if time.time() - entry.stat().st_mtime < AT_WORK]
+    except OSError:
+        return False
+    return any(_read(path).open for path in lately)
 
 
 def has_ended(repo: Repo, agent: Agent) -> bool:

@@ -14,7 +14,9 @@ from gitbaton.store.refs import META
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace
 
-_SPELLED = re.compile(r"[-@].*|.*~[0-9]*|.*@\{.*|[0-9a-f]{4,64}")  # what names.resolve reads as something else, or an option
+_SPELLED = re.compile(
+    r"[-@].*|.*~[0-9]*|.*@\{.*|[0-9a-f]{4,64}|refs/.*"
+)  # what names.resolve reads as something else, or an option
 
 
 def set_pin(baton: Baton, name: str, *, pinned: bool, called: str | None = None) -> tuple[Stored, bool]:
@@ -32,6 +34,8 @@ def set_pin(baton: Baton, name: str, *, pinned: bool, called: str | None = None)
     with baton.repo.lock((META,)):
         baton.store.settle()
         revision = Revision(baton.store)
+        if called is not None and any(name == called and oid != stored.id for oid, name in revision.meta.names.items()):
+            raise NoAnswerError(f"'{called}' means another checkpoint")  # named just now, by somebody else
         if revision.meta.pinned(stored.id) == pinned and called in (None, revision.meta.names.get(stored.id)):
             return stored, False
         revision.meta = turned(revision.meta, stored.id, called)
@@ -56,6 +60,8 @@ def _free(baton: Baton, stored: Stored, called: str) -> str:
         raise UsageError(f"a name is one line of 1 to {MOST_BYTES} bytes")
     if _SPELLED.fullmatch(name):
         raise UsageError(f"a checkpoint cannot be called '{name}': that is read as something else")
+    if name in baton.store.chains()[0] or name in baton.store.strange():
+        raise NoAnswerError(f"'{name}' is a track", f"to look: git baton log --track {in_shell(name)}")
     try:
         other = baton.lead(name)
     except NotFoundError:

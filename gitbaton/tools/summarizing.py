@@ -12,8 +12,9 @@ from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.run import zsplit
+from gitbaton.git.treediff import differences
 from gitbaton.model import Oid, Stored
-from gitbaton.observed import current_plans, since_run, test_result
+from gitbaton.observed import current_plans, since_run, test_result, turn_of
 from gitbaton.render import quoted, verdict
 from gitbaton.scanning.objects import scanner
 from gitbaton.store import SAFETY
@@ -85,16 +86,12 @@ def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
         when, to = stored.checkpoint.created, target.checkpoint.created
         away = {oid: then for oid, then in away.items() if known[oid].checkpoint.created > to or then < to}
         with suppress(BatonError):
-            left = _differing(baton, target.tree, in_beside(baton.store, stored, AFTER))
-            for one in (s for s in items if to < s.checkpoint.created < when and s.id in before):
-                paths = _differing(baton, before[one.id].tree, one.tree)
-                away |= {one.id: when} if paths and not paths & left else {}
+            after = (target.tree, in_beside(baton.store, stored, AFTER))
+            left = differences(baton.repo, [after])[after].keys()
+            pairs = {s.id: (before[s.id].tree, s.tree) for s in items if to < s.checkpoint.created < when and s.id in before}
+            changed = differences(baton.repo, pairs.values())
+            away |= {oid: when for oid, pair in pairs.items() if changed[pair] and not changed[pair].keys() & left}
     return frozenset(away)
-
-
-def _differing(baton: Baton, one: Oid, other: Oid) -> set[str]:
-    """The paths at which two trees differ."""
-    return set(zsplit(baton.repo.git.out("diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other)))
 
 
 def summary(baton: Baton, given: Part, home: str) -> list[str]:
@@ -144,7 +141,7 @@ def _done(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
             note = f": {text(c.note)}" if c.note else ""
             state = f" ({verdict(stored)})" if c.validation != "pending" else ""
             yield f"- **{text(c.step)}**{note}{state}{foreign}"
-        elif c.observed and c.observed.asked and c.files and c.files.changed:
+        elif turn_of(c) and c.observed and c.observed.asked and c.files and c.files.changed:
             yield f"- {text(c.observed.asked[-1].text)} ({counted(c.files.changed, 'file')}){foreign}"
 
 

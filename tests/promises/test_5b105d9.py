@@ -43,6 +43,11 @@ CHANGED = (
     Changed("prune .*--json", r'^  "bytes": (\w+)$', r'  "bytes": \1,\n  "broken": []'),
     # A plan is of its own paths.
     Changed("restore -n main~1 --exact --index --json", r'(?<="plan": ")\w+', "951079b167927793f0ec07915e124e680463ef1e"),
+    Changed(
+        "undo -n.*",
+        "(nothing to undo in this work tree)$",
+        r"\1\nhint: 'git baton log' lists what 'git baton restore CHECKPOINT' brings back",
+    ),
     # Every hint names a command that works as it is typed.
     Changed("resume.*", "'git baton approve publish'", "'git baton run approve publish --run plan'"),
     Changed("resume.*", "'git baton settle deploy' decides", SETTLE),
@@ -94,7 +99,7 @@ ROWS = {
 }
 """Of command lines whose rows have another form and order now: how a row was."""
 NEW = re.compile(
-    r"^hint: (?:'git baton diff [^']*' shows what changed;|\d+ files? not in that checkpoint stays?;"
+    r"^hint: (?:(?:[a-z0-9:/,-]+ makes the exit status 1; )?'git baton diff [^']*' shows what changed;|\d+ files? not in that checkpoint stays?;"
     r"|'[^']*' goes on from it$).*\n",
     re.MULTILINE,
 )

@@ -11,6 +11,7 @@ from gitbaton.agents.translate import read
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, checkpoints, log_of, steps
 from tests.kit.state import snap
+from tests.promises.test_agent_deadline import lock_held
 
 NOTICE = "<task-notification>\n<task-id>b2eekv33h</task-id>\n<status>failed</status> with exit code 7\n</task-notification>"
 TASK = "Mend the parser"
@@ -242,3 +243,37 @@ def test_why_says_that_the_checkpoint_of_a_line_may_have_gone(repo: Sandbox) -> 
     assert "perhaps" not in said(repo, "why", "a.txt:1")
     said(repo, "prune", "--keep-last", "1", "t")
     assert "perhaps  of an earlier one: those before it were removed" in said(repo, "why", "a.txt:1")
+
+
+def test_a_prompt_that_is_late_takes_nothing_of_the_turn(repo: Sandbox) -> None:
+    """The agent is at work by the time that somebody else's lock is free again."""
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    repo.write("hand.txt", "by hand\n")
+    with lock_held(repo):
+        client.fire("prompt", prompt="first")
+    repo.write("agent.txt", "by the agent\n")
+    client.fire("turn")
+    assert steps(autos(repo, "t")) == ["turn ended: first"]
+
+
+def test_the_prompt_of_one_session_takes_nothing_of_anothers_turn(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    one, other = Client("claude", repo.path), Client("codex", repo.path, session="5e551011-0000-4000-8000-00000000000f")
+    one.fire("prompt", prompt="first")
+    repo.write("a.txt", "by the first\n")
+    other.fire("prompt", prompt="second")
+    one.fire("turn")
+    (taken,) = autos(repo, "t")
+    assert taken["step"] == "turn ended: first" and taken["agent"]["name"] == "claude"
+
+
+@pytest.mark.parametrize("source", ["compact", "resume"])
+def test_a_session_that_goes_on_in_the_midst_of_a_turn_is_still_in_it(repo: Sandbox, source: str) -> None:
+    snap(repo, "t", "S")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt="first")
+    client.fire("start", source=source)
+    repo.write("a.txt", "by the first\n")
+    client.fire("prompt", prompt="second")
+    assert steps(autos(repo, "t")) == ["turn interrupted: first"]

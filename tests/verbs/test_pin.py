@@ -62,10 +62,12 @@ def test_what_is_no_name_is_refused(three: Sandbox) -> None:
 
 def test_a_name_that_means_another_checkpoint_is_refused(three: Sandbox) -> None:
     three.ok("pin", "@~2", "begin")
-    for name in ("parser", "begin"):
-        done = three.baton("pin", "@~1", name)
-        assert done.code == 1 and f"'{name}' means another checkpoint: " in done.err
-        assert f"hint: to look: git baton show {name}\n" in done.err
+    done = three.baton("pin", "@~1", "begin")
+    assert done.code == 1 and "'begin' means another checkpoint: " in done.err
+    assert "hint: to look: git baton show begin\n" in done.err
+    for place in ("@", "@~1"):  # the newest of the track is another one tomorrow
+        done = three.baton("pin", place, "parser")
+        assert done.code == 1 and "'parser' is a track\nhint: to look: git baton log --track parser\n" in done.err
     assert not three.ok("log", "--json").json["checkpoints"][1]["pinned"]
 
 
@@ -100,3 +102,16 @@ def test_clones_hear_of_a_name_and_of_two_the_later_count_holds(tmp_path: Path) 
     forget(a, one)
     ok(a, "unpin", "@")
     assert Sandbox(a.path).try_git("grep", "-q", "first-light", META).code == 1
+
+
+def test_a_name_hides_no_track_that_comes_later(three: Sandbox) -> None:
+    three.ok("pin", "@~1", "rel")
+    three.ok("snapshot", "--track", "rel", "a track of that name")
+    assert "a track of that name" in three.ok("show", "rel").out
+    three.ok("unpin", "parser~1")
+
+
+def test_what_is_never_read_as_a_name_is_none(three: Sandbox) -> None:
+    for name in ("refs/baton/tracks/x", "@{1}", "abcd", "x~1"):
+        done = three.baton("pin", "@", name)
+        assert done.code == 129 and "that is read as something else" in done.err, name
