@@ -99,7 +99,8 @@ ROWS = {
 }
 """Of command lines whose rows have another form and order now: how a row was."""
 NEW = re.compile(
-    r"^hint: (?:(?:[a-z0-9:/,-]+ makes the exit status 1; )?'git baton diff [^']*' shows what changed;|\d+ files? not in that checkpoint stays?;"
+    r"^hint: (?:(?:[a-z0-9:/,-]+ makes the exit status 1; )?'git baton diff [^']*' shows what changed;"
+    r"|\d+ files? not in that checkpoint stays?;"
     r"|'[^']*' goes on from it$).*\n",
     re.MULTILINE,
 )
