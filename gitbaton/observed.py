@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from gitbaton.codec import first_line, timestamp
-from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
 
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
 _NAMED = 5
@@ -99,23 +99,24 @@ def leads(c: Checkpoint) -> bool:
 
 
 def turn_of(c: Checkpoint) -> int:
-    """The number of the turn whose end or midst a checkpoint holds, as its client counts; 0 where no turn is known, and for
-    what was there before a prompt, whoever made it."""
-    return c.observed.turns if c.observed is not None and c.kind == "auto" and c.step != BEFORE_PROMPT else 0
+    """The number of the turn whose end or midst a checkpoint holds, as its client counts; 0 where none is known, and for what
+    was there before a prompt."""
+    known = c.observed is not None and c.kind == "auto" and c.step != BEFORE_PROMPT and not c.step.startswith(NOT_ENDED)
+    return c.observed.turns if known and c.observed is not None else 0
 
 
 def title(stored: Stored) -> tuple[str, TestRun | None]:
     """A checkpoint in a list: its step; of a turn that a client's records tell of ``turn 7  now the error messages``, and the
     newest test that ran in it."""
     c = stored.checkpoint
-    ended, cut = c.step.startswith("turn ended"), c.step.startswith("turn interrupted")
-    if not (ended or cut) or c.kind != "auto":
+    if c.kind != "auto" or not c.step.startswith(("turn ended", NOT_ENDED)):
         return c.step, None
-    if c.observed is None or not c.observed.asked or c.files is None:  # what was asked last tells turns apart
-        before, _, last = c.step.rpartition(LAST_PROMPT)
+    # Of a turn that did not end only the step tells.
+    if c.observed is None or not c.observed.asked or c.files is None or c.step.startswith(NOT_ENDED):
+        before, _, last = c.step.rpartition(LAST_PROMPT)  # what was asked last tells turns apart
         return f"{before.partition(': ')[0]}: {last}" if before else c.step, None
     ran = next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
-    return f"turn {c.observed.turns}  {first_line(c.observed.asked[-1].text)}{' (interrupted)' if cut else ''}", ran
+    return f"turn {c.observed.turns}  {first_line(c.observed.asked[-1].text)}", ran
 
 
 def command_line(ran: Ran, at: str) -> str:

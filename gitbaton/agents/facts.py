@@ -385,14 +385,6 @@ def kept(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
     return tuple(short.get(id(one), one) for one in ordered if id(one) in short or id(one) in whole)
 
 
-def before_prompt(facts: Facts, prompt: str) -> Facts:
-    """Facts as they were before a prompt, which a client may have on record already."""
-    size = len(prompt.strip())
-    if not facts.asked or facts.asked[-1].size != size:
-        return facts
-    return replace(facts, asked=facts.asked[:-1], turns=facts.turns - 1)
-
-
 def unsaid(facts: Facts, *, asked: bool) -> Facts:
     """Facts without what was said and without commands; of prompts the first lines, where they are ``asked`` for."""
     prompts = tuple(replace(one, text=line_of(one)) for one in facts.asked) if asked else ()

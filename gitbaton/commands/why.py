@@ -12,7 +12,7 @@ from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call
 from gitbaton.errors import NotFoundError, UsageError
-from gitbaton.model import BEFORE_PROMPT, Oid, Stored, TestRun
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun
 from gitbaton.observed import test_line, test_result, turn_of
 from gitbaton.render import in_shell, quote
 from gitbaton.tools.blaming import Commit, Line, before
@@ -67,7 +67,7 @@ def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: st
     kept = previous is not None and _is_there(baton, previous)
     diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
     was += [] if kept or previous is None else [_pair("perhaps", "of an earlier one: those before it were removed")]
-    was += [_pair("perhaps", "by hand after that, before the next prompt")] if c.step.startswith("turn interrupted") else []
+    was += [_pair("perhaps", "by hand, before the next prompt")] if c.step.startswith(NOT_ENDED) else []
     return [came, *quote([*_words(baton, look, one), *was], one), *diff, f"git baton show {baton.short(one.id)}"]
 
 
@@ -81,6 +81,8 @@ def _is_there(baton: Baton, oid: Oid) -> bool:
 def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     """The words of a checkpoint and of the turn that it ended."""
     c, seen, told = stored.checkpoint, stored.checkpoint.observed, baton.told(stored)
+    if c.step.startswith(NOT_ENDED):
+        return [_pair("prompt", c.step.removeprefix(NOT_ENDED).removeprefix(": ").rpartition(LAST_PROMPT)[2])]
     if c.step == BEFORE_PROMPT:  # by hand, or by a turn that is not known: no prompt's words
         return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
     asked = (told.asked if told else ()) or (seen.asked if seen else ())

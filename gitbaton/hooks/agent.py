@@ -11,7 +11,7 @@ from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import AgainError, DeadlineError, deadline, log
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -250,9 +250,10 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
     settings = load(repo, work.log)
     if not work.late and not auto.due(settings.auto, event, session, now):
         return
-    if event.moment == "prompt" and sessions.others_at_work(repo, event):
-        return  # what changed may be another agent's, whose turn has a checkpoint of its own
-    work.due = work.late or auto.step(event, session)
+    told = session
+    if event.moment == "prompt" and not session.open and (other := sessions.at_work(repo, event)):
+        told, session = other, replace(session, agent=other.agent)
+    work.due = work.late or auto.step(event, told)
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):
         work.log("no checkpoint is taken while a restore is under way or waits to be ended")
         return

@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.treediff import differences
 from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
-from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, Agent, Carried, Checkpoint, Observed, Stored, Told
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Agent, Carried, Checkpoint, Observed, Stored, Told
 from gitbaton.requests import Request
 from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
@@ -29,7 +29,7 @@ QUIET = 30  # seconds without a further checkpoint for events that come many tim
 # The least baton.auto at which a moment counts.
 _LEVEL = {"compact": 1, "request": 1, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
-_TURN, _CUT_OFF = "turn ended: ", "turn interrupted: "
+_TURN = "turn ended: "
 _STEP = len(_TURN) + 300
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
@@ -48,7 +48,7 @@ def due(auto: str, event: Event, session: Session, now: float) -> bool:
 def step(event: Event, session: Session) -> str:
     """What an automatic checkpoint says has happened; it is cut when it has been redacted: of half a key nobody could tell."""
     if event.moment == "turn" or (event.moment == "prompt" and session.open):
-        began = _TURN if event.moment == "turn" else _CUT_OFF
+        began = _TURN if event.moment == "turn" else f"{NOT_ENDED}: "
         last = first_line(session.prompt)
         task = first_line(session.task) or last
         more = f"{LAST_PROMPT}{last}" if last not in ("", task) else ""
@@ -110,8 +110,9 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     turns = ended + (session.turns if session.words == carried else 0)
     if event.moment == "prompt" and not _moved(baton, plan.draft, tip):
         return replace(session, turns=turns, words=carried)
-    agent = _agent(baton, event, tip)  # last: the client may still be writing
-    if event.moment == "prompt" and not session.open:  # nothing of a turn: whoever changed the files, it was before this one
+    # Last: the client may still be writing. What another session's turn did is not this one's.
+    agent = Agent(name=session.agent) if session.agent else _agent(baton, event, tip)
+    if event.moment == "prompt":  # what this session has on record now may be of the turn that begins
         observed = tip.checkpoint.observed if tip is not None and not tip.foreign else None
     else:
         observed = _observed(baton, event, agent, tip, plan.draft)
@@ -141,15 +142,12 @@ def _observed(baton: Baton, event: Event, agent: Agent, tip: Stored | None, draf
     mode, root = baton.settings.observe, baton.repo.layout.root
     if mode == "none" or root is None:
         return None
-    from gitbaton.agents.facts import before_prompt
     from gitbaton.transcripts import observing
     from gitbaton.transcripts.storing import keep_told
 
     old = tip.checkpoint.observed if tip is not None else None
     try:
         seen = observing.look(baton, event, facts_path(baton.repo, event))
-        if event.moment == "prompt" and event.prompt is not None:
-            seen = replace(seen, facts=before_prompt(seen.facts, event.prompt))
         beside = baton.told(tip) if tip is not None else None
         ground = observing.Ground(root=root, tree=draft.tree, changed=lambda at: _changed_after(baton, root, tip, draft, at))
         found, said = observing.gather(mode, seen, agent, tip, beside or Told(), ground)

@@ -36,7 +36,8 @@ class Session:
     compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
     checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of whose age the agent
-    was told. ``open``: a turn has begun, and its end was not heard of."""
+    was told. ``open``: a turn has begun, and its end was not heard of. ``agent``: whose turn it is, where it is
+    another session's."""
 
     task: str = ""
     prompt: str = ""
@@ -47,9 +48,10 @@ class Session:
     words: str = ""
     nudged: str = ""
     open: bool = False
+    agent: str = ""
 
 
-_LATER = ("nudged", "open")  # fields that not every version knew: written where they say something
+_LATER = ("nudged", "open", "agent")  # fields that not every version knew: written where they say something
 _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations__}
 
 
@@ -84,17 +86,19 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
     return (_read(path), when) if path else None
 
 
-def others_at_work(repo: Repo, event: Event) -> bool:
-    """Whether another session's turn goes on in the same work tree: it said something lately, and no end of it was heard of."""
+def at_work(repo: Repo, event: Event) -> Session | None:
+    """The other session of the same work tree whose turn goes on, or was cut short: it said something lately, the last of all,
+    and no end of the turn was heard of. ``agent`` is set in it."""
     own = _path(repo.own_dir, event.agent, event.session)
     try:
-        others = [
-            entry for entry in os.scandir(os.path.dirname(own)) if entry.path != own and not entry.name.endswith(".facts")
-        ]
-        lately = [entry.path for entry in others if time.time() - entry.stat().st_mtime < AT_WORK]
+        entries = [entry for entry in os.scandir(os.path.dirname(own)) if not entry.path.startswith(own)]
+        lately = [(entry.stat().st_mtime, entry) for entry in entries if not entry.name.endswith(".facts")]
     except OSError:
-        return False
-    return any(_read(path).open for path in lately)
+        return None
+    for when, entry in sorted(lately, key=lambda pair: pair[0], reverse=True):
+        if time.time() - when < AT_WORK and (found := _read(entry.path)).open:
+            return replace(found, agent=entry.name.partition("-")[0])
+    return None
 
 
 def has_ended(repo: Repo, agent: Agent) -> bool:

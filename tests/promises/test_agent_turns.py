@@ -209,7 +209,7 @@ def test_an_interrupted_turn_keeps_its_own_edits(repo: Sandbox) -> None:
     client.fire("prompt", prompt="second")  # no end was heard of
     repo.write("a.txt", "by the first\nby the second\n")
     client.fire("turn")
-    assert steps(autos(repo, "t")) == ["turn interrupted: first", "turn ended: first; last prompt: second"]
+    assert steps(autos(repo, "t")) == ["turn not ended: first", "turn ended: first; last prompt: second"]
     assert repo.git("show", "refs/baton/tracks/t~1:a.txt") == "by the first"
 
 
@@ -257,15 +257,29 @@ def test_a_prompt_that_is_late_takes_nothing_of_the_turn(repo: Sandbox) -> None:
     assert steps(autos(repo, "t")) == ["turn ended: first"]
 
 
-def test_the_prompt_of_one_session_takes_nothing_of_anothers_turn(repo: Sandbox) -> None:
+def test_what_a_prompt_finds_of_another_sessions_turn_is_that_turns(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     one, other = Client("claude", repo.path), Client("codex", repo.path, session="5e551011-0000-4000-8000-00000000000f")
     one.fire("prompt", prompt="first")
     repo.write("a.txt", "by the first\n")
     other.fire("prompt", prompt="second")
     one.fire("turn")
-    (taken,) = autos(repo, "t")
-    assert taken["step"] == "turn ended: first" and taken["agent"]["name"] == "claude"
+    assert steps(autos(repo, "t")) == ["turn not ended: first", "turn ended: first"]
+    assert {taken["agent"]["name"] for taken in autos(repo, "t")} == {"claude"}
+    assert "first" in said(repo, "why", "a.txt:1") and "second" not in said(repo, "why", "a.txt:1")
+
+
+def test_the_turn_of_a_killed_session_is_not_the_next_ones(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    killed, after = Client("claude", repo.path), Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f")
+    killed.fire("prompt", prompt="first")
+    repo.write("a.txt", "by the first\n")
+    after.fire("start")
+    after.fire("prompt", prompt="second")
+    repo.write("a.txt", "by the first\nby the second\n")
+    after.fire("turn")
+    assert steps(autos(repo, "t")) == ["turn not ended: first", "turn ended: second"]
+    assert "  prompt   first\n" in said(repo, "why", "a.txt:1") and "second" in said(repo, "why", "a.txt:2")
 
 
 @pytest.mark.parametrize("source", ["compact", "resume"])
@@ -276,4 +290,4 @@ def test_a_session_that_goes_on_in_the_midst_of_a_turn_is_still_in_it(repo: Sand
     client.fire("start", source=source)
     repo.write("a.txt", "by the first\n")
     client.fire("prompt", prompt="second")
-    assert steps(autos(repo, "t")) == ["turn interrupted: first"]
+    assert steps(autos(repo, "t")) == ["turn not ended: first"]

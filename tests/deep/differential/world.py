@@ -40,13 +40,17 @@ MASKS = tuple(
         (r"^  \d+ of the checkpoints tell what was observed: .*\n", ""),
         # Meant, and new since COMMIT: verbs of runs and threads stand under one word each.
         # Meant, and new since COMMIT: what to do about drift, and about files that a restore leaves.
-        (r"^hint: 'git baton diff[^']*' shows what changed; .*\n", ""),
+        (r"^hint: (?:[a-z0-9:/,-]+ makes the exit status 1; )?'git baton diff[^']*' shows what changed; .*\n", ""),
         (r"^hint: \d+ files? not in that checkpoint stays?; .*\n", ""),
         (r"^hint: '[^']*' goes on from it\n", ""),
         # Meant, and new since COMMIT: what a PATH does not name, and what an undo writes over.
         (r"^warning: (?:'.*' matches no file that|HEAD has moved since that restore:) .*\n", ""),
         (r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since) .*"\n  (?=\])', ""),
         (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
+        # Meant, and new since COMMIT: what newcomers asked for.
+        (r"^hint: (?:'git baton log' lists what|no secret in the words;|perhaps .* is meant$|run again each time,) ?.*\n", ""),
+        (r"^hint: git baton run --continue .*\n", ""),
+        (r"^warning: track '.*' is new; there is .*\n", ""),
         (r"git baton run (?=(?:settle|approve|compensate|repair) )", "git baton "),
         (r"git baton run prune", "git baton journal prune"),
         (r"git baton thread list", "git baton threads"),
