@@ -45,12 +45,17 @@ MASKS = tuple(
         (r"^hint: '[^']*' goes on from it\n", ""),
         # Meant, and new since COMMIT: what a PATH does not name, and what an undo writes over.
         (r"^warning: (?:'.*' matches no file that|HEAD has moved since that restore:) .*\n", ""),
-        (r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since) .*"\n  (?=\])', ""),
+        (
+            r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since|this (?:undo|redo) puts other bytes over) .*"\n  (?=\])',
+            "",
+        ),
         (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
         # Meant, and new since COMMIT: what newcomers asked for.
         (r"^hint: (?:'git baton log' lists what|no secret in the words;|perhaps .* is meant$|run again each time,) ?.*\n", ""),
         (r"^hint: git baton run --continue .*\n", ""),
-        (r"^warning: track '.*' is new; there is .*\n", ""),
+        (r"^warning: (?:track '.*' is new; there is|this (?:undo|redo) puts other bytes over) .*\n", ""),
+        (r'^      "bytes": .*\n', ""),  # of a push that is not the first
+        (r"(?<=: runs: )(?:its inputs changed|'[^']*' (?:is new|has changed|changed|is gone|was removed))", "INPUTS"),
         (r"git baton run (?=(?:settle|approve|compensate|repair) )", "git baton "),
         (r"git baton run prune", "git baton journal prune"),
         (r"git baton thread list", "git baton threads"),
