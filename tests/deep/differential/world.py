@@ -46,7 +46,8 @@ MASKS = tuple(
         # Meant, and new since COMMIT: what a PATH does not name, and what an undo writes over.
         (r"^warning: (?:'.*' matches no file that|HEAD has moved since that restore:) .*\n", ""),
         (
-            r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since|this (?:undo|redo) puts other bytes over) .*"\n  (?=\])',
+            r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since|this (?:undo|redo) puts other bytes) .*"'
+            r"\n  (?=\])",
             "",
         ),
         (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
