@@ -46,7 +46,7 @@ MASKS = tuple(
         # Meant, and new since COMMIT: what a PATH does not name, and what an undo writes over.
         (r"^warning: (?:'.*' matches no file that|HEAD has moved since that restore:) .*\n", ""),
         (
-            r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since|this (?:undo|redo) puts other bytes) .*"'
+            r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since|this (?:undo|redo) puts) .*"'
             r"\n  (?=\])",
             "",
         ),
