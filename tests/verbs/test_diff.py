@@ -138,7 +138,7 @@ def test_a_checkpoint_without_files_is_named(work: Sandbox, tmp_path: Path) -> N
     verify_fatal(empty.baton("diff"), 2, "there is no checkpoint in this repository")
 
 
-HOSTILE = ("--output=pwned", "-O pwned", "--ext-diff", "--", "$(touch pwned)", "HEAD", "../x")
+HOSTILE = ("--output=pwned", "-O pwned", "--ext-diff", "--", "$(touch pwned)", "HEAD", "./x")
 
 
 @pytest.mark.deep
