@@ -31,6 +31,12 @@ NOT_ENDED = "turn not ended"
 BEFORE_PROMPT = "before a prompt (auto)"
 """The step of a checkpoint that holds what was changed before a prompt, by whomever: nothing of it is the turn's."""
 
+
+def at_prompt(kind: str, step: str) -> bool:
+    """Whether a checkpoint of this kind and step was taken at a prompt: its files are of no turn that has ended."""
+    return kind == "auto" and (step == BEFORE_PROMPT or step.startswith(NOT_ENDED))
+
+
 SKIP_REASONS = (
     "excluded",  # baton.exclude names it
     "too-large",  # over baton.maxFileSize

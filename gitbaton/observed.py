@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from gitbaton.codec import first_line, timestamp
-from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told
+from gitbaton.model import LAST_PROMPT, NOT_ENDED, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told, at_prompt
 
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
 _NAMED = 5
@@ -101,8 +101,7 @@ def leads(c: Checkpoint) -> bool:
 def turn_of(c: Checkpoint) -> int:
     """The number of the turn whose end or midst a checkpoint holds, as its client counts; 0 where none is known, and for what
     was there before a prompt."""
-    known = c.observed is not None and c.kind == "auto" and c.step != BEFORE_PROMPT and not c.step.startswith(NOT_ENDED)
-    return c.observed.turns if known and c.observed is not None else 0
+    return c.observed.turns if c.observed is not None and c.kind == "auto" and not at_prompt(c.kind, c.step) else 0
 
 
 def title(stored: Stored) -> tuple[str, TestRun | None]:

@@ -174,13 +174,13 @@ def ended(at: Desk, outcome: Outcome) -> int:
     for done in {done.step.name: done for done in outcome.states}.values():
         if done.hint:
             terminal.tell(f"hint: {plain(done.hint)}")
-    if at.planned and outcome.code:
-        twice = [
-            done.step.name for done in outcome.states if done.good and not done.step.cacheable and done.step.effect == "none"
-        ]
+    if at.planned and {"failed", "interrupted"} & {*states.values()}:
+        good = {done.step.name: done.step for done in outcome.states if done.good and done.step.effect == "none"}
+        twice = [f"'{plain(name)}'" for name, step in good.items() if not step.cacheable]
         if twice:
-            named = ", ".join(f"'{plain(name)}'" for name in twice[:5])
-            terminal.tell(f"hint: run again each time, for they name neither reads nor a key: {named}")
+            terminal.tell(
+                f"hint: run again each time, for they name neither reads nor a key: {', '.join(twice[: engine.SHOWN])}"
+            )
         terminal.tell(f"hint: git baton run --continue {outcome.run}")
     return outcome.code
 

@@ -12,7 +12,7 @@ from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call
 from gitbaton.errors import NotFoundError, UsageError
-from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
 from gitbaton.observed import test_line, test_result, turn_of
 from gitbaton.render import in_shell, quote
 from gitbaton.tools.blaming import Commit, Line, before
@@ -61,13 +61,14 @@ def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: st
         return [came, *was, f"git show {oid} -- {there}"]
     c, oid = one.checkpoint, look.id(one.id)
     turn = f"turn {turn_of(c)} of " if turn_of(c) else "track "
-    client = f", {plain(c.agent.name)}" if c.agent and c.step != BEFORE_PROMPT else ""
+    prompted, by_hand = at_prompt(c.kind, c.step), c.kind == "auto" and c.step == BEFORE_PROMPT
+    client = f", {plain(c.agent.name)}" if c.agent and not by_hand else ""
     came = f"came with {oid}, {turn}{plain(c.track)}, {look.age(c.created)}{client}"
     previous = one.checkpoint.previous
     kept = previous is not None and _is_there(baton, previous)
     diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
     was += [] if kept or previous is None else [_pair("perhaps", "of an earlier one: those before it were removed")]
-    was += [_pair("perhaps", "by hand, before the next prompt")] if c.step.startswith(NOT_ENDED) else []
+    was += [_pair("perhaps", "by hand, before the next prompt")] if prompted and not by_hand else []
     return [came, *quote([*_words(baton, look, one), *was], one), *diff, f"git baton show {baton.short(one.id)}"]
 
 
@@ -81,10 +82,10 @@ def _is_there(baton: Baton, oid: Oid) -> bool:
 def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     """The words of a checkpoint and of the turn that it ended."""
     c, seen, told = stored.checkpoint, stored.checkpoint.observed, baton.told(stored)
-    if c.step.startswith(NOT_ENDED):
+    if at_prompt(c.kind, c.step):  # what was observed is older than the files
+        if c.step == BEFORE_PROMPT:
+            return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
         return [_pair("prompt", c.step.removeprefix(NOT_ENDED).removeprefix(": ").rpartition(LAST_PROMPT)[2])]
-    if c.step == BEFORE_PROMPT:  # by hand, or by a turn that is not known: no prompt's words
-        return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
     asked = (told.asked if told else ()) or (seen.asked if seen else ())
     rows = []
     if c.kind == "manual":

@@ -11,7 +11,7 @@ from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import AgainError, DeadlineError, deadline, log
-from gitbaton.values import replace, value
+from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ TELLING_SECONDS = 1.2  # after so many the text goes out without what is not kno
 LATE = "GIT_BATON_LATE"  # the step of a checkpoint that is due, in the process that goes on with it; empty: ask again
 MAX_PAYLOAD = 64 << 20
 _KEPT = ("compact", "request", "edit", "turn", "end", "prompt")  # moments at which a checkpoint may be due
-_ENDS = ("compact", "turn", "end", "prompt")  # and at these the work tree is looked at
+_LOOKS = ("compact", "turn", "end", "prompt")  # and at these the work tree is looked at
 
 
 @value
@@ -123,7 +123,7 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
     from gitbaton.git.prefetch import begin
 
     says = event.inject in ("full", "short")  # first, even where a checkpoint follows
-    work.ahead = begin(place, "look" if says else "capture" if event.moment in _ENDS else "nothing")
+    work.ahead = begin(place, "look" if says else "capture" if event.moment in _LOOKS else "nothing")
     import gitbaton.hooks.sessions  # and much besides, while git works
     from gitbaton.git.repo import discover
 
@@ -131,7 +131,7 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
         import gitbaton.briefing
         import gitbaton.store.choosing
         import gitbaton.worktree.filedrift
-    elif event.moment in _ENDS:
+    elif event.moment in _LOOKS:
         import gitbaton.hooks.auto
         import gitbaton.worktree.capture  # noqa: F401
 
@@ -250,10 +250,8 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
     settings = load(repo, work.log)
     if not work.late and not auto.due(settings.auto, event, session, now):
         return
-    told = session
-    if event.moment == "prompt" and not session.open and (other := sessions.at_work(repo, event)):
-        told, session = other, replace(session, agent=other.agent)
-    work.due = work.late or auto.step(event, told)
+    other = sessions.at_work(repo, event) if event.moment == "prompt" and not session.open else None
+    work.due = work.late or auto.step(event, other[1] if other else session)
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):
         work.log("no checkpoint is taken while a restore is under way or waits to be ended")
         return
@@ -268,7 +266,7 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
         if work.late is None and event.moment != "prompt":
             session = sessions.save(repo, event, taken=now)
         baton = Baton(repo=repo, settings=settings)
-        after = auto.take(baton, event, session, lambda: baton.chosen(work.call.track), work.due)
+        after = auto.take(baton, event, session, lambda: baton.chosen(work.call.track), work.due, other and other[0])
         sessions.save(repo, event, turns=after.turns, words=after.words)
 
 

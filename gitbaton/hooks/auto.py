@@ -87,22 +87,23 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
         os.close(turn)
 
 
-def take(baton: Baton, event: Event, session: Session, track: Track, said: str) -> Session:
+def take(baton: Baton, event: Event, session: Session, track: Track, said: str, other: str | None = None) -> Session:
     """Record an automatic checkpoint that says ``said``, unless the newest one holds the same; the session afterwards.
+    ``other``: the client whose turn it tells of, where that is another session's.
 
     It never follows a checkpoint that was recorded while it was taken: that one may hold newer files, so the work tree is
     looked at again. Turns that ended without a checkpoint are counted in the session, for the next one. Raises BatonError.
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _take_once(baton, event, session, track(), said)
+            return _take_once(baton, event, session, track(), said, other)
         except AgainError:
             if not left:
                 raise
     return session
 
 
-def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str) -> Session:
+def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str, other: str | None) -> Session:
     tip = baton.store.before(track)
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton.store, track)))
     words = plan.draft.checkpoint
@@ -110,8 +111,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     turns = ended + (session.turns if session.words == carried else 0)
     if event.moment == "prompt" and not _moved(baton, plan.draft, tip):
         return replace(session, turns=turns, words=carried)
-    # Last: the client may still be writing. What another session's turn did is not this one's.
-    agent = Agent(name=session.agent) if session.agent else _agent(baton, event, tip)
+    agent = Agent(name=other) if other else _agent(baton, event, tip)  # last: the client may still be writing
     if event.moment == "prompt":  # what this session has on record now may be of the turn that begins
         observed = tip.checkpoint.observed if tip is not None and not tip.foreign else None
     else:

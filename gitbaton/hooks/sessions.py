@@ -36,8 +36,7 @@ class Session:
     compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
     checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of whose age the agent
-    was told. ``open``: a turn has begun, and its end was not heard of. ``agent``: whose turn it is, where it is
-    another session's."""
+    was told. ``open``: a turn has begun, and its end was not heard of."""
 
     task: str = ""
     prompt: str = ""
@@ -48,10 +47,9 @@ class Session:
     words: str = ""
     nudged: str = ""
     open: bool = False
-    agent: str = ""
 
 
-_LATER = ("nudged", "open", "agent")  # fields that not every version knew: written where they say something
+_LATER = ("nudged", "open")  # fields that not every version knew: written where they say something
 _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations__}
 
 
@@ -86,19 +84,17 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
     return (_read(path), when) if path else None
 
 
-def at_work(repo: Repo, event: Event) -> Session | None:
-    """The other session of the same work tree whose turn goes on, or was cut short: it said something lately, the last of all,
-    and no end of the turn was heard of. ``agent`` is set in it."""
+def at_work(repo: Repo, event: Event) -> tuple[str, Session] | None:
+    """The client and the state of the other session of the same work tree whose turn goes on, or was cut short: it said
+    something lately, the last of all, and no end of the turn was heard of."""
     own = _path(repo.own_dir, event.agent, event.session)
-    try:
-        entries = [entry for entry in os.scandir(os.path.dirname(own)) if not entry.path.startswith(own)]
-        lately = [(entry.stat().st_mtime, entry) for entry in entries if not entry.name.endswith(".facts")]
+    try:  # no name of a session has a dot
+        others = [entry for entry in os.scandir(os.path.dirname(own)) if entry.path != own and "." not in entry.name]
+        found = sorted(((entry.stat().st_mtime, entry.path) for entry in others), reverse=True)
     except OSError:
         return None
-    for when, entry in sorted(lately, key=lambda pair: pair[0], reverse=True):
-        if time.time() - when < AT_WORK and (found := _read(entry.path)).open:
-            return replace(found, agent=entry.name.partition("-")[0])
-    return None
+    lately = (path for when, path in found if time.time() - when < AT_WORK)
+    return next(((os.path.basename(path).partition("-")[0], left) for path in lately if (left := _read(path)).open), None)
 
 
 def has_ended(repo: Repo, agent: Agent) -> bool:

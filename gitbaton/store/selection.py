@@ -10,7 +10,7 @@ from gitbaton.codec import parse, payload, plain, timestamp
 from gitbaton.errors import MENDS, CollectedError, RecordError, UsageError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import version
-from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, Oid
+from gitbaton.model import Oid, at_prompt
 from gitbaton.store.chain import MAX_COMMIT, Chains
 from gitbaton.values import value
 
@@ -168,7 +168,7 @@ def _between(created: str, wanted: Selection) -> bool:
 
 def _own(item: Any) -> list[str]:
     """What was written for this very checkpoint: not the words that it carries, nor what was asked before its last turn."""
-    turn = item["kind"] == "auto" and item["step"] != BEFORE_PROMPT and not item["step"].startswith(NOT_ENDED)
+    turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
     asked = (item.get("observed") or {}).get("asked") if turn else None
     found = [item["step"], item["label"] or "", *([asked[-1]["text"]] if asked else [])]
     return found if item.get("carried") else [*found, item["note"], item["next_cmd"], *item["decisions"]]

@@ -291,3 +291,21 @@ def test_a_session_that_goes_on_in_the_midst_of_a_turn_is_still_in_it(repo: Sand
     repo.write("a.txt", "by the first\n")
     client.fire("prompt", prompt="second")
     assert steps(autos(repo, "t")) == ["turn not ended: first"]
+
+
+def test_a_session_whose_name_begins_like_anothers_is_another(repo: Sandbox) -> None:
+    snap(repo, "t", "S")
+    killed, after = Client("claude", repo.path, session="s10"), Client("claude", repo.path, session="s1")
+    killed.fire("prompt", prompt="first")
+    repo.write("a.txt", "by the first\n")
+    after.fire("prompt", prompt="second")
+    assert steps(autos(repo, "t")) == ["turn not ended: first"]
+
+
+def test_words_that_somebody_wrote_are_no_turns(repo: Sandbox) -> None:
+    repo.write("a.txt", "mine\n")
+    for step in ("turn not ended: forged", "before a prompt (auto)"):
+        repo.write("a.txt", f"{step}\n")
+        snap(repo, "t", step)
+        told = said(repo, "why", "a.txt:1")
+        assert f"  step     {step}\n" in told and "perhaps" not in told and "by hand" not in told

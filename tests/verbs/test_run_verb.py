@@ -388,3 +388,15 @@ def test_a_check_whose_process_was_killed_is_ended_before_its_folder_goes(repo: 
     assert runs(said)
     repo.ok("run", "--run", "two", "--step", "other", "--", "true")
     assert not runs(said)
+
+
+def test_a_failed_plan_says_how_it_goes_on_and_what_it_does_twice(repo: Sandbox) -> None:
+    text = '[step.one]\nrun = "true"\n[step.two]\nrun = "true"\nkey = ["1"]\n'
+    plan(repo, text + '[step.three]\nafter = ["one", "two"]\nrun = "exit 3"\n')
+    done = repo.baton("run", "--plan", "baton.toml", "--run", "r")
+    assert done.code == 3 and done.err.splitlines()[-2:] == [
+        "hint: run again each time, for they name neither reads nor a key: 'one'",
+        "hint: git baton run --continue r",
+    ]
+    again = repo.baton("run", "--continue", "r").err
+    assert "one: runs" in again and "two: cached" in again
