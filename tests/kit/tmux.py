@@ -67,4 +67,4 @@ class Tmux:
     def settings(self) -> str:
         """The settings of the terminal, as stty has them."""
         self.type("clear; stty -a; echo 'that is' all", "Enter")
-        return self.until("that is all").partition("ready$")[0]
+        return self.until("that is all").partition("ready$")[0].rstrip()

@@ -19,6 +19,7 @@ AHEAD = r"(is %s ahead)( of the checkpoint's commit \w+)"
 LEXER = r"\1\2; 1 path came from elsewhere than the checkpoint: 'src/lexer.txt'"
 BOTH = r"\1\2; 2 paths came from elsewhere than the checkpoint: 'a.txt', 'src/lexer.txt'"
 AUTO = "resume --track auto --live|verify --track auto"
+FREED = "'git gc' frees their bytes; git runs it in its own time"
 SETTLE = "'git baton run settle deploy --run single --done' or 'git baton run settle deploy --run single --undone'"
 CHANGED = (
     # Committed is not drift, and what came from elsewhere is named.
@@ -76,6 +77,7 @@ CHANGED = (
     Changed("(thread )?show( .*)?", r" \( AGE \)$", ""),
     Changed("pin main~2", "'ID' is pinned already", "pinned already: in a conflict"),
     Changed("prune -n .*(?<!--json)", r"remove safety ", "remove safety checkpoint "),
+    Changed("prune .*", "their bytes are free once git has collected garbage; 'git gc' does, in its own time", FREED),
     Changed("doctor", "so not 'git log' shows the entries", "so 'git log' does not show the entries"),
     # A pinned checkpoint is forgotten with --force only.
     Changed("forget -n main~1", r"^(would forget .*)$", r"\1 pinned", code=1),
@@ -101,7 +103,7 @@ ROWS = {
 NEW = re.compile(
     r"^hint: (?:(?:[a-z0-9:/,-]+ makes the exit status 1; )?'git baton diff [^']*' shows what changed;"
     r"|\d+ files? not in that checkpoint stays?;"
-    r"|'[^']*' goes on from it$).*\n",
+    r"|'[^']*' goes on from it$|no secret in the words;).*\n",
     re.MULTILINE,
 )
 """Hints that no verb gave."""
