@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from gitbaton import config, mirror
-from gitbaton.codec import check_track, counted, encode, timestamp
+from gitbaton.codec import check_track, counted, encode, plain, timestamp
 from gitbaton.errors import (
     MENDS,
     AmbiguousNameError,
@@ -187,6 +187,9 @@ class Baton:
         captured = self._capture(tip, head, fresh=fresh) if request.files and self.repo.layout.root else None
         if request.kind == "manual" and tip is not None and not tip.foreign:
             checkpoint = replace(checkpoint, observed=self._seen_before(tip))
+            if captured is not None and (away := self.home(tip)) is not None:
+                newest = f"its newest checkpoint was taken in the work tree '{plain(away)}'"
+                warnings.append(f"track '{checkpoint.track}' goes on here from now on; {newest}")
         author, said = self.author()
         warnings += [
             *said,
@@ -217,6 +220,16 @@ class Baton:
         except GitError:
             head = Head(branch=(self.repo.objects.symref("HEAD") or "").removeprefix("refs/heads/") or None, oid=None)
         return replace(head, oid=None), ["HEAD's commit cannot be read; the checkpoint names none"]
+
+    def home(self, stored: Stored) -> str | None:
+        """The path of the other work tree in which a checkpoint was taken, while that exists; None where it was this one."""
+        from gitbaton.git.questions import met, others
+
+        there = stored.checkpoint.files.worktree if stored.checkpoint.files else None
+        here = met(self.repo.layout.git_dir, self.repo.layout.root or "")
+        if there is None or (here is not None and there.same(here)):
+            return None
+        return next((place.path for _, place in others(self.repo) if place is not None and place.same(there)), None)
 
     def _seen_before(self, tip: Stored) -> Observed | None:
         """What was observed until now, to stand beside what is asserted; as far as ``baton.observe`` still wants it."""

@@ -26,8 +26,8 @@ KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")
 OPS: tuple[Op, ...] = ("restore", "undo", "redo")
 LAST_PROMPT = "; last prompt: "
 """What stands in the step of a turn's checkpoint between the session's first prompt and its last."""
-NOT_ENDED = "turn not ended"
-"""How the step of a checkpoint begins that was taken at a prompt while no end of a turn was heard of."""
+TURN_ENDED, NOT_ENDED = "turn ended", "turn not ended"
+"""How the step of a turn's checkpoint begins: taken at its end, or at a prompt while no end of it was heard of."""
 BEFORE_PROMPT = "before a prompt (auto)"
 """The step of a checkpoint that holds what was changed before a prompt, by whomever: nothing of it is the turn's."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -58,13 +58,14 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
     except NotFoundError as error:
         reason = error
     torn: set[str] = set()
-    pinned: set[Oid] = set()
+    pins: Mapping[Oid, str] = {}
     try:
-        pinned = set() if spelled else _pinned(store, wanted)  # a remote's pin hides no track
+        pins = {} if spelled else _pins(store)  # a remote's pin hides no track
     except RecordError as error:
         reason = reason or NotFoundError(
             f"there is no checkpoint '{name}' as far as can be read: {error.message}", *error.hints
         )
+    pinned = {oid for oid, given in pins.items() if given == wanted}
     found += _named(store, name, pinned, chains, set() if spelled else _noted(store, name), torn)
     if not found:
         found = _elsewhere(store, name)
@@ -76,14 +77,14 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
         raise NotFoundError(said, *(f"what cannot be read is said by: git baton log --track {name}" for name in names))
     if not found:
         spelled_with = _BACK.match(wanted) or _AT.match(wanted)
-        meant = near(spelled_with[1] if spelled_with else wanted, known)
+        meant = near(spelled_with[1] if spelled_with else wanted, [*known, *pins.values()])
         perhaps = [f"perhaps {in_shell(meant)} is meant"] if meant else []
         raise NotFoundError(f"there is no checkpoint '{name}'", *perhaps, "see 'git baton log --all'")
     return _one(name, found, short)
 
 
 def near(word: str, tracks: Iterable[str]) -> str | None:
-    """The track that a mistyped word may stand for; no other one of a row that is only numbered."""
+    """The track or pin that a mistyped word may stand for; no other one of a row that is only numbered."""
     from difflib import get_close_matches
 
     plain = re.sub(r"[0-9]+", "", word)
@@ -276,13 +277,13 @@ def _noted(store: Store, name: str) -> set[Oid]:
         return set()
 
 
-def _pinned(store: Store, name: str) -> set[Oid]:
-    """The ids of the checkpoints whose pin has the name."""
+def _pins(store: Store) -> dict[Oid, str]:
+    """What pins call checkpoints."""
     if not there(store.repo, META):
-        return set()
+        return {}
     from gitbaton.store.meta import read
 
-    return {oid for oid, given in read(store).names.items() if unicodedata.normalize("NFC", given) == name}
+    return {oid: unicodedata.normalize("NFC", name) for oid, name in read(store).names.items()}
 
 
 def _named(store: Store, name: str, pinned: set[Oid], chains: Collection[str], noted: set[Oid], torn: set[str]) -> list[Stored]:

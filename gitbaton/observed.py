@@ -6,7 +6,19 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from gitbaton.codec import first_line, timestamp
-from gitbaton.model import LAST_PROMPT, NOT_ENDED, Checkpoint, ClientPlan, Observed, Ran, Stored, TestRun, Told, at_prompt
+from gitbaton.model import (
+    LAST_PROMPT,
+    NOT_ENDED,
+    TURN_ENDED,
+    Checkpoint,
+    ClientPlan,
+    Observed,
+    Ran,
+    Stored,
+    TestRun,
+    Told,
+    at_prompt,
+)
 
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}
 _NAMED = 5
@@ -108,7 +120,7 @@ def title(stored: Stored) -> tuple[str, TestRun | None]:
     """A checkpoint in a list: its step; of a turn that a client's records tell of ``turn 7  now the error messages``, and the
     newest test that ran in it."""
     c = stored.checkpoint
-    if c.kind != "auto" or not c.step.startswith(("turn ended", NOT_ENDED)):
+    if c.kind != "auto" or not c.step.startswith((TURN_ENDED, NOT_ENDED)):
         return c.step, None
     # Of a turn that did not end only the step tells.
     if c.observed is None or not c.observed.asked or c.files is None or c.step.startswith(NOT_ENDED):

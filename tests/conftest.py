@@ -125,7 +125,8 @@ def hermetic_seal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
         "PY_COLORS",
         "CI",
         "BUILD_NUMBER",
-    ):  # pytest itself heeds the last two
+        "PYTEST_ADDOPTS",
+    ):  # pytest itself heeds the last three
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     monkeypatch.chdir(tmp_path)

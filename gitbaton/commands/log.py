@@ -29,7 +29,7 @@ from gitbaton.commands.look import Cell, Column, Look
 from gitbaton.commands.options import AFTER, Argument, Call, Option
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
-from gitbaton.model import KINDS, Oid, Stored
+from gitbaton.model import KINDS, TURN_ENDED, Oid, Stored
 from gitbaton.observed import title
 from gitbaton.render import line, origin, porcelain, stored_document, verdict
 from gitbaton.store import History, safety_ref
@@ -299,7 +299,7 @@ def _lines(
         s, c = row[0], row[0].checkpoint
         track = plain(c.track) if everything else ""
         if len(row) > 1 and c.restore is None:
-            turns = all(one.checkpoint.step.startswith("turn ended") for one in row)
+            turns = all(one.checkpoint.step.startswith(TURN_ENDED) for one in row)
             said = f"({counted(len(row), 'turn' if turns else 'automatic checkpoint')} without an edit)"
             cells.append(("", "", "", "", "", "", ((said, "home"),)))
             continue

@@ -7,9 +7,11 @@ from gitbaton.commands.common import left_out, looking, opened, warn_all
 from gitbaton.commands.look import Column, Look
 from gitbaton.commands.options import Call
 from gitbaton.commands.status import step_of, tests_of
-from gitbaton.errors import AmbiguousNameError, NotARepositoryError, NotFoundError
+from gitbaton.errors import AmbiguousNameError, NotARepositoryError, NotFoundError, UsageError
+from gitbaton.git.remotes import default
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, line, uncompared
+from gitbaton.running.current import unfinished
 
 BEGIN = (
     ('git baton snapshot "what is done" --next-cmd "what is next"', "take one"),
@@ -31,6 +33,7 @@ def command(ctx: Call) -> int:
                 stored = baton.tip()
             except (NotFoundError, AmbiguousNameError):
                 _without(baton, look)
+                _runs(baton)
             else:
                 _say(baton, look, stored)
     except NotARepositoryError as error:
@@ -47,7 +50,7 @@ def _without(baton: Baton, look: Look) -> None:
     left_out(tips.problems)
     if not tips.items:
         terminal.say("No checkpoints here yet.")
-        rows = list(BEGIN)
+        rows = [*_fetching(baton), *BEGIN]
     else:
         terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
         name = in_shell(tips.items[0].checkpoint.track)
@@ -56,12 +59,30 @@ def _without(baton: Baton, look: Look) -> None:
     _suggest(look, rows)
 
 
+def _fetching(baton: Baton) -> list[tuple[str, str]]:
+    """How to come by what others have pushed, where there is a remote to ask."""
+    try:
+        default(baton.repo, pushing=False)
+    except UsageError:
+        return []
+    return [("git baton fetch", "bring what others have pushed")]
+
+
 def _taking(name: str) -> list[tuple[str, str]]:
     """How to go on from a track that was fetched."""
     return [
         (f"git baton resume --track {name}", "what is done and what comes next, in somebody else's words"),
         (f"git baton restore {name} --foreign", "its files"),
     ]
+
+
+def _runs(baton: Baton) -> None:
+    """What is to be gone on with besides a track."""
+    runs = unfinished(baton)
+    if len(runs) > 1:
+        terminal.say(f"{len(runs)} runs are not finished: git baton run list")
+    elif runs:
+        terminal.say(plain(f"run '{runs[0].run}' is not finished: {runs[0].command}"))
 
 
 def _suggest(look: Look, rows: list[tuple[str, str]]) -> None:
@@ -91,4 +112,6 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
             terminal.say(AWAY_FOREIGN if stored.foreign_words else AWAY)
     elif not c.next_cmd:
         terminal.say(NEXT)
+    if not stored.foreign:  # five lines may be taken
+        _runs(baton)
     warn_all(uncompared(live))

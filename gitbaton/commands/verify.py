@@ -35,6 +35,7 @@ def command(
     with opened(ctx, talks="" if json or quiet else "comparing files") as baton:
         stored, live = baton.verify(track, name=checkpoint)
         lower = bool(baton.store.unread)  # there is a newer one that nobody can compare
+        elsewhere = baton.home(stored)
         if not quiet:
             tell_foreign(baton, stored)
     code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0
@@ -51,16 +52,22 @@ def command(
     warn_all(uncompared(live))
     if code:
         away = ", ".join(word.word for word in live.drift.away)
-        because = f"{away} makes the exit status 1; " if 0 < len(live.drift.away) < len(live.drift.words) and not strict else ""
-        terminal.tell("\n".join(broken(f"hint: {because}{way_on(stored, checkpoint, track)}", screen(2)[0])))
+        makes = "make" if len(live.drift.away) > 1 else "makes"
+        because = (
+            f"{away} {makes} the exit status 1; " if 0 < len(live.drift.away) < len(live.drift.words) and not strict else ""
+        )
+        terminal.tell("\n".join(broken(f"hint: {because}{way_on(stored, elsewhere, checkpoint, track)}", screen(2)[0])))
     return code
 
 
-def way_on(stored: Stored, checkpoint: Optional[str] = None, track: Optional[str] = None) -> str:
-    """What to do about drift; it is compared from where the words were written, which an automatic checkpoint only carries."""
+def way_on(stored: Stored, elsewhere: Optional[str], checkpoint: Optional[str], track: Optional[str]) -> str:
+    """What to do about drift; it is compared from where the words were written, which an automatic checkpoint only carries. A
+    track that is at home ``elsewhere`` is not taken over."""
     carried, name = stored.checkpoint.carried, in_shell(stored.checkpoint.track)
     seen = in_shell(checkpoint) if checkpoint else name if track else "@"
     if carried is not None:
         seen = carried.id[:10] if checkpoint else f"{seen.removesuffix('@')}@{{manual}}"
     shows = f"'git baton diff {seen}' shows what changed"
+    if elsewhere is not None:
+        return f"{shows}; it was taken in the work tree '{plain(elsewhere)}'"
     return f"{shows}; 'git baton snapshot --track {name} \"what is done\"' records where you are"

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from datetime import datetime
 from typing import Annotated
 
 from gitbaton import terminal
@@ -12,10 +13,10 @@ from gitbaton.commands.common import AsJson, opened, paged, print_json
 from gitbaton.commands.look import Look
 from gitbaton.commands.options import Argument, Call
 from gitbaton.errors import NotFoundError, UsageError
-from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Prompt, Stored, TestRun, Told, at_prompt
 from gitbaton.observed import test_line, test_result, turn_of
 from gitbaton.render import in_shell, quote
-from gitbaton.tools.blaming import Commit, Line, before
+from gitbaton.tools.blaming import Commit, Line, before, turn_around
 
 _SAID = 12  # lines of what the agent said
 
@@ -81,27 +82,36 @@ def _is_there(baton: Baton, oid: Oid) -> bool:
 
 def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     """The words of a checkpoint and of the turn that it ended."""
-    c, seen, told = stored.checkpoint, stored.checkpoint.observed, baton.told(stored)
+    c, seen = stored.checkpoint, stored.checkpoint.observed
     if at_prompt(c.kind, c.step):  # what was observed is older than the files
         if c.step == BEFORE_PROMPT:
             return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
         return [_pair("prompt", c.step.removeprefix(NOT_ENDED).removeprefix(": ").rpartition(LAST_PROMPT)[2])]
-    asked = (told.asked if told else ()) or (seen.asked if seen else ())
+    tells = stored if c.kind == "auto" else turn_around(baton, stored)
+    asked, told = _asked(baton, tells, c.created if c.kind == "manual" else None)
     rows = []
     if c.kind == "manual":
         rows += [_pair("step", c.step), *([_pair("note", c.note)] if c.note else [])]
         rows += [_pair("decision", text) for text in c.decisions]
-    if seen is not None:
-        rows += [_pair("prompt", one.text) for one in asked[-1:]]
-        rows += [_tests(look, run) for run in seen.tests[:1]]
-    said = (
-        next((one for one in (told.said, told.saying) if one and not (asked and one.at < asked[-1].at)), None) if told else None
-    )
+    rows += [_pair("prompt", one.text) for one in asked[-1:]]
+    rows += [_tests(look, run) for run in (seen.tests[:1] if seen else ())]
+    last = (one for one in (told.said, told.saying) if one) if told else ()
+    said = next((one for one in last if not (asked and one.at < asked[-1].at)), None)
     if said is not None:  # what was said before it was asked is another turn's
         kept = said.text.strip().splitlines()
-        more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(stored.id)}"]
+        teller = baton.short(tells.id if tells else stored.id)
+        more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {teller}"]
         rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))
     return rows or [_pair("step", first_line(c.step))]
+
+
+def _asked(baton: Baton, tells: Stored | None, until: datetime | None) -> tuple[tuple[Prompt, ...], Told | None]:
+    """The prompts that a checkpoint tells of, up to a moment, and what was said after the last of them."""
+    told = baton.told(tells) if tells is not None else None
+    seen = tells.checkpoint.observed if tells is not None else None
+    asked = (told.asked if told else ()) or (seen.asked if seen else ())
+    before = tuple(one for one in asked if until is None or one.at <= until)
+    return before, told if before[-1:] == asked[-1:] else None
 
 
 def _tests(look: Look, run: TestRun) -> str:

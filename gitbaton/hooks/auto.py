@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.treediff import differences
 from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
-from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Agent, Carried, Checkpoint, Observed, Stored, Told
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, TURN_ENDED, Agent, Carried, Checkpoint, Observed, Stored, Told
 from gitbaton.requests import Request
 from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
@@ -29,8 +29,7 @@ QUIET = 30  # seconds without a further checkpoint for events that come many tim
 # The least baton.auto at which a moment counts.
 _LEVEL = {"compact": 1, "request": 1, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
-_TURN = "turn ended: "
-_STEP = len(_TURN) + 300
+_STEP = len(f"{TURN_ENDED}: ") + 300
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
@@ -48,7 +47,7 @@ def due(auto: str, event: Event, session: Session, now: float) -> bool:
 def step(event: Event, session: Session) -> str:
     """What an automatic checkpoint says has happened; it is cut when it has been redacted: of half a key nobody could tell."""
     if event.moment == "turn" or (event.moment == "prompt" and session.open):
-        began = _TURN if event.moment == "turn" else f"{NOT_ENDED}: "
+        began = f"{TURN_ENDED if event.moment == 'turn' else NOT_ENDED}: "
         last = first_line(session.prompt)
         task = first_line(session.task) or last
         more = f"{LAST_PROMPT}{last}" if last not in ("", task) else ""
@@ -245,7 +244,7 @@ def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
 
 
 def _ends(c: Checkpoint) -> bool:
-    return c.step.startswith(_TURN.rstrip(": "))
+    return c.step.startswith(TURN_ENDED)
 
 
 def _moved(baton: Baton, draft: Draft, tip: Stored | None) -> bool:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import commit_data, new_object, parse_commit
-from gitbaton.model import Oid, Stored
+from gitbaton.model import TURN_ENDED, Oid, Stored, at_prompt
 from gitbaton.render import in_quotes
 from gitbaton.store import SAFETY
 from gitbaton.tools.comparing import tree_now
@@ -123,6 +123,26 @@ def before(baton: Baton, line: Line) -> tuple[str, ...]:
             rows = [row[1:].decode("utf-8", "replace") for row in body.split(b"\n") if row.startswith(b"-")]
             return tuple(rows[at : at + 1] if len(rows) == many else rows)
     return ()
+
+
+def turn_around(baton: Baton, stored: Stored) -> Stored | None:
+    """The checkpoint that tells of the turn in whose midst one was recorded; None where none was under way, or nobody knows."""
+
+    def asked(other: Stored | None) -> int:
+        """The milliseconds at which the last prompt was said before that; 0 where none is known: a part of one may be lost."""
+        seen = other.checkpoint.observed if other is not None and other.checkpoint.kind == "auto" else None
+        before = (one.at for one in (seen.asked if seen else ()) if one.at <= stored.checkpoint.created)
+        return max((round(at.timestamp() * 1000) for at in before), default=0)
+
+    after: Stored | None = None
+    items = iter(baton.store.everything([stored.checkpoint.track]).items)
+    for other in items:
+        if other.id == stored.id:
+            break
+        if asked(other) and not at_prompt("auto", other.checkpoint.step):
+            after = other
+    ended = next((one for one in items if one.checkpoint.step.startswith(TURN_ENDED) and one.checkpoint.kind == "auto"), None)
+    return after if asked(ended) < asked(after) else None
 
 
 def restores(baton: Baton) -> list[Stored]:

@@ -209,6 +209,37 @@ def test_why_quotes_no_other_turn_and_names_no_checkpoint_that_is_gone(repo: San
             assert repo.run("sh", "-c", words).code == 0, words
 
 
+def test_why_tells_of_a_snapshot_in_a_turn_the_prompt_of_that_turn(repo: Sandbox, tmp_path: Path) -> None:
+    """The newest one that was observed before it is the turn's before."""
+    repo.commit("first", num_py="# 0\n")
+    repo.ok("snapshot", "begin")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+
+    def turn(asked: str, line: str, said: str, *then: str) -> None:
+        talk.ask(asked)
+        talk.edit("num.py", (repo.path / "num.py").read_text() + line)
+        for step in then:
+            repo.ok("snapshot", step)
+            talk.edit("num.py", (repo.path / "num.py").read_text() + f"# after {step}\n")
+        talk.say(said)
+        talk.stop()
+
+    turn("one", "# 1\n", "Done with one.")
+    turn("two", "# 2\n", "Done with two.", "the agent's own words")
+    repo.write("num.py", (repo.path / "num.py").read_text() + "# by hand\n")
+    repo.ok("snapshot", "my own words")
+    turn("three", "# 3\n", "Done with three.")
+
+    def why(line: str) -> str:
+        return repo.ok("why", f"num.py:{(repo.path / 'num.py').read_text().splitlines().index(line) + 1}").out
+
+    told = why("# 2")
+    assert "  step     the agent's own words\n  prompt   two\n  said     Done with two.\n" in told
+    assert "  prompt   two\n" in why("# after the agent's own words")
+    told = why("# by hand")
+    assert "  step     my own words\n" in told and "prompt" not in told and "said" not in told
+
+
 def test_why_shows_foreign_words_quoted(repo: Sandbox, tmp_path: Path) -> None:
     numbers(repo)
     repo.git("commit", "-qam", "all")

@@ -154,6 +154,19 @@ def test_alone_with_a_checkpoint(repo: Sandbox) -> None:
     assert "git baton tracks use docs" in out and repo.ok("tracks", "use", "docs").code == 0
 
 
+def test_alone_names_what_others_may_have_pushed_and_runs_that_are_not_finished(repo: Sandbox, tmp_path: Path) -> None:
+    Sandbox.init(tmp_path / "far.git", "--bare")
+    repo.git("remote", "add", "origin", str(tmp_path / "far.git"))
+    assert "git baton fetch " in repo.ok().out and repo.ok("fetch").code == 0
+    assert repo.baton("run", "--step", "one", "--run", "r", "--", "false").code == 1
+    for _ in range(2):
+        rows = repo.ok().out.splitlines()
+        assert rows[-1] == "run 'r' is not finished: git baton run --continue r" and len(rows) <= 5
+        snap(repo, "docs", "site builds")
+    repo.baton("run", "--step", "one", "--run", "s", "--", "false")
+    assert repo.ok().out.splitlines()[-1] == "2 runs are not finished: git baton run list"
+
+
 def test_alone_words_from_elsewhere_are_quoted(repo: Sandbox, tmp_path: Path) -> None:
     theirs = Sandbox.begun(tmp_path / "theirs")
     snap(theirs, "work", "their step", "--next-cmd", "rm -rf here")

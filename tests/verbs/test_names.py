@@ -227,5 +227,8 @@ def test_a_mistyped_track_leads_to_the_one_that_is_meant(repo: Sandbox) -> None:
     for verb in ("show", "log", "diff", "restore"):
         assert "hint: perhaps parser is meant\n" in repo.baton(verb, "paser").err, verb
     assert "hint: perhaps parser is meant\n" in repo.baton("show", "paser~1").err
+    repo.ok("pin", "parser", "release")
+    for verb in ("show", "restore"):
+        assert "hint: perhaps release is meant\n" in repo.baton(verb, "relase").err, verb
     assert repo.baton("snapshot", "x", "--track", "paser").err == "warning: track 'paser' is new; there is 'parser', too\n"
     assert repo.baton("snapshot", "x", "--track", "agent-2").err == "", "one of a numbered row is no mistake"
