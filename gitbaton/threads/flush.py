@@ -53,8 +53,7 @@ def drain(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
             views, failed = bring(core, frozen, give_way)
             core.stuck = failed if views else {}
             if failed.keys() <= carried:
-                core.wal.prepare()
-                with core.wal.lock(), core.careful():
+                with core.wal.prepared(sealed), core.wal.lock(), core.careful():
                     core.catch_up()
                     settle(core, views, sealed)
                 break

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock
 from functools import partial
 from operator import call
@@ -78,7 +78,7 @@ class Log:
         self._lock = Lock(self._appends, self._ready, lambda: LOCK_WAIT, "the log of threads is locked by")
         self._files: dict[str, io.FileIO] = {}
         self._cuts: dict[int, int] = {}  # the checksum at which a number begins
-        self._next: tuple[io.FileIO, str] | None = None
+        self._next: tuple[io.FileIO, str, int, int] | None = None  # where it goes on from a number, so many bytes are in it
         # The file, its map, what a place in it lacks to its number, the place where records end, the last one's checksum: in
         # one, so that nothing that cuts in leaves a part of it changed.
         self._at: tuple[io.FileIO | None, mmap.mmap | _Absent, int, int, int] = (None, _Absent(self.path), 0, 0, 0)
@@ -195,9 +195,7 @@ class Log:
         except OSError as error:
             raise failed(error, "closed") from None
         finally:
-            if self._next is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(self._next[1])
+            self._leave()
             with self._appends.mutex:
                 self._let_go()
         if failure is not None and self.broken:
@@ -392,8 +390,8 @@ class Log:
         file = open(path, "x+b", buffering=0)
         try:
             self.share(file.fileno())
-            _fill(file, 0, room)
-            os.pwrite(file.fileno(), head, 0)
+            _write(file, head, 0)
+            _fill(file, len(head), room)
             os.fsync(file.fileno())
         except BaseException:
             file.close()
@@ -436,11 +434,35 @@ class Log:
         self._cuts[base + pos] = chain
         return base + pos
 
-    def prepare(self) -> None:
-        """Make the file ready in which the log goes on when it is dropped, while nobody waits. By who flushes; never raises."""
-        if self._next is None and not self.ending:
+    @contextlib.contextmanager
+    def prepared(self, n: int) -> Iterator[None]:
+        """The file in which the log goes on when it is dropped up to a number holds what comes from there on, as far as it is
+        there when the block begins, and the one before is let go of when it ends: who puts need not wait for either. By who
+        flushes, not under the lock; a file that cannot be made is no error."""
+        before = -1
+        try:
             with contextlib.suppress(OSError):
-                self._next = self._fresh(min(max(SMALL, self._at[3]), LARGE))
+                with self.lock():
+                    file, _, base, pos, _ = self._at
+                    if file is not None and not self.ending and n in self._cuts and n > base + START:
+                        before = os.dup(file.fileno())
+                if before >= 0:
+                    raw = os.pread(before, pos - (n - base), n - base)
+                    room = max(min(max(SMALL, pos), LARGE), START + len(raw) + HEAD + SMALL)
+                    self._leave()
+                    self._next = (*self._fresh(room, header(n, self._cuts[n]) + raw), n, len(raw))
+            yield
+        finally:
+            if before >= 0:
+                os.close(before)  # the last to have it open frees its blocks
+
+    def _leave(self) -> None:
+        """Remove the file in which the log was to go on."""
+        there, self._next = self._next, None
+        if there is not None:
+            there[0].close()
+            with contextlib.suppress(OSError):
+                os.unlink(there[1])
 
     def drop(self, n: int) -> None:
         """Forget the records below a number that ``rotate`` gave: they are in git. They are never read again, also after a
@@ -469,23 +491,23 @@ class Log:
         """Go on in another file, with what comes from a number on; on disk before it has the log's name, and so is the name."""
         file, _, base, pos, last = self._at
         assert file is not None
-        raw = os.pread(file.fileno(), pos - (number - base), number - base)
-        there, self._next = self._next, None
-        if there is None or os.fstat(there[0].fileno()).st_size < START + len(raw) + HEAD:
-            if there is not None:
-                there[0].close()
-                os.unlink(there[1])
-            there = self._fresh(max(SMALL, START + len(raw) + HEAD))
-        fresh, path = there
-        whole = header(number, chain) + raw
-        if os.pwrite(fresh.fileno(), whole, 0) != len(whole):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        size = pos - (number - base)
+        if self._next is None or self._next[2] != number:
+            self._leave()
+            self._next = (*self._fresh(max(SMALL, START + size + HEAD), header(number, chain)), number, 0)
+        fresh, path, _, done = self._next
+        room, need = os.fstat(fresh.fileno()).st_size, START + size + HEAD
+        if room < need:
+            _fill(fresh, room, need)
+        raw = os.pread(file.fileno(), size - done, number - base + done)
+        _write(fresh, raw, START + done)
         os.fsync(fresh.fileno())
         # First this: who is killed in between leaves a log that whoever comes next replaces, and no other that goes on in it.
         os.pwrite(file.fileno(), _SEAL, pos)
         os.rename(path, self.path)
+        self._next = None
         sync_paths([self.folder])
-        self._use((fresh, _mapped(fresh), number - START, START + len(raw), last), number)
+        self._use((fresh, _mapped(fresh), number - START, START + size, last), number)
 
     def bump(self) -> None:
         """Let the epoch go up: refs were changed. Under the lock, after ``read``. Raises GitError."""
@@ -508,6 +530,11 @@ class _Absent:
 
 def _mapped(file: io.FileIO) -> mmap.mmap:
     return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _write(file: io.FileIO, raw: bytes, at: int) -> None:
+    if os.pwrite(file.fileno(), raw, at) != len(raw):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _fill(file: io.FileIO, start: int, end: int) -> None:

@@ -71,17 +71,18 @@ def work_until_killed(folder: str, pipe: int) -> None:
         wal.read()
         n = wal.rotate()
     put(b"between")
-    wal.prepare()
-    with wal.lock():
-        wal.read()
-        for payload in (b"first", *BIG):
-            write(pipe, b"-" + payload[:2] + b"\n")
-        wal.drop(n)
+    with wal.prepared(n):
+        put(b"meanwhile")
+        with wal.lock():
+            wal.read()
+            for payload in (b"first", *BIG):
+                write(pipe, b"-" + payload[:2] + b"\n")
+            wal.drop(n)
     put(b"last")
 
 
 BIG = [b"%d," % number * 600 for number in range(4)]
-NAMED = {payload[:2]: payload for payload in (b"first", *BIG, b"between", b"last", b"after", b"end")}
+NAMED = {payload[:2]: payload for payload in (b"first", *BIG, b"between", b"meanwhile", b"last", b"after", b"end")}
 
 
 def killed_at(calls: int, work: Callable[[int], object]) -> tuple[bool, list[bytes]]:

@@ -193,6 +193,20 @@ class Model:
             assert wal.oldest == n or not self.live
         self.live = [item for item in self.live if item[0] >= n]
 
+    def flush(self, who: int, size: int) -> None:
+        """As a flush does it: what is appended meanwhile is partly in the new file before the drop, and partly comes after."""
+        with self.wals[who].lock():
+            wal = self.see(who)
+            n = wal.rotate()
+        for other in list(self.wals):
+            self.append(other, size)
+        with wal.prepared(n):
+            for other in list(self.wals):
+                self.append(other, size)
+            with wal.lock():
+                self.see(who).drop(n)
+        self.live = [item for item in self.live if item[0] >= n]
+
     def close(self, who: int) -> None:
         asked = []
         wal = self.wals.pop(who)
@@ -219,7 +233,7 @@ class Model:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["append", "append", "append", "read", "drop", "close", "kill", "bump"]),
+        st.sampled_from(["append", "append", "append", "read", "drop", "flush", "close", "kill", "bump"]),
         st.integers(0, 3),
         st.sampled_from([0, 3, 40, 400, 3000]),
     ),
@@ -241,6 +255,8 @@ def test_every_user_sees_what_the_model_says(steps: list[tuple[str, int, int]], 
                     model.see(who)
             elif step == "drop":
                 model.drop(who, size // 400 % 4)
+            elif step == "flush":
+                model.flush(who, size)
             elif step == "close":
                 model.close(who)
             elif step == "kill":
