@@ -8,10 +8,8 @@ from gitbaton.commands.look import Column, Look
 from gitbaton.commands.options import Call
 from gitbaton.commands.status import step_of, tests_of
 from gitbaton.errors import AmbiguousNameError, NotARepositoryError, NotFoundError, UsageError
-from gitbaton.git.remotes import default
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, line, uncompared
-from gitbaton.running.current import unfinished
 
 BEGIN = (
     ('git baton snapshot "what is done" --next-cmd "what is next"', "take one"),
@@ -61,6 +59,8 @@ def _without(baton: Baton, look: Look) -> None:
 
 def _fetching(baton: Baton) -> list[tuple[str, str]]:
     """How to come by what others have pushed, where there is a remote to ask."""
+    from gitbaton.git.remotes import default
+
     try:
         default(baton.repo, pushing=False)
     except UsageError:
@@ -78,6 +78,8 @@ def _taking(name: str) -> list[tuple[str, str]]:
 
 def _runs(baton: Baton) -> None:
     """What is to be gone on with besides a track."""
+    from gitbaton.running.current import unfinished
+
     runs = unfinished(baton)
     if len(runs) > 1:
         terminal.say(f"{len(runs)} runs are not finished: git baton run list")

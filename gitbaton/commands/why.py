@@ -99,8 +99,8 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     said = next((one for one in last if not (asked and one.at < asked[-1].at)), None)
     if said is not None:  # what was said before it was asked is another turn's
         kept = said.text.strip().splitlines()
-        teller = baton.short(tells.id if tells else stored.id)
-        more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {teller}"]
+        one = tells or stored
+        more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(one.id)}"]
         rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))
     return rows or [_pair("step", first_line(c.step))]
 

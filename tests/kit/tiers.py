@@ -18,8 +18,10 @@ def examples(every: int, some: int) -> int:
 
 
 def sized(few: int, slice_: int, every: int) -> pytest.MarkDecorator:
-    """How much of a model is tried, as the argument ``count``: a few examples, deep a slice of them, at full size every one."""
-    counts = [pytest.param(few, id="few"), deep(pytest.param(every if FULL else slice_, id="deep"))]
+    """How much of a model is tried, as the argument ``count``: a few examples or none, deep a slice of them, at full size every
+    one."""
+    counts = [pytest.param(few, id="few")] if few else []
+    counts += [deep(pytest.param(every if FULL else slice_, id="deep"))]
     return pytest.mark.parametrize("count", counts)
 
 

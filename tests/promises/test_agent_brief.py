@@ -274,6 +274,7 @@ def test_claude_is_silent_where_copilot_runs_its_hooks(repo: Sandbox) -> None:
     assert autos(repo, "t") == []
 
 
+@pytest.mark.deep
 def test_where_nothing_is_injected(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual")
     for agent in ("claude", "codex"):

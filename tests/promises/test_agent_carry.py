@@ -89,6 +89,7 @@ def test_words_first_then_what_happened(repo: Sandbox) -> None:
     check_carried(repo)
 
 
+@pytest.mark.deep
 def test_nothing_changed_is_not_stale(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("codex", repo.path)
@@ -114,6 +115,7 @@ def test_a_change_that_was_taken_back_is_not_stale(repo: Sandbox) -> None:
     assert since(repo)["stale"] is False and since(repo)["turns"] == 2
 
 
+@pytest.mark.deep
 def test_staging_and_committing_what_was_validated_is_not_stale(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo, "t", "S", *MANUAL)
@@ -176,6 +178,7 @@ def test_a_new_manual_one_between(repo: Sandbox) -> None:
     assert "C2" not in client.fire("start")
 
 
+@pytest.mark.deep
 def test_every_turn_that_ended_is_counted(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("claude", repo.path)

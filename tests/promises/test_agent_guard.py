@@ -263,6 +263,7 @@ def test_a_git_directory_that_cannot_be_written(box: Sandbox) -> None:
     check_next(box)
 
 
+@pytest.mark.deep
 def test_no_git_at_all(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for moment in MOMENTS:
@@ -294,6 +295,7 @@ def test_files_cannot_grow(box: Sandbox, limit: int) -> None:
     check_next(box)
 
 
+@pytest.mark.deep
 @some("redirection", [">/dev/full", ">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full 2>/dev/full", "| :"])
 def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
     data, client = tmp_path / "payload", Client("claude", box.path)
@@ -308,6 +310,7 @@ def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
     check_next(box)
 
 
+@pytest.mark.deep
 @some(
     "env", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}, {"HOME": "/nowhere"}]
 )
@@ -323,6 +326,7 @@ def test_odd_environments(repo: Sandbox, agent: str, env: dict[str, str]) -> Non
     assert len(autos(repo, "t")) == 1 and log_of(repo) == ""
 
 
+@pytest.mark.deep
 @some("what", ["fifo", "endless", "folder", "missing", "sparse", "loop"])
 def test_any_transcript(box: Sandbox, tmp_path: Path, what: str) -> None:
     path = tmp_path / "conversation.jsonl"
@@ -361,6 +365,7 @@ def test_no_name_of_a_session_becomes_a_path(box: Sandbox, tmp_path: Path) -> No
     assert steps(autos(box, "t"))[1:] == [f"turn ended: p{n}" for n in range(9)]
 
 
+@pytest.mark.deep
 def test_the_environment_names_another_repository(box: Sandbox, tmp_path: Path) -> None:
     other = Sandbox.init(tmp_path / "other")
     other.commit("o", o_txt="o\n")

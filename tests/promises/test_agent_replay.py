@@ -199,6 +199,7 @@ def test_started_in_a_subdirectory(repo: Sandbox, agent: str) -> None:
     assert "churn.txt" in repo.tree(autos(repo, "t")[-1]["commit"])
 
 
+@pytest.mark.deep
 def test_cursor_as_documented(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     client = Client("cursor", repo.path)
@@ -260,6 +261,7 @@ def test_when(repo: Sandbox, agent: str, value: str | None, moments: str) -> Non
     assert stored == moments.split()
 
 
+@pytest.mark.deep
 @some("agent", ["claude", "gemini"])
 def test_edits_are_debounced_and_none_is_lost_for_long(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
@@ -313,6 +315,7 @@ def test_five_hooks_at_once_make_one_checkpoint(repo: Sandbox) -> None:
     assert log_of(repo) == ""
 
 
+@pytest.mark.deep
 def test_a_commit_alone_makes_a_new_checkpoint(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     repo.write("hello.txt", HELLO)
@@ -323,6 +326,7 @@ def test_a_commit_alone_makes_a_new_checkpoint(repo: Sandbox) -> None:
     assert [a["head"] for a in autos(repo, "t")][-1] == repo.head() and len(autos(repo, "t")) == 2
 
 
+@pytest.mark.deep
 def test_in_a_merge_that_stopped(repo: Sandbox) -> None:
     repo.git("checkout", "-q", "-b", "side")
     repo.commit("theirs", a_txt="theirs\n")

@@ -124,6 +124,7 @@ def test_two_detached_agents_at_once_write_two_tracks(repo: Sandbox, tmp_path: P
     assert sorted(wrote.values(), key=sorted) == [{"s0"}, {"s1"}], wrote
 
 
+@pytest.mark.deep
 def test_a_hook_does_not_choose_among_tracks_that_have_words(repo: Sandbox) -> None:
     snap(repo, "A", "words of A")
     snap(repo, "B", "words of B")
@@ -169,6 +170,7 @@ def test_a_text_that_cannot_be_said_keeps_no_checkpoint_back(repo: Sandbox, sink
     assert [c["step"] for c in autos(repo, "t")] == ["before compaction (auto)"]
 
 
+@pytest.mark.deep
 def test_the_manual_checkpoint_has_a_name(repo: Sandbox) -> None:
     written = snap(repo, "t", "good")
     repo.write("a.txt", "bad\n")
@@ -192,6 +194,7 @@ def test_a_track_without_a_manual_checkpoint(repo: Sandbox) -> None:
     )
 
 
+@pytest.mark.deep
 def test_a_setting_that_cannot_be_understood_silences_nothing(repo: Sandbox) -> None:
     snap(repo, "t", "S", "--next-cmd", "make it")
     repo.git("config", "baton.auto", "turns")

@@ -138,6 +138,7 @@ def test_branches_of_nearly_the_same_name(repo: Sandbox, left: str, right: str) 
     assert steps(autos(repo, "t")) == [], "the main work tree's current track was written from elsewhere"
 
 
+@pytest.mark.deep
 def test_a_branch_of_the_name_of_another_work_trees_track(repo: Sandbox) -> None:
     snap(repo, "topic", "S")
     other = linked(repo, "one", "-b", "topic")
@@ -146,6 +147,7 @@ def test_a_branch_of_the_name_of_another_work_trees_track(repo: Sandbox) -> None
     assert writers(repo).get("topic") == {"a"}, writers(repo)
 
 
+@pytest.mark.deep
 def test_such_a_track_whose_checkpoint_holds_no_files(repo: Sandbox) -> None:
     snap(repo, "topic", "S", "--no-files")
     other = linked(repo, "one", "-b", "topic")

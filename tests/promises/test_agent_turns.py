@@ -54,6 +54,7 @@ def test_a_cleared_session_begins_anew(repo: Sandbox, agent: str) -> None:
     assert work(repo, client, "Another task") == "turn ended: Another task"
 
 
+@pytest.mark.deep
 def test_the_task_of_a_session_that_an_older_version_knew(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -73,6 +74,7 @@ def test_long_prompts_leave_room_for_each_other(repo: Sandbox) -> None:
     assert said == "turn ended: " + "t" * 197 + "...; last prompt: " + "l" * 82 + "..." and len(said) == 312
 
 
+@pytest.mark.deep
 def test_a_long_prompt_is_cut_where_a_sentence_ends(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -104,6 +106,7 @@ def test_events_of_a_copilot_subagent_are_a_childs(event: str, name: str) -> Non
     assert [each.child for each in found if each] == [True, False]
 
 
+@pytest.mark.deep
 def test_a_copilot_subagents_end_is_not_the_end_of_the_turn(repo: Sandbox) -> None:
     """As recorded: its events carry its own id as that of the session."""
     snap(repo, "t", "S")
@@ -142,6 +145,7 @@ def test_who_has_ended_properly_is_not_at_work(repo: Sandbox, agent: str) -> Non
     assert "may still be at work here" in mine.fire("start")
 
 
+@pytest.mark.deep
 def test_the_same_with_checkpoints_switched_off(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     theirs, mine = Client("claude", repo.path, session="theirs"), Client("claude", repo.path, session="mine")
@@ -151,6 +155,7 @@ def test_the_same_with_checkpoints_switched_off(repo: Sandbox) -> None:
     assert "nother session" not in mine.fire("start")
 
 
+@pytest.mark.deep
 def test_a_session_of_another_work_tree_has_ended_too(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     place = repo.path.parent / "linked"
@@ -164,6 +169,7 @@ def test_a_session_of_another_work_tree_has_ended_too(repo: Sandbox) -> None:
     assert "nother session" not in mine.fire("start")
 
 
+@pytest.mark.deep
 def test_a_session_that_moved_to_another_work_tree_has_ended_where_it_was_last(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     place = repo.path.parent / "linked"
@@ -224,6 +230,7 @@ def test_the_state_before_the_first_turn_can_be_had_again(repo: Sandbox) -> None
     assert (repo.path / "mine.txt").read_text() == "not committed\n"
 
 
+@pytest.mark.deep
 def test_turns_of_a_session_without_records_are_told_apart_by_their_own_prompts(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -233,6 +240,7 @@ def test_turns_of_a_session_without_records_are_told_apart_by_their_own_prompts(
     assert "turn ended: third" in listed and "turn ended: second" in listed and "last prompt" not in listed
 
 
+@pytest.mark.deep
 def test_why_says_that_the_checkpoint_of_a_line_may_have_gone(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -245,6 +253,7 @@ def test_why_says_that_the_checkpoint_of_a_line_may_have_gone(repo: Sandbox) -> 
     assert "perhaps  of an earlier one: those before it were removed" in said(repo, "why", "a.txt:1")
 
 
+@pytest.mark.deep
 def test_a_prompt_that_is_late_takes_nothing_of_the_turn(repo: Sandbox) -> None:
     """The agent is at work by the time that somebody else's lock is free again."""
     snap(repo, "t", "S")

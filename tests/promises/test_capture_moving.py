@@ -239,6 +239,7 @@ def test_t24_an_edit_in_the_second_of_git_add_is_seen(repo: Sandbox) -> None:
         assert repo.git("show", f"{stored.commit}:a.txt") == f"{number:04d} two"
 
 
+@pytest.mark.deep
 def test_t24_a_racy_edit_beside_another_change_is_seen(repo: Sandbox) -> None:
     for number in range(6):
         repo.write("a.txt", f"{number:04d} one\n")

@@ -123,6 +123,7 @@ def test_more_than_a_thousand_are_left_out(repo: Sandbox, changes: int) -> None:
     assert len(files["skipped"]) == 1000 and files["skipped_more"] == 300
 
 
+@pytest.mark.deep
 def test_t25_latest_is_never_captured(repo: Sandbox) -> None:
     for number in range(3):
         repo.write("new", f"{number}\n")

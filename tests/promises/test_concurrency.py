@@ -137,6 +137,7 @@ def holder(repo: Sandbox) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.deep
 def test_t18_a_killed_lock_holder_wedges_nobody(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "x", "--step", "one")
     words = [sys.executable, "-m", "gitbaton", "snapshot", "--track", "x", "--step", "two"]

@@ -27,6 +27,7 @@ def inner(repo: Sandbox, name: str = "sub") -> Sandbox:
     return Sandbox(repo.path / name)
 
 
+@pytest.mark.deep
 def test_a_commit_inside_a_submodule_that_was_dirty_is_drift(work: Sandbox) -> None:
     work.write("sub/a", "wip\n")
     snap(work, "t", "s", "--validation", "green")
@@ -75,6 +76,7 @@ def test_a_commit_inside_a_nested_repository_is_drift(repo: Sandbox) -> None:
     assert (done.code, done.out) == (0, "") and "inside 'nested' is in no checkpoint" in done.err
 
 
+@pytest.mark.deep
 def test_a_broken_submodule_is_told_by_nothing_else(work: Sandbox) -> None:
     snap(work)
     work.write("a.txt", "two\n")
@@ -82,6 +84,7 @@ def test_a_broken_submodule_is_told_by_nothing_else(work: Sandbox) -> None:
     assert work.ok("verify").out == "files-changed:1: 1 path differs from the captured work tree: 'a.txt'\n"
 
 
+@pytest.mark.deep
 def test_a_submodule_that_git_is_to_ignore_is_compared(work: Sandbox) -> None:
     work.git("config", "-f", ".gitmodules", "submodule.sub.ignore", "all")
     work.git("config", "diff.ignoreSubmodules", "all")

@@ -228,6 +228,7 @@ def test_the_count_is_what_a_second_snapshot_differs_by(repo: Sandbox, name: str
     assert verify_drift(repo) == expected
 
 
+@pytest.mark.deep
 def test_a_dirty_work_tree_is_the_one_that_was_captured(repo: Sandbox) -> None:
     assert repo.git("status", "--porcelain") != "" and said(repo) == (0, ())
 
@@ -270,6 +271,7 @@ def state_of(repo: Sandbox) -> str:
     return repo.git("rev-parse", "refs/baton/tracks/t^{tree}")
 
 
+@pytest.mark.deep
 def test_latest_and_what_is_left_out_do_not_count(repo: Sandbox) -> None:
     repo.write(".git/info/exclude", "")
     assert repo.git("status", "--porcelain", "--", "runtime") == "?? runtime/"
@@ -281,6 +283,7 @@ def test_latest_and_what_is_left_out_do_not_count(repo: Sandbox) -> None:
     assert said(repo) == (0, ())
 
 
+@pytest.mark.deep
 def test_without_files_or_work_tree_nothing_is_counted(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "bare words", "--step", "s", "--no-files")
     repo.write("new", "new")
@@ -293,6 +296,7 @@ def test_without_files_or_work_tree_nothing_is_counted(repo: Sandbox, tmp_path: 
     assert "drift=none\n" in bare.ok("resume", "--track", "t", "--live").out
 
 
+@pytest.mark.deep
 def test_strict_makes_changed_files_a_no(repo: Sandbox) -> None:
     assert [repo.baton("verify", *o).code for o in ((), ("--strict",), ("--quiet", "--strict"))] == [0, 0, 0]
     for number in range(4):

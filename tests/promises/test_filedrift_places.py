@@ -90,6 +90,7 @@ def filtered(path: Path, kind: str) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 def test_a_file_whose_filter_is_missing_counts_as_it_would_be_captured(tmp_path: Path) -> None:
     repo = filtered(tmp_path, "")
     snapshot(repo, "t")
@@ -120,6 +121,7 @@ def test_a_filter_that_fails_on_many_files(tmp_path: Path) -> None:
     assert said(repo) == (0, ())
 
 
+@pytest.mark.deep
 def test_a_racily_clean_file_whose_filter_is_missing(tmp_path: Path) -> None:
     repo = filtered(tmp_path, "")
     repo.write("one.txt", "same size\n")
@@ -130,6 +132,7 @@ def test_a_racily_clean_file_whose_filter_is_missing(tmp_path: Path) -> None:
     assert verify_drift(repo) == 2
 
 
+@pytest.mark.deep
 def test_what_may_not_be_read_counts_unless_the_checkpoint_says_so(tmp_path: Path) -> None:
     lesser = without_privilege(sys.executable, "-m", "gitbaton")
     if lesser is None:
@@ -158,6 +161,7 @@ def test_what_may_not_be_read_counts_unless_the_checkpoint_says_so(tmp_path: Pat
     assert said(repo) == (0, ())
 
 
+@pytest.mark.deep
 def test_an_encoding_that_fits_no_more(tmp_path: Path) -> None:
     repo = plain(tmp_path, "")
     repo.write(".gitattributes", "*.u working-tree-encoding=UTF-16\n")
@@ -173,6 +177,7 @@ def test_an_encoding_that_fits_no_more(tmp_path: Path) -> None:
     assert said(repo) == (0, ())
 
 
+@pytest.mark.deep
 def test_an_index_that_cannot_be_read(repo: Sandbox) -> None:
     index_path(repo).write_bytes(b"broken" * 10)
     done = repo.baton("resume", "--live", "--json")

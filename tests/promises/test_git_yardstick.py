@@ -210,6 +210,7 @@ def test_t20_plain_fetch_and_pull_break_nothing_and_lose_nothing(tmp_path: Path)
     two.fsck()
 
 
+@pytest.mark.deep
 def test_t13_hooks_and_uninstall_never_ask(tmp_path: Path) -> None:
     repo = Sandbox.init(tmp_path / "r")
     repo.commit("first")

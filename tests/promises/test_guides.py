@@ -73,6 +73,7 @@ def test_plain_git_shows_what_the_guide_to_storage_says(repo: Sandbox, tmp_path:
         assert done.code == 0 and words in done.out, (line, done)
 
 
+@pytest.mark.deep
 def test_what_a_console_shows_is_compared_but_for_ids_and_times(repo: Sandbox) -> None:
     def text(step: str) -> str:
         return f'# T\n\n```console\n$ cd ..; cd repo\n$ git baton snapshot "one"\nmain 0123456789 {step}\n```\n'

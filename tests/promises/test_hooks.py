@@ -76,6 +76,7 @@ def test_drift_is_three_lines_and_home_is_none(watched: Sandbox) -> None:
     assert spoken(watched, "checkout", "-q", "--", "a.txt") == []
 
 
+@pytest.mark.deep
 def test_merge_and_pull_speak_and_squash_does_not(watched: Sandbox) -> None:
     watched.git("checkout", "-q", "side")
     snap(watched)
@@ -99,6 +100,7 @@ def test_settings_decide_how_much(repo: Sandbox, setting: str, count: int) -> No
     assert spoken(repo, "checkout", "-q", "side", GIT_BATON="0") == []
 
 
+@pytest.mark.deep
 def test_a_commit_says_one_line_and_only_when_asked(watched: Sandbox) -> None:
     snap(watched, "lexer")
     quiet = watched.path / ".git/baton/quiet"

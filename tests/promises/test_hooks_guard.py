@@ -208,6 +208,7 @@ def index_state(repo: Sandbox) -> tuple[bytes, int, int]:
     return path.read_bytes(), found.st_mtime_ns, found.st_ino
 
 
+@pytest.mark.deep
 def test_t11_partial_commits_hold_what_they_hold_without_us(tmp_path: Path) -> None:
     trees = []
     for name in ("a", "b"):

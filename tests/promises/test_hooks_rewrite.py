@@ -157,6 +157,7 @@ def test_t19_stash_and_merge_squash_do_not_move_head(work: Sandbox) -> None:
     assert drift(work)[0] == 0 and list(noted(work)) == ["three"]
 
 
+@pytest.mark.deep
 def test_bisect_clone_worktree_and_am_are_silent(work: Sandbox, tmp_path: Path) -> None:
     work.git("config", "baton.warn", "always")
     check_run(work, "bisect", "start", "HEAD", "HEAD~3")

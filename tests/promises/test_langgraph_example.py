@@ -14,6 +14,7 @@ GUIDE = GUIDES / "langgraph.md"
 FIRST, EXAMPLE = GUIDE.read_text().split("\n## A graph that waits", 1)
 
 
+@pytest.mark.deep
 def test_the_first_examples_of_the_guide_do_what_it_shows(repo: Sandbox) -> None:
     check(GUIDE, f"{play(repo, FIRST)}\n## A graph that waits{EXAMPLE}")
 

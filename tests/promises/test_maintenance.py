@@ -44,6 +44,7 @@ def crowded(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> tuple[Sandbox, st
     return repo, many(repo, 6000)
 
 
+@pytest.mark.deep
 def test_past_a_few_thousand_they_are_packed_and_nothing_is_pruned(crowded: tuple[Sandbox, str]) -> None:
     repo, unreferenced = crowded
     repo.ok("snapshot", "--track", "t", "--step", "one")

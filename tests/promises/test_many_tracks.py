@@ -61,6 +61,7 @@ def test_latest_names_the_newest_hundred_and_the_current_one_and_counts_the_othe
         assert not baton.latest_is_stale() and baton.refresh() == [] and not baton.latest_is_stale()
 
 
+@pytest.mark.deep
 def test_only_what_is_shown_is_read(many: Sandbox) -> None:
     many.ok("resume", "--track", track(7))
     for words in (
@@ -74,6 +75,7 @@ def test_only_what_is_shown_is_read(many: Sandbox) -> None:
     assert "--batch " not in asked(many, "resume"), "LATEST is as it was left"
 
 
+@pytest.mark.deep
 def test_what_plain_git_moves_is_seen(many: Sandbox) -> None:
     many.ok("resume", "--track", track(7))
     many.git("update-ref", "-d", f"refs/baton/tracks/{track(100)}")

@@ -130,6 +130,7 @@ def test_a_long_conversation_is_read_from_its_end_and_says_so(repo: Sandbox, tmp
         assert "The beginning of a long conversation was not read." in text
 
 
+@pytest.mark.deep
 def test_the_clients_files_are_only_read(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", **{"x.py": "one\n"})
     repo.ok("snapshot", "--track", "t", "words")

@@ -186,6 +186,7 @@ def exec_path(gate: Path, real: str) -> str:
     return os.fspath(folder)
 
 
+@pytest.mark.deep
 def test_a_restore_beside_a_damaged_index_says_so_and_brings_the_files_back(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "s")
     repo.write("a.txt", "lost\n")
@@ -255,6 +256,7 @@ def test_a_word_that_says_nothing_of_what_is_waited_for(repo: Sandbox) -> None:
     assert done.code == 129 and "baton.fsync is 'maybe'; it can be 'always', 'ordered' or 'never'" in done.err
 
 
+@pytest.mark.deep
 def test_what_is_under_way_lies_where_no_prune_of_git_looks(repo: Sandbox) -> None:
     """``git prune --expire=now`` takes every ``tmp_*`` of the store, also those that somebody is writing."""
     places = [repo.path / ".git/objects/pack", repo.path / ".git/objects"]
@@ -290,6 +292,7 @@ def test_git_collects_while_we_push(repo: Sandbox, bare: Sandbox, tmp_path: Path
 MOVED = "git-baton snapshot --track t more && git-baton prune t --keep-last 1 --yes && git gc -q --prune=now"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("words", [("prune", "--keep-last", "2"), ("push", "far", "t", "--yes")], ids=["prune", "push"])
 def test_what_another_prunes_and_git_collects_while_we_look_is_not_called_broken(
     repo: Sandbox, bare: Sandbox, tmp_path: Path, words: tuple[str, ...]
@@ -304,6 +307,7 @@ def test_what_another_prunes_and_git_collects_while_we_look_is_not_called_broken
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_git_collects_while_some_paths_are_restored(repo: Sandbox, tmp_path: Path) -> None:
     """The tree that a restore of a few paths leads to is nowhere yet; what git collects meanwhile is not it."""
     repo.write("b.txt", "two\n")
@@ -320,6 +324,7 @@ def test_git_collects_while_some_paths_are_restored(repo: Sandbox, tmp_path: Pat
     repo.fsck()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("count", "verb"), [(1, "index-pack"), (40, "pack-objects")])
 def test_git_collects_while_a_run_records(repo: Sandbox, tmp_path: Path, count: int, verb: str) -> None:
     """What a step read, wrote and printed is held by no ref until its record is: few objects are told to git, of many it
@@ -340,6 +345,7 @@ def test_git_collects_while_a_run_records(repo: Sandbox, tmp_path: Path, count: 
     assert (repo.path / "out/made").read_text() == "read\n"
 
 
+@pytest.mark.deep
 def test_git_removes_empty_folders_of_objects_while_we_look(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first snapshot after a start of the machine looks at every loose object; a mend, too."""
     listed, gone = os.listdir, list[str]()
@@ -372,6 +378,7 @@ def test_git_collects_what_was_staged_when_the_index_was_read(repo: Sandbox, tmp
     repo.fsck()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_head_moves_and_git_collects_the_commit_that_was_head(repo: Sandbox, tmp_path: Path, after: bool) -> None:
     repo.ok("snapshot", "--track", "t", "first")
@@ -389,6 +396,7 @@ def test_head_moves_and_git_collects_the_commit_that_was_head(repo: Sandbox, tmp
     repo.ok("verify")
 
 
+@pytest.mark.deep
 def test_git_collects_what_was_staged_when_a_restore_looked(repo: Sandbox, tmp_path: Path) -> None:
     repo.write("new.txt", "then\n")
     repo.ok("snapshot", "--track", "t", "s")

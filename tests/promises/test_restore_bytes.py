@@ -246,6 +246,7 @@ def test_t24_crlf_exec_links_and_names_are_what_they_were(repo: Sandbox) -> None
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 def test_t24_a_mode_comes_back_without_other_line_ends(repo: Sandbox) -> None:
     repo.write("tool", "#!/bin/sh\n").chmod(0o755)
     repo.commit("tool")

@@ -350,6 +350,7 @@ def test_t05_content_that_nothing_holds_is_ours(box: Sandbox) -> None:
     assert box.git("show", f"{SAFETY}:a.txt") == "nobody knows"
 
 
+@pytest.mark.deep
 def test_what_was_committed_since_is_not_staged_as_taken_back(repo: Sandbox) -> None:
     """``git commit`` after a restore commits nothing that somebody did not stage."""
     repo.write("a.txt", "more\n")

@@ -297,6 +297,7 @@ def test_a_private_file_is_not_opened_to_others(repo: Sandbox) -> None:
     assert (repo.path / "token").read_text() == "then\n"
 
 
+@pytest.mark.deep
 def test_a_restore_that_is_killed_opens_no_private_file(repo: Sandbox) -> None:
     repo.write("token", "then\n").chmod(0o600)
     snap(repo)

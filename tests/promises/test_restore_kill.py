@@ -178,6 +178,7 @@ def names_of(scene: Scene) -> list[str]:
     return (scene.repo.path.parent / "names").read_text().splitlines()
 
 
+@pytest.mark.deep
 def test_t07_killed_at_each_named_step(scene: Scene) -> None:
     names = names_of(scene)
     assert len(names) >= 4, names

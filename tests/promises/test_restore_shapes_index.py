@@ -300,6 +300,7 @@ def test_t24_an_index_goes_there_and_back(repo: Sandbox, name: str, dirty: bool)
     check_round_trip(repo, SHAPES[name], dirty=dirty)
 
 
+@pytest.mark.deep
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_an_empty_repository(repo: Sandbox, dirty: bool) -> None:
     empty = Sandbox.init(repo.path.parent / "empty")

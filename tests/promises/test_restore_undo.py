@@ -348,6 +348,7 @@ def test_only_the_index_differs(box: Sandbox) -> None:
     assert_same(mess, state_of(box), "undone")
 
 
+@pytest.mark.deep
 def test_an_undo_says_that_it_goes_over_what_was_committed_since(repo: Sandbox) -> None:
     repo.commit("two files", b_txt="b\n", c_txt="c\n")
     repo.ok("snapshot", "--track", "t", "begun")
@@ -370,6 +371,7 @@ def test_an_undo_says_that_it_goes_over_what_was_committed_since(repo: Sandbox) 
     assert (repo.path / "a.txt").read_text() == (repo.path / "b.txt").read_text() == "later\n"
 
 
+@pytest.mark.deep
 def test_an_undo_and_a_redo_say_that_they_go_over_edits(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "begun")
     repo.write("a.txt", "later\n")

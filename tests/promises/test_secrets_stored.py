@@ -221,6 +221,7 @@ def test_what_an_older_version_stored_is_redacted_where_it_goes_on(repo: Sandbox
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_a_hook_says_and_stores_no_secret_and_a_scanner_that_fails_stops_no_agent(repo: Sandbox) -> None:
     repo.commit("first", a_txt="a")
     client = Client("claude", repo.path)

@@ -22,7 +22,7 @@ LISTED = {"gitbaton.commands.look"}
 FOLDER = {"tempfile", "shutil"}  # the one imports the other
 # A command line, and what of it is needed.
 NEEDED: dict[str, set[str]] = {
-    "": LISTED | {"gitbaton.worktree"},
+    "": LISTED | {"gitbaton.running", "gitbaton.worktree"},
     "resume": WORDS | {"gitbaton.running"},
     "verify": {"gitbaton.worktree"},
     "status": LISTED | {"gitbaton.worktree"},

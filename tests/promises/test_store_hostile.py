@@ -149,6 +149,7 @@ def test_a_long_ordinary_history_as_a_chain_is_one_line(hostile: Sandbox) -> Non
     assert done.code == 0 and "fine" in done.out and done.err.count("\n") == 1
 
 
+@pytest.mark.deep
 def test_escapes_in_stored_text_never_reach_a_terminal(hostile: Sandbox) -> None:
     evil = "\x1b]0;pwned\x07\u202e\x9b31m"
     fields = {"branch": f"b{evil}", "step": f"s{evil}", "label": f"l{evil}", "next_cmd": f"n{evil}\n\x1b[2J", "note": evil}

@@ -124,6 +124,7 @@ def test_a_track_forgotten_whole_is_pruned_at_the_remote_by_whoever_syncs_next(f
     assert b.state().chains == {} and b.state().tips == {}
 
 
+@pytest.mark.deep
 def test_two_clones_with_the_very_same_checkpoints(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     for clone in (a, b):

@@ -56,6 +56,7 @@ def test_prune_does_not_ask_with_yes_nor_without_a_terminal_nor_for_nothing(thre
     assert left(three) == ["step 2"]
 
 
+@pytest.mark.deep
 def test_prune_of_threads_asks_too(three: Sandbox) -> None:
     with three.open() as baton, ThreadStore(baton.repo) as store:
         for n in range(2):
@@ -78,6 +79,7 @@ def test_forget_shows_its_plan_and_asks(three: Sandbox, answer: bytes, code: int
     assert "would forget " in plan and " step 1\n" in plan and (" step 1\n" in after) == (code == 0)
 
 
+@pytest.mark.deep
 def test_what_came_while_somebody_read_the_plan_is_shown_before_it_goes(three: Sandbox) -> None:
     with Terminal(three.path, "--no-pager", "prune", "t", "--keep-last", "1") as screen:
         screen.until(b"[y/N] ")
@@ -91,6 +93,7 @@ def test_what_came_while_somebody_read_the_plan_is_shown_before_it_goes(three: S
     assert left(three) == ["step 3"]
 
 
+@pytest.mark.deep
 def test_forget_without_a_terminal_wants_yes(three: Sandbox) -> None:
     done = three.baton("forget", "t~1", stdin=b"y\n")
     assert (done.code, done.out, done.err) == (129, "", NOBODY) and len(left(three)) == 3
@@ -117,6 +120,7 @@ def test_forget_of_a_track_says_that_it_means_only_its_newest(three: Sandbox) ->
     assert three.ok("forget", "t", "--yes").err == ""
 
 
+@pytest.mark.deep
 def test_a_pinned_checkpoint_is_forgotten_with_force_only(three: Sandbox) -> None:
     pinned = three.ok("show", "t~1", "--json").json["checkpoint"]["id"]
     three.ok("pin", "t~1")

@@ -114,6 +114,7 @@ def test_finds_the_first_bad_one(track: Sandbox, temp: Path) -> None:
     assert "\n".join(rows[5:]) == track.git("diff", "--stat=80", "--summary", "refs/baton/tracks/t~3", "refs/baton/tracks/t~2")
 
 
+@pytest.mark.deep
 def test_finds_each_place(track: Sandbox, temp: Path) -> None:
     with untouched(track, temp), track.open() as baton:
         for first in range(1, 8):
@@ -168,6 +169,7 @@ def test_output_passes_through_and_json_stays_alone(track: Sandbox) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_standard_input_is_the_users(track: Sandbox) -> None:
     script = "read -r word && test $word = good"
     found = track.baton("bisect", "--json", "--good", "t~2", "--", "sh", "-c", script, stdin=b"bad\ngood\ngood\n")
@@ -242,6 +244,7 @@ def test_good_must_come_before_bad_on_one_chain(track: Sandbox, temp: Path) -> N
     assert track.baton("bisect", "--", "true").code == 129
 
 
+@pytest.mark.deep
 def test_foreign_checkpoints_must_be_asked_for(track: Sandbox, temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Store.history
 

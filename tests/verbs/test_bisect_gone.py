@@ -99,6 +99,7 @@ def bisecting(repo: Sandbox, note: Path, script: str) -> Iterator[tuple[subproce
             child.kill()
 
 
+@pytest.mark.deep
 @some("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_every_signal_clears_away(track: Sandbox, temp: Path, tmp_path: Path, number: signal.Signals) -> None:
     note = tmp_path / "note"

@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from gitbaton import Baton
 from gitbaton.restore import Order, apply, open_plan
 from tests.kit import Sandbox
@@ -47,6 +49,7 @@ def test_a_line_stays_its_checkpoints_after_the_commit(repo: Sandbox) -> None:
     assert " commit " in rows[5] and "round" in rows[5]
 
 
+@pytest.mark.deep
 def test_a_name_is_seen_from_the_current_directory(repo: Sandbox) -> None:
     numbers(repo)
     (repo.path / "sub").mkdir()
@@ -54,6 +57,7 @@ def test_a_name_is_seen_from_the_current_directory(repo: Sandbox) -> None:
     assert repo.run("git", "-C", "sub", "baton", "blame", "num.py").code == 2
 
 
+@pytest.mark.deep
 @each("name", ['a "b"\t\n\\ö.txt', "e\rf.txt"])
 def test_odd_names_and_contents_drive_no_terminal(repo: Sandbox, name: str) -> None:
     repo.ok("snapshot", "before")
@@ -64,6 +68,7 @@ def test_odd_names_and_contents_drive_no_terminal(repo: Sandbox, name: str) -> N
     assert done.out.count("odd") == 2
 
 
+@pytest.mark.deep
 def test_the_path_of_a_line_is_named_as_it_was_there(repo: Sandbox) -> None:
     numbers(repo)
     repo.git("commit", "-qam", "all")
@@ -76,6 +81,7 @@ def test_the_path_of_a_line_is_named_as_it_was_there(repo: Sandbox) -> None:
     assert "+def one():" in repo.run("sh", "-c", f"cd sub && {here}").out
 
 
+@pytest.mark.deep
 def test_a_line_that_came_back_is_as_old_as_it_was(repo: Sandbox) -> None:
     """Where the checkpoint just before lacks it, and one before that or HEAD has it; others stay and come."""
     head, text = repo.commit("first", a_txt="top\n\nof head\nend\n"), "top\n\nof head\n\nof one\nend\n"
@@ -95,6 +101,7 @@ def test_a_line_that_came_back_is_as_old_as_it_was(repo: Sandbox) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_a_line_that_was_restored_and_committed_elsewhere_is_as_old_as_it_was(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", a_txt="top\nend\n")
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
@@ -133,6 +140,7 @@ def test_text_is_the_files_own_whatever_a_diff_driver_makes_of_it(repo: Sandbox)
     assert repo.ok("blame", "a.txt").out.endswith("1  one\n")
 
 
+@pytest.mark.deep
 def test_what_is_no_line_is_refused_in_one_line(repo: Sandbox) -> None:
     numbers(repo)
     repo.write(".gitignore", "*.log\n")
@@ -189,6 +197,7 @@ def test_why_tells_the_prompt_the_tests_and_what_the_agent_said(repo: Sandbox, t
     assert "turn 1  make half() round to even, as t" in repo.ok("blame", "num.py").out
 
 
+@pytest.mark.deep
 def test_why_quotes_no_other_turn_and_names_no_checkpoint_that_is_gone(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", num_py=FIRST)
     repo.ok("snapshot", "begin")
@@ -209,6 +218,7 @@ def test_why_quotes_no_other_turn_and_names_no_checkpoint_that_is_gone(repo: San
             assert repo.run("sh", "-c", words).code == 0, words
 
 
+@pytest.mark.deep
 def test_why_tells_of_a_snapshot_in_a_turn_the_prompt_of_that_turn(repo: Sandbox, tmp_path: Path) -> None:
     """The newest one that was observed before it is the turn's before."""
     repo.commit("first", num_py="# 0\n")
@@ -240,6 +250,7 @@ def test_why_tells_of_a_snapshot_in_a_turn_the_prompt_of_that_turn(repo: Sandbox
     assert "  step     my own words\n" in told and "prompt" not in told and "said" not in told
 
 
+@pytest.mark.deep
 def test_why_shows_foreign_words_quoted(repo: Sandbox, tmp_path: Path) -> None:
     numbers(repo)
     repo.git("commit", "-qam", "all")

@@ -26,6 +26,7 @@ def length(box: Sandbox, track: str) -> int:
     return int(box.git("rev-list", "--count", "--first-parent", f"refs/baton/tracks/{track}")) - 1
 
 
+@pytest.mark.deep
 def test_prune_goes_on_beside_an_empty_ref(two: Sandbox) -> None:
     (two.path / ".git" / TRACK).write_bytes(b"")
     done = two.baton("prune", "--keep-last", "1", "--json")
@@ -36,6 +37,7 @@ def test_prune_goes_on_beside_an_empty_ref(two: Sandbox) -> None:
     assert two.baton("tracks", "delete", "t", "--yes").err.startswith(f"fatal: nothing is removed: '{TRACK}' cannot be read")
 
 
+@pytest.mark.deep
 def test_nothing_goes_while_nobody_knows_what_a_run_stands_on(two: Sandbox) -> None:
     path = two.path / ".git" / RUN
     path.parent.mkdir()
@@ -47,6 +49,7 @@ def test_nothing_goes_while_nobody_knows_what_a_run_stands_on(two: Sandbox) -> N
     assert refused.code == 1 and "run 'job' cannot be read" in refused.err and MENDS in refused.err
 
 
+@pytest.mark.deep
 def test_a_sync_goes_on_beside_a_torn_track(two: Sandbox, tmp_path: Path) -> None:
     far = tmp_path / "far.git"
     subprocess.run(["git", "init", "-q", "--bare", far], check=True)
@@ -57,6 +60,7 @@ def test_a_sync_goes_on_beside_a_torn_track(two: Sandbox, tmp_path: Path) -> Non
     assert two.git("--git-dir", str(far), "rev-parse", "refs/baton/tracks/u") == two.git("rev-parse", "refs/baton/tracks/u")
 
 
+@pytest.mark.deep
 def test_forget_everywhere_claims_no_proof_beside_what_it_cannot_read(two: Sandbox) -> None:
     two.loose(two.git("rev-parse", f"{TRACK}~1")).unlink()
     done = two.baton("forget", "--everywhere", "u~1", "--yes")
@@ -64,6 +68,7 @@ def test_forget_everywhere_claims_no_proof_beside_what_it_cannot_read(two: Sandb
     assert "error: nothing is proven" in done.err and "reaches their record" not in done.out
 
 
+@pytest.mark.deep
 def test_a_note_that_somebody_wrote_large_stops_nothing(repo: Sandbox) -> None:
     for number in range(3):
         repo.write("a.txt", f"{number}\n")

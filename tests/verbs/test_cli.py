@@ -131,6 +131,7 @@ def test_wiring_of_the_process(repo: Sandbox, tmp_path: Path) -> None:
     assert elsewhere.code == 0 and elsewhere.out.startswith("track=main\nstep=one\n")
 
 
+@pytest.mark.deep
 def test_ctrl_c_is_130_and_a_closed_pipe_141(repo: Sandbox) -> None:
     read, write = os.pipe()
     argv = [sys.executable, "-m", "gitbaton", *SNAP, "x", "--note", "-"]

@@ -61,6 +61,7 @@ def test_a_commit_of_just_what_was_captured_is_at_home(repo: Sandbox, edit: Call
     assert verified(repo) == (0, "committed:1") and repo.baton("verify", "--strict").code == 0
 
 
+@pytest.mark.deep
 def test_it_is_said_in_every_place(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo, "t", "done", *GREEN)
@@ -94,6 +95,7 @@ def test_one_path_more_is_ahead_and_is_named(repo: Sandbox) -> None:
     assert verified(repo) == (0, "committed:4"), "what came is gone again"
 
 
+@pytest.mark.deep
 def test_what_was_staged_counts_as_what_was_captured(repo: Sandbox) -> None:
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
@@ -225,6 +227,7 @@ def test_words_are_not_stale_where_their_tree_is_committed(repo: Sandbox) -> Non
     assert len(autos(repo, "t")) == 2
 
 
+@pytest.mark.deep
 def test_what_is_hinted_at_shows_what_was_counted(repo: Sandbox) -> None:
     snap(repo, "t", "words")
     client = Client("claude", repo.path)

@@ -37,6 +37,7 @@ def offered(repo: Sandbox, line: str) -> dict[str, str]:
     return {name: meaning for name, _, meaning in (row.partition("\t") for row in rows)}
 
 
+@pytest.mark.deep
 def test_everything_that_may_follow_is_offered_with_what_it_means(two: Sandbox) -> None:
     assert set(offered(two, "")) == FIRST and offered(two, "resu") == {"resume": "print what the next runner needs to go on"}
     assert set(offered(two, "run ")) >= {*below("run")} and set(offered(two, "thread ")) == {*below("thread")}
@@ -89,6 +90,7 @@ def test_bash(two: Sandbox) -> None:
     assert bash(two, "git baton diff -- su") == {"sub"}
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
 def test_fish(two: Sandbox, tmp_path: Path) -> None:
     """Asked of a new fish after ``--install`` and nothing else: what completes ``git baton`` it seeks by the name of git."""
@@ -111,6 +113,7 @@ def test_fish(two: Sandbox, tmp_path: Path) -> None:
     assert two.baton("completion", "fish", "--uninstall", env=env).code == 0 and "resume" not in fish("git-baton resu")
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh")
 def test_zsh(two: Sandbox) -> None:
     """Typed on a terminal of its own: Tab completes the word, and lists what there is with what it means."""
@@ -141,6 +144,7 @@ def test_zsh(two: Sandbox) -> None:
         os.close(slave)
 
 
+@pytest.mark.deep
 def test_it_is_written_where_each_shell_looks_and_taken_back(repo: Sandbox, tmp_path: Path) -> None:
     share = tmp_path / "share"
     env = {"XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path / "config")}

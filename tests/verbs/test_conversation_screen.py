@@ -26,6 +26,7 @@ def check_drives_nothing(shown: str) -> None:
     assert "?[2J" in shown and not [c for c in shown if not c.isprintable() and c not in "\n\t"], shown
 
 
+@pytest.mark.deep
 def test_export_to_a_terminal_is_refused(repo: Sandbox, tmp_path: Path) -> None:
     talk(repo, "claude", RAW)
     code, shown = on_terminal(repo, "transcript", "export", "claude")

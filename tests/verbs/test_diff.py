@@ -88,6 +88,7 @@ def test_until_now_is_what_a_snapshot_would_hold(work: Sandbox, words: tuple[str
     assert work.ok("diff").out == ""
 
 
+@pytest.mark.deep
 def test_it_leaves_nothing_in_the_temporary_directory(work: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / 'tmp "odd:\\').mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / 'tmp "odd:\\'))
@@ -129,6 +130,7 @@ def test_words_without_dashes_are_taken_as_git_takes_them(work: Sandbox) -> None
     assert work.ok("diff", "--name-status", "--", "t").out == "A\tt\n"
 
 
+@pytest.mark.deep
 def test_a_checkpoint_without_files_is_named(work: Sandbox, tmp_path: Path) -> None:
     work.ok("snapshot", "--track", "t", "--step", "words only", "--no-files")
     short = work.git("rev-parse", "refs/checkpoints/t")[:10]
@@ -179,6 +181,7 @@ def test_the_users_settings_count(work: Sandbox, key: str, setting: str, seen: s
     verify_same(work.baton("diff", "--stat", "t~1", "t"), work, "diff", "--stat", f"{CHAIN}~1", CHAIN)
 
 
+@pytest.mark.deep
 def test_attributes_textconv_and_settings_of_one_command(work: Sandbox) -> None:
     work.git("config", "diff.hex.textconv", "od -An -tx1")
     work.write(".gitattributes", "bytes diff=hex\n")

@@ -154,6 +154,7 @@ def test_each_fault_is_found_and_nothing_else(well: Sandbox, name: str, fault: C
     assert mended(well) == {name}
 
 
+@pytest.mark.deep
 def test_what_is_no_fault(well: Sandbox) -> None:
     (well.path / ".git/refs/baton/tracks/t.lock").touch()  # of somebody at work
     well.git("config", "filter.unused.required", "true")
@@ -169,6 +170,7 @@ def test_what_is_no_fault(well: Sandbox) -> None:
     assert mended(well) == set()
 
 
+@pytest.mark.deep
 def test_git_baton_not_on_path(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "git-baton").exists()]
     monkeypatch.setenv("PATH", os.pathsep.join(kept))
@@ -185,6 +187,7 @@ def test_an_old_git(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         assert next(doctor._doors(baton)).ok is False
 
 
+@pytest.mark.deep
 def test_a_long_history_is_said_with_its_cure(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     from gitbaton.mending import doctor
 

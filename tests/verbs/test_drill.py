@@ -101,6 +101,7 @@ def corrupt(path: Path) -> Iterator[None]:
         path.write_bytes(whole)
 
 
+@pytest.mark.deep
 def test_it_proves_recovery_and_changes_nothing(track: Sandbox, temp: Path) -> None:
     before = state(track)
     done = track.baton("drill")
@@ -174,6 +175,7 @@ def test_without_a_checkpoint_there_is_nothing_to_prove(repo: Sandbox) -> None:
     assert done.code == 128 and "hint: set one with 'git baton tracks use NAME'" in done.err
 
 
+@pytest.mark.deep
 def test_what_is_broken_before_fails_the_first_steps(track: Sandbox) -> None:
     track.git("checkout", "-q", "-f", "main")
     oid = track.git("rev-parse", "refs/baton/tracks/the%20track:dir/c.txt")
@@ -296,6 +298,7 @@ def test_the_repository_is_watched(track: Sandbox, monkeypatch: pytest.MonkeyPat
     assert (last.name, last.ok, last.text) == ("untouched", False, "changed meanwhile: refs, index, status")
 
 
+@pytest.mark.deep
 @some("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_killed_it_leaves_nothing(track: Sandbox, temp: Path, number: signal.Signals) -> None:
     before = state(track)

@@ -23,6 +23,7 @@ def parts(repo: Sandbox) -> dict[str, tuple[int, int]]:
     return {row["name"] or row["kind"]: (row["own"], row["shared"]) for row in rows}
 
 
+@pytest.mark.deep
 def test_own_bytes_are_those_that_nothing_else_reaches(repo: Sandbox) -> None:
     blob(repo, "mine.bin", 30_000, 1)
     repo.ok("snapshot", "--track", "a track", "--step", "one")
@@ -43,6 +44,7 @@ def test_own_bytes_are_those_that_nothing_else_reaches(repo: Sandbox) -> None:
     assert found["a track"][1] < 1_000 and found["b"][0] < 25_000  # what the user's branch holds costs nothing
 
 
+@pytest.mark.deep
 def test_every_kind_has_its_row_and_a_track_that_was_fetched_shares_its_own(repo: Sandbox) -> None:
     blob(repo, "mine.bin", 10_000, 1)
     repo.ok("snapshot", "--track", "t", "--step", "one")

@@ -89,6 +89,7 @@ def test_a_fetched_track_is_shown_and_marked_everywhere(repo: Sandbox, theirs: S
     assert repo.git("for-each-ref") == before and "their" not in (repo.path / "runtime/checkpoints/LATEST.md").read_text()
 
 
+@pytest.mark.deep
 def test_names_of_a_fetched_track(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     with theirs.open() as other, repo.open() as baton:
@@ -99,6 +100,7 @@ def test_names_of_a_fetched_track(repo: Sandbox, theirs: Sandbox) -> None:
     assert repo.baton("show", "work~3").code == 2 and repo.baton("log", "nobody").code == 2
 
 
+@pytest.mark.deep
 def test_what_would_run_or_overwrite_asks_first(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     for words in (["restore", "work~1"], ["bisect", "--good", "work~2", "work", "--", "true"]):
@@ -137,6 +139,7 @@ def test_the_first_snapshot_follows_what_was_fetched(repo: Sandbox, theirs: Sand
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_an_automatic_checkpoint_follows_foreign_words_and_says_so(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
     fetch(repo, theirs)
     with repo.open(clock=integer_clock(LATER), door="binary") as baton:
@@ -180,6 +183,7 @@ def test_a_broken_fetched_chain_keeps_nobody_from_working(repo: Sandbox, theirs:
             assert steps(baton, track) == ["before compaction (auto)"]
 
 
+@pytest.mark.deep
 def test_alone_says_what_to_do_with_a_fetched_track(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     rows = repo.ok().out.splitlines()
@@ -192,6 +196,7 @@ def test_alone_says_what_to_do_with_a_fetched_track(repo: Sandbox, theirs: Sandb
     assert "--foreign" not in repo.ok().out
 
 
+@pytest.mark.deep
 def test_a_name_that_differs_only_in_case_is_listed_and_not_joined(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     repo.ok("snapshot", "--track", "WORK", "--step", "mine")
@@ -300,6 +305,7 @@ def test_killed_while_it_follows(repo: Sandbox, theirs: Sandbox) -> None:
     assert (True, 4) in seen and (False, 3) in seen
 
 
+@pytest.mark.deep
 def test_what_a_remote_has_is_named_with_the_remote(repo: Sandbox, theirs: Sandbox) -> None:
     """Also where both sides have a track of that name, and git a branch of that name."""
     repo.ok("snapshot", "--track", "work", "mine")
@@ -325,6 +331,7 @@ def test_what_a_remote_has_is_named_with_the_remote(repo: Sandbox, theirs: Sandb
     assert repo.ok("show", "origin/work", "--json").json["checkpoint"]["step"] == "a name of ours"
 
 
+@pytest.mark.deep
 def test_a_track_that_a_sync_brought_says_where_from_until_something_follows(repo: Sandbox, theirs: Sandbox) -> None:
     repo.git("remote", "add", "origin", str(theirs.path))
     theirs.git("config", "receive.denyCurrentBranch", "ignore")

@@ -57,6 +57,7 @@ def holding(repo: Sandbox) -> list[str]:
     return found
 
 
+@pytest.mark.deep
 def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> None:
     named = spilled.ok("show", "spilled", "--json").json["checkpoint"]["id"]
     spilled.ok("pin", "spilled")
@@ -83,6 +84,7 @@ def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> N
     assert spilled.ok("forget", "--yes", named[:12]).code == 0  # once more changes nothing
 
 
+@pytest.mark.deep
 def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
     with repo.open(door="binary") as baton:
         first = baton.snapshot("SECRET-STEP", track="t", note="SECRET-NOTE")
@@ -311,6 +313,7 @@ def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: P
     assert "refs/baton/remotes/origin/tracks/other" in spilled.git("for-each-ref")
 
 
+@pytest.mark.deep
 def test_a_plain_forget_leaves_a_tombstone_and_its_words_unreachable_from_chain_and_note(spilled: Sandbox) -> None:
     named = spilled.ok("show", "t~1", "--json").json["checkpoint"]["id"]
     done = spilled.ok("forget", "--yes", "t~1", "t~1")

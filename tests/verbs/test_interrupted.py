@@ -52,6 +52,7 @@ def test_what_ctrl_c_left_is_said(track: Sandbox, monkeypatch: pytest.MonkeyPatc
     assert f"an interrupted {op} was " in track.ok("status").err
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("op", ["restore", "undo"])
 def test_what_was_done_is_not_called_undone(track: Sandbox, monkeypatch: pytest.MonkeyPatch, op: str) -> None:
     real = apply.intents.remove

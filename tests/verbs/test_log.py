@@ -168,6 +168,7 @@ def test_no_git_setting_changes_what_is_listed(made: Sandbox) -> None:
         assert (done.out, done.err) == (made.ok("log", "--porcelain", *words).out, "")
 
 
+@pytest.mark.deep
 @each(
     "options, paths",
     [
@@ -238,6 +239,7 @@ def test_what_cannot_be_meant(made: Sandbox, words: tuple[str, ...], code: int, 
     assert (done.code, done.out) == (code, "") and said in done.err.splitlines()[0], done
 
 
+@pytest.mark.deep
 @each("words", [("--", "src"), ("-S", "needle"), ("--kind", "auto"), ("--since", "200 minutes ago"), ("--grep", "t")])
 def test_a_limited_list_looks_back_in_parts(made: Sandbox, words: tuple[str, ...]) -> None:
     whole = made.here("log", "t", "--json", *words).json["checkpoints"]
@@ -267,6 +269,7 @@ def test_a_pattern_is_looked_for_in_the_prompt_of_the_turn_that_it_began(repo: S
     assert found == [1, 1, 2]
 
 
+@pytest.mark.deep
 def test_a_restore_is_among_the_safety_checkpoints(repo: Sandbox) -> None:
     for text in ("one\n", "two\n"):
         repo.write("a.txt", text)
@@ -302,6 +305,7 @@ PATTERNS = (
 )
 
 
+@pytest.mark.deep
 @each("form, flag", [("basic", ()), ("extended", ("-E",)), ("fixed", ("-F",))])
 def test_a_pattern_matches_what_git_log_finds(repo: Sandbox, form: str, flag: tuple[str, ...]) -> None:
     if not repo.try_git("rev-parse", "-q", "--verify", "refs/heads/words").out:
@@ -393,6 +397,7 @@ NARROW = """\
 GOLDEN = {0: WIDE, 200: WIDE, 120: WIDE, 80: WIDE.replace("positions", "pos\u2026"), 60: NARROW}
 
 
+@pytest.mark.deep
 def test_undos_and_redos_that_follow_each_other_are_one_line(repo: Sandbox) -> None:
     for n in ("1", "2"):
         repo.write("a.txt", n)
@@ -408,11 +413,13 @@ def test_undos_and_redos_that_follow_each_other_are_one_line(repo: Sandbox) -> N
     assert len(repo.ok("log", "--no-fold").out.splitlines()) == 6 and len(repo.ok("log", "--stat").out.splitlines()) > 4
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("columns", GOLDEN)
 def test_the_screen(told: Sandbox, columns: int) -> None:
     assert "\n".join([*screen(told, columns=columns), ""]) == GOLDEN[columns]
 
 
+@pytest.mark.deep
 @each(
     "words, rows",
     [
@@ -464,6 +471,7 @@ def test_words_from_elsewhere_are_quoted(told: Sandbox, repo: Sandbox) -> None:
     assert rows[-2].endswith("1 file  > [first light] lexer done; tokens carry positions (foreign: origin)")
 
 
+@pytest.mark.deep
 def test_a_turn_that_a_prune_left_without_the_edit_before_it_is_shown(repo: Sandbox) -> None:
     """It changed no file when it was taken; against what is before it now it did."""
     repo.git("config", "core.abbrev", "8")
@@ -475,6 +483,7 @@ def test_a_turn_that_a_prune_left_without_the_edit_before_it_is_shown(repo: Sand
     assert [row.partition("  turn")[2][1:2] for row in repo.ok("log", "t").out.splitlines()] == ["5", "4", "3", "1"]
 
 
+@pytest.mark.deep
 def test_a_graph_shows_tracks_as_lanes_and_the_commits_between_them(repo: Sandbox) -> None:
     now = datetime.now(UTC)
 

@@ -30,6 +30,7 @@ def file_of(repo: Sandbox, what: str) -> Path:
     return repo.loose(oid)
 
 
+@pytest.mark.deep
 def test_a_power_cut_leaves_the_newest_hollow_and_a_mend_goes_on_below_it(repo: Sandbox) -> None:
     ids = taken(repo, 3)
     hollow = [file_of(repo, name) for name in (TRACK, f"{TRACK}^{{tree}}", f"{TRACK}:a.txt", ids[0])]

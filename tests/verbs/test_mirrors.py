@@ -12,6 +12,7 @@ from tests.kit.repos import Sandbox
 LATEST = "runtime/checkpoints/LATEST.md"
 
 
+@pytest.mark.deep
 def test_forget_reaches_every_latest(repo: Sandbox) -> None:
     repo.git("worktree", "add", "-q", "-b", "side", "../side")
     repo.git("worktree", "add", "-q", "-b", "plain", "../plain")

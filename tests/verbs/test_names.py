@@ -205,6 +205,7 @@ def test_a_moment_with_a_nul_is_none(repo: Sandbox) -> None:
             baton.resolve("t@{a\0}")
 
 
+@pytest.mark.deep
 def test_at_is_what_a_verb_means_without_a_name(repo: Sandbox) -> None:
     """Where no track is current: the only one, and with several none of them."""
     repo.write("a.txt", "two\n")

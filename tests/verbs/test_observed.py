@@ -43,6 +43,7 @@ def observed(found: dict[str, Any]) -> dict[str, Any]:
     return seen
 
 
+@pytest.mark.deep
 def test_a_session_that_wrote_nothing_hands_over_what_it_did(talk: Talk) -> None:
     talk.ask("Do the release of half()\nIt must round up, and the changelog must name it.")
     talk.plan(**PLAN)
@@ -62,6 +63,7 @@ def test_a_session_that_wrote_nothing_hands_over_what_it_did(talk: Talk) -> None
         assert text.index("doing: fix") < text.index("done: read the header") < text.index("the old words")
 
 
+@pytest.mark.deep
 def test_what_changed_after_a_test_makes_its_result_stale(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -100,6 +102,7 @@ def test_a_test_behind_a_pipe_is_not_called_passed(talk: Talk) -> None:
     assert runs == {"pytest -q": "unknown", "pytest -q tests/b": "failed"}
 
 
+@pytest.mark.deep
 def test_a_test_that_passed_after_the_last_edit_is_not_lost(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -115,6 +118,7 @@ def test_a_test_that_passed_after_the_last_edit_is_not_lost(talk: Talk) -> None:
     assert len(checkpoints(talk.repo, "t")) == before + 1, "nothing but words has changed"
 
 
+@pytest.mark.deep
 def test_words_that_are_newer_than_the_work_come_first(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -126,6 +130,7 @@ def test_words_that_are_newer_than_the_work_come_first(talk: Talk) -> None:
     assert json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["validation"] == "pending"
 
 
+@pytest.mark.deep
 def test_however_much_there_is_the_last_lines_say_how_to_hand_it_on(talk: Talk) -> None:
     talk.repo.ok("snapshot", "--track", "t", "words", "--note", "n" * 6000)
     for number in range(9):
@@ -141,6 +146,7 @@ def test_however_much_there_is_the_last_lines_say_how_to_hand_it_on(talk: Talk) 
     assert "open: item 0" in text and "pytest -q: failed" in text and "asked just now: 0 " in text
 
 
+@pytest.mark.deep
 def test_what_is_said_in_mid_turn_does_not_take_the_place_of_the_last_words(talk: Talk) -> None:
     talk.ask("go through it")
     talk.say("The parser is left, and the printer.")
@@ -157,6 +163,7 @@ def test_what_is_said_in_mid_turn_does_not_take_the_place_of_the_last_words(talk
     assert "last words, just now: Let me look at that." in text and "midst" not in text
 
 
+@pytest.mark.deep
 def test_prompts_that_say_nothing_do_not_hide_the_task(talk: Talk) -> None:
     talk.ask("Port the parser to the new grammar")
     for _ in range(9):
@@ -177,6 +184,7 @@ def test_prompts_that_say_nothing_do_not_hide_the_task(talk: Talk) -> None:
     assert [one["text"] for one in observed(talk.stop())["asked"]] == ["now the documents"]
 
 
+@pytest.mark.deep
 def test_a_plan_goes_on_in_another_session_until_that_one_has_its_own(talk: Talk) -> None:
     talk.ask("go through it")
     talk.plan(**PLAN)
@@ -213,6 +221,7 @@ def test_a_subagent_changes_nothing(talk: Talk) -> None:
     assert [item["text"] for item in found["plans"][0]["items"]] == list(PLAN) and "tests" not in found
 
 
+@pytest.mark.deep
 def test_a_session_that_only_was_told_to_go_on_takes_nothing_away(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -243,6 +252,7 @@ def test_what_failed_in_an_older_run_that_is_stale_is_not_named(talk: Talk) -> N
     assert "failed: tests/b/test_y.py::test_all" in text
 
 
+@pytest.mark.deep
 def test_settings_keep_it_out(talk: Talk) -> None:
     talk.ask("the secret plan")
     talk.plan(**PLAN)
@@ -321,6 +331,7 @@ def test_what_a_client_wrote_can_forge_nothing(talk: Talk) -> None:
     assert [row for row in lines if row.startswith("validation=")] == ["validation=green (stale: 1 file changed since)"]
 
 
+@pytest.mark.deep
 def test_forgetting_takes_along_what_was_said(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -330,6 +341,7 @@ def test_forgetting_takes_along_what_was_said(talk: Talk) -> None:
     assert not talk.repo.git("for-each-ref", "refs/baton/transcripts/")
 
 
+@pytest.mark.deep
 def test_a_push_leaves_what_was_said_here_unless_it_is_asked_for(talk: Talk, tmp_path: Path) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -343,6 +355,7 @@ def test_a_push_leaves_what_was_said_here_unless_it_is_asked_for(talk: Talk, tmp
     assert far.git("for-each-ref", "refs/baton/transcripts/").count("\n") == 1
 
 
+@pytest.mark.deep
 def test_a_nudge_comes_once_and_only_where_the_words_are_old(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", **{"x.py": "one\n"})
     with repo.open(clock=lambda: datetime.now(UTC) - timedelta(hours=1)) as baton:
@@ -365,6 +378,7 @@ def test_a_nudge_comes_once_and_only_where_the_words_are_old(repo: Sandbox, tmp_
     assert talk.fire("prompt", prompt="go on") == ""
 
 
+@pytest.mark.deep
 def test_a_transcript_that_is_replaced_or_gone_harms_nothing(talk: Talk) -> None:
     talk.ask("go through it")
     talk.run("pytest -q", GREEN)
@@ -383,6 +397,7 @@ def test_a_transcript_that_is_replaced_or_gone_harms_nothing(talk: Talk) -> None
     assert not (talk.repo.path / ".git/baton/log").exists()
 
 
+@pytest.mark.deep
 def test_a_first_push_says_what_is_kept(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")

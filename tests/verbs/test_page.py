@@ -68,6 +68,7 @@ def test_a_page_is_one_file_that_asks_for_nothing(repo: Sandbox, tmp_path: Path)
     assert "\x1b" not in text
 
 
+@pytest.mark.deep
 def test_words_tests_plans_files_and_diffs_are_in_it(repo: Sandbox, tmp_path: Path) -> None:
     text = Reader(story(repo, tmp_path).read_text()).text
     for said in ("lexer done", "+ green", "x failed", "+ passed", "open: write the changelog", "b<i>.py", "+new", "2 tracks"):
@@ -123,6 +124,7 @@ def test_only_a_page_is_written_over(repo: Sandbox, tmp_path: Path) -> None:
     assert beside.read_text() == "precious"
 
 
+@pytest.mark.deep
 def test_old_diffs_name_the_command_that_shows_them(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitbaton.tools.paging.DIFFS", 1)
     from gitbaton.tools.paging import page

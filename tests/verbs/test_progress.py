@@ -53,6 +53,7 @@ def test_long_work_is_said_and_the_result_takes_its_place(repo: Sandbox, gate: G
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_time_goes_on_while_git_is_waited_for_and_the_line_fits(repo: Sandbox, gate: Gate) -> None:
     with Terminal(repo.path, "snapshot", "--track", "t", "done", env=NOW, size=(24, 20)) as terminal:
         terminal.until("capturi…  50 %  1 s".encode())
@@ -77,6 +78,7 @@ def test_an_error_takes_its_place_too(repo: Sandbox) -> None:
         assert ERASE in terminal.shown and left(terminal.shown)[0].startswith("fatal: ")
 
 
+@pytest.mark.deep
 def test_the_screen_is_gits_once_git_writes_on_it(repo: Sandbox) -> None:
     repo.write("a", "one\n")
     repo.ok("snapshot", "--track", "t", "done")
@@ -88,6 +90,7 @@ def test_the_screen_is_gits_once_git_writes_on_it(repo: Sandbox) -> None:
         assert drawn.endswith(ERASE) and b"+two" in shown and shown.endswith(b"end\r\n") and ERASE not in shown
 
 
+@pytest.mark.deep
 @each(
     "words",
     [
@@ -111,6 +114,7 @@ def test_nothing_is_said_where_no_line_can_be_erased(repo: Sandbox) -> None:
     assert repo.ok("snapshot", "again", env={**NOW, "TERM": "xterm"}).err == ""
 
 
+@pytest.mark.deep
 def test_a_question_stays_to_be_read(repo: Sandbox, tmp_path: Path) -> None:
     repo.git("init", "-q", "--bare", str(tmp_path / "there"))
     repo.ok("snapshot", "--track", "t", "done")
@@ -150,6 +154,7 @@ def there(repo: Sandbox, tmp_path: Path) -> str:
     return str(tmp_path / "there")
 
 
+@pytest.mark.deep
 def test_a_password_is_asked_for_on_a_line_of_its_own(repo: Sandbox, there: str, tmp_path: Path) -> None:
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\nprintf "Password: " >/dev/tty; read -r _ </dev/tty; shift; exec sh -c "$*"\n')
@@ -165,6 +170,7 @@ def test_a_password_is_asked_for_on_a_line_of_its_own(repo: Sandbox, there: str,
     assert len(asked) == 2 and all(text.startswith(b"word\r\n") for text in asked)
 
 
+@pytest.mark.deep
 def test_a_refusal_says_the_same_with_a_progress_line(repo: Sandbox, there: str) -> None:
     hook = Path(there, "hooks/pre-receive")
     hook.write_text("#!/bin/sh\nsleep 0.5; echo 'Total 5 is too many' >&2; exit 1\n")

@@ -24,6 +24,7 @@ def ran(repo: Sandbox) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 def test_an_old_name_does_what_the_new_one_does_and_says_it(ran: Sandbox) -> None:
     for old, new in (
         ("steps", "run show"),

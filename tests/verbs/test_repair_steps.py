@@ -44,6 +44,7 @@ def states(run: Planned) -> dict[str, str]:
     return {name: line.state for name, line in run.look().items()}
 
 
+@pytest.mark.deep
 def test_the_states_of_a_plan_from_never_run_to_stale(run: Planned) -> None:
     run.steps["build"]["run"] = "exit 4"
     assert run.go().code == 4

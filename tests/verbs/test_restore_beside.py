@@ -65,6 +65,7 @@ def test_b10_what_is_written_beside_a_restore_does_not_stop_it(spoilt: Sandbox, 
     assert (spoilt.path / "a.txt").read_text() == "now\n"
 
 
+@pytest.mark.deep
 def test_b10_a_file_that_is_never_still_is_left_and_the_rest_comes_back(spoilt: Sandbox) -> None:
     with meanwhile(growing(spoilt.path / "d/x")):
         done = spoilt.baton("restore", "--json")

@@ -62,6 +62,7 @@ def test_a3_the_file_is_written_and_the_stages_stay(merging: Sandbox, words: tup
     assert (merging.path / "a.txt").read_text() == "ours\n" and index_of(merging)["a.txt"] == before
 
 
+@pytest.mark.deep
 def test_a3_the_whole_index_comes_back_but_for_a_conflict_that_is_left(merging: Sandbox) -> None:
     merging.git("add", "b.txt")
     merging.write("d.txt", "staged\n")
@@ -114,6 +115,7 @@ def test_a3_within_the_same_merge_a_conflict_that_was_resolved_wrongly_comes_bac
     assert_same(conflict, state_of(merging), "redone")
 
 
+@pytest.mark.deep
 def test_a3_undo_of_a_step_from_before_the_merge_resolves_nothing(branches: Sandbox) -> None:
     """Modify against delete: the file is as the step left it, and the index is not."""
     branches.git("checkout", "-q", "other")

@@ -80,6 +80,7 @@ def test_b5_what_a_merge_brought_stays_a_conflict_also_when_it_was_captured(repo
     assert planned(repo, "T~3")["b"] == "write ", "our own edit of it is ours"
 
 
+@pytest.mark.deep
 def test_b5_what_another_track_brought_stays_a_conflict_also_when_it_was_captured(repo: Sandbox) -> None:
     repo.commit("more", b="b\n")
     snap(repo, "T", "s0")
@@ -88,6 +89,7 @@ def test_b5_what_another_track_brought_stays_a_conflict_also_when_it_was_capture
     assert planned(repo, "T~1") == {"a.txt": "write ", "b": "conflict track 'U'"}
 
 
+@pytest.mark.deep
 def test_b5_another_agents_edit_after_its_newest_checkpoint_stays_a_conflict(repo: Sandbox) -> None:
     repo.commit("more", b="b\n", c="c\n")
     snap(repo, "T", "s0")
@@ -105,6 +107,7 @@ def test_b5_another_agents_edit_after_its_newest_checkpoint_stays_a_conflict(rep
     assert found["b"] == "conflict track 'U'"
 
 
+@pytest.mark.deep
 def test_b5_an_edit_upon_our_own_is_ours_also_when_others_captured_it(repo: Sandbox) -> None:
     edited(repo, "T", "s0", a_txt="0\n")
     edited(repo, "U", "theirs", b="theirs\n")
@@ -135,6 +138,7 @@ def test_b5_a_restore_makes_its_paths_the_tracks_and_no_others(repo: Sandbox) ->
     assert planned(repo, "T")["a.txt"] == "write ", "its safety checkpoint had it first"
 
 
+@pytest.mark.deep
 def test_b5_the_tracks_checkpoints_count_wherever_they_were_taken(repo: Sandbox) -> None:
     repo.commit("more", b="b\n")
     snap(repo, "T", "s0")

@@ -166,6 +166,7 @@ def test_t16_pruned_to_what_the_dry_run_named_and_nothing_shared_is_lost(kept: S
     )
 
 
+@pytest.mark.deep
 def test_only_automatic_ones_go_when_that_is_asked_for(repo: Sandbox) -> None:
     filled(repo, 8)
     for n in ("1", "2"):

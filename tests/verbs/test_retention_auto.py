@@ -57,6 +57,7 @@ def test_a_snapshot_starts_it_and_says_nothing(long: Sandbox) -> None:
     long.fsck()
 
 
+@pytest.mark.deep
 def test_it_looks_at_one_file_on_other_days(long: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
     monkeypatch.setattr(maintenance, "detach", lambda argv, env, stdin: started.append(list(argv)))
@@ -99,6 +100,7 @@ def test_one_at_a_time_and_only_where_there_is_slack(long: Sandbox, tmp_path: Pa
     pruning.run(str(tmp_path / "nothing"))
 
 
+@pytest.mark.deep
 def test_it_looks_at_no_repository_around(long: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     inner, files = long.path / "inner.git", long.path / "files"
     long.git("init", "-q", "--bare", "inner.git")
@@ -120,6 +122,7 @@ def test_it_looks_at_no_repository_around(long: Sandbox, monkeypatch: pytest.Mon
     assert count(long) == 231
 
 
+@pytest.mark.deep
 def test_it_never_fails_its_caller_and_removes_nothing_where_anything_is_amiss(long: Sandbox) -> None:
     long.git("update-ref", "refs/baton/mine", "HEAD")
     pruning.run(str(long.path / ".git"))

@@ -120,6 +120,7 @@ def test_ctrl_c_and_the_end_of_input_at_each_prompt(two: Sandbox, key: str, code
         check_untouched(two, then, refs)
 
 
+@pytest.mark.deep
 def test_an_unfinished_line_is_no_answer(box: Sandbox) -> None:
     then, refs = state_of(box), all_refs(box)
     screen = Screen(box)
@@ -341,6 +342,7 @@ def test_the_conversation_is_written_back_as_a_new_session(box: Sandbox, tmp_pat
     assert ("'git baton undo' takes it back" in rest) == files
 
 
+@pytest.mark.deep
 def test_a_conversation_that_cannot_be_resumed_says_why(box: Sandbox, tmp_path: Path) -> None:
     spoken_to(box, tmp_path / "home", agent="gemini")
     screen = Screen(box)

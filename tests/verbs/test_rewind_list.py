@@ -308,6 +308,7 @@ def test_a_bare_repository_has_no_files_to_restore(repo: Sandbox) -> None:
     assert screen.end()[0] == 0
 
 
+@pytest.mark.deep
 def test_a_turn_is_called_and_judged_as_in_log(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "t", "begin", "--validation", "green")
     talk = Talk(repo, tmp_path / "talk.jsonl")

@@ -95,6 +95,7 @@ def listed(picker: Picker) -> list[str]:
     return [str(option.prompt) for option in picker.listing.options]
 
 
+@pytest.mark.deep
 def test_the_list_the_views_and_the_filter(box: Sandbox) -> None:
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         assert [row.rpartition(" step")[0].split()[-1] for row in listed(picker)] == ["third", "second", "first"]
@@ -116,6 +117,7 @@ def test_the_list_the_views_and_the_filter(box: Sandbox) -> None:
     on_screen(box, keys)
 
 
+@pytest.mark.deep
 @some("size", [(80, 24), (200, 60), (60, 15)])
 def test_no_row_is_wider_than_the_list_and_resizing_fits_them(box: Sandbox, size: tuple[int, int]) -> None:
     take(box, "a step of many words " * 20)
@@ -157,6 +159,7 @@ def test_the_plan_that_is_shown_is_carried_out_and_undone(box: Sandbox) -> None:
     assert_same(then, state_of(box), "left")
 
 
+@pytest.mark.deep
 def test_what_changed_since_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     box.write("a.txt", "spoilt\n")
 
@@ -173,6 +176,7 @@ def test_what_changed_since_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     on_screen(box, keys)
 
 
+@pytest.mark.deep
 def test_a_conflict_is_left_alone_unless_it_is_marked(box: Sandbox) -> None:
     box.write("b.txt", "somebody else's\n")
     box.write("a.txt", "spoilt\n")
@@ -194,6 +198,7 @@ def test_a_conflict_is_left_alone_unless_it_is_marked(box: Sandbox) -> None:
     assert (box.path / "b.txt").read_text() == "b\n"
 
 
+@pytest.mark.deep
 def test_a_diff_is_by_file_and_whole_when_asked(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitbaton.commands.pickerviews.MANY", 20)
     box.write("a.txt", "".join(f"{n}\n" for n in range(50)))
@@ -239,6 +244,7 @@ def sessions(home: Path) -> set[Path]:
     return set(home.glob(".claude/projects/*/*.jsonl"))
 
 
+@pytest.mark.deep
 def test_the_conversation_is_shown(box: Sandbox, home: Path) -> None:
     spoken_to(box, home)
 
@@ -252,6 +258,7 @@ def test_the_conversation_is_shown(box: Sandbox, home: Path) -> None:
     on_screen(box, keys)
 
 
+@pytest.mark.deep
 @some("key", ["enter", "c", "b"])
 def test_files_the_conversation_or_both_come_back(box: Sandbox, home: Path, key: str) -> None:
     spoken_to(box, home)
@@ -276,6 +283,7 @@ def test_files_the_conversation_or_both_come_back(box: Sandbox, home: Path, key:
         assert_same(then, state_of(box), "the conversation alone")
 
 
+@pytest.mark.deep
 def test_what_changed_since_it_was_shown_brings_no_conversation_either(box: Sandbox, home: Path) -> None:
     spoken_to(box, home)
     box.write("a.txt", "spoilt\n")
@@ -294,6 +302,7 @@ def test_what_changed_since_it_was_shown_brings_no_conversation_either(box: Sand
     assert sessions(home) == before and (box.path / "a.txt").read_text() == "spoilt\n"
 
 
+@pytest.mark.deep
 def test_a_checkpoint_without_a_conversation_says_so(box: Sandbox) -> None:
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         await pilot.press("enter")
@@ -305,6 +314,7 @@ def test_a_checkpoint_without_a_conversation_says_so(box: Sandbox) -> None:
     assert not on_screen(box, keys).deeds.told
 
 
+@pytest.mark.deep
 def test_a_branch_is_the_verbs_and_a_wrong_name_can_be_mended(box: Sandbox) -> None:
     box.write("a.txt", "spoilt\n")
     then = state_of(box)
@@ -326,6 +336,7 @@ def test_a_branch_is_the_verbs_and_a_wrong_name_can_be_mended(box: Sandbox) -> N
     assert state_of(box).files == then.files and box.git("rev-parse", "--abbrev-ref", "HEAD") == "main"
 
 
+@pytest.mark.deep
 def test_a_work_tree_is_the_verbs(box: Sandbox, tmp_path: Path) -> None:
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         await pilot.press("down", "w")
@@ -341,6 +352,7 @@ def test_a_work_tree_is_the_verbs(box: Sandbox, tmp_path: Path) -> None:
     assert (tmp_path / "beside/a.txt").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.deep
 def test_a_pin_a_label_and_the_id(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     box.ok("tracks", "use", "t")
     box.write("a.txt", "spoilt\n")
@@ -366,6 +378,7 @@ def test_a_pin_a_label_and_the_id(box: Sandbox, monkeypatch: pytest.MonkeyPatch)
     assert box.ok("diff", "before").out == "", "it holds the files as they were when it was made"
 
 
+@pytest.mark.deep
 def test_n_limits_the_list_and_m_lists_more(box: Sandbox) -> None:
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         assert len(listed(picker)) == 2 and picker.told == "2 checkpoints, m lists more"
@@ -397,6 +410,7 @@ def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> Non
     on_screen(box, keys)
 
 
+@pytest.mark.deep
 @some("size", [(80, 24), (200, 60), (40, 10)])
 def test_no_line_is_wider_than_its_side_and_resizing_folds_them_anew(box: Sandbox, size: tuple[int, int]) -> None:
     take(box, "s", note="many words, " * 50 + "and a long one " + "x" * 300 + " \u4f60\u597d" * 60)
@@ -417,6 +431,7 @@ def test_no_line_is_wider_than_its_side_and_resizing_folds_them_anew(box: Sandbo
     on_screen(box, keys, size)
 
 
+@pytest.mark.deep
 def test_tab_opens_other_tracks_and_a_click_restores_nothing(box: Sandbox) -> None:
     take(box, "of another", "other", set_current=False)
     box.write("a.txt", "spoilt\n")
@@ -456,6 +471,7 @@ def test_more_rows_come_when_somebody_looks_for_them(box: Sandbox, monkeypatch: 
     on_screen(box, keys)
 
 
+@pytest.mark.deep
 def test_stored_words_drive_no_terminal_and_are_no_markup(box: Sandbox) -> None:
     take(box, "[red]\x1b[31mx[/nonsense] [@click=app.leave]y")
     box.write("a.txt", "\x1b]0;title\x07[bold]\n")
@@ -468,6 +484,7 @@ def test_stored_words_drive_no_terminal_and_are_no_markup(box: Sandbox) -> None:
     on_screen(box, keys)
 
 
+@pytest.mark.deep
 def test_only_rewind_on_a_terminal_needs_textual(box: Sandbox) -> None:
     for words in (["status"], ["log"], ["restore", "-n"], ["rewind", "-h"], ["undo", "-n"]):
         start = [sys.executable, "-X", "importtime", "-m", "gitbaton", *words]
@@ -475,12 +492,14 @@ def test_only_rewind_on_a_terminal_needs_textual(box: Sandbox) -> None:
         assert "gitbaton" in said and " textual" not in said and " rich" not in said, words
 
 
+@pytest.mark.deep
 def test_a_dumb_terminal_gets_the_numbered_list(box: Sandbox) -> None:
     screen = Screen(box, env={"TERM": "dumb"}, listed=False)
     screen.answer("Enter to leave] ", "q\n")
     assert screen.end()[0] == 0
 
 
+@pytest.mark.deep
 def test_without_textual_it_is_the_numbered_list_and_says_so(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "hides").mkdir()
     (tmp_path / "hides/sitecustomize.py").write_text("import sys; sys.modules['textual'] = None")
@@ -492,6 +511,7 @@ def test_without_textual_it_is_the_numbered_list_and_says_so(box: Sandbox, tmp_p
             assert terminal.child.wait(10) == 0
 
 
+@pytest.mark.deep
 def test_a_mistake_of_ours_is_one_line_and_shows_no_stored_word(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "breaks").mkdir()
     breaks = "from gitbaton.commands import pickerviews\ndef words(*_): raise ValueError('no words')\n"

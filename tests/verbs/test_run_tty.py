@@ -17,6 +17,7 @@ def sh(line: str, *options: str) -> tuple[str, ...]:
     return (*STEP, *options, "--", "sh", "-c", line)
 
 
+@pytest.mark.deep
 def test_output_is_live_and_the_command_sees_a_terminal(repo: Sandbox) -> None:
     line = "test -t 1 && test -t 2 && echo one; sleep 0.4; echo two >&2"
     with Terminal(repo.path, *sh(line), env={"NO_COLOR": "1"}) as terminal:
@@ -26,6 +27,7 @@ def test_output_is_live_and_the_command_sees_a_terminal(repo: Sandbox) -> None:
     assert terminal.shown.count(b"one") == 1 and b"baton: s: ok in 0." in terminal.shown
 
 
+@pytest.mark.deep
 def test_the_command_knows_the_size_and_is_told_of_another(repo: Sandbox) -> None:
     line = "stty size <&1; trap 'stty size <&1; exit 0' WINCH; echo ready; while :; do sleep 0.05; done"
     with Terminal(repo.path, *sh(line), size=(33, 77)) as terminal:
@@ -71,6 +73,7 @@ def test_no_status_line_and_no_colour_where_they_are_not_wanted(repo: Sandbox) -
     assert b"\x1b[3" not in terminal.shown
 
 
+@pytest.mark.deep
 def test_ctrl_c_reaches_the_command_and_the_run_goes_on_later(repo: Sandbox) -> None:
     repo.write("slow.sh", "if [ -e go ]; then echo done > out.txt; else echo torn > out.txt; exec tail -f said; fi\n")
     repo.write("said", "ready\n")

@@ -193,6 +193,7 @@ def test_a_plan_whose_run_may_be_the_unreadable_one_is_not_begun_afresh(repo: Sa
     assert repo.here("run", "--plan", "q.toml", *(("--run", "other") if last else ())).code == 0
 
 
+@pytest.mark.deep
 def test_after_a_mend_a_step_that_may_have_begun_is_asked_for(box: Sandbox) -> None:
     all_of(NEWEST, ref(b""))(box)
     found = box.here("doctor", "--mend").out

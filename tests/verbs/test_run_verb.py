@@ -264,6 +264,7 @@ def test_who_takes_over_is_told_of_a_run_that_is_not_finished(repo: Sandbox) -> 
     assert "not finished" not in Client("claude", repo.path).fire("start")
 
 
+@pytest.mark.deep
 def test_a_gate_that_is_rejected_stays_closed(repo: Sandbox) -> None:
     gated(repo)
     done = repo.baton("run", "approve", "go", "--reject", "--json")
@@ -286,6 +287,7 @@ def test_an_unknown_outcome_is_settled_by_a_person(repo: Sandbox) -> None:
     assert repo.here("run", "settle", "pub", "--done").code == 1
 
 
+@pytest.mark.deep
 def test_what_a_killed_isolated_step_left_goes_with_the_next_run_and_nothing_of_a_living_one(repo: Sandbox) -> None:
     above = repo.path.parent
 
@@ -366,6 +368,7 @@ def test_an_isolated_step_starts_two_gits(repo: Sandbox, monkeypatch: pytest.Mon
     assert counts[1] - counts[0] == 2 * 4
 
 
+@pytest.mark.deep
 def test_a_check_whose_process_was_killed_is_ended_before_its_folder_goes(repo: Sandbox, tmp_path: Path) -> None:
     said = tmp_path / "check.pid"
     words = [

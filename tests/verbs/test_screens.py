@@ -122,6 +122,7 @@ def kept(name: str, shown: str) -> str:
     return file.read_text("utf-8")
 
 
+@pytest.mark.deep
 def test_status(house: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = screens(monkeypatch, house, "status")
     assert shown == kept("status", shown)

@@ -46,6 +46,7 @@ def test_each_is_at_home_where_it_lives(repo: Sandbox, two: tuple[Sandbox, Sandb
     assert places == [["main", "."], ["parser", "../parser"], ["lexer", "../lexer"]]
 
 
+@pytest.mark.deep
 def test_what_moves_there_is_seen_from_here(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
     lexer, parser = two
     lexer.write("new.txt", "x\n")
@@ -66,6 +67,7 @@ def test_its_own_rules_count_there(repo: Sandbox, two: tuple[Sandbox, Sandbox]) 
     assert drifts(repo)["lexer"] == ("none", str(lexer.path))
 
 
+@pytest.mark.deep
 def test_a_work_tree_that_is_gone_is_judged_here(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
     parser = two[1]
     repo.git("worktree", "remove", "--force", "../lexer")
@@ -75,6 +77,7 @@ def test_a_work_tree_that_is_gone_is_judged_here(repo: Sandbox, two: tuple[Sandb
     assert drifts(repo)["parser"] == ("branch-switched,head-behind:1,files-changed:1", str(repo.path))
 
 
+@pytest.mark.deep
 def test_a_work_tree_that_moved_is_found(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
     repo.git("worktree", "move", "../lexer", "../moved")
     assert drifts(repo)["lexer"] == ("none", str(repo.path.parent / "moved"))

@@ -6,6 +6,8 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from gitbaton.requests import Request
 from tests.kit import Sandbox
 from tests.kit.talks import Talk
@@ -87,6 +89,7 @@ def test_what_names_nothing_is_refused(repo: Sandbox) -> None:
     assert "there is no checkpoint 'x'" in repo.baton("summary", "x..main").err
 
 
+@pytest.mark.deep
 def test_what_was_restored_away_is_not_done(repo: Sandbox) -> None:
     def done(*words: str) -> list[str]:
         rows = repo.ok("summary", "t", *words).out.splitlines()

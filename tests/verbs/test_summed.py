@@ -28,6 +28,7 @@ def many(repo: Sandbox) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 def test_a_restore_of_many_files_says_how_many(many: Sandbox) -> None:
     plan = many.ok("restore", "-n").out.splitlines()
     listed = re.fullmatch(r"would write 59 files, create 1 file, keep 1 unknown file \('(git baton .*)' lists them\)", plan[-1])
@@ -47,6 +48,7 @@ def test_json_lists_every_path(many: Sandbox) -> None:
     assert len(json.loads(many.ok("restore", "--json").out)["paths"]) == 61
 
 
+@pytest.mark.deep
 def test_conflicts_are_listed_beside_many_files(many: Sandbox) -> None:
     many.ok("restore", "--exact")
     many.write("f01", "theirs\n")
@@ -59,6 +61,7 @@ def test_conflicts_are_listed_beside_many_files(many: Sandbox) -> None:
     assert "wrote 58 files, left 1 conflict (" in done.out
 
 
+@pytest.mark.deep
 def test_of_many_conflicts_fifty_are_listed_and_a_command_for_the_rest(many: Sandbox) -> None:
     many.ok("snapshot", "--track", "other", "theirs", "--no-set-current")
     rows = many.baton("restore", "t").out.splitlines()

@@ -61,6 +61,7 @@ def test_only_the_threads_that_are_named(far: Far) -> None:
     assert ok(b, "sync", "--threads", "origin", "t").code == 0 and refs(b) == refs(a)  # tracks alone: with all threads
 
 
+@pytest.mark.deep
 def test_what_is_not_named_stays_as_it_is_at_an_end_too(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, "demo", "other", late=True)

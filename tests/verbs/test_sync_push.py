@@ -215,6 +215,7 @@ def test_json_and_the_choice_of_tracks(far: Far) -> None:
         assert a.here("push", *words).code == 129
 
 
+@pytest.mark.deep
 def test_push_addresses_each_get_what_they_lack(far: Far, tmp_path: Path) -> None:
     a = far.first
     one, two = bare(tmp_path / "one.git"), bare(tmp_path / "two.git")
@@ -227,6 +228,7 @@ def test_push_addresses_each_get_what_they_lack(far: Far, tmp_path: Path) -> Non
     assert steps(State(one)) == steps(State(two)) == ["one", "two"] and refs(far) == set()
 
 
+@pytest.mark.deep
 def test_conversations_go_only_when_asked_and_only_those_of_the_tracks(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")
@@ -264,6 +266,7 @@ def test_what_is_counted_before_a_first_push(far: Far) -> None:
         assert exposure(baton, [forward], [], {("track", "t")}) is None and exposure(baton, [forward], []) is not None
 
 
+@pytest.mark.deep
 def test_a_later_push_says_how_much_it_sends(tmp_path: Path) -> None:
     far = Far(tmp_path)
     snap(far.first, "one")

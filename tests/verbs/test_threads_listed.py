@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
@@ -16,6 +18,7 @@ ODD = (
 )
 
 
+@pytest.mark.deep
 def test_ids_are_typed_from_the_list(repo: Sandbox) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         for number, thread in enumerate(ODD):
@@ -43,6 +46,7 @@ def test_ids_are_typed_from_the_list(repo: Sandbox) -> None:
     assert repo.here("thread", "show", '"no\\ne"').code == 2
 
 
+@pytest.mark.deep
 def test_what_cannot_be_brought_into_git_is_listed_all_the_same(repo: Sandbox) -> None:
     killed(repo)
     packs = repo.path / ".git/objects/pack"

@@ -19,6 +19,7 @@ def torn(repo: Sandbox) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 def test_what_may_lie_below_the_tear_is_not_called_absent(torn: Sandbox) -> None:
     assert "step=step 3" in torn.ok("show", "a b~2").out and "step=step 5" in torn.ok("show", "L5").out
     for name in ("a b~3", "a b~4", "a b~99", "a b@{9}", "a b@{1 year ago}", "a b@{manual}"):
@@ -32,6 +33,7 @@ def test_what_may_lie_below_the_tear_is_not_called_absent(torn: Sandbox) -> None
         assert "\nhint: what cannot be read is said by: git baton log --track 'a b'\n" in done.err
 
 
+@pytest.mark.deep
 def test_the_list_and_doctor_say_where_it_is_torn(torn: Sandbox) -> None:
     done = torn.ok("log", "a b")
     assert done.out.count("\n") == 3 and "it cannot be read, nor what lies below it" in done.err

@@ -31,6 +31,7 @@ def sync(*clones: Clone) -> None:
         ok(clone, "sync", "--yes", "origin")
 
 
+@pytest.mark.deep
 def test_a_deleted_track_is_gone_here_and_nothing_else_is(repo: Sandbox, tmp_path: Path) -> None:
     for n in range(3):
         repo.ok("snapshot", "--track", "gone", "--step", f"words {n}", *(["--label", "kept"] if n == 1 else []))
@@ -149,6 +150,7 @@ def test_a_pin_that_somebody_set_elsewhere_meanwhile_keeps_its_checkpoint(far: F
     assert steps(a.state(), "old") == steps(b.state(), "old") == ["one"]
 
 
+@pytest.mark.deep
 def test_an_unfinished_run_refuses_it(repo: Sandbox) -> None:
     repo.write("baton.toml", '[step.a]\nrun = "true"\ncheckpoint = "work"\n[step.b]\nrun = "exit 3"\nafter = ["a"]\n')
     repo.baton("run", "--plan", "baton.toml", "--run", "r")

@@ -146,6 +146,7 @@ def test_nothing_is_paged_without_a_terminal_or_inside_a_pager(paging: Sandbox, 
     assert not (tmp_path / "used").exists()
 
 
+@pytest.mark.deep
 def test_the_pager_is_chosen_as_git_chooses_it(paging: Sandbox, tmp_path: Path) -> None:
     paging.git("config", "core.pager", tool(tmp_path / "other", "sed 's/^/core: /'"))
     assert on_terminal(paging, "log")[1].startswith("core: ")

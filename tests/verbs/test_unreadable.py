@@ -64,6 +64,7 @@ def test_the_newest_that_can_be_read_is_shown_and_it_is_said(torn: Sandbox, kind
     assert SAID not in torn.ok("status").err
 
 
+@pytest.mark.deep
 def test_a_session_is_told_the_newest_that_can_be_read(torn: Sandbox) -> None:
     torn.ok("tracks", "use", "t")
     damage(torn, "gone")

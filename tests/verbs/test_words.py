@@ -35,6 +35,7 @@ def test_the_step_is_a_word(repo: Sandbox) -> None:
     )
 
 
+@pytest.mark.deep
 def test_a_track_that_nobody_names(repo: Sandbox, tmp_path: Path) -> None:
     repo.git("switch", "-q", "-c", "topic/lexer")
     assert repo.ok("snapshot", "one").out.startswith("topic/lexer "), "the branch names it"
@@ -108,6 +109,7 @@ def test_the_log_from_a_checkpoint_on(two: Sandbox) -> None:
     assert arguments(["log", "--", "-1"]) == ([], ["log", "--", "-1"])
 
 
+@pytest.mark.deep
 def test_a_track_is_a_track_where_a_verb_means_one(two: Sandbox) -> None:
     """A label that another checkpoint has is no obstacle to who resumes the track."""
     two.ok("snapshot", "x", "--label", "parser")
@@ -116,6 +118,7 @@ def test_a_track_is_a_track_where_a_verb_means_one(two: Sandbox) -> None:
     assert two.baton("show", "parser").code == 128
 
 
+@pytest.mark.deep
 def test_a_checkpoint_and_a_track_exclude_each_other(two: Sandbox) -> None:
     for verb in ("resume", "verify", "log", "show", "diff", "restore", "branch x", "worktree x"):
         done = two.baton(*verb.split(), "docs", "--track", "parser")
@@ -135,6 +138,7 @@ def test_without_a_current_track_the_only_one(repo: Sandbox) -> None:
         assert done.code == 128 and "no track is current in this work tree; name one with --track" in done.err, words
 
 
+@pytest.mark.deep
 def test_worktree_in_both_orders(two: Sandbox, tmp_path: Path) -> None:
     then, beside, both = (str(tmp_path / name) for name in ("then", "beside", "both"))
     two.ok("worktree", then, "parser~1")
@@ -164,6 +168,7 @@ def test_only_a_track_goes_to_a_remote(two: Sandbox, tmp_path: Path) -> None:
     assert "docs" not in two.ok("fetch", "--track", "parser").out
 
 
+@pytest.mark.deep
 def test_an_older_checkpoint_is_no_reason_to_speak_of_a_remote(two: Sandbox, tmp_path: Path) -> None:
     two.git("init", "-q", "--bare", str(tmp_path / "hub.git"))
     two.git("remote", "add", "origin", str(tmp_path / "hub.git"))

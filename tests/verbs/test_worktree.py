@@ -77,6 +77,7 @@ def test_an_unborn_head(tmp_path: Path) -> None:
     assert seen(tmp_path / "beside") == {"a": b"a\n"}
 
 
+@pytest.mark.deep
 def test_a_directory_in_use_is_refused(busy: Sandbox, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.mkdir()

@@ -169,6 +169,7 @@ def hints(done: Outcome) -> list[str]:
     return [row.removeprefix("hint: ") for row in rest]
 
 
+@pytest.mark.deep
 def test_a_hundred_wrong_inputs(full: Sandbox, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(full.path)
     before, named = state(full), dict[str, str]()

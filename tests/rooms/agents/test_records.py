@@ -661,6 +661,7 @@ def test_noise_is_not_worth_parsing(agent: str, record: dict[str, Any]) -> None:
     assert not may_tell(agent, json.dumps(record).encode()) and not list(signs(agent, record))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("size", [10 << 20])
 def test_a_line_of_megabytes_is_read_in_no_time_to_speak_of(size: int) -> None:
     filler = "Exit Code: 1\nOutput: <shellId: 1>\n<summary>exit code 1 "
@@ -705,6 +706,7 @@ def nodes(found: Any) -> list[tuple[Any, Any]]:
     return [(found, key) for key, _ in here] + [node for _, value in here for node in nodes(value)]
 
 
+@pytest.mark.deep
 @model(examples(2000, 60))
 @given(agent=st.sampled_from(AGENTS), record=st.dictionaries(st.text(max_size=4), JUNK, max_size=4))
 def test_no_record_is_an_error(agent: str, record: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -775,6 +776,7 @@ def test_the_worst_outputs_come_to_an_end() -> None:
             assert verdict("make test | cat", 0, output) is not None
 
 
+@pytest.mark.deep
 def test_the_worst_command_lines_come_to_an_end() -> None:
     for piece in (
         "(",
@@ -836,6 +838,7 @@ def test_before_a_pipe_no_status_is_a_test_that_passed(before: str, status: int,
         assert found is None or found.result == "unknown"
 
 
+@pytest.mark.deep
 @model(examples(1000, 60))
 @given(st.lists(st.text(max_size=60) | st.from_regex(r"--[a-z]{1,9}=?[A-Za-z0-9]{0,40}", fullmatch=True), max_size=6))
 def test_a_shown_command_is_shown_as_it_is(arguments: list[str]) -> None:

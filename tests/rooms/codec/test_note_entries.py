@@ -29,6 +29,7 @@ def entries_of(ids: dict[str, Checkpoint]) -> dict[str, bytes]:
     return {oid: entry(oid, c) for oid, c in ids.items()}
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(80, 30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(IDS, CHECKPOINTS)
 def test_no_value_forges_a_line_of_an_entry(oid: str, c: Checkpoint) -> None:

@@ -49,6 +49,7 @@ def test_two_names_have_one_form_only_when_they_are_one_name(a: str, b: str) -> 
     assert (encode_track(a) == encode_track(b)) == (check_track(a) == check_track(b))
 
 
+@pytest.mark.deep
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(st.sampled_from("aZ09_-%2F5cCé/. "), max_size=12), st.text(max_size=12)))
 def test_what_is_decoded_is_exactly_what_would_be_encoded(encoded: str) -> None:

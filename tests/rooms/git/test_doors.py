@@ -110,6 +110,7 @@ def test_write_is_byte_exact(place: Place) -> None:
         assert found is not None and (found.kind, found.data) == (item.kind, item.data)
 
 
+@pytest.mark.deep
 def test_libgit2_writes_beside_a_git_that_removes_empty_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`git prune-packed`, a part of gc, takes away the folder that an object is about to be moved into."""
     place = build(tmp_path / "repo", "libgit2", monkeypatch)

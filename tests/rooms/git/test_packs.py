@@ -82,6 +82,7 @@ pieces = st.lists(
 )
 
 
+@pytest.mark.deep
 @settings(deadline=None, max_examples=examples(300, 12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces, st.booleans())
 def test_what_is_written_is_read(both: list[Sandbox], some: list[tuple[Kind, int, bytes, int]], other: bool) -> None:

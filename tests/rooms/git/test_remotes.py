@@ -108,6 +108,7 @@ def test_over_http(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
         assert "pa55" not in found.value.message
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(SSHD is None, reason="sshd is not installed")
 def test_over_ssh(opened: Repo, repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare(tmp_path / "far.git")

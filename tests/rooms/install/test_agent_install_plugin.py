@@ -162,6 +162,7 @@ def test_no_text_leaves_the_request_alone_and_is_not_asked_again_at_once(repo: S
     assert session.run(empty)[0]["system"] == ["text"]
 
 
+@pytest.mark.deep
 def test_whatever_goes_wrong_the_session_goes_on(repo: Sandbox, tmp_path: Path) -> None:
     session = Session(repo, tmp_path)
     assert session.run(request("s"), FAIL="1")[0]["system"] == ["You are", "more"]

@@ -105,6 +105,7 @@ def test_t10_exclude_lines_go_as_they_came(repo: Sandbox) -> None:
     repo.ok("resume")
 
 
+@pytest.mark.deep
 @some("place", ["linked", "bare", "no hooks folder", "subfolder", "quo'te $HOME"])
 def test_t10_from_anywhere(repo: Sandbox, tmp_path: Path, place: str) -> None:
     there = repo

@@ -87,6 +87,7 @@ def test_t10_husky_is_left_alone_and_its_line_works(repo: Sandbox) -> None:
     assert repo.run("git", "checkout", "-q", "main").code == 0
 
 
+@pytest.mark.deep
 def test_t10_a_global_hooks_path(repo: Sandbox, tmp_path: Path) -> None:
     folder = tmp_path / "my hooks"
     folder.mkdir()
@@ -155,6 +156,7 @@ def test_t10_pre_commit_installed_over_ours(repo: Sandbox, impl: None, tmp_path:
     assert not Path(f"{mine}.baton-legacy").exists()
 
 
+@pytest.mark.deep
 def test_t10_ours_over_pre_commit_and_pre_commit_again(repo: Sandbox, impl: None) -> None:
     pre_commit(repo, "post-checkout")
     theirs = (repo.path / ".git/hooks/post-checkout").read_text()

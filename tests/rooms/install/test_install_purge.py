@@ -67,6 +67,7 @@ def test_purge_names_all_and_leaves_nothing_of_ours(full: Sandbox, tmp_path: Pat
     assert full.baton("resume").code == 2 and full.ok("uninstall", "--purge", "--yes").out == "nothing of ours is installed\n"
 
 
+@pytest.mark.deep
 def test_purge_from_a_linked_work_tree(full: Sandbox, tmp_path: Path) -> None:
     Sandbox(tmp_path / "linked").ok("uninstall", "--purge", "--yes")
     assert not any(ours(line) for line in everything(full))
@@ -74,6 +75,7 @@ def test_purge_from_a_linked_work_tree(full: Sandbox, tmp_path: Path) -> None:
     assert not (full.path / "runtime/checkpoints").exists()
 
 
+@pytest.mark.deep
 def test_purge_says_that_what_was_pushed_stays(repo: Sandbox, tmp_path: Path) -> None:
     far = bare(tmp_path / "far.git")
     repo.git("remote", "add", "origin", str(far))

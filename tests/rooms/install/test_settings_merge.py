@@ -124,6 +124,7 @@ def check_round(text: str, client: Client, *, comments: bool = False) -> str:
     return once.text
 
 
+@pytest.mark.deep
 @each("client", SHAPED)
 @each("name", TABLE)
 def test_merge_keeps_the_rest(name: str, client: Client) -> None:

@@ -27,6 +27,7 @@ def files(repo: Sandbox) -> set[str]:
     }
 
 
+@pytest.mark.deep
 def test_purge_names_and_removes_all_of_it_before_it_unhides(exported: Sandbox, tmp_path: Path) -> None:
     plan = exported.ok("uninstall", "--purge", "--dry-run").out.splitlines()
     paths = [*exported.path.parent.rglob("context_checkpoint_*"), *exported.path.parent.rglob("LATEST*")]

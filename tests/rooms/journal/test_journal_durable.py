@@ -131,6 +131,7 @@ def after_a_cut(path: Path, box: Sandbox, value: str, there: set[str], expected:
     assert verify(j, RUN).problems == ()
 
 
+@pytest.mark.deep
 @some("door", ["libgit2", "binary"])
 def test_r20_the_disk_is_full_at_each_write(disk: Path, door: Door) -> None:
     box = Sandbox.init(disk / "box")
@@ -220,6 +221,7 @@ def test_a_record_waits_for_the_disk_as_the_setting_says(
     assert [logged.record.type for logged in j.records(RUN)] == ["begin", "end"]
 
 
+@pytest.mark.deep
 def test_r43_many_threads_of_one_process(memory: Path) -> None:
     repo = Sandbox.init(memory / "box")
     j = journal(repo)
@@ -283,6 +285,7 @@ def test_r44_git_collects_garbage_between_any_two_records(repo: Sandbox, door: D
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_a_lock_that_a_killed_process_left_is_waited_for_and_named(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitbaton.journal.chain.RETRY_SECONDS", 0.3)
     j = journal(repo)

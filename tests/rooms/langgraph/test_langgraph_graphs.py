@@ -246,6 +246,7 @@ def test_the_functional_api_does_not_repeat_finished_tasks(tmp_path: Path) -> No
     assert same(scenario, tmp_path / "threads.git")[-1] == ["a", "b", "fails", "fails", "c"]
 
 
+@pytest.mark.deep
 def test_asynchronous_graphs(tmp_path: Path) -> None:
     """Many threads at once, on one event loop; what they leave a synchronous graph reads."""
 

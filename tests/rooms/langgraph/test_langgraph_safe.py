@@ -208,6 +208,7 @@ ANY = st.recursive(
 )
 
 
+@pytest.mark.deep
 @settings(max_examples=examples(3000, 150), deadline=None)
 @given(ANY, st.integers(0, 110))
 def test_the_fast_way_to_json_is_the_slow_way(item: Any, depth: int) -> None:

@@ -27,6 +27,7 @@ def refs(repo: Sandbox) -> str:
     return repo.git("for-each-ref")
 
 
+@pytest.mark.deep
 def test_the_tools_are_as_they_are_promised(repo: Sandbox) -> None:
     async def steps(client: Client) -> Any:
         listed = await client.session.list_tools()
@@ -295,6 +296,7 @@ def test_it_serves_the_place_where_it_was_started(repo: Sandbox, tmp_path: Path)
     talk(tmp_path / "elsewhere", rooted, "--repo-root", "../repo/sub", "--checkpoint-dir", str(tmp_path / "latest"))
 
 
+@pytest.mark.deep
 def test_stored_text_is_data(repo: Sandbox) -> None:
     name = "\x1b[1mclient\u202e\nforged" + "x" * 200
 

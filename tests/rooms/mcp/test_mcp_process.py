@@ -132,6 +132,7 @@ def test_a_signal_ends_it_and_leaves_nothing(repo: Sandbox, tmp_path: Path, numb
     assert raw.end()[2] == b"" and not list(tmp.iterdir())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("broken", ["mcp/__init__.py", "mcp_types/__init__.py"])
 def test_without_the_extra(repo: Sandbox, tmp_path: Path, broken: str) -> None:
     shadow = tmp_path / "shadow" / broken

@@ -159,6 +159,7 @@ def test_each_path_is_found_in_its_line(document: tuple[str, dict[plans.Path, in
     assert expected.keys() <= paths(tomllib.loads(text))
 
 
+@pytest.mark.deep
 @given(st.lists(st.sampled_from([*'[]{}=,."#\n\\a1 ', '"""', "'''", "'", "[[", "]]", "a=", "\r\n"]), max_size=60).map("".join))
 @example("a=" + "{=" * 2000)
 @example('a="""\\')
@@ -210,6 +211,7 @@ def toml(item: object) -> str:
     return json.dumps(item)
 
 
+@pytest.mark.deep
 def test_what_is_accepted_is_right_by_the_schema() -> None:
     accepted = []
     any_fields = st.dictionaries(st.sampled_from([*KEYS, "other"]), ITEM, max_size=3)

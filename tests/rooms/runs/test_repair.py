@@ -66,6 +66,7 @@ def test_r21_diamond_exactly_the_descendants_of_the_edited_source_run(run: Plann
     assert run.go().code == 0 and run.ran() == []
 
 
+@pytest.mark.deep
 def test_r22_early_cut_off_spares_what_gets_the_same_inputs(run: Planned) -> None:
     run.steps["b"] = cat("b", "out/a", "src/b", after=["a"])
     run.steps["b"]["run"] = "cat out/a src/b | grep -v '^#' > out/b"

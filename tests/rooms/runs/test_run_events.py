@@ -51,6 +51,7 @@ def test_an_event_in_words(event: Event, words: str) -> None:
     assert sentence(event) == words
 
 
+@pytest.mark.deep
 def test_every_kind_of_event_fits_the_schema_and_has_a_sentence_or_none() -> None:
     for kind in KINDS:
         event = Event(kind=kind, step="s", text="t\n", code=1, seconds=0.5, attempt=1, key=KEY, number=1, total=2)

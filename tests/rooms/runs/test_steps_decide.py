@@ -163,6 +163,7 @@ def test_serving_changes_only_what_is_ours(have: dict[str, int], result: dict[st
     }
 
 
+@pytest.mark.deep
 @settings(max_examples=150, deadline=None)
 @given(FILES, FILES, st.lists(FILES, max_size=3))
 def test_a_command_finds_what_was_there_first_and_what_is_not_ours(

@@ -108,6 +108,7 @@ def listing(run: Runner) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted((run.repo.path / "out").iterdir())}
 
 
+@pytest.mark.deep
 @some("isolate", ["none", "tree"])
 @some("line", ["false", FAILS, FAILS.replace("exit 1", "kill $$")])
 def test_a_failed_rebuild_leaves_the_last_good_outputs(run: Runner, line: str, isolate: str) -> None:

@@ -52,6 +52,7 @@ def entries(repo: Sandbox, what: str) -> list[str]:
     return [oid for oid, _ in parse_note(done.out.encode()).entries]
 
 
+@pytest.mark.deep
 def test_what_is_removed_is_gone_from_chain_tip_and_notes(repo: Sandbox, baton: Baton) -> None:
     first = filled(baton, "t")
     head = repo.head()
@@ -92,6 +93,7 @@ def test_a_note_that_is_left_empty_goes(repo: Sandbox, baton: Baton) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_what_comes_from_elsewhere_brings_its_notes(repo: Sandbox, baton: Baton) -> None:
     mine, theirs = filled(baton, "t", 2), filled(baton, "u", 3)
     repo.git("update-ref", "-d", NOTES)
@@ -236,6 +238,7 @@ def killed_after(baton: Baton, monkeypatch: pytest.MonkeyPatch, goal: str, count
     return len(moves)
 
 
+@pytest.mark.deep
 def test_a_change_that_was_killed_is_finished_by_the_next_snapshot(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
     with repo.open(clock=integer_clock()) as baton:

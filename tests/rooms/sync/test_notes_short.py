@@ -57,6 +57,7 @@ def synced(*clones: Clone) -> bytes:
     return found[0][clones[0].head()]
 
 
+@pytest.mark.deep
 def test_a_log_of_one_commit_stays_on_two_screens(far: Far) -> None:
     a = far.first
     ids = many(a, "t", *range(30))
@@ -103,6 +104,7 @@ def test_clones_that_went_apart_say_the_same(far: Far) -> None:
     assert len(parse_note(note).entries) == 15
 
 
+@pytest.mark.deep
 def test_a_track_that_stays_here_is_in_no_note_that_goes(far: Far) -> None:
     a, b = far.first, far.clone()
     many(a, "secret", *range(6))
@@ -127,6 +129,7 @@ def test_a_track_that_stays_here_is_in_no_note_that_goes(far: Far) -> None:
     assert "words 9" in there and "step: what?" in there and "secret" not in there and "words 8" not in there
 
 
+@pytest.mark.deep
 def test_what_gits_sorted_merge_left_of_a_note_keeps_every_id(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = many(a, "t", *range(6))

@@ -83,6 +83,7 @@ def test_t20_install_fetch_is_taken_back_exactly(far: Far) -> None:
     assert a.here("install", "--fetch", "nowhere").code == a.here("install", "origin").code == 129
 
 
+@pytest.mark.deep
 def test_t21_two_clones_offline_then_synced_in_any_order(tmp_path: Path) -> None:
     chains = set()
     for number, order in enumerate(itertools.permutations("ab")):
@@ -105,6 +106,7 @@ def test_t21_two_clones_offline_then_synced_in_any_order(tmp_path: Path) -> None
         chains.add(tuple(item.raw for item in a.state().chains["t"]))
 
 
+@pytest.mark.deep
 def test_what_carries_forgotten_words_elsewhere_does_not_come_back(far: Far) -> None:
     """Another clone's automatic checkpoint took over the words before they were forgotten here."""
     a, b = far.first, far.clone()
@@ -184,6 +186,7 @@ def test_rounds_are_bounded(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     equal(a, b)
 
 
+@pytest.mark.deep
 def test_a_track_that_is_rewritten_between_the_look_and_the_fetch_is_looked_at_again(far: Far) -> None:
     a, b, c = far.first, far.clone(), far.clone("c")
     for clone, step in ((b, "dropped"), (c, "other"), (a, "mine")):
@@ -267,6 +270,7 @@ def test_tombstones_that_cannot_be_read_stop_everything(far: Far) -> None:
     assert b.state().chains == before and far.remote.git("for-each-ref") == there and b.state().meta.forgotten == frozenset()
 
 
+@pytest.mark.deep
 def test_names_that_differ_only_in_case(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "of a", "Docs")
@@ -293,6 +297,7 @@ def test_a_checkpoint_from_the_future_waits(far: Far) -> None:
     assert {t: [i.id for i in c] for t, c in b.state().chains.items()} == {"t": [late], "u": [mine]}
 
 
+@pytest.mark.deep
 def test_what_was_removed_stays_removed(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = [snap(a, f"step {n}") for n in range(4)]
@@ -339,6 +344,7 @@ def test_notes_come_with_their_checkpoints_and_never_alone(far: Far) -> None:
     assert other not in noted_steps(b.state()) and "kept" in noted_steps(b.state())
 
 
+@pytest.mark.deep
 def test_fetched_checkpoints_are_foreign_until_followed(far: Far) -> None:
     a, b = far.first, far.clone()
     theirs = snap(a, "of a")

@@ -83,6 +83,7 @@ def test_a_token_in_a_query_is_not_shown() -> None:
     )
 
 
+@pytest.mark.deep
 def test_a_pin_that_was_counted_up_to_the_end_stays_readable(far: Far) -> None:
     a = far.first
     pinned = snap(a, "step")

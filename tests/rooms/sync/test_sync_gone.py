@@ -60,6 +60,7 @@ def test_a_track_only_there_of_which_nothing_may_stay_ends_there(far: Far) -> No
     assert not holds(far, "very secret") and far.there().pins(META).forgotten == {gone}
 
 
+@pytest.mark.deep
 def test_forgotten_where_the_track_is_here_tells_the_remote_though_nothing_else_moves(far: Far) -> None:
     a, b = far.first, far.clone()
     gone = snap(a, "very secret", "t")
@@ -73,6 +74,7 @@ def test_forgotten_where_the_track_is_here_tells_the_remote_though_nothing_else_
     assert far.there().chains == {} and far.there().pins(META).forgotten == {gone}
 
 
+@pytest.mark.deep
 def test_where_only_deleting_is_refused_the_answer_is_no(far: Far) -> None:
     a = far.first
     hook(far.remote.path, "update", "case $3 in *[!0]*) ;; *) echo 'nothing is deleted here'; exit 1;; esac")

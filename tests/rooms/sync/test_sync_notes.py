@@ -21,6 +21,7 @@ def put_note(box: Sandbox, commit: str, text: str) -> None:
     box.git("notes", "--ref=checkpoints", "add", "-f", "-m", text, commit)
 
 
+@pytest.mark.deep
 def test_entries_that_somebody_made_up_do_not_come(far: Far) -> None:
     a, b = far.first, far.clone()
     head = a.head()

@@ -120,6 +120,7 @@ def test_fetch_says_what_is_new_and_sync_makes_it_ours(far: Far) -> None:
     assert held(b) == {"1": [], "2": [], "3": []}
 
 
+@pytest.mark.deep
 def test_both_went_on(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"), writes("2", "t"))
@@ -178,6 +179,7 @@ def test_what_was_removed_stays_away(far: Far) -> None:
     same(far, a, b)
 
 
+@pytest.mark.deep
 def test_what_each_of_two_removed_leaves_nothing_and_nothing_comes_back(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, *(lambda store, run=run: put(store, "x", run, run_id=run) for run in ("1", "2")))
@@ -255,6 +257,7 @@ def test_a_thread_that_was_deleted_here_and_went_on_there_comes_back(far: Far) -
     same(far, a, b)
 
 
+@pytest.mark.deep
 def test_what_savers_do_while_a_sync_joins_is_joined_too(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"), puts("1", thread="y"))
@@ -322,6 +325,7 @@ def test_a_sync_that_is_killed_is_done_once_more(far: Far) -> None:
     same(far, a, b)
 
 
+@pytest.mark.deep
 def test_what_is_broken_is_not_joined_and_not_pushed(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"), puts("1", thread="y"))
@@ -365,6 +369,7 @@ def test_a_secret_in_a_value_or_a_write_stops_the_push(far: Far) -> None:
     )
 
 
+@pytest.mark.deep
 def test_a_secret_in_a_name_or_in_metadata_stops_the_push(far: Far) -> None:
     a = far.first
     on(a, puts("1", thread=KEY), puts("1", thread="y", namespace=f"of {KEY}"), puts("1", thread=KEY))
@@ -391,6 +396,7 @@ def test_of_a_thread_that_stays_the_namespace_is_named(far: Far) -> None:
     assert "thread 'x' (namespace 'n'), thread 'y' are deleted here, and still at origin" in done.err, done.err
 
 
+@pytest.mark.deep
 def test_a_dry_run_says_what_it_does_not_count(far: Far) -> None:
     a = far.first
     on(a, puts("1"))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.kit.far import CHAINS, META, Far, ok, snap, steps
 
 
+@pytest.mark.deep
 def test_a_track_that_cannot_be_joined_is_not_tried_again(tmp_path: Path) -> None:
     far = Far(tmp_path)
     a, b = far.first, far.clone()
@@ -29,6 +32,7 @@ def test_a_track_that_cannot_be_joined_is_not_tried_again(tmp_path: Path) -> Non
     assert steps(far.there(), "u") == ["other", "mine, too"] and steps(far.there()) == ["one", "two"]
 
 
+@pytest.mark.deep
 def test_fetch_says_that_tombstones_cannot_be_read(tmp_path: Path) -> None:
     far = Far(tmp_path)
     snap(far.first, "one")

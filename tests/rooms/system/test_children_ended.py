@@ -44,6 +44,7 @@ def test_r36_timeout_kills_grandchildren(place: Path) -> None:
         assert not runs(place / f"{name}.pid"), name
 
 
+@pytest.mark.deep
 def test_a_timeout_asks_first_and_output_on_the_way_out_is_kept(place: Path) -> None:
     line = "trap 'echo cleaned; exit 5' TERM; echo on; while :; do sleep 0.01; done"
     ended = ran(sh(line, place, timeout=0.2, grace=20, show=False))

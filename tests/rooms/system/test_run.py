@@ -76,6 +76,7 @@ ODD = (
 )
 
 
+@pytest.mark.deep
 @some("env", ODD, ids=lambda env: next(iter(env)))
 def test_odd_environments(repo: Sandbox, env: dict[str, str]) -> None:
     repo.write("ü*[x].txt", "new\n")

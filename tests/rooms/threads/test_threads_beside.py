@@ -222,6 +222,7 @@ def test_a_store_that_nobody_closed_is_closed_when_it_is_gone(bare: Sandbox) -> 
     assert bare.git("rev-list", "--count", REF) == "1"
 
 
+@pytest.mark.deep
 def test_a_process_that_ends_flushes(bare: Sandbox) -> None:
     lines = "from gitbaton.threads.store import ThreadStore; store = ThreadStore.open('.')"
     done = bare.run("python", "-c", f"{lines}; store.put('t', '', '1', None, b'{{}}', b'{{}}', {{}})")

@@ -290,6 +290,7 @@ def test_late_writes_that_are_not_ours_are_refused() -> None:
             heap.late(wrong).ids()
 
 
+@pytest.mark.deep
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), st.binary(min_size=20, max_size=20), max_size=9), st.text(max_size=9))
 def test_any_names_stand_in_a_tree_and_a_message(channels: dict[str, bytes], id: str) -> None:

@@ -117,6 +117,7 @@ def test_text_that_is_not_json_is_refused(raw: bytes) -> None:
         codec.loads(raw)
 
 
+@pytest.mark.deep
 @settings(max_examples=150, deadline=None)
 @given(NAMES, NAMES, NAMES, st.none() | NAMES, CHANNELS, st.binary(max_size=9), st.lists(st.binary(max_size=30), max_size=4))
 def test_a_put_comes_back(

@@ -69,6 +69,7 @@ def cut_short(work: Callable[[], object], number: int) -> bool:
     return left <= 0
 
 
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_reading_that_is_cut_short_anywhere_loses_nothing(store: ThreadStore, other: ThreadStore) -> None:
     model = Model()

@@ -40,6 +40,7 @@ def whole(ref: str, *known: str) -> tuple[str, str] | None:
     return names if names is None or not any(isinstance(name, Cut) for name in names) else None
 
 
+@pytest.mark.deep
 @settings(max_examples=300, deadline=None)
 @given(ANY, ANY)
 def test_any_names_come_back_from_their_refs(thread: str, namespace: str) -> None:
@@ -66,6 +67,7 @@ def test_no_ref_is_the_folder_of_another_and_no_two_are_one(names: list[tuple[st
         assert {(names_of(ref, thread) or ("",))[0] for ref in own} <= {thread}, "a prefix takes in no other thread"
 
 
+@pytest.mark.deep
 @settings(max_examples=400, deadline=None)
 @given(st.one_of(st.text("=_%/Aa0F2", max_size=24), st.text(max_size=24)))
 def test_a_ref_that_we_would_not_write_is_not_ours(rest: str) -> None:

@@ -171,6 +171,7 @@ def test_an_earlier_part_that_was_rewritten_is_seen(repo: Sandbox, path: Path, p
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_what_is_appended_costs_only_itself(repo: Sandbox, path: Path) -> None:
     path.write_bytes(b"".join(line(n, 1000) for n in range(1000)))  # a megabyte
     before = take(repo, path)

@@ -31,6 +31,7 @@ def yesterday(box: Sandbox, data: bytes, last: str) -> Transcript:
     return Transcript(size=len(data), lines=data.count(10), last=last, stored=commit)
 
 
+@pytest.mark.deep
 def test_what_was_stored_yesterday_is_read_and_gone_on_from(repo: Sandbox, path: Path, fake: Fake) -> None:
     path.write_bytes(line(1) + line(2))
     old = yesterday(repo, path.read_bytes(), "u-2")

@@ -242,6 +242,7 @@ def test_lists_are_newest_first_and_stable(repo: Sandbox, run: Run, three: list[
     assert run("status").out.splitlines()[1].startswith("* t 2  ") and "  = home  step?2\n" in run("status").out
 
 
+@pytest.mark.deep
 def test_log_options(repo: Sandbox, run: Run) -> None:
     assert run("log").code == 2 and run("log", "--all") == Outcome(0, "", "")
     for number in range(4):

@@ -66,6 +66,7 @@ def _chars(piece: str, name: str) -> bool:
     return name[:1] == literal[0] and _chars(literal[1:], name[1:])
 
 
+@pytest.mark.deep
 def test_a_name_matches_as_when_every_way_is_tried() -> None:
     names = ["".join(chars) for n in range(1, 4) for chars in itertools.product("ab", repeat=n)] + [
         "]",
@@ -85,6 +86,7 @@ def test_a_name_matches_as_when_every_way_is_tried() -> None:
             assert [name for name in names if matches(name)] == [name for name in names if slow(glob, name)], glob
 
 
+@pytest.mark.deep
 def test_a_path_matches_as_when_every_way_is_tried() -> None:
     paths = ["/".join(names) for n in range(1, 6) for names in itertools.product("ab", repeat=n)]
     for pieces in (p for n in range(1, 6) for p in itertools.product(["a", "*", "**"], repeat=n)):
@@ -111,6 +113,7 @@ def test_brackets(glob: str, chars: str) -> None:
     assert all(globs.meet(glob, globs.quote(char)) == matches(char) for char in "abcdefghxyz]-\\!^")
 
 
+@pytest.mark.deep
 @given(st.lists(GLOB, max_size=3), PATH)
 def test_several_globs_match_as_when_every_way_is_tried(some: list[str], path: str) -> None:
     assert globs.matcher(some)(path) == any(slow(glob, path) for glob in some)
@@ -126,6 +129,7 @@ def test_a_walk_that_is_led_finds_every_match(some: list[str], path: str) -> Non
         assert any(root == "" or f"{path}/".startswith(f"{root}/") for root in globs.roots(some))
 
 
+@pytest.mark.deep
 @given(SHAPE.filter(legal), PATH, PATH)
 def test_a_glob_of_a_folder_means_the_same_there(glob: str, folder: str, path: str) -> None:
     if ".git" in folder.split("/"):
@@ -134,6 +138,7 @@ def test_a_glob_of_a_folder_means_the_same_there(glob: str, folder: str, path: s
     assert globs.matcher([there])(f"{folder}/{path}") == globs.matcher([globs.check(glob)])(path)
 
 
+@pytest.mark.deep
 @given(PATH, PATH)
 def test_a_quoted_path_means_that_path(path: str, other: str) -> None:
     if ".git" not in path.split("/"):

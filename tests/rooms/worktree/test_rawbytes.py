@@ -150,6 +150,7 @@ def test_bytes_that_clean_to_the_staged_blob(repo: Sandbox) -> None:
     assert stored.tree == repo.git("rev-parse", "HEAD^{tree}")
 
 
+@pytest.mark.deep
 def test_lossy_clean_filter(repo: Sandbox) -> None:
     driver(repo, DROP, "cat")
     repo.write("a.dat", "kept\n")
@@ -162,6 +163,7 @@ def test_lossy_clean_filter(repo: Sandbox) -> None:
     assert repo.git("cat-file", "blob", f"{stored.tree}:a.dat") == "kept"
 
 
+@pytest.mark.deep
 def test_filter_that_round_trips(repo: Sandbox) -> None:
     driver(repo, "tr a-z n-za-m", "tr n-za-m a-z", required=True)
     repo.write("a.dat", "hello\n")
@@ -169,6 +171,7 @@ def test_filter_that_round_trips(repo: Sandbox) -> None:
     assert check_gives_back(repo).base == repo.head()
 
 
+@pytest.mark.deep
 def test_long_running_filter_process(repo: Sandbox) -> None:
     script = repo.write("../filter.py", FILTER_PROCESS)
     repo.git("config", "filter.x.process", f"{sys.executable} {script}")
@@ -217,6 +220,7 @@ def test_required_filter_that_is_missing(repo: Sandbox, count: int) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_smudge_that_fails_beside_one_that_works(repo: Sandbox) -> None:
     driver(repo, "cat", "/nonexistent/smudge", required=True)
     repo.git("config", "filter.y.clean", DROP)
@@ -260,6 +264,7 @@ def test_modes_are_the_entries(repo: Sandbox) -> None:
     assert {p: e.split(" ")[0] for p, e in repo.tree(f"{stored.base}^2:raw").items()} == {"run.sh": "100755", "text": "100644"}
 
 
+@pytest.mark.deep
 def test_odd_names(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     names = ["new\nline", " blank", "\ttab", "return\r", "-dash", ":(top)x", "a*b", "d/\udcff\udcfe", '"quoted"', "x y "]

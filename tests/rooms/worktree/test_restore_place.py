@@ -84,6 +84,7 @@ def test_an_executable_bit_that_git_does_not_look_at_stays(two: Sandbox) -> None
     assert stat.S_IMODE((two.path / "a.txt").stat().st_mode) == 0o750
 
 
+@pytest.mark.deep
 @some("number", [errno.EPERM, errno.ENOSYS, errno.EXDEV])
 def test_without_hard_links(two: Sandbox, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def refused(*_: object, **__: object) -> None:
