@@ -17,12 +17,11 @@ __version__ = "0.2.0"
 __all__ = ["Baton", "BatonError", "Checkpoint", "Request", "__version__"]
 
 if TYPE_CHECKING:
-    from gitbaton.baton import Baton
+    from gitbaton.baton import Baton, Request
     from gitbaton.errors import BatonError
     from gitbaton.model import Checkpoint
-    from gitbaton.requests import Request
 
-_HOMES = {"Baton": "baton", "Request": "requests", "BatonError": "errors", "Checkpoint": "model"}
+_HOMES = {"Baton": "baton", "Request": "baton", "BatonError": "errors", "Checkpoint": "model"}
 
 
 def __getattr__(name: str) -> Any:

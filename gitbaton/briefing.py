@@ -8,8 +8,21 @@ from datetime import UTC, datetime
 
 from gitbaton.codec import first_line, plain
 from gitbaton.model import Checkpoint, Live, Stored, Told
-from gitbaton.observed import command_line, current_plans, leads, plan_heading, plan_items, since_run, test_line
-from gitbaton.render import age, happened, in_shell, sentences, uncompared, validation
+from gitbaton.render import (
+    age,
+    command_line,
+    current_plans,
+    happened,
+    in_shell,
+    leads,
+    plan_heading,
+    plan_items,
+    sentences,
+    since_run,
+    test_line,
+    uncompared,
+    validation,
+)
 from gitbaton.values import value
 
 LIMIT = 8000  # bytes: no more characters than that in any script; Claude Code takes 10,000 inline, Codex about as many bytes

@@ -10,7 +10,7 @@ import os
 import sys
 
 from gitbaton import terminal
-from gitbaton.commands import OLD, find, verb_module
+from gitbaton.cli.verbs import OLD, find, verb_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def arguments(words: list[str]) -> tuple[list[str], list[str]]:
     explicit = {"--color": "--color=always", "--no-color": "--color=never"}
     import re
 
-    from gitbaton.commands.options import Option, of_verb
+    from gitbaton.cli.options import Option, of_verb
 
     before: list[str] = []
     at = 0
@@ -115,7 +115,7 @@ def call(words: list[str], begun: Repo | None = None) -> int:
 
     (before, rest), renamed = arguments(words), ""
     if rest and rest[0] in OLD:
-        from gitbaton.commands.oldnames import modern
+        from gitbaton.cli.oldnames import modern
 
         rest, renamed = modern(rest)
     try:
@@ -143,8 +143,8 @@ def call(words: list[str], begun: Repo | None = None) -> int:
 
 def _call(words: list[str], begun: Repo | None) -> object:
     """What the verb returns. A line that is well formed needs no typer, whose import takes as long as a small command."""
-    from gitbaton.commands.leading import main
-    from gitbaton.commands.options import AFTER, Call, after, declared, of_verb, read, read_leading
+    from gitbaton.cli.leading import main
+    from gitbaton.cli.options import AFTER, Call, after, declared, of_verb, read, read_leading
 
     try:
         before, rest = read_leading(declared(main), words)
@@ -158,7 +158,7 @@ def _call(words: list[str], begun: Repo | None) -> object:
         ctx.meta[AFTER] = after(rest)
         main(ctx, **before)
         return module.command(ctx, **given) if verb or not before["version"] else 0
-    from gitbaton.commands.usage import call_typer
+    from gitbaton.cli.usage import call_typer
 
     return call_typer(words, begun)
 

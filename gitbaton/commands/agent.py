@@ -4,10 +4,10 @@ import os
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.columns import cut, screen
+from gitbaton.cli.common import DryRun, one_of, opened, print_json, print_plan, say_findings, warn_all
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, check_track, path_document, plain
-from gitbaton.commands.columns import cut, screen
-from gitbaton.commands.common import DryRun, one_of, opened, print_json, print_plan, say_findings, warn_all
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
 from gitbaton.install import agents, codex, levels
 from gitbaton.install.levels import Place

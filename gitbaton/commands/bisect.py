@@ -4,10 +4,10 @@ import sys
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import ended_by_signal, looking, opened, picked, print_json, warn_all
+from gitbaton.cli.look import Look
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, counted, path_document
-from gitbaton.commands.common import ended_by_signal, looking, opened, picked, print_json, warn_all
-from gitbaton.commands.look import Look
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.render import key_value, stored_document
 from gitbaton.tools import bisection
 

@@ -7,14 +7,13 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.columns import cut
+from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
+from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, plain
-from gitbaton.commands.columns import cut
-from gitbaton.commands.common import AsJson, opened, paged, print_json, warn_all
-from gitbaton.commands.look import Cell, Column, Look
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotFoundError
-from gitbaton.observed import title
-from gitbaton.render import in_quotes, stored_document
+from gitbaton.render import in_quotes, stored_document, title
 from gitbaton.tools.blaming import Commit, Line, blame
 
 _COLUMNS = (Column(), Column(goes=2), Column(goes=1, right=True), Column(goes=3), Column())

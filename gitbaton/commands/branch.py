@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from gitbaton import terminal
+from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.render import line
 from gitbaton.tools import branching
 

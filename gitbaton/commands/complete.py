@@ -7,11 +7,11 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import located
+from gitbaton.cli.leading import main
+from gitbaton.cli.options import Argument, Call, Declared, declared, of_verb
+from gitbaton.cli.verbs import GROUPS, VERBS, below, find, verb_module
 from gitbaton.codec import first_line, plain
-from gitbaton.commands import GROUPS, VERBS, below, find, verb_module
-from gitbaton.commands.common import located
-from gitbaton.commands.leading import main
-from gitbaton.commands.options import Argument, Call, Declared, declared, of_verb
 from gitbaton.errors import BatonError
 
 FILES = "\tfiles"  # the line that asks the shell for its own completion of paths
@@ -103,7 +103,7 @@ def _values(ctx: Call, metavar: str, verb: str, given: list[str]) -> Found:
     elif "|" in metavar and not (given and kinds):
         yield from ((name, "") for name in re.findall(r"\b[a-z]+\b", metavar))
     if verb == "help":
-        from gitbaton.commands.pages import guides
+        from gitbaton.cli.pages import guides
 
         yield from (*_verbs(), *((name, "a guide") for name in guides()))
     if kinds & {"TRACK", "CHECKPOINT", "RUN", "THREAD", "REMOTE"} or (verb == "tracks" and given):

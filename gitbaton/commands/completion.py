@@ -4,8 +4,8 @@ import os
 from typing import Annotated
 
 from gitbaton import terminal
-from gitbaton.commands.common import one_of
-from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.cli.common import one_of
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.system.files import shipped, write_atomic
 

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.commands.common import (
+from gitbaton.cli.common import (
     NOT_THERE,
     Track,
     checkpoint_of,
@@ -18,7 +18,7 @@ from gitbaton.commands.common import (
     tell_foreign,
     warn_all,
 )
-from gitbaton.commands.options import AFTER, Argument, Call, Option
+from gitbaton.cli.options import AFTER, Argument, Call, Option
 from gitbaton.errors import AmbiguousNameError, NotFoundError
 from gitbaton.git import foreground
 from gitbaton.model import Stored

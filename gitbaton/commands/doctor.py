@@ -4,9 +4,9 @@ from typing import Annotated
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import AsJson, Verbose, opened, picked, print_json, say_findings, summed, warn_all
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, counted, plain
-from gitbaton.commands.common import AsJson, Verbose, opened, picked, print_json, say_findings, summed, warn_all
-from gitbaton.commands.options import Call, Option
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git import questions
 from gitbaton.mending import doctor

@@ -3,8 +3,8 @@
 import sys
 
 from gitbaton import terminal
-from gitbaton.commands.common import AsJson, ended_by_signal, opened, picked, print_json
-from gitbaton.commands.options import Call
+from gitbaton.cli.common import AsJson, ended_by_signal, opened, picked, print_json
+from gitbaton.cli.options import Call
 from gitbaton.tools import drilling
 
 

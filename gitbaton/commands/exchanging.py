@@ -7,10 +7,10 @@ from typing import Annotated, Optional, Union
 
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
+from gitbaton.cli.look import Cell, Look
+from gitbaton.cli.options import Option
 from gitbaton.codec import Json, check_track, counted, plain, timestamp
-from gitbaton.commands.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
-from gitbaton.commands.look import Cell, Look
-from gitbaton.commands.options import Option
 from gitbaton.commands.retaining import amount
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names

@@ -2,8 +2,8 @@
 
 from typing import Annotated, Optional
 
-from gitbaton.commands.common import opened, warn_all
-from gitbaton.commands.options import Call, Option
+from gitbaton.cli.common import opened, warn_all
+from gitbaton.cli.options import Call, Option
 from gitbaton.tools import porting
 
 

@@ -3,10 +3,10 @@
 from typing import Annotated, Optional
 
 from gitbaton import sync, terminal
+from gitbaton.cli.common import AsJson, Verbose, looking, opened, print_json, tell_error, warn_all
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import plain
-from gitbaton.commands.common import AsJson, Verbose, looking, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, Timeout, Tracks, exchange, gathered_document, say_apart, say_gathered
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import RecordError
 from gitbaton.sync.items import said
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, counted, path_document, plain
-from gitbaton.commands.common import (
+from gitbaton.cli.common import (
     AsJson,
     Verbose,
     apart_document,
@@ -19,8 +18,9 @@ from gitbaton.commands.common import (
     told_apart,
     warn_all,
 )
-from gitbaton.commands.look import Look
-from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.cli.look import Look
+from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.codec import Json, counted, path_document, plain
 from gitbaton.commands.retaining import checkpoints_told, clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
 from gitbaton.render import in_shell

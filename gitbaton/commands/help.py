@@ -4,10 +4,10 @@ import os
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.commands import GROUPS, OLD, below, find
-from gitbaton.commands.columns import screen
-from gitbaton.commands.common import located, through_pager
-from gitbaton.commands.options import Argument, Call
+from gitbaton.cli.columns import screen
+from gitbaton.cli.common import located, through_pager
+from gitbaton.cli.options import Argument, Call
+from gitbaton.cli.verbs import GROUPS, OLD, below, find
 from gitbaton.errors import BatonError, UsageError
 
 
@@ -24,7 +24,7 @@ def command(
         git baton help run why
         git baton help sharing   # a guide
     """
-    from gitbaton.commands import pages
+    from gitbaton.cli import pages
 
     words = list(words or ())
     if not words:
@@ -42,7 +42,7 @@ def command(
         verbs = next(list(verbs) for verbs in GROUPS.values() if any(verb.startswith(f"{name} ") for verb in verbs))
         blocks = [block for verb in verbs for block in pages.of(verb)]
     else:
-        from gitbaton.commands.usage import unknown
+        from gitbaton.cli.usage import unknown
 
         error = unknown("", words[0]) if not below(words[0]) else unknown(words[0], " ".join(words[1:]))
         raise UsageError(

@@ -4,9 +4,9 @@ import os
 from typing import Annotated
 
 from gitbaton import terminal
+from gitbaton.cli.common import opened, warn_all
+from gitbaton.cli.options import Argument, Call
 from gitbaton.codec import plain
-from gitbaton.commands.common import opened, warn_all
-from gitbaton.commands.options import Argument, Call
 from gitbaton.tools import porting
 
 

@@ -3,8 +3,8 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.commands.common import DryRun, opened, print_plan
-from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.cli.common import DryRun, opened, print_plan
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.install import githooks as install
 from gitbaton.install.plan import apply, share

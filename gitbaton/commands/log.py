@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, plain, timestamp
-from gitbaton.commands.common import (
+from gitbaton.cli.common import (
     AsJson,
     Nul,
     Porcelain,
@@ -25,13 +24,13 @@ from gitbaton.commands.common import (
     print_json,
     refuse_no_paths,
 )
-from gitbaton.commands.look import Cell, Column, Look
-from gitbaton.commands.options import AFTER, Argument, Call, Option
+from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.options import AFTER, Argument, Call, Option
+from gitbaton.codec import counted, plain, timestamp
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.model import KINDS, TURN_ENDED, Oid, Stored
-from gitbaton.observed import title
-from gitbaton.render import line, origin, porcelain, stored_document, verdict
+from gitbaton.render import line, origin, porcelain, stored_document, title, verdict
 from gitbaton.store import History, safety_ref
 from gitbaton.store.meta import Meta
 

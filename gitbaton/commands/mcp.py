@@ -1,7 +1,7 @@
 """``git baton mcp``."""
 
-from gitbaton.commands.leading import Globals
-from gitbaton.commands.options import Call
+from gitbaton.cli.leading import Globals
+from gitbaton.cli.options import Call
 from gitbaton.mcpserver import serve
 
 

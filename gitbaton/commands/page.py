@@ -5,9 +5,9 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE
+from gitbaton.cli.common import left_out, opened
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import counted, plain
-from gitbaton.commands.common import left_out, opened
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.repo import put
 from gitbaton.render import in_quotes

@@ -23,9 +23,9 @@ from textual.worker import WorkerFailed
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.columns import ellipsis
+from gitbaton.cli.look import Cell, Look
 from gitbaton.codec import plain
-from gitbaton.commands.columns import ellipsis
-from gitbaton.commands.look import Cell, Look
 from gitbaton.commands.pickerdeeds import Deeds, Shown
 from gitbaton.commands.pickerkeys import BINDINGS, LIST_KEYS, MORE_KEYS, PANES, Key
 from gitbaton.commands.pickerpanes import CSS, Listing, Pane, PlainBar, Rows

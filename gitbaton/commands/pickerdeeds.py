@@ -10,9 +10,9 @@ from typing import NamedTuple
 from gitbaton import terminal
 from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
+from gitbaton.cli.common import warn_all
+from gitbaton.cli.look import Cell, Look
 from gitbaton.codec import counted, plain
-from gitbaton.commands.common import warn_all
-from gitbaton.commands.look import Cell, Look
 from gitbaton.commands.restore import plan_conversation, show_plan, tell_written
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Op, Stored

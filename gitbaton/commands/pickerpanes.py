@@ -14,7 +14,7 @@ from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 from textual.widgets import OptionList
 
-from gitbaton.commands.columns import width
+from gitbaton.cli.columns import width
 from gitbaton.commands.pickerviews import Shown
 
 FOLDED = 4_000  # characters from which a line is folded anywhere, and not between words

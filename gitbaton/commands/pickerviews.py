@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from gitbaton import transcripts
 from gitbaton.baton import Baton
+from gitbaton.cli.columns import cut, padded, width
+from gitbaton.cli.look import Cell, Look
 from gitbaton.codec import counted, plain
-from gitbaton.commands.columns import cut, padded, width
-from gitbaton.commands.look import Cell, Look
 from gitbaton.commands.transcript import blocks
 from gitbaton.errors import BatonError
 from gitbaton.model import Oid
-from gitbaton.observed import pairs, title
-from gitbaton.render import age, line, quoting, verdict
+from gitbaton.render import age, line, observed_pairs, quoting, title, verdict
 from gitbaton.store.meta import Meta, read
 from gitbaton.survey import tests_then
 from gitbaton.tools import rewinding
@@ -96,7 +95,7 @@ class Views:
         found = [Line(stored.id, "id"), Line(", ".join(parts), "pending"), Line(""), *self._pair("", step, row, "manual")]
         given = [("after", c.headline if c.carried and c.headline != step else ""), ("note", c.note), ("next", c.next_cmd)]
         given += [*(("decision", text) for text in c.decisions), *c.extra]
-        seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored), self.look.age)
+        seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored), self.look.age)
         told = [part for key, text in (*given, *seen) if text for part in self._pair(key, text, row)]
         place = f"{c.place.branch or 'HEAD'} at {baton.abbreviate(c.place.oid)}" if c.place.oid else c.place.branch or ""
         newer = rewinding.newer(baton, stored)

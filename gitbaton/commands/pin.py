@@ -3,8 +3,8 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.commands.common import looking, opened
-from gitbaton.commands.options import Argument, Call
+from gitbaton.cli.common import looking, opened
+from gitbaton.cli.options import Argument, Call
 from gitbaton.retention.pins import set_pin
 
 Pinned = Annotated[str, Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]

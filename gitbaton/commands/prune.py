@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import (
+from gitbaton.cli.common import (
     AsJson,
     Verbose,
     apart_document,
@@ -18,13 +17,13 @@ from gitbaton.commands.common import (
     summed,
     told_apart,
 )
-from gitbaton.commands.look import Cell, Column, Look
-from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import KINDS, Stored
-from gitbaton.observed import title
-from gitbaton.render import line
+from gitbaton.render import line, title
 from gitbaton.retention.pruning import Plan, apply, plan, prune
 from gitbaton.retention.rules import Rules, Wish, parse_rules
 

@@ -4,7 +4,8 @@ from functools import partial
 from typing import Annotated, Optional
 
 from gitbaton import sync
-from gitbaton.commands.common import AsJson, Verbose, looking, opened, print_json
+from gitbaton.cli.common import AsJson, Verbose, looking, opened, print_json
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.commands.exchanging import (
     TIMEOUT,
     DryRun,
@@ -18,7 +19,6 @@ from gitbaton.commands.exchanging import (
     say_apart,
     say_pushing,
 )
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.render import in_shell
 from gitbaton.sync.push import Manner

@@ -9,10 +9,10 @@ from typing import Any, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.columns import cut, screen, width
+from gitbaton.cli.common import picked
+from gitbaton.cli.waiting import ERASE, spent
 from gitbaton.codec import Json, plain
-from gitbaton.commands.columns import cut, screen, width
-from gitbaton.commands.common import picked
-from gitbaton.commands.waiting import ERASE, spent
 from gitbaton.journal.values import Cause
 from gitbaton.render import in_quotes
 from gitbaton.running.context import Event

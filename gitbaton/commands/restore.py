@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import restore, terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.columns import fitted
+from gitbaton.cli.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened, print_json, summed, warn_all
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.columns import fitted
-from gitbaton.commands.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened, print_json, summed, warn_all
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
 from gitbaton.render import in_quotes, in_shell, quoted

@@ -3,12 +3,20 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, told_document
-from gitbaton.commands.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
-from gitbaton.commands.options import Call, Option
 from gitbaton.errors import NotFoundError
-from gitbaton.observed import pairs
-from gitbaton.render import key_value, live_document, quote, resume_lines, sentences, since_document, stored_document
+from gitbaton.render import (
+    key_value,
+    live_document,
+    observed_pairs,
+    quote,
+    resume_lines,
+    sentences,
+    since_document,
+    stored_document,
+)
 from gitbaton.running.current import unfinished
 from gitbaton.survey import tests_then
 
@@ -56,7 +64,7 @@ def command(
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
             head = baton.abbreviate(found.stored.checkpoint.place.oid)
             later = found.live.tests if found.live else tests_then(baton.store, found.stored)
-            seen = pairs(found.stored.checkpoint.observed, later, told)
+            seen = observed_pairs(found.stored.checkpoint.observed, later, told)
             rows = resume_lines(found.stored.checkpoint, head, found.live, here, found.since, seen)
             for row in quote(rows, found.stored):
                 terminal.say(row)

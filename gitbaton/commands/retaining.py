@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Optional, TypeVar
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import askable, confirmed, looking, paged
+from gitbaton.cli.options import Call
 from gitbaton.codec import Json
-from gitbaton.commands.common import askable, confirmed, looking, paged
-from gitbaton.commands.options import Call
 from gitbaton.errors import BatonError, NoAnswerError, RefConflictError, UsageError
 from gitbaton.model import Oid, Stored
-from gitbaton.observed import title
-from gitbaton.render import line
+from gitbaton.render import line, title
 from gitbaton.store.meta import NOTHING, Meta, read
 
 if TYPE_CHECKING:
-    from gitbaton.commands.look import Look
+    from gitbaton.cli.look import Look
     from gitbaton.secrets import Redactor
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
@@ -50,7 +49,7 @@ def checkpoints_told(
     baton: Baton, look: "Look", done: str, items: Sequence[tuple[Oid, Optional[Stored], str]]
 ) -> Iterator[str]:
     """A line for each checkpoint, as far as it is known, that something is, or would be, ``done`` to, with a mark each."""
-    from gitbaton.commands.look import Column
+    from gitbaton.cli.look import Column
 
     ids = look.ids(oid for oid, _, _ in items)
     cells = []

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Optional, Union
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.columns import cut, screen
+from gitbaton.cli.common import From, Track, left_out, looking, one_meant, opened, tell_error, warn_all
+from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import counted, plain
-from gitbaton.commands.columns import cut, screen
-from gitbaton.commands.common import From, Track, left_out, looking, one_meant, opened, tell_error, warn_all
-from gitbaton.commands.look import Cell, Column, Look
-from gitbaton.commands.options import Call, Option
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
-from gitbaton.observed import title
-from gitbaton.render import age, happened, line, quoted, quoting, sentences, verdict
+from gitbaton.render import age, happened, line, quoted, quoting, sentences, title, verdict
 from gitbaton.restore.values import Order, Plan, Step
 from gitbaton.survey import Surveyor
 from gitbaton.tools import rewinding

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Annotated, Any, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import one_of, print_json
+from gitbaton.cli.options import AFTER, Argument, Call, Option
 from gitbaton.codec import plain
-from gitbaton.commands.common import one_of, print_json
-from gitbaton.commands.options import AFTER, Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import Step
 from gitbaton.render import line
@@ -116,7 +116,7 @@ def _check(run: RunWords, step: StepWords, names: list[str], argv: list[str]) ->
     one_of(**{"step": run.step is not None, "plan": run.plan is not None, "continue": run.resume})
     way = "--step" if run.step is not None else "--plan" if run.plan is not None else "--continue" if run.resume else ""
     if not way and names:
-        from gitbaton.commands.usage import unknown
+        from gitbaton.cli.usage import unknown
 
         raise unknown("run", names[0])
     if not way:

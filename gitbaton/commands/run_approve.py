@@ -2,7 +2,7 @@
 
 from typing import Annotated, Optional
 
-from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Call, Option
 
 
 def command(

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import print_json
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, plain
-from gitbaton.commands.common import print_json
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import ARun, AsJson, DryRun, opened, print_json
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import counted, plain
-from gitbaton.commands.common import ARun, AsJson, DryRun, opened, print_json
-from gitbaton.commands.options import Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.journal.audit import export, to_export
 from gitbaton.journal.chain import Journal, chosen

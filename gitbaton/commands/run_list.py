@@ -5,10 +5,10 @@ from typing import Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import AsJson, opened, paged, picked, print_json
+from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.options import Call
 from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
-from gitbaton.commands.look import Cell, Column, Look
-from gitbaton.commands.options import Call
 from gitbaton.errors import BatonError
 from gitbaton.journal.chain import Journal, remembered
 from gitbaton.journal.state import fold

@@ -3,9 +3,9 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import AsJson, DryRun, opened, picked, print_json
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, counted, plain
-from gitbaton.commands.common import AsJson, DryRun, opened, picked, print_json
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.journal import prune
 from gitbaton.journal.chain import Journal, in_use

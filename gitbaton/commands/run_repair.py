@@ -3,9 +3,9 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import ARun, picked, print_json
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, plain
-from gitbaton.commands.common import ARun, picked, print_json
-from gitbaton.commands.options import Call, Option
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side
 from gitbaton.errors import UsageError

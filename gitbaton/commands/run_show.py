@@ -4,13 +4,13 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import ARun, AsJson, looking, opened, paged, picked, print_json
+from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.options import Call, Option
+from gitbaton.cli.waiting import spent
 from gitbaton.codec import Json, counted, path_document, plain, timestamp
-from gitbaton.commands.common import ARun, AsJson, looking, opened, paged, picked, print_json
-from gitbaton.commands.look import Cell, Column, Look
-from gitbaton.commands.options import Call, Option
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, forecast_document
-from gitbaton.commands.waiting import spent
 from gitbaton.errors import NotFoundError, UnreadableRunError
 from gitbaton.journal.chain import Journal, chosen
 from gitbaton.journal.codec import document as record_document

@@ -1,9 +1,9 @@
 """``git baton run verify``."""
 
 from gitbaton import terminal
+from gitbaton.cli.common import ARun, AsJson, opened, picked, print_json
+from gitbaton.cli.options import Call
 from gitbaton.codec import counted, plain
-from gitbaton.commands.common import ARun, AsJson, opened, picked, print_json
-from gitbaton.commands.options import Call
 from gitbaton.journal.audit import verify
 from gitbaton.journal.chain import Journal, chosen
 

@@ -3,9 +3,9 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import ARun, AsJson, print_json
+from gitbaton.cli.options import Argument, Call
 from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.common import ARun, AsJson, print_json
-from gitbaton.commands.options import Argument, Call
 from gitbaton.commands.stepping import desk, forecast_document, would
 from gitbaton.journal.values import Cause
 from gitbaton.render import in_quotes

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import AsJson, one_of, opened, print_json
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, path_document
-from gitbaton.commands.common import AsJson, one_of, opened, print_json
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
 from gitbaton.scanning import NOT_SCANNED, Hit, scan, scanner

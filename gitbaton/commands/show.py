@@ -1,12 +1,11 @@
 """``git baton show``."""
 
 from gitbaton import terminal
-from gitbaton.commands.common import AsJson, Newest, Track, checkpoint_of, opened, paged, print_json
-from gitbaton.commands.options import Call
+from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, paged, print_json
+from gitbaton.cli.options import Call
 from gitbaton.commands.retaining import marked
 from gitbaton.model import FileState
-from gitbaton.observed import pairs
-from gitbaton.render import key_value, quote, quoted, resume_lines, stored_document
+from gitbaton.render import key_value, observed_pairs, quote, quoted, resume_lines, stored_document
 from gitbaton.survey import tests_then
 
 
@@ -48,7 +47,7 @@ def command(
             ]
             head += [("commit", stored.commit), ("base", stored.base or "")]
             head += [("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []
-            seen = pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
+            seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
             said = resume_lines(c, c.place.oid or "", None, "", observed=seen)
             for text in quote([*(key_value(*pair) for pair in head), *said, *_files(c.files)], stored):
                 terminal.say(text)

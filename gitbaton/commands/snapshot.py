@@ -6,15 +6,14 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.agents.values import agent_of
-from gitbaton.baton import Baton
+from gitbaton.baton import Baton, Plan, Request, Snapshot
+from gitbaton.cli.columns import fitted
+from gitbaton.cli.common import Porcelain, Verbose, one_of, opened, picked, print_json, warn_all
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import EXTRA_KEY, Json, document
-from gitbaton.commands.columns import fitted
-from gitbaton.commands.common import Porcelain, Verbose, one_of, opened, picked, print_json, warn_all
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.model import VALIDATIONS
 from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
-from gitbaton.requests import Plan, Request, Snapshot
 
 Text = Optional[str]
 Texts = Optional[list[str]]

@@ -2,10 +2,10 @@
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import left_out, looking, opened, warn_all
+from gitbaton.cli.look import Column, Look
+from gitbaton.cli.options import Call
 from gitbaton.codec import counted, plain
-from gitbaton.commands.common import left_out, looking, opened, warn_all
-from gitbaton.commands.look import Column, Look
-from gitbaton.commands.options import Call
 from gitbaton.commands.status import step_of, tests_of
 from gitbaton.errors import AmbiguousNameError, NotARepositoryError, NotFoundError, UsageError
 from gitbaton.model import Stored

@@ -5,18 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
 from gitbaton import terminal
-from gitbaton.baton import TAKE_ONE, Baton
+from gitbaton.baton import TAKE_ONE, Baton, TrackStatus
+from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, looking, one_of, opened, print_json, warn_all
+from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, counted, path_document, plain, timestamp
-from gitbaton.commands.common import AsJson, Nul, Porcelain, left_out, looking, one_of, opened, print_json, warn_all
-from gitbaton.commands.look import Cell, Column, Look
-from gitbaton.commands.options import Call, Option
 from gitbaton.errors import MENDS, NotFoundError, RecordError, UsageError
 from gitbaton.git.questions import worktrees
 from gitbaton.git.reffiles import folders
 from gitbaton.model import Live, Stored
-from gitbaton.observed import leads, since_run
-from gitbaton.render import line, live_document, porcelain, stored_document, uncompared, verdict
-from gitbaton.requests import TrackStatus
+from gitbaton.render import leads, line, live_document, porcelain, since_run, stored_document, uncompared, verdict
 from gitbaton.store.refs import CHAINS, CURRENT, TIPS
 from gitbaton.values import replace
 
@@ -87,7 +85,7 @@ def _watch(ctx: Call, *, everything: bool) -> int:
     """The dashboard, drawn again when a ref, HEAD or an index of any work tree moves, or a session says something."""
     if not os.isatty(1) or os.environ.get("TERM", "dumb") == "dumb":
         raise UsageError("--watch draws on a terminal, and this is none", "git baton status")
-    from gitbaton.commands.watching import watch
+    from gitbaton.cli.watching import watch
 
     def draw() -> tuple[list[str], Callable[[], bool]]:
         with opened(ctx) as baton:

@@ -10,9 +10,9 @@ from typing import Optional, Union
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import colours, opened
+from gitbaton.cli.options import Call
 from gitbaton.codec import Json, plain
-from gitbaton.commands.common import colours, opened
-from gitbaton.commands.options import Call
 from gitbaton.commands.reporting import JsonLines, Lines, because, cause_document
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, remembered

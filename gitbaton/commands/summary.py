@@ -4,8 +4,8 @@ import os
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.commands.common import Track, opened
-from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.cli.common import Track, opened
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.names import moment_of
 from gitbaton.tools.summarizing import part, summary
 

@@ -4,11 +4,11 @@ from functools import partial
 from typing import Annotated, Optional
 
 from gitbaton import sync
+from gitbaton.cli.common import AsJson, Verbose, looking, opened, print_json, tell_error, warn_all
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json
 from gitbaton.commands import exchanging
-from gitbaton.commands.common import AsJson, Verbose, looking, opened, print_json, tell_error, warn_all
 from gitbaton.commands.exchanging import TIMEOUT, DryRun, Scan, Timeout, Tracks, Yes, ask_consent, exchange
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.retention import removing
 from gitbaton.sync.push import Manner
 

@@ -3,9 +3,9 @@
 from contextlib import suppress
 
 from gitbaton import terminal
+from gitbaton.cli.common import AsJson, opened, print_json
+from gitbaton.cli.options import Call
 from gitbaton.codec import Json, counted
-from gitbaton.commands.common import AsJson, opened, print_json
-from gitbaton.commands.options import Call
 from gitbaton.commands.threads import AThread, meant, name, remotes_of, store_of
 from gitbaton.errors import BatonError
 from gitbaton.render import in_shell

@@ -1,10 +1,10 @@
 """``git baton thread list``."""
 
 from gitbaton import terminal
+from gitbaton.cli.common import AsJson, opened, paged, picked, print_json
+from gitbaton.cli.look import Column
+from gitbaton.cli.options import Call
 from gitbaton.codec import Json, counted, plain
-from gitbaton.commands.common import AsJson, opened, paged, picked, print_json
-from gitbaton.commands.look import Column
-from gitbaton.commands.options import Call
 from gitbaton.commands.threads import WAITS, fetched, listed, name, said_document, store_of, unusable
 from gitbaton.threads.reports import joins, threads
 

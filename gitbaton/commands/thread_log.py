@@ -3,10 +3,10 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.common import AsJson, paged, picked, print_json
+from gitbaton.cli.look import Column
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, counted
-from gitbaton.commands.common import AsJson, paged, picked, print_json
-from gitbaton.commands.look import Column
-from gitbaton.commands.options import Call, Option
 from gitbaton.commands.threads import WAITS, AThread, Namespace, commit_of, name, place_of, said_document
 from gitbaton.threads.reports import steps
 

@@ -6,9 +6,9 @@ from json import dumps
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.commands.common import AsJson, paged, picked
-from gitbaton.commands.look import Look
-from gitbaton.commands.options import Argument, Call
+from gitbaton.cli.common import AsJson, paged, picked
+from gitbaton.cli.look import Look
+from gitbaton.cli.options import Argument, Call
 from gitbaton.commands.retaining import amount
 from gitbaton.commands.threads import EXTRA, AThread, Namespace, commit_of, name, place_of, said_document
 from gitbaton.render import key_value

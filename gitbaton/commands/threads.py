@@ -9,9 +9,9 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import opened
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, plain, timestamp
-from gitbaton.commands.common import opened
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError
 from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
 from gitbaton.threads.chain import Chain, Late

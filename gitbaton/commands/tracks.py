@@ -5,8 +5,7 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, counted, plain, timestamp
-from gitbaton.commands.common import (
+from gitbaton.cli.common import (
     AsJson,
     Nul,
     Porcelain,
@@ -20,8 +19,9 @@ from gitbaton.commands.common import (
     told_apart,
     warn_all,
 )
-from gitbaton.commands.look import Column, Look
-from gitbaton.commands.options import Argument, Call, Option
+from gitbaton.cli.look import Column, Look
+from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.codec import Json, counted, plain, timestamp
 from gitbaton.errors import UsageError
 from gitbaton.render import in_shell, origin, porcelain, stored_document
 

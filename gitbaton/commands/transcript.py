@@ -7,9 +7,9 @@ from typing import Annotated, Optional
 from gitbaton import terminal, transcripts
 from gitbaton.agents.conversation import messages
 from gitbaton.baton import Baton
+from gitbaton.cli.common import Newest, Track, checkpoint_of, looking, opened, paged
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import plain
-from gitbaton.commands.common import Newest, Track, checkpoint_of, looking, opened, paged
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell

@@ -1,7 +1,7 @@
 """``git baton undo``."""
 
-from gitbaton.commands.common import AsJson, Verbose, opened
-from gitbaton.commands.options import Call
+from gitbaton.cli.common import AsJson, Verbose, opened
+from gitbaton.cli.options import Call
 from gitbaton.commands.restore import DryRun, Force, carry_out
 from gitbaton.restore.values import Order
 

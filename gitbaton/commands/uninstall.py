@@ -5,9 +5,9 @@ import os
 from typing import Annotated
 
 from gitbaton import terminal
-from gitbaton.commands.common import DryRun, Verbose, answer, askable, opened, print_plan
+from gitbaton.cli.common import DryRun, Verbose, answer, askable, opened, print_plan
+from gitbaton.cli.options import Call, Option
 from gitbaton.commands.completion import SHELLS, is_ours, place_of
-from gitbaton.commands.options import Call, Option
 from gitbaton.commands.retaining import NO_TERMINAL
 from gitbaton.errors import NoAnswerError, UsageError
 from gitbaton.install import githooks as install

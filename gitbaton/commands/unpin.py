@@ -1,6 +1,6 @@
 """``git baton unpin``."""
 
-from gitbaton.commands.options import Call
+from gitbaton.cli.options import Call
 from gitbaton.commands.pin import Pinned, set_and_say
 
 

@@ -3,10 +3,10 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.cli.columns import broken, screen
+from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, plain
-from gitbaton.commands.columns import broken, screen
-from gitbaton.commands.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
-from gitbaton.commands.options import Call, Option
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, live_document, uncompared
 

@@ -7,15 +7,14 @@ from typing import Annotated
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import AsJson, opened, paged, print_json
+from gitbaton.cli.look import Look
+from gitbaton.cli.options import Argument, Call
 from gitbaton.codec import first_line, plain
 from gitbaton.commands.blame import line_document, of_file, shown
-from gitbaton.commands.common import AsJson, opened, paged, print_json
-from gitbaton.commands.look import Look
-from gitbaton.commands.options import Argument, Call
 from gitbaton.errors import NotFoundError, UsageError
 from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Prompt, Stored, TestRun, Told, at_prompt
-from gitbaton.observed import test_line, test_result, turn_of
-from gitbaton.render import in_shell, quote
+from gitbaton.render import in_shell, quote, test_line, test_result, turn_of
 from gitbaton.tools.blaming import Commit, Line, before, turn_around
 
 _SAID = 12  # lines of what the agent said

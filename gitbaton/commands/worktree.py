@@ -4,9 +4,9 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.common import AsJson, Newest, Track, looking, one_meant, opened, print_json, warn_all
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import path_document, plain
-from gitbaton.commands.common import AsJson, Newest, Track, looking, one_meant, opened, print_json, warn_all
-from gitbaton.commands.options import Argument, Call, Option
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, stored_document

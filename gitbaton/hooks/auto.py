@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from gitbaton import transcripts
 from gitbaton.agents.values import Event
-from gitbaton.baton import Baton
+from gitbaton.baton import Baton, Request
 from gitbaton.briefing import ENDED
 from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
 from gitbaton.errors import ScanError, UnchangedError
@@ -18,7 +18,6 @@ from gitbaton.git.treediff import differences
 from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
 from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, TURN_ENDED, Agent, Carried, Checkpoint, Observed, Stored, Told
-from gitbaton.requests import Request
 from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
 from gitbaton.store.write import Draft

@@ -6,19 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gitbaton.baton import Baton
+from gitbaton.baton import Baton, Request
 from gitbaton.codec import Json, document, first_line, plain, timestamp
 from gitbaton.codec.checkpoint import EXTRA_KEY_FORM
 from gitbaton.codec.text import MAX_EXTRAS, MAX_FIELD
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.run import checked
 from gitbaton.model import VALIDATIONS, Agent, Checkpoint, Live, Since, Stored
-from gitbaton.observed import pairs
 from gitbaton.render import (
     age,
     key_value,
     line,
     live_document,
+    observed_pairs,
     redacted_document,
     resume_lines,
     since_document,
@@ -27,7 +27,6 @@ from gitbaton.render import (
     uncompared,
     verdict,
 )
-from gitbaton.requests import Request
 from gitbaton.running.current import unfinished
 from gitbaton.store.meta import NOTHING, Meta, read
 from gitbaton.survey import tests_then
@@ -204,7 +203,7 @@ def _origin(baton: Baton, stored: Stored) -> str:
 def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since | None = None) -> list[str]:
     here = baton.abbreviate(live.head.oid) if live else ""
     later = live.tests if live else tests_then(baton.store, stored)
-    seen = pairs(stored.checkpoint.observed, later, baton.told(stored))
+    seen = observed_pairs(stored.checkpoint.observed, later, baton.told(stored))
     rows = resume_lines(stored.checkpoint, baton.abbreviate(stored.checkpoint.place.oid), live, here, since, seen)
     cut = [row if len(row) <= MAX_LINE else f"{row[:MAX_LINE]}... ({len(row) - MAX_LINE} more characters)" for row in rows]
     return _quoted(cut, stored)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitbaton.codec import first_line as line
 from gitbaton.model import Oid, Op, Stored
-from gitbaton.observed import title
+from gitbaton.render import title
 from gitbaton.values import value
 
 TYPE_CHECKING = False

@@ -13,8 +13,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line, timestamp
 from gitbaton.git.treediff import differences
 from gitbaton.model import Oid, Stored
-from gitbaton.observed import current_plans, plan_items, test_line, title
-from gitbaton.render import age, quoted, verdict
+from gitbaton.render import age, current_plans, plan_items, quoted, test_line, title, verdict
 from gitbaton.scanning.objects import scanner
 from gitbaton.secrets import Redactor
 from gitbaton.system.files import shipped

@@ -14,8 +14,7 @@ from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.run import zsplit
 from gitbaton.git.treediff import differences
 from gitbaton.model import Oid, Stored
-from gitbaton.observed import current_plans, since_run, test_result, turn_of
-from gitbaton.render import quoted, verdict
+from gitbaton.render import current_plans, quoted, since_run, test_result, turn_of, verdict
 from gitbaton.scanning.objects import scanner
 from gitbaton.store import SAFETY
 from gitbaton.store.safety import AFTER, in_beside, replay

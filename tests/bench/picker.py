@@ -54,7 +54,7 @@ def first(command: Command, cwd: Path, env: dict[str, str], wanted: bytes) -> tu
 
 def prepared(folder: Path, env: dict[str, str], history: int) -> tuple[Path, Path]:
     """A repository with so many checkpoints, of which the newest 200 changed a file, and a file with the rows of them all."""
-    from gitbaton.commands.look import Look
+    from gitbaton.cli.look import Look
     from gitbaton.commands.pickerviews import Views
 
     path, rows = folder / f"picker{history}", folder / f"picker{history}.rows"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gitbaton.commands import GROUPS, pages
-from gitbaton.commands.pages import Block
+from gitbaton.cli import pages
+from gitbaton.cli.pages import Block
+from gitbaton.cli.verbs import GROUPS
 from tests.kit.places import ROOT
 
 MAN = ROOT / "gitbaton/data/man"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
+from gitbaton.baton import Request
 from gitbaton.hooks.auto import carry
 from gitbaton.model import Checkpoint, Stored
-from gitbaton.requests import Request
 from gitbaton.store.write import Draft
 from gitbaton.values import replace
 from tests.kit.clones import Clone, Item, Pins, State

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.drift import Ground, compare
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Operation, WorktreeId
+from gitbaton.survey import Ground, compare
 from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox
 from tests.kit.processes import noted

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitbaton.commands import OLD, VERBS, find
-from gitbaton.commands.usage import Verbs
+from gitbaton.cli.usage import Verbs
+from gitbaton.cli.verbs import OLD, VERBS, find
 from gitbaton.git.repo import discover
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from gitbaton.commands import VERBS, find, verb_module
-from gitbaton.commands.usage import Verbs, app
+from gitbaton.cli.usage import Verbs, app
+from gitbaton.cli.verbs import VERBS, find, verb_module
 from tests.kit import Sandbox
 from tests.kit.guides import WRITE
 from tests.kit.places import ROOT

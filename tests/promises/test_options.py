@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import typer
 
-from gitbaton.commands import VERBS, verb_module
-from gitbaton.commands.leading import main
-from gitbaton.commands.options import Argument, Declared, declared, of_verb, read, read_leading
-from gitbaton.commands.usage import CONTEXT, typed
+from gitbaton.cli.leading import main
+from gitbaton.cli.options import Argument, Declared, declared, of_verb, read, read_leading
+from gitbaton.cli.usage import CONTEXT, typed
+from gitbaton.cli.verbs import VERBS, verb_module
 from tests.kit import Sandbox
 from tests.kit.tables import each
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.requests import Request
+from gitbaton.baton import Request
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 

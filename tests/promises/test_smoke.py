@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitbaton.commands import VERBS
+from gitbaton.cli.verbs import VERBS
 from tests.kit import Sandbox
 
 

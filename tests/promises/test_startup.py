@@ -14,11 +14,11 @@ from tests.promises.test_house import ROOMS
 DEAR = {
     *("typer", "click", "pydantic", "rich", "textual", "pygit2", "langgraph", "mcp", "asyncio", "dataclasses", "inspect"),
     *("difflib", "html", "http", "pathlib", "shutil", "socket", "ssl", "subprocess", "tempfile", "textwrap", "threading"),
-    *(f"gitbaton.{room}" for room in ROOMS if room not in ("system", "git", "codec", "store", "commands")),
-    *(f"gitbaton.{name}" for name in ("commands.look", "commands.pages", "commands.usage", "git.remotes")),
+    *(f"gitbaton.{room}" for room in ROOMS if room not in ("system", "git", "codec", "store", "cli", "commands")),
+    *(f"gitbaton.{name}" for name in ("cli.look", "cli.pages", "cli.usage", "git.remotes")),
 }
 WORDS = {"gitbaton.secrets"}
-LISTED = {"gitbaton.commands.look"}
+LISTED = {"gitbaton.cli.look"}
 FOLDER = {"tempfile", "shutil"}  # the one imports the other
 # A command line, and what of it is needed.
 NEEDED: dict[str, set[str]] = {
@@ -39,7 +39,7 @@ NEEDED: dict[str, set[str]] = {
     "agent list": {"gitbaton.agents", "gitbaton.install", "shutil"},
     "completion bash": set(),
     "complete show t": set(),
-    "help verify": {"gitbaton.commands.pages", "textwrap"},
+    "help verify": {"gitbaton.cli.pages", "textwrap"},
 }
 # Each line in a child of an interpreter that has imported nothing of ours.
 LOOK = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.commands.look import Look
+from gitbaton.cli.look import Look
 from gitbaton.errors import BatonError
 from gitbaton.store import History, Store
 from gitbaton.tools import bisection

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import __version__
-from gitbaton.commands import GROUPS, VERBS
+from gitbaton.cli.verbs import GROUPS, VERBS
 from gitbaton.main import arguments, call
 from tests.kit import Outcome, Sandbox
 from tests.kit.tiers import some

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.commands import GROUPS, below, verb_module
-from gitbaton.commands.options import Argument, of_verb
+from gitbaton.cli.options import Argument, of_verb
+from gitbaton.cli.verbs import GROUPS, below, verb_module
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 

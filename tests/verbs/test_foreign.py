@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
+from gitbaton.baton import Request
 from gitbaton.hooks.auto import carry
 from gitbaton.main import call
 from gitbaton.model import Stored
-from gitbaton.requests import Request
 from gitbaton.store import meta
 from gitbaton.store.read import strays
 from gitbaton.store.refs import META, fetched_ref, remote_ref

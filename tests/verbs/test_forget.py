@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.baton import Request
 from gitbaton.git.objects import TreeEntry, new_object
 from gitbaton.model import Agent, Carried, Transcript
-from gitbaton.requests import Request
 from gitbaton.store.join import links
 from gitbaton.store.meta import read as read_meta
 from gitbaton.transcripts import proofs

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.commands import GROUPS, OLD, VERBS, pages, verb_module
+from gitbaton.cli import pages
+from gitbaton.cli.verbs import GROUPS, OLD, VERBS, verb_module
 from gitbaton.main import call
 from tests.kit import Sandbox
 from tests.kit.tables import each

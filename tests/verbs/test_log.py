@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gitbaton import Baton, model
+from gitbaton.baton import Request
 from gitbaton.model import Agent, Observed, Prompt
-from gitbaton.requests import Request
 from gitbaton.restore import Order, apply, open_plan
 from gitbaton.store.selection import Expression
 from gitbaton.values import replace

@@ -8,8 +8,8 @@ from itertools import count
 
 import pytest
 
-from gitbaton.commands.columns import width
-from gitbaton.commands.look import Column, Look
+from gitbaton.cli.columns import width
+from gitbaton.cli.look import Column, Look
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.state import snap

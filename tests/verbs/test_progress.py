@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.commands.columns import width
-from gitbaton.commands.waiting import said
+from gitbaton.cli.columns import width
+from gitbaton.cli.waiting import said
 from tests.kit import Sandbox
 from tests.kit.tables import each
 from tests.kit.terminals import Terminal

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from gitbaton.commands import DESTROY, GROUPS, OLD, VERBS, below, find
-from gitbaton.commands.usage import unknown
+from gitbaton.cli.usage import unknown
+from gitbaton.cli.verbs import DESTROY, GROUPS, OLD, VERBS, below, find
 from gitbaton.git.repo import discover
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.cli.columns import cut, width
+from gitbaton.cli.look import Look
 from gitbaton.codec import encode, message
-from gitbaton.commands.columns import cut, width
-from gitbaton.commands.look import Look
 from gitbaton.commands.rewind import table
 from gitbaton.git.objects import commit_data, new_object
 from gitbaton.model import Carried, Stored

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gitbaton import terminal
-from gitbaton.commands.look import Look
+from gitbaton.cli.look import Look
 from gitbaton.restore.values import Order
 from tests.kit import Sandbox
 from tests.kit.rewindkit import Screen, spoken_to, take, three

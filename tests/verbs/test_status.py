@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from gitbaton.commands.columns import width
+from gitbaton.cli.columns import width
 from tests.kit import Sandbox
 from tests.kit.state import snap
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.commands.common import MOST, summed
+from gitbaton.cli.common import MOST, summed
 from tests.kit import Sandbox
 from tests.kit.tables import each
 

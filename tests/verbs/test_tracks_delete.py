@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.baton import Baton
+from gitbaton.baton import Baton, Request
 from gitbaton.errors import RefConflictError
-from gitbaton.requests import Request
 from gitbaton.retention.pruning import apply_deletion, delete, deletion
 from tests.kit import Sandbox
 from tests.kit.clones import Clone

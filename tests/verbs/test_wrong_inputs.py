@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from gitbaton.commands import VERBS
+from gitbaton.cli.verbs import VERBS
 from gitbaton.git.repo import discover
 from gitbaton.main import call
 from gitbaton.threads.store import ThreadStore

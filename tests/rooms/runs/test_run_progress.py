@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.commands.columns import width
+from gitbaton.cli.columns import width
+from gitbaton.cli.waiting import spent
 from gitbaton.commands.reporting import LEAST, Progress, pause, ticking
-from gitbaton.commands.waiting import spent
 
 
 @pytest.mark.parametrize(

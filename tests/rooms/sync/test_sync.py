@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.baton import Request
 from gitbaton.errors import RemoteError
 from gitbaton.git.remotes import Connection, find
 from gitbaton.model import Carried
-from gitbaton.requests import Request
 from gitbaton.sync import Choice, sync
 from gitbaton.sync.push import Manner
 from gitbaton.sync.rounds import ROUNDS

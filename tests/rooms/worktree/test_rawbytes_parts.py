@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from gitbaton.baton import Request
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
-from gitbaton.requests import Request
 from gitbaton.worktree import rawbytes
 from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
 from gitbaton.worktree.index import PrivateIndex

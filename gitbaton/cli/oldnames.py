@@ -1,6 +1,6 @@
 """A command line with an old name of a verb, as it is typed now."""
 
-from gitbaton.commands import OLD
+from gitbaton.cli.verbs import OLD
 
 _VALUED = ("-p", "--step", "--output", "--keep", "--older")  # of journal
 

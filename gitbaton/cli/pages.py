@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from gitbaton.commands import GROUPS, VERBS, below, verb_module
-from gitbaton.commands.columns import broken, screen
-from gitbaton.commands.leading import main
-from gitbaton.commands.options import Argument, Declared, declared, of_verb
+from gitbaton.cli.columns import broken, screen
+from gitbaton.cli.leading import main
+from gitbaton.cli.options import Argument, Declared, declared, of_verb
+from gitbaton.cli.verbs import GROUPS, VERBS, below, verb_module
 from gitbaton.system.files import DATA, shipped
 
 GUIDE = {"share": "sharing", "keep": "keeping", "agents": "agents", "runs": "runs", "langgraph": "langgraph", "care": "storage"}

@@ -3,7 +3,7 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.commands.options import Call, Option
+from gitbaton.cli.options import Call, Option
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.values import value

@@ -9,9 +9,9 @@ import typer
 from typer.core import TyperGroup
 
 from gitbaton import terminal
-from gitbaton.commands import DESTROY, GROUPS, VERBS, below, find, verb_module
-from gitbaton.commands.leading import main
-from gitbaton.commands.options import AFTER, Declared, Option, after, declared, of_verb
+from gitbaton.cli.leading import main
+from gitbaton.cli.options import AFTER, Declared, Option, after, declared, of_verb
+from gitbaton.cli.verbs import DESTROY, GROUPS, VERBS, below, find, verb_module
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 
@@ -53,7 +53,7 @@ class Verbs(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """What ``git baton -h`` shows."""
-        from gitbaton.commands.pages import overview
+        from gitbaton.cli.pages import overview
 
         formatter.write(overview())
 

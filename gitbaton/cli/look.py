@@ -8,11 +8,10 @@ from datetime import datetime
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.columns import cut, screen, width
 from gitbaton.codec import counted, plain, timestamp
-from gitbaton.commands.columns import cut, screen, width
 from gitbaton.model import Live, Oid, Stored
-from gitbaton.observed import title
-from gitbaton.render import line
+from gitbaton.render import line, title
 from gitbaton.values import value
 
 Cell = tuple[tuple[str, str], ...]

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
+from gitbaton.cli.leading import Globals
+from gitbaton.cli.options import AFTER, Argument, Call, Option
 from gitbaton.codec import Json, canonical, plain
-from gitbaton.commands.leading import Globals
-from gitbaton.commands.options import AFTER, Argument, Call, Option
 from gitbaton.errors import MENDS, NotFoundError, UsageError
 from gitbaton.git.repo import Progress, discover, silent
 from gitbaton.model import Stored
 
 if TYPE_CHECKING:
-    from gitbaton.commands.look import Look
+    from gitbaton.cli.look import Look
     from gitbaton.git.repo import Door, Repo
     from gitbaton.model import Finding
     from gitbaton.store import Problem
@@ -91,7 +91,7 @@ def _talking(what: str) -> Iterator[Progress]:
     if not (what and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb"):
         yield silent
         return
-    from gitbaton.commands.waiting import Waiting
+    from gitbaton.cli.waiting import Waiting
 
     waiting = Waiting()
     waiting(what, 0, 0)
@@ -210,7 +210,7 @@ def colours(ctx: Call, baton: Baton, *, tty: bool | None = None) -> dict[str, st
 
 def looking(ctx: Call, baton: Baton, *, fd: int = 1) -> Look:
     """How a screen on standard output, or error, shows things: its colours, its width, and what time it is."""
-    from gitbaton.commands.look import Look
+    from gitbaton.cli.look import Look
 
     return Look(baton, colours(ctx, baton, tty=os.isatty(fd) if fd != 1 else None), fd=fd)
 

@@ -7,8 +7,8 @@ from types import FrameType
 from typing import Optional
 
 from gitbaton import terminal
+from gitbaton.cli.columns import cut, screen, width
 from gitbaton.codec import plain
-from gitbaton.commands.columns import cut, screen, width
 
 ERASE = "\r\x1b[K"
 DELAY = 1.0  # seconds until it is shown; GIT_PROGRESS_DELAY, git's own variable, says otherwise
