@@ -15,6 +15,7 @@ import sqlite3
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -146,6 +147,26 @@ class Player:
                 self.call("put_writes", self.tip, two, f"task-{step}", "~__pregel_pull, agent")
                 writes.append((time.perf_counter() - begun) * 1e6)
         return puts, writes
+
+    def together(self, threads: int, count: int) -> tuple[float, float]:
+        """So many threads, each of which puts so many checkpoints of a thread of its own: when the last one was done, as
+        ``time.time`` counts, and how long a put took at most, in milliseconds."""
+        waits: list[float] = []
+
+        def work(number: int) -> None:
+            states, tip = States(self.states.size, grows=False), self._config()
+            tip["configurable"]["thread_id"] = f"crowd-{os.getpid()}-{number}"
+            for checkpoint, metadata, versions in [states.next() for _ in range(count)]:
+                begun = time.perf_counter()
+                tip = self.saver.put(tip, checkpoint, metadata, versions)
+                waits.append((time.perf_counter() - begun) * 1e3)
+
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return time.time(), max(waits)
 
     def flush(self) -> float:
         """Seconds until nothing is left to be done; what was put is read back and must be what it was."""
@@ -340,6 +361,33 @@ def verdicts(found: Mapping[str, Mapping[str, float]], size: int) -> str:
     return "git / sqlite: " + ", ".join(said)
 
 
+def crowd(folder: Path, names: Sequence[str], count: int) -> str:
+    """Puts of 2 KB a second and the longest one, of 8 threads with one saver, and of 4 processes with one store."""
+    found: dict[str, dict[str, float]] = {}
+    context = multiprocessing.get_context("spawn")
+    for name in (name for name in names if name in ("sqlite", "older", "git")):
+        found[name] = {}
+        for what, processes, threads in (("8 threads", 1, 8), ("4 processes", 4, 1)):
+            place = folder / f"crowd-{name}-{processes}"
+            place.mkdir()
+            lines = []
+            for _ in range(processes):  # one after the other: each opens the store
+                line, theirs = context.Pipe()
+                about = (theirs, name, str(place), count, 2048, False)
+                context.Process(target=play, args=about, daemon=True).start()
+                line.recv()
+                lines.append(line)
+            begun = time.time()
+            for line in lines:
+                line.send(("together", (threads, count)))
+            ends = [line.recv() for line in lines]
+            for line in lines:
+                line.send(None)
+            found[name] |= {f"{what}, put/s": processes * threads * count / (max(end for end, _ in ends) - begun)}
+            found[name] |= {f"{what}, longest put (ms)": max(wait for _, wait in ends)}
+    return table(found, "together") if found else ""
+
+
 def main(folder: Path, names: Sequence[str], counts: Sequence[int], sizes: Sequence[int], reads: int, steps: int) -> list[str]:
     """Tables as Markdown: each count with each size of the state, and a channel that grows by a message at each step."""
     said = []
@@ -354,4 +402,5 @@ def main(folder: Path, names: Sequence[str], counts: Sequence[int], sizes: Seque
         found = measure(team, steps, 100)
         team.close()
         said += [table(found, f"{steps} messages of {MESSAGE} bytes"), verdicts(found, 0)]
+    said.append(crowd(folder, names, 500))
     return said
