@@ -320,6 +320,8 @@ class Baton:
         mode, seen = self.settings.observe, tip.checkpoint.observed
         if mode == "none" or seen is None:
             return None
+        c = tip.checkpoint
+        seen = replace(seen, milestone=c.created) if c.kind == "manual" and c.label is not None else seen
         return seen if mode == "all" else replace(seen, asked=(), said=None)
 
     def author(self) -> tuple[bytes, list[str]]:

@@ -15,6 +15,7 @@ from gitbaton.model import (
     Live,
     Observed,
     Oid,
+    Prompt,
     Ran,
     Since,
     Skipped,
@@ -398,7 +399,14 @@ def title(stored: Stored) -> tuple[str, TestRun | None]:
         before, _, last = c.step.rpartition(LAST_PROMPT)  # what was asked last tells turns apart
         return f"{before.partition(': ')[0]}: {last}" if before else c.step, None
     ran = next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
-    return f"turn {c.observed.turns}  {first_line(c.observed.asked[-1].text)}", ran
+    return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, c.observed.asked).text)}", ran
+
+
+def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:
+    """The prompt of the turn that a checkpoint ended: of those that sessions of its track have had, the newest that its step
+    names; the newest of all where it names none, for what only says to go on is not among them."""
+    own = step.partition(": ")[2].rpartition(LAST_PROMPT)[2].removesuffix("...").rstrip()
+    return next((one for one in reversed(asked) if own and first_line(one.text).startswith(own)), asked[-1])
 
 
 def command_line(ran: Ran, at: str) -> str:

@@ -7,6 +7,7 @@ from gitbaton.cli.look import Column, Look
 from gitbaton.cli.options import Call
 from gitbaton.codec import counted, plain
 from gitbaton.commands.status import step_of, tests_of
+from gitbaton.commands.verify import since_head
 from gitbaton.errors import AmbiguousNameError, NotARepositoryError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, line, uncompared
@@ -59,10 +60,10 @@ def _without(baton: Baton, look: Look) -> None:
 
 def _fetching(baton: Baton) -> list[tuple[str, str]]:
     """How to come by what others have pushed, where there is a remote to ask."""
-    from gitbaton.git.remotes import default
+    from gitbaton.git.remotes import find
 
     try:
-        default(baton.repo, pushing=False)
+        find(baton.repo, None, baton.repo.layout.root or ".")
     except UsageError:
         return []
     return [("git baton fetch", "bring what others have pushed")]
@@ -109,11 +110,11 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
         _suggest(look, _taking(in_shell(c.track)))
     elif any(not word.word.startswith("committed:") for word in live.drift.words):
         if c.files is None or baton.repo.layout.root is None or c.files.worktree.same(baton.repo.worktree_id()):
-            terminal.say(MOVED if c.carried is None else MOVED_SINCE)
+            terminal.say(since_head(baton, stored, live) or (MOVED if c.carried is None else MOVED_SINCE))
         else:
             terminal.say(AWAY_FOREIGN if stored.foreign_words else AWAY)
     elif not c.next_cmd:
         terminal.say(NEXT)
     if not stored.foreign:  # five lines may be taken
         _runs(baton)
-    warn_all(uncompared(live))
+    warn_all([*uncompared(live), *baton.newer([stored])])

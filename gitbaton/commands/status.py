@@ -14,7 +14,7 @@ from gitbaton.errors import MENDS, NotFoundError, RecordError, UsageError
 from gitbaton.git.questions import worktrees
 from gitbaton.git.reffiles import folders
 from gitbaton.model import Live, Stored
-from gitbaton.render import leads, line, live_document, porcelain, since_run, stored_document, uncompared, verdict
+from gitbaton.render import leads, line, live_document, porcelain, since_run, stored_document, turn_prompt, uncompared, verdict
 from gitbaton.store.refs import CHAINS, CURRENT, TIPS
 from gitbaton.values import replace
 
@@ -135,7 +135,7 @@ def step_of(stored: Stored, look: Look) -> Cell:
     """What is being done: what somebody wrote, or what was asked for since."""
     c = stored.checkpoint
     if c.observed is not None and c.observed.asked and leads(c):
-        return look.words(stored, c.observed.asked[-1].text, f"(turn {c.observed.turns})")
+        return look.words(stored, turn_prompt(c.step, c.observed.asked).text, f"(turn {c.observed.turns})")
     return look.words(stored, c.headline)
 
 

@@ -3,11 +3,12 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
+from gitbaton.baton import Baton
 from gitbaton.cli.columns import broken, screen
 from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, plain
-from gitbaton.model import Stored
+from gitbaton.model import Live, Stored
 from gitbaton.render import in_shell, live_document, uncompared
 
 
@@ -56,11 +57,24 @@ def command(
         because = (
             f"{away} {makes} the exit status 1; " if 0 < len(live.drift.away) < len(live.drift.words) and not strict else ""
         )
-        terminal.tell("\n".join(broken(f"hint: {because}{way_on(stored, elsewhere, checkpoint, track)}", screen(2)[0])))
+        way = way_on(baton, stored, live, elsewhere, checkpoint, track)
+        terminal.tell("\n".join(broken(f"hint: {because}{way}", screen(2)[0])))
     return code
 
 
-def way_on(stored: Stored, elsewhere: Optional[str], checkpoint: Optional[str], track: Optional[str]) -> str:
+def since_head(baton: Baton, stored: Stored, live: Live) -> Optional[str]:
+    """How to see what has happened to HEAD; None where files are others, too, or HEAD's commit is not to be had."""
+    was, words = stored.checkpoint.place, {word.word for word in live.drift.words}
+    if live.files_changed != 0 or was.oid is None or any(word.startswith("head-missing") for word in words):
+        return None
+    if words == {"branch-switched"} and was.branch is not None:
+        return f"'git switch {in_shell(was.branch)}' goes back to its branch"
+    return f"'git log --oneline --left-right {baton.abbreviate(was.oid)}...' shows what happened to HEAD; no file has changed"
+
+
+def way_on(
+    baton: Baton, stored: Stored, live: Live, elsewhere: Optional[str], checkpoint: Optional[str], track: Optional[str]
+) -> str:
     """What to do about drift; it is compared from where the words were written, which an automatic checkpoint only carries. A
     track that is at home ``elsewhere`` is not taken over."""
     carried, name = stored.checkpoint.carried, in_shell(stored.checkpoint.track)
@@ -70,4 +84,5 @@ def way_on(stored: Stored, elsewhere: Optional[str], checkpoint: Optional[str], 
     shows = f"'git baton diff {seen}' shows what changed"
     if elsewhere is not None:
         return f"{shows}; it was taken in the work tree '{plain(elsewhere)}'"
+    shows = since_head(baton, stored, live) or shows
     return f"{shows}; 'git baton snapshot --track {name} \"what is done\"' records where you are"

@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-from datetime import datetime
 from typing import Annotated
 
 from gitbaton import terminal
@@ -13,8 +12,8 @@ from gitbaton.cli.options import Argument, Call
 from gitbaton.codec import first_line, plain
 from gitbaton.commands.blame import line_document, of_file, shown
 from gitbaton.errors import NotFoundError, UsageError
-from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Prompt, Stored, TestRun, Told, at_prompt
-from gitbaton.render import in_shell, quote, test_line, test_result, turn_of
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
+from gitbaton.render import in_shell, quote, test_line, test_result, turn_of, turn_prompt
 from gitbaton.tools.blaming import Commit, Line, before, turn_around
 
 _SAID = 12  # lines of what the agent said
@@ -87,30 +86,23 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
             return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
         return [_pair("prompt", c.step.removeprefix(NOT_ENDED).removeprefix(": ").rpartition(LAST_PROMPT)[2])]
     tells = stored if c.kind == "auto" else turn_around(baton, stored)
-    asked, told = _asked(baton, tells, c.created if c.kind == "manual" else None)
+    told = baton.told(tells) if tells is not None else None
+    asked = (told.asked if told else ()) or (tells.checkpoint.observed.asked if tells and tells.checkpoint.observed else ())
     rows = []
     if c.kind == "manual":
         rows += [_pair("step", c.step), *([_pair("note", c.note)] if c.note else [])]
         rows += [_pair("decision", text) for text in c.decisions]
-    rows += [_pair("prompt", one.text) for one in asked[-1:]]
+    prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else None
+    rows += [_pair("prompt", prompt.text)] if prompt is not None else []
     rows += [_tests(look, run) for run in (seen.tests[:1] if seen else ())]
     last = (one for one in (told.said, told.saying) if one) if told else ()
-    said = next((one for one in last if not (asked and one.at < asked[-1].at)), None)
+    said = next((one for one in last if prompt is None or one.at >= prompt.at), None)
     if said is not None:  # what was said before it was asked is another turn's
         kept = said.text.strip().splitlines()
         one = tells or stored
         more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(one.id)}"]
         rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))
     return rows or [_pair("step", first_line(c.step))]
-
-
-def _asked(baton: Baton, tells: Stored | None, until: datetime | None) -> tuple[tuple[Prompt, ...], Told | None]:
-    """The prompts that a checkpoint tells of, up to a moment, and what was said after the last of them."""
-    told = baton.told(tells) if tells is not None else None
-    seen = tells.checkpoint.observed if tells is not None else None
-    asked = (told.asked if told else ()) or (seen.asked if seen else ())
-    before = tuple(one for one in asked if until is None or one.at <= until)
-    return before, told if before[-1:] == asked[-1:] else None
 
 
 def _tests(look: Look, run: TestRun) -> str:

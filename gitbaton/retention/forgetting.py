@@ -100,7 +100,7 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
     ref of ours is a stranger's.
     """
     found = survey(baton, held=held)
-    named = [_named(baton, found, name) for name in names]
+    named = [_named(baton, found, name, everywhere=everywhere) for name in names]
     for track in (asked.checkpoint.track for _, asked in named if asked is not None):
         for ref in (chain_ref(track), tip_ref(track)):
             if ref in found.broken:
@@ -177,8 +177,9 @@ def _before(store: Store, found: Found, made: Forgetting) -> tuple[Stored, ...]:
     return tuple(items)
 
 
-def _named(baton: Baton, found: Found, name: str) -> tuple[Oid, Stored | None]:
-    """The checkpoint that a name means: one that is here, or one that was pruned or forgotten before, by its id."""
+def _named(baton: Baton, found: Found, name: str, *, everywhere: bool) -> tuple[Oid, Stored | None]:
+    """The checkpoint that a name means: one that is here, or one that was pruned or forgotten before, by its id. Of a safety
+    checkpoint only the files go that nothing else holds, and only with ``everywhere``."""
     try:
         stored = baton.resolve(name)
     except NotFoundError:
@@ -189,8 +190,10 @@ def _named(baton: Baton, found: Found, name: str) -> tuple[Oid, Stored | None]:
         if not ids:
             raise
         return ids[0], None
-    if stored.checkpoint.kind == "safety":
-        raise UsageError(f"'{baton.short(stored.id)}' is a safety checkpoint; name the checkpoint that it holds the files of")
+    if stored.checkpoint.kind == "safety" and not everywhere:
+        short = baton.short(stored.id)
+        takes = f"'git baton forget --everywhere {short}' takes out of it what nothing else holds"
+        raise UsageError(f"'{short}' is a safety checkpoint, which undo needs", takes)
     return stored.id, stored
 
 

@@ -6,12 +6,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from gitbaton.baton import Baton
+from gitbaton.codec import first_line
 from gitbaton.errors import BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import commit_data, new_object, parse_commit
-from gitbaton.model import TURN_ENDED, Oid, Stored, at_prompt
+from gitbaton.model import LAST_PROMPT, TURN_ENDED, Oid, Stored
 from gitbaton.render import in_quotes
 from gitbaton.store import SAFETY
 from gitbaton.tools.comparing import tree_now
@@ -19,6 +20,7 @@ from gitbaton.values import value
 
 _LATEST = 253_402_300_799  # the last second of the year 9999
 _FEW = 20  # lines that are looked for one by one
+_PART = timedelta(milliseconds=1)  # of a time that a record may have lost
 _LARGE = 1 << 30  # bytes of a file: git blame reads it whole, too
 _NOBODY = b"gitbaton <> %d +0000"
 
@@ -126,23 +128,31 @@ def before(baton: Baton, line: Line) -> tuple[str, ...]:
 
 
 def turn_around(baton: Baton, stored: Stored) -> Stored | None:
-    """The checkpoint that tells of the turn in whose midst one was recorded; None where none was under way, or nobody knows."""
+    """The end of the turn in whose midst a checkpoint was recorded: the first one that follows, of its session and work tree,
+    whose last prompt had been said by then and whose records went on afterwards. None where that is not sure."""
+    c = stored.checkpoint
+    items = baton.store.everything([c.track]).items
+    place = next((n for n, one in enumerate(items) if one.id == stored.id), None)
+    if place is None or stored.foreign or c.files is None:
+        return None
 
-    def asked(other: Stored | None) -> int:
-        """The milliseconds at which the last prompt was said before that; 0 where none is known: a part of one may be lost."""
-        seen = other.checkpoint.observed if other is not None and other.checkpoint.kind == "auto" else None
-        before = (one.at for one in (seen.asked if seen else ()) if one.at <= stored.checkpoint.created)
-        return max((round(at.timestamp() * 1000) for at in before), default=0)
+    def ends(one: Stored) -> bool:
+        agent, it = one.checkpoint.agent, one.checkpoint
+        session = c.agent is None or (agent is not None and (agent.name, agent.session) == (c.agent.name, c.agent.session))
+        return session and it.kind == "auto" and it.step.startswith(TURN_ENDED) and it.observed is not None
 
-    after: Stored | None = None
-    items = iter(baton.store.everything([stored.checkpoint.track]).items)
-    for other in items:
-        if other.id == stored.id:
-            break
-        if asked(other) and not at_prompt("auto", other.checkpoint.step):
-            after = other
-    ended = next((one for one in items if one.checkpoint.step.startswith(TURN_ENDED) and one.checkpoint.kind == "auto"), None)
-    return after if asked(ended) < asked(after) else None
+    after, before = next(filter(ends, reversed(items[:place])), None), next(filter(ends, items[place:]), None)
+    seen = after.checkpoint.observed if after is not None else None
+    if after is None or after.foreign_words or seen is None or not seen.asked or seen.until is None:
+        return None
+    last, files = max(seen.asked, key=lambda one: one.at), after.checkpoint.files
+    if files is None or not files.worktree.same(c.files.worktree) or not last.at <= c.created <= seen.until:
+        return None
+    # Prompts of other sessions of the track are in the list, too, and such as say nothing are not: the step has the turn's own.
+    own = after.checkpoint.step.removeprefix(f"{TURN_ENDED}: ").rpartition(LAST_PROMPT)[2].removesuffix("...")
+    known = before.checkpoint.observed.asked if before is not None and before.checkpoint.observed is not None else ()
+    over = any(abs(one.at - last.at) < _PART for one in known)
+    return after if own and first_line(last.text).startswith(own.rstrip()) and not over else None
 
 
 def restores(baton: Baton) -> list[Stored]:

@@ -14,7 +14,7 @@ from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.run import zsplit
 from gitbaton.git.treediff import differences
 from gitbaton.model import Oid, Stored
-from gitbaton.render import current_plans, quoted, since_run, test_result, turn_of, verdict
+from gitbaton.render import current_plans, quoted, since_run, test_result, turn_of, turn_prompt, verdict
 from gitbaton.scanning.objects import scanner
 from gitbaton.store import SAFETY
 from gitbaton.store.safety import AFTER, in_beside, replay
@@ -141,7 +141,7 @@ def _done(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
             state = f" ({verdict(stored)})" if c.validation != "pending" else ""
             yield f"- **{text(c.step)}**{note}{state}{foreign}"
         elif turn_of(c) and c.observed and c.observed.asked and c.files and c.files.changed:
-            yield f"- {text(c.observed.asked[-1].text)} ({counted(c.files.changed, 'file')}){foreign}"
+            yield f"- {text(turn_prompt(c.step, c.observed.asked).text)} ({counted(c.files.changed, 'file')}){foreign}"
 
 
 def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[str]:

@@ -83,7 +83,8 @@ def work(tmp_path: Path) -> Sandbox:
 def verify(repo: Sandbox, *options: str) -> tuple[int, str]:
     """Exit status and words; ``resume --live`` must say the same."""
     done: Outcome = repo.baton("verify", *options)
-    assert "hint: " in done.err and "'git baton diff" in done.err if done.code == 1 else not done.err
+    hinted = any(f"'git {words} " in done.err for words in ("baton diff", "log --oneline", "switch"))
+    assert "hint: " in done.err and hinted if done.code == 1 else not done.err
     said = ",".join(row.split(": ")[0] for row in done.out.splitlines()) or "none"
     assert f"\ndrift={said}\n" in repo.ok("resume", "--live").out
     return done.code, said

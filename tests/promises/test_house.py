@@ -13,7 +13,21 @@ from tests.kit.places import ROOT
 
 PACKAGE = ROOT / "gitbaton"
 ROOMS = (
-    *("system", "git", "worktree", "tools", "codec", "store", "agents", "restore", "hooks", "install", "mcpserver", "cli", "commands"),
+    *(
+        "system",
+        "git",
+        "worktree",
+        "tools",
+        "codec",
+        "store",
+        "agents",
+        "restore",
+        "hooks",
+        "install",
+        "mcpserver",
+        "cli",
+        "commands",
+    ),
     *("transcripts", "secrets", "scanning", "sync", "retention", "journal", "running", "threads", "langgraph", "mending"),
 )
 FLOORS = (

@@ -227,6 +227,7 @@ def test_why_tells_of_a_snapshot_in_a_turn_the_prompt_of_that_turn(repo: Sandbox
 
     def turn(asked: str, line: str, said: str, *then: str) -> None:
         talk.ask(asked)
+        talk.fire("prompt", prompt=asked)
         talk.edit("num.py", (repo.path / "num.py").read_text() + line)
         for step in then:
             repo.ok("snapshot", step)
@@ -248,6 +249,36 @@ def test_why_tells_of_a_snapshot_in_a_turn_the_prompt_of_that_turn(repo: Sandbox
     assert "  prompt   two\n" in why("# after the agent's own words")
     told = why("# by hand")
     assert "  step     my own words\n" in told and "prompt" not in told and "said" not in told
+    repo.ok("pin", repo.ok("log", "--json", "--grep", "my own words").json["checkpoints"][0]["id"])
+    repo.ok("prune", "main", "--keep-last", "1")
+    assert "prompt" not in why("# by hand"), "the end of the turn before is gone"
+
+
+@pytest.mark.deep
+def test_why_gives_a_snapshot_no_prompt_of_another_session(repo: Sandbox, tmp_path: Path) -> None:
+    repo.commit("first", num_py="# 0\n")
+    repo.ok("snapshot", "begin")
+    one, other = (
+        Talk(repo, tmp_path / "one.jsonl"),
+        Talk(repo, tmp_path / "other.jsonl", "5e551011-0000-4000-8000-00000000000f"),
+    )
+    for talk, asked in ((one, "the first's"), (other, "the other's")):
+        talk.ask(asked)
+        talk.fire("prompt", prompt=asked)
+    one.edit("num.py", "# 0\n# 1\n")
+    session = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "5e551011-0000-4000-8000-000000000001"}
+    assert repo.ok("snapshot", "its agent's", env=session).code == 0
+    other.edit("b.txt", "other\n")
+    other.say("The other is done.")
+    other.stop()
+    told = repo.ok("why", "num.py:2").out
+    assert "  step     its agent's\n" in told and "prompt" not in told and "said" not in told
+    one.edit("num.py", "# 0\n# 1\n# 2\n")
+    one.say("The first is done.")
+    one.stop()
+    told = repo.ok("why", "num.py:3").out
+    assert "  prompt   the first's\n" in told and "  said     The first is done.\n" in told and "other" not in told
+    assert "turn 1  the first's" in repo.ok("log").out.splitlines()[0]
 
 
 @pytest.mark.deep

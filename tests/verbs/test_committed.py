@@ -22,7 +22,8 @@ def verified(repo: Sandbox, *options: str) -> tuple[int, str]:
     """Exit status and words of ``verify``; ``resume --live`` must say the same words."""
     done = repo.baton("verify", *options)
     said = ",".join(row.split(": ")[0] for row in done.out.splitlines()) or "none"
-    assert "hint: " in done.err and "'git baton diff" in done.err if done.code else not done.err
+    hinted = any(f"'git {words} " in done.err for words in ("baton diff", "log --oneline", "switch"))
+    assert "hint: " in done.err and hinted if done.code else not done.err
     assert f"\ndrift={said}\n" in repo.ok("resume", "--live").out
     return done.code, said
 
