@@ -34,6 +34,18 @@ _NAMED = 3  # paths that a sentence names
 _SKIPPED = 10  # paths that a snapshot left out and names
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}  # of the items of a plan
 _FILES = 5  # that changed since a test ran, and are named
+_LEFT_OUT = {
+    "excluded": "is left out: baton.exclude names it",
+    "too-large": "is left out: it is larger than baton.maxFileSize",
+    "unreadable": "is left out: git cannot read it",
+    "unstable": "is left out: it changed each time it was read",
+    "special-file": "is left out: it is a socket, a pipe or a device",
+    "filter-missing": "is in the checkpoint as it is on disk: its filter does not run",
+    "nested-repository": "is a repository of its own: what it holds is left out",
+    "submodule-dirty": "is a submodule: what is not committed inside it is left out",
+    "invalid-name": "is left out: git takes no such name",
+    "untracked": "is left out: baton.untracked is none",
+}
 _C_ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", '"': '\\"'}
 
 Changed = Sequence[str] | None
@@ -266,7 +278,7 @@ def _section(stored: Stored) -> list[str]:
 def skipped_lines(skipped: Sequence[Skipped], name: str = "", *, verbose: bool = False) -> list[str]:
     """Warnings for paths that a snapshot left out, the first few by name, or all; the checkpoint ``name`` has them all."""
     shown = skipped if verbose else skipped[:_SKIPPED]
-    rows = [f"{in_quotes(s.path)} is not in the checkpoint as it is on disk: {s.reason}" for s in shown]
+    rows = [f"{in_quotes(s.path)} {_LEFT_OUT.get(s.reason, f'is left out: {plain(s.reason)}')}" for s in shown]
     more = len(skipped) - len(shown)
     rest = f"; 'git baton show --json {name}' lists them" if name else ""
     return rows + ([f"and {more} more{rest}"] if more > 0 else [])

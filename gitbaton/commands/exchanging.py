@@ -187,7 +187,22 @@ def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_
         if row.problem:
             terminal.warn(f"{_full(row.item)} is not joined: {row.problem}")
         _say_late(row)
+        if row.added and row.item[0] == "track" and not dry_run:
+            _say_parallel(baton, row.item[1])
     warn_all(found.warnings)
+
+
+def _say_parallel(baton: Baton, track: str) -> None:
+    """Where a track went on at both sides: the newest checkpoint does not hold the files of the one below, as each was
+    recorded on top of another one."""
+    items = baton.store.history(track, limit=50).items
+    followed = items[0].checkpoint.previous if items else None
+    if followed is None or len(items) < 2 or followed == items[1].id or followed not in {stored.id for stored in items}:
+        return
+    newest, other = baton.short(items[0].id), baton.short(items[1].id)
+    said = f"'{plain(track)}' went on at both sides: {newest} was not made on top of {other}, and has not its files"
+    terminal.tell(f"hint: {said}; 'git baton diff {other} {newest}' compares them")
+    terminal.tell(f"hint: to merge them with git: 'git baton branch other-side {other}' makes a branch of one")
 
 
 def say_pushing(

@@ -72,11 +72,11 @@ def command(
                 more = f"its {stay}; to delete all: git baton tracks delete {in_shell(name)}"
                 terminal.warn(say(f"'{name}' means only the newest checkpoint of the track; {more}"))
         if yes and not dry_run:
-            made, warnings = forget(baton, made.ids, everywhere=everywhere, force=force, made=made)
+            made, warnings = forget(baton, made.names, everywhere=everywhere, force=force, made=made)
         elif not dry_run:
             made, warnings = consented(
                 made,
-                lambda: plan(baton, made.ids, everywhere=everywhere),
+                lambda: plan(baton, made.names, everywhere=everywhere),
                 lambda made: laid_out(ctx, baton, lambda look: told(baton, look, made, True, verbose), json=json),
                 lambda made: (made, apply(baton, made)),
                 "forget for good?",
@@ -104,7 +104,7 @@ def command(
     whole = told_apart(made.broken)
     if proof.unread:
         tell_error("nothing is proven", [] if made.broken else [MENDS])
-        named = " ".join(made.ids)
+        named = " ".join(made.names)
         terminal.tell(f"hint: then once more: git baton forget --everywhere {named}")
     return 1 if proof.held or proof.unread or not whole else 0
 

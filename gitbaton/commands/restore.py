@@ -227,7 +227,9 @@ def show_plan(
         terminal.tell(f"hint: {stay}; --exact removes what it does not hold, and undo brings it back")
     reasons = {step.reason for step in plan.steps if step.action == "conflict"}
     if reasons - {UNMERGED}:
-        terminal.tell("hint: a conflict is somebody else's work; --force changes it all the same, and undo brings it back")
+        terminal.tell(
+            "hint: a conflict is a change that this track did not bring; --force overwrites it, and undo brings it back"
+        )
     if UNMERGED in reasons:
         terminal.tell("hint: an unmerged path is yours to resolve; --force writes the file and leaves it unmerged")
     warn_all(said)

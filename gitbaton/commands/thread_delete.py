@@ -1,21 +1,27 @@
 """``git baton thread delete``."""
 
 from contextlib import suppress
+from typing import Annotated
 
 from gitbaton import terminal
-from gitbaton.cli.common import AsJson, opened, print_json
-from gitbaton.cli.options import Call
+from gitbaton.cli.common import AsJson, askable, confirmed, opened, print_json
+from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, counted
 from gitbaton.commands.threads import AThread, meant, name, remotes_of, store_of
-from gitbaton.errors import BatonError
+from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.render import in_shell
 from gitbaton.threads.reports import missing
 
 
-def command(ctx: Call, thread: AThread, json: AsJson = False) -> int:
+def command(
+    ctx: Call,
+    thread: AThread,
+    yes: Annotated[bool, Option("--yes", "-y", help="On a terminal: do not ask.")] = False,
+    json: AsJson = False,
+) -> int:
     """Delete a thread in all its namespaces, what cannot be read of it, too.
 
-    A saver's delete_thread does the same; on remotes it stays until a push prunes it there.
+    On a terminal it asks first. A saver's delete_thread does the same; on remotes it stays until a push prunes it there.
 
     Examples:
         git baton thread delete demo
@@ -33,6 +39,8 @@ def command(ctx: Call, thread: AThread, json: AsJson = False) -> int:
         for place in places:
             with suppress(BatonError):  # what cannot be read goes as well
                 count += sum(1 for _ in store.walk(*place))
+        if not yes and askable() and not confirmed(f"delete thread '{name(thread)}' with {counted(count, 'checkpoint')}?"):
+            raise NoAnswerError("nothing is deleted")
         store.delete(thread)
         remotes = sorted(elsewhere.get(thread, ()))
         if json:

@@ -13,7 +13,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import plain
 from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import parse_commit
-from gitbaton.model import Oid, Stored
+from gitbaton.model import Head, Oid, Stored
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, alone, reached
@@ -30,6 +30,7 @@ from gitbaton.worktree.swapall import can_place, rescue
 
 WRITTEN = "it was written since"
 _PATIENCE = 1000
+_SHORT = 10
 
 
 def recover(baton: Baton) -> list[str]:
@@ -68,6 +69,12 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
     if intent.safety is None:
         _forget(baton, intent)
         return [f"an interrupted {intent.op} was rolled back; no file had been changed"]
+    begun, target = _begun(baton, intent)
+    if begun is not None and baton.head()[0] != begun:
+        intents.remove(baton.repo)
+        again = f"'git baton restore {target}' does it, " if intent.op == "restore" else ""
+        moved = f"an interrupted {intent.op} is left as it is, because HEAD has moved since"
+        return [f"{moved}; {again}'git baton undo' takes back what it changed"]
     try:
         left = go_on(baton, intent, modes)
     except (BatonError, OSError) as error:
@@ -85,7 +92,17 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
         return [f"an interrupted {intent.op} was rolled back, because it could not be completed: {error}", *told(left)]
     reached("done")
     intents.remove(baton.repo)
-    return [f"an interrupted {intent.op} was completed", *told(left)]
+    more = f" ({target}); 'git baton undo' takes it back" if intent.op == "restore" else ""
+    return [f"an interrupted {intent.op} was completed{more}", *told(left)]
+
+
+def _begun(baton: Baton, intent: Intent) -> tuple[Head | None, str]:
+    """HEAD as it was when a restore began, None where that is not known any more, and the checkpoint whose files come back."""
+    try:
+        safety, target = (_at(baton.store, oid) for oid in (intent.safety or "", intent.target))
+    except (BatonError, OSError):
+        return None, intent.target[:_SHORT]
+    return Head(branch=safety.checkpoint.branch, oid=safety.checkpoint.head), baton.short(target.id)
 
 
 def _forget(baton: Baton, intent: Intent) -> None:

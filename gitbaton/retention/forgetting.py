@@ -62,8 +62,9 @@ class Forgetting:
     their record; ``safety``: the chains that are written again without them; ``conversations`` and ``fetched`` refs that go;
     ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``: those of them that the
     checkpoint before did not have either; ``alone``: those that nothing else holds which stays. ``remotes``: who has such a
-    track, as last fetched. ``pinned``: those of the ids, and of what goes along, that somebody pinned. ``broken``: refs that
-    cannot be read and stay as they are, each with why: nobody knows what they hold."""
+    track, as last fetched. ``pinned``: those of the ids, and of what goes along, that somebody pinned. ``cleared``: safety
+    checkpoints that were named: they stay, and only their files go. ``broken``: refs that cannot be read and stay as they are,
+    each with why: nobody knows what they hold."""
 
     ids: tuple[Oid, ...]
     stored: tuple[Stored, ...]
@@ -81,6 +82,12 @@ class Forgetting:
     changed: Mapping[Oid, bytes] = MappingProxyType({})
     brought: frozenset[Oid] = frozenset()
     alone: frozenset[Oid] = frozenset()
+    cleared: tuple[Stored, ...] = ()
+
+    @property
+    def names(self) -> tuple[Oid, ...]:
+        """The checkpoints that were named, of whatever kind."""
+        return (*self.ids, *(stored.id for stored in self.cleared))
 
     @property
     def all_ids(self) -> frozenset[Oid]:
@@ -105,6 +112,8 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
         for ref in (chain_ref(track), tip_ref(track)):
             if ref in found.broken:
                 raise RecordError(f"nothing is forgotten: '{ref}' cannot be read: {found.broken[ref]}", MENDS)
+    cleared = tuple({asked.id: asked for _, asked in named if asked is not None and asked.checkpoint.kind == "safety"}.values())
+    named = [(oid, asked) for oid, asked in named if asked is None or asked.checkpoint.kind != "safety"]
     ids = tuple(dict.fromkeys(oid for oid, _ in named))
     fetched = list(copies(baton.store, found))
     chains = [*(copy.items for copy in fetched if copy.whole), *(chain.items for chain in found.tracks)]
@@ -127,6 +136,7 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
         pinned=tuple(oid for oid in (*ids, *(s.id for s in along)) if found.meta.pinned(oid) and oid in everyone),
         seen=found.refs,
         broken=found.broken,
+        cleared=cleared,
     )
     return _everywhere(baton, found, made, chains, {copy.ref for copy in holding}) if everywhere else made
 
@@ -143,7 +153,8 @@ def _everywhere(
     whole = {ref: oid for ref, oid in found.refs.items() if ref not in found.broken}
     fetched = {ref: oid for ref, oid in whole.items() if ref in holding or _copied(ref, talks)}
 
-    parts = [s for s in made.parts if s.id in made.ids]  # those that go along are named for their words
+    # Those that go along are named for their words.
+    parts = [*(s for s in made.parts if s.id in made.ids), *made.cleared]
     changed, brought = _files(baton, parts, chains)
     rest = [s for chain in found.tracks for s in chain.items if s.id not in made.all_ids]
     alone = _alone(baton, found, rest, {*fetched, *(talk.ref for talk in conversations)}, changed)
@@ -275,7 +286,7 @@ def forget(
         permit(baton, made, force=force)
         return made, _carried_out(baton, made, held=held)
 
-    done, said = insist(baton, first, lambda held: plan(baton, first.ids, everywhere=everywhere, held=held), applied)
+    done, said = insist(baton, first, lambda held: plan(baton, first.names, everywhere=everywhere, held=held), applied)
     return done, [*said, *baton.refresh()]
 
 

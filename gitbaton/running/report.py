@@ -373,7 +373,7 @@ def _state_of(item: Forecast, known: StepState, effect: str, held: Held | None) 
         return "undoing"
     if known.unknown is not None or item.would == "trust":
         return "unknown"
-    if known.gate == "waiting" or item.would == "gate":
+    if known.gate == "waiting":
         return "waiting"
     if item.would == "rejected":
         return "rejected"

@@ -78,6 +78,11 @@ CHANGED = (
     Changed("pin main~2", "'ID' is pinned already", "pinned already: in a conflict"),
     Changed("prune -n .*(?<!--json)", r"remove safety ", "remove safety checkpoint "),
     Changed("prune .*", "their bytes are free once git has collected garbage; 'git gc' does, in its own time", FREED),
+    Changed(
+        "(restore|undo|redo).*",
+        "a conflict is somebody else's work; --force changes it all the same",
+        "a conflict is a change that this track did not bring; --force overwrites it",
+    ),
     Changed("doctor", "so not 'git log' shows the entries", "so 'git log' does not show the entries"),
     # A pinned checkpoint is forgotten with --force only.
     Changed("forget -n main~1", r"^(would forget .*)$", r"\1 pinned", code=1),
@@ -101,7 +106,7 @@ ROWS = {
 }
 """Of command lines whose rows have another form and order now: how a row was."""
 NEW = re.compile(
-    r"^hint: (?:(?:[a-z0-9:/,-]+ makes the exit status 1; )?'git baton diff [^']*' shows what changed;"
+    r"^hint: (?:(?:[a-z0-9:/, -]+ makes? the exit status 1; )?'git (?:baton diff|log|switch) [^']*' (?:shows what|goes back) "
     r"|\d+ files? not in that checkpoint stays?;"
     r"|'[^']*' goes on from it$|no secret in the words;).*\n",
     re.MULTILINE,

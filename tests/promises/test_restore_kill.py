@@ -284,3 +284,27 @@ def test_t07_a_kill_does_not_lose_what_was_edited_since(scene: Scene) -> None:
 def held_by_a_ref(box: Sandbox, text: str) -> bool:
     oid = box.git("hash-object", "--stdin", stdin=text.encode())
     return oid in box.git("rev-list", "--objects", "--all")
+
+
+@pytest.mark.deep
+def test_where_head_has_moved_since_the_kill_nothing_is_written(repo: Sandbox) -> None:
+    """A work tree that somebody has put in order is not overwritten by the next command, which may only read."""
+    everything(repo)
+    scene = Scene(repo)
+    kept = 0
+    for at in range(1, 200):
+        scene.fresh()
+        if driven(repo, "named", at, RESTORE).code == 0:
+            break
+        (repo.path / ".git/index.lock").unlink(missing_ok=True)  # as git says
+        repo.git("reset", "-q", "--hard")
+        repo.git("clean", "-qfdx")
+        repo.git("switch", "-q", "-C", "elsewhere")
+        repo.git("commit", "-q", "--allow-empty", "-m", "went on")
+        done = repo.ok("log")
+        assert repo.git("status", "--porcelain") == "", at
+        if "HEAD has moved since" in done.err:
+            kept += 1
+            assert "'git baton restore " in done.err and "'git baton undo' takes back what it changed" in done.err
+            assert repo.baton("undo").code in (0, 1)
+    assert kept > 3

@@ -252,7 +252,7 @@ def test_skipped_paths_are_warned_of(repo: Sandbox, run: Run) -> None:
         repo.write(f"s/{number:02}.bin", b"x" * 100)
     done = run(*SNAP, "one")
     lines = done.err.splitlines()
-    assert lines[0] == 'warning: "big\\033.bin" is not in the checkpoint as it is on disk: too-large'
+    assert lines[0] == 'warning: "big\\033.bin" is left out: it is larger than baton.maxFileSize'
     short = repo.git("rev-parse", "refs/checkpoints/main")[:10]
     assert len(lines) == 11 and lines[-1] == f"warning: and 3 more; 'git baton show --json {short}' lists them"
 

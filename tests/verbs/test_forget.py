@@ -385,3 +385,25 @@ def test_pins_are_told_and_turn(repo: Sandbox) -> None:
         assert list(read_meta(baton.store).pins.values()) == [3]
     assert repo.baton("pin", "nothing").code == 2
     repo.fsck()
+
+
+def test_a_file_that_only_a_safety_checkpoint_holds_goes_by_its_id(repo: Sandbox) -> None:
+    """As scan's hint says it, which names whatever holds the secret."""
+    key = "AKIA" + "Q3EGRTUVWXY2Z4A7"
+    repo.write("k.ini", f"k={key}\n")
+    repo.ok("snapshot", "one", "--track", "t")
+    (repo.path / "k.ini").unlink()
+    repo.ok("snapshot", "two", "--track", "t")
+    repo.ok("restore", "@~1")
+    repo.ok("undo")
+    repo.ok("forget", "@~1", "--yes")
+    hinted = repo.baton("scan", "--all", "--files").err
+    words = hinted.partition("'git baton ")[2].partition("'")[0].split()
+    assert words[:2] == ["forget", "--everywhere"]
+    refused = repo.baton("forget", *words[2:])
+    assert refused.code == 129 and f"hint: 'git baton {' '.join(words)}' takes out of it" in refused.err
+    assert "no longer in it: 'k.ini'" in repo.ok(*words, "--yes").out
+    assert repo.baton("scan", "--all", "--files").code == 0
+    repo.git("gc", "-q", "--prune=now")
+    assert "k.ini" not in repo.git("rev-list", "--all", "--objects")
+    assert repo.baton("log").code == 0 and repo.baton("undo", "-n").code in (0, 1)

@@ -40,7 +40,21 @@ MASKS = tuple(
         (r"^  \d+ of the checkpoints tell what was observed: .*\n", ""),
         # Meant, and new since COMMIT: verbs of runs and threads stand under one word each.
         # Meant, and new since COMMIT: what to do about drift, and about files that a restore leaves.
-        (r"^hint: (?:[a-z0-9:/,-]+ makes the exit status 1; )?'git baton diff[^']*' shows what changed; .*\n", ""),
+        (
+            r"^hint: (?:[a-z0-9:/, -]+ makes? the exit status 1; )?'git (?:baton diff|log|switch)[^']*' (?:shows|goes) .*\n",
+            "",
+        ),
+        (r"^warning: track '.*' goes on here from now on; .*\n", ""),
+        (r"^hint: (?:'.*' went on at both sides: |to merge them with git: ).*\n", ""),
+        (
+            r"(?<=a conflict is )(?:somebody else's work; --force changes it all the same|a change .*; --force overwrites it)",
+            "X",
+        ),
+        (
+            r"(?<=' is )(?:not in the checkpoint as it is on disk|left out|a submodule|a repository of its own): .*",
+            "X",
+        ),
+        (r"an interrupted (\w+) was completed(?: \(\w+\))?(?:; 'git baton undo' takes it back)?", r"\1 completed"),
         (r"^hint: \d+ files? not in that checkpoint stays?; .*\n", ""),
         (r"^hint: '[^']*' goes on from it\n", ""),
         # Meant, and new since COMMIT: what a PATH does not name, and what an undo writes over.
