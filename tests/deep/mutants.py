@@ -51,7 +51,7 @@ waist names.py: two meanings are no error
 -if len(by_id) > 1:
 +if len(by_id) > 2:
 
-waist drift.py: ahead and behind are swapped
+waist survey.py: ahead and behind are swapped
 -ahead, behind = distance
 +behind, ahead = distance
 

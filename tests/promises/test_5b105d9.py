@@ -83,6 +83,7 @@ CHANGED = (
         "a conflict is somebody else's work; --force changes it all the same",
         "a conflict is a change that this track did not bring; --force overwrites it",
     ),
+    Changed(".*", "(an interrupted restore was completed)$", r"\1 (ID); 'git baton undo' takes it back"),
     Changed("doctor", "so not 'git log' shows the entries", "so 'git log' does not show the entries"),
     # A pinned checkpoint is forgotten with --force only.
     Changed("forget -n main~1", r"^(would forget .*)$", r"\1 pinned", code=1),
@@ -107,7 +108,7 @@ ROWS = {
 """Of command lines whose rows have another form and order now: how a row was."""
 NEW = re.compile(
     r"^hint: (?:(?:[a-z0-9:/, -]+ makes? the exit status 1; )?'git (?:baton diff|log|switch) [^']*' (?:shows what|goes back) "
-    r"|\d+ files? not in that checkpoint stays?;"
+    r"|\d+ files? not in that checkpoint stays?;|'[^']*' went on at both sides:|to merge them with git:"
     r"|'[^']*' goes on from it$|no secret in the words;).*\n",
     re.MULTILINE,
 )
