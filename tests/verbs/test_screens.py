@@ -167,7 +167,7 @@ def test_threads(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.git("update-ref", far, repo.git("rev-parse", ref_of("support/4711", "")))
     shown = screens(monkeypatch, repo, "thread", "list")
     assert shown == kept("thread-list", shown)
-    shown = screens(monkeypatch, repo, "thread", "show", "support/4711", widths=(80,), wraps=True)
+    shown = screens(monkeypatch, repo, "thread", "show", "support/4711", wraps=True)
     shown = re.sub(r"commit=.*", "commit=", shown)
     assert shown == kept("thread-show", shown)
     shown = screens(monkeypatch, repo, "thread", "log", "support/4711")
@@ -287,6 +287,7 @@ WRAPS = (
     "summary",
     "doctor",
     "scan",
+    "agent",
 )  # whole texts, for programs or to be copied
 ONCE = ("pin", "unpin", "prune", "snapshot", "restore", "undo", "redo", "run", "export")  # a second time it says another thing
 SAYS = (
@@ -321,7 +322,7 @@ def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> N
     for words in SCREENS[name]:
         verb = words[0]
         once = verb in ONCE and "-n" not in words
-        widths = (80,) if verb in WRAPS else (60,) if once else (120,) if verb == "agent" else WIDTHS
+        widths = (60,) if once else WIDTHS
         wraps = verb in WRAPS or (name == "doing" and verb in ("branch", "snapshot", "run", "install", "uninstall", "export"))
         shown += screens(monkeypatch, full, *words, widths=widths, wraps=wraps, said=verb in SAYS, code=CODES.get(verb, 0))
     shown = steady(full, shown)
@@ -338,8 +339,8 @@ def test_what_was_said_run_and_changed(repo: Sandbox, tmp_path: Path, monkeypatc
     talk.say("half() rounds to even.")
     talk.stop()
     repo.write("b.txt", "b\n")
-    shown = screens(monkeypatch, repo, "run", "why", "build", "nightly", widths=(80,), wraps=True)
-    shown += screens(monkeypatch, repo, "transcript", "show", widths=(80,), wraps=True)
+    shown = screens(monkeypatch, repo, "run", "why", "build", "nightly", wraps=True)
+    shown += screens(monkeypatch, repo, "transcript", "show", wraps=True)
     shown = re.sub(r"\b[0-9a-f]{10}\b", "0123456789", shown.replace(str(repo.path), "/place"))
     for words in (("diff", "--stat"), ("diff", "--name-status"), ("diff",)):
         monkeypatch.setenv("COLUMNS", "60")  # its form and its width are git's
