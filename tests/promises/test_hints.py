@@ -33,7 +33,6 @@ FIELDS = {
     "baton.short(previous)": "t",
     "newest": "t",
     "other": "t",
-    "short": "t",
     "target": "t",
     "file": "a.txt",
     "there": "a.txt",
