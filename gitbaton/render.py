@@ -417,8 +417,13 @@ def title(stored: Stored) -> tuple[str, TestRun | None]:
 def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:
     """The prompt of the turn that a checkpoint ended: of those that sessions of its track have had, the newest that its step
     names; the newest of all where it names none, for what only says to go on is not among them."""
+    return next((one for one in reversed(asked) if names_prompt(step, one)), asked[-1])
+
+
+def names_prompt(step: str, prompt: Prompt) -> bool:
+    """Whether the step of a turn's checkpoint names a prompt as the turn's own."""
     own = step.partition(": ")[2].rpartition(LAST_PROMPT)[2].removesuffix("...").rstrip()
-    return next((one for one in reversed(asked) if own and first_line(one.text).startswith(own)), asked[-1])
+    return own != "" and first_line(prompt.text).startswith(own)
 
 
 def command_line(ran: Ran, at: str) -> str:

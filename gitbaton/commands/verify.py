@@ -36,10 +36,10 @@ def command(
     with opened(ctx, talks="" if json or quiet else "comparing files") as baton:
         stored, live = baton.verify(track, name=checkpoint)
         lower = bool(baton.store.unread)  # there is a newer one that nobody can compare
-        elsewhere = baton.home(stored)
         if not quiet:
             tell_foreign(baton, stored)
-    code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0
+        code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0
+        way = way_on(baton, stored, live, checkpoint, track) if code and not (quiet or json) else ""
     if quiet:
         return code
     if json:
@@ -57,32 +57,29 @@ def command(
         because = (
             f"{away} {makes} the exit status 1; " if 0 < len(live.drift.away) < len(live.drift.words) and not strict else ""
         )
-        way = way_on(baton, stored, live, elsewhere, checkpoint, track)
         terminal.tell("\n".join(broken(f"hint: {because}{way}", screen(2)[0])))
     return code
 
 
 def since_head(baton: Baton, stored: Stored, live: Live) -> Optional[str]:
     """How to see what has happened to HEAD; None where files are others, too, or HEAD's commit is not to be had."""
-    was, words = stored.checkpoint.place, {word.word for word in live.drift.words}
-    if live.files_changed != 0 or was.oid is None or any(word.startswith("head-missing") for word in words):
+    was, words = stored.checkpoint.place, [word.word for word in live.drift.words]
+    if live.files_changed != 0 or was.oid is None or "head-missing" in words:
         return None
-    if words == {"branch-switched"} and was.branch is not None:
+    if words == ["branch-switched"] and was.branch is not None:
         return f"'git switch {in_shell(was.branch)}' goes back to its branch"
     return f"'git log --oneline --left-right {baton.abbreviate(was.oid)}...' shows what happened to HEAD; no file has changed"
 
 
-def way_on(
-    baton: Baton, stored: Stored, live: Live, elsewhere: Optional[str], checkpoint: Optional[str], track: Optional[str]
-) -> str:
+def way_on(baton: Baton, stored: Stored, live: Live, checkpoint: Optional[str], track: Optional[str]) -> str:
     """What to do about drift; it is compared from where the words were written, which an automatic checkpoint only carries. A
-    track that is at home ``elsewhere`` is not taken over."""
+    track that is at home in another work tree is not taken over."""
     carried, name = stored.checkpoint.carried, in_shell(stored.checkpoint.track)
     seen = in_shell(checkpoint) if checkpoint else name if track else "@"
     if carried is not None:
         seen = carried.id[:10] if checkpoint else f"{seen.removesuffix('@')}@{{manual}}"
     shows = f"'git baton diff {seen}' shows what changed"
-    if elsewhere is not None:
+    if (elsewhere := baton.home(stored)) is not None:
         return f"{shows}; it was taken in the work tree '{plain(elsewhere)}'"
     shows = since_head(baton, stored, live) or shows
     return f"{shows}; 'git baton snapshot --track {name} \"what is done\"' records where you are"

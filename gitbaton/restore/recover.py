@@ -30,7 +30,6 @@ from gitbaton.worktree.swapall import can_place, rescue
 
 WRITTEN = "it was written since"
 _PATIENCE = 1000
-_SHORT = 10
 
 
 def recover(baton: Baton) -> list[str]:
@@ -101,7 +100,7 @@ def _begun(baton: Baton, intent: Intent) -> tuple[Head | None, str]:
     try:
         safety, target = (_at(baton.store, oid) for oid in (intent.safety or "", intent.target))
     except (BatonError, OSError):
-        return None, intent.target[:_SHORT]
+        return None, baton.short(intent.target)
     return Head(branch=safety.checkpoint.branch, oid=safety.checkpoint.head), baton.short(target.id)
 
 

@@ -384,8 +384,8 @@ class Log:
             _fill(file, os.fstat(file.fileno()).st_size, need)
         self._at = (file, _mapped(file), base, pos, chain)
 
-    def _fresh(self, room: int, head: bytes = b"") -> tuple[io.FileIO, str]:
-        """A new file of zeros, or with a header, on disk, and its name for now."""
+    def _fresh(self, room: int, head: bytes) -> tuple[io.FileIO, str]:
+        """A new file that begins so, with zeros after it, on disk, and its name for now."""
         path = f"{self.path}.{os.getpid()}-{os.urandom(4).hex()}"
         file = open(path, "x+b", buffering=0)
         try:

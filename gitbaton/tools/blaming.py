@@ -9,11 +9,10 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from gitbaton.baton import Baton
-from gitbaton.codec import first_line
 from gitbaton.errors import BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import commit_data, new_object, parse_commit
-from gitbaton.model import LAST_PROMPT, TURN_ENDED, Oid, Stored
-from gitbaton.render import in_quotes
+from gitbaton.model import TURN_ENDED, Oid, Stored
+from gitbaton.render import in_quotes, names_prompt
 from gitbaton.store import SAFETY
 from gitbaton.tools.comparing import tree_now
 from gitbaton.values import value
@@ -149,10 +148,9 @@ def turn_around(baton: Baton, stored: Stored) -> Stored | None:
     if files is None or not files.worktree.same(c.files.worktree) or not last.at <= c.created <= seen.until:
         return None
     # Prompts of other sessions of the track are in the list, too, and such as say nothing are not: the step has the turn's own.
-    own = after.checkpoint.step.removeprefix(f"{TURN_ENDED}: ").rpartition(LAST_PROMPT)[2].removesuffix("...")
     known = before.checkpoint.observed.asked if before is not None and before.checkpoint.observed is not None else ()
     over = any(abs(one.at - last.at) < _PART for one in known)
-    return after if own and first_line(last.text).startswith(own.rstrip()) and not over else None
+    return after if names_prompt(after.checkpoint.step, last) and not over else None
 
 
 def restores(baton: Baton) -> list[Stored]:
