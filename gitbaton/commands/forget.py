@@ -55,7 +55,7 @@ def command(
 
     With --force pinned ones go, too. --everywhere cleans the notes' history, reflogs, fetched copies, safety checkpoints,
     conversations, LATEST and exported files, proves that nothing reaches the text any more, and says what is to be done on
-    remotes.
+    remotes. A safety checkpoint may be named with --everywhere: it stays, without the files that nothing else holds.
 
     Examples:
         git baton forget parser~1 --dry-run

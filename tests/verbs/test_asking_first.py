@@ -71,6 +71,19 @@ def test_prune_of_threads_asks_too(three: Sandbox) -> None:
 
 
 @pytest.mark.deep
+def test_deleting_a_thread_asks(three: Sandbox) -> None:
+    for n, (words, answer, code) in enumerate((([], b"n\n", 1), ([], b"y\n", 0), (["--yes"], b"", 0))):
+        with three.open() as baton, ThreadStore(baton.repo) as store:
+            put(store, f"job{n}", "id-0", None)
+        with Terminal(three.path, "thread", "delete", f"job{n}", *words) as screen:
+            if answer:
+                screen.until(f"delete thread 'job{n}' with 1 checkpoint? [y/N] ".encode())
+                screen.press(answer)
+            assert screen.end() == code
+        assert three.baton("thread", "log", f"job{n}").code == (0 if code else 2)
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1)])
 def test_forget_shows_its_plan_and_asks(three: Sandbox, answer: bytes, code: int) -> None:
     ended, shown = asked(three, answer, "forget", "t~1")

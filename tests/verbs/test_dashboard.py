@@ -170,6 +170,19 @@ def test_alone_names_what_others_may_have_pushed_and_runs_that_are_not_finished(
     assert repo.ok().out.splitlines()[-1] == "2 runs are not finished: git baton run list"
 
 
+def test_where_only_head_moved_no_diff_is_hinted_at(repo: Sandbox) -> None:
+    snap(repo, "t", "one")
+    was = repo.git("rev-parse", "--short=10", "HEAD")
+    repo.git("commit", "-q", "--allow-empty", "-m", "empty")
+    log = f"'git log --oneline --left-right {was}...' shows what happened to HEAD; no file has changed"
+    assert repo.ok().out.splitlines()[2] == log and repo.baton("verify").err.startswith(f"hint: {log}; ")
+    assert repo.git("log", "--oneline", "--left-right", f"{was}...").startswith("> ")
+    repo.git("switch", "-q", "-c", "other", was)
+    assert repo.ok().out.splitlines()[2] == "'git switch main' goes back to its branch"
+    repo.write("a.txt", "changed\n")
+    assert repo.ok().out.splitlines()[2] == "'git baton diff' shows what changed since"
+
+
 def test_alone_words_from_elsewhere_are_quoted(repo: Sandbox, tmp_path: Path) -> None:
     theirs = Sandbox.begun(tmp_path / "theirs")
     snap(theirs, "work", "their step", "--next-cmd", "rm -rf here")

@@ -407,3 +407,18 @@ def test_a_first_push_says_what_is_kept(talk: Talk) -> None:
     done = talk.repo.baton("push", str(far), "--dry-run")
     assert "  1 of the checkpoints tell what was observed: the agent's plan, " in done.err, done
     assert talk.repo.ok("push", str(far), "--dry-run", "--json").json["places"][0]["first"]["observed"] == 1
+
+
+@pytest.mark.deep
+def test_what_was_asked_before_a_label_stays_done_when_another_snapshot_follows(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "begin")
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("first of all")
+    talk.edit("a.txt", "1\n")
+    talk.fire("compact")
+    repo.ok("snapshot", "done", "--label", "v1")
+    repo.ok("snapshot", "and tidied")
+    talk.ask("and now the next")
+    talk.edit("a.txt", "2\n")
+    asked = talk.stop()["checkpoint"]["observed"]["asked"]
+    assert [one["text"] for one in asked] == ["and now the next"]

@@ -403,3 +403,11 @@ def test_a_failed_plan_says_how_it_goes_on_and_what_it_does_twice(repo: Sandbox)
     ]
     again = repo.baton("run", "--continue", "r").err
     assert "one: runs" in again and "two: cached" in again
+
+
+def test_a_gate_that_no_step_has_come_to_is_not_waited_at(repo: Sandbox) -> None:
+    plan = '[step.build]\nrun = "false"\n\n[step.publish]\nrun = "true"\nafter = ["build"]\ngate = "read it"\n'
+    repo.write("plan.toml", plan)
+    assert repo.baton("run", "--plan", "plan.toml", "--run", "r").code == 1
+    rows = repo.ok("run", "show", "r").out.splitlines()
+    assert rows[0].startswith("build") and rows[1].startswith("publish") and "never run" in rows[1] and "waiting" not in rows[1]

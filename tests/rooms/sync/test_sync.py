@@ -391,3 +391,25 @@ def test_a_dry_run_writes_nothing_at_either_end(far: Far) -> None:
     assert everything() == before
     ok(b, "sync")
     assert steps(far.there()) == ["of a", "of b"]
+
+
+def test_a_track_that_went_on_at_both_sides_is_said_to_have(far: Far) -> None:
+    """Its newest checkpoint has the files of one side alone."""
+    a, b = far.first, far.clone()
+    snap(a, "base")
+    ok(a, "push", "--yes")
+    assert "both sides" not in ok(b, "sync").err
+    (b.path / "only-b").write_text("b\n")
+    snap(b, "b goes on")
+    ok(b, "push", "--yes")
+    assert "both sides" not in ok(a, "fetch").err and "newer" in ok(a).err
+    (a.path / "only-a").write_text("a\n")
+    snap(a, "a goes on")
+    said = ok(a, "sync", "--yes").err
+    assert "hint: 't' went on at both sides: " in said
+    diff = said.partition("; 'git baton diff ")[2].partition("'")[0].split()
+    assert a.git("baton", "diff", *diff, "--name-status") == "A\tonly-a\nD\tonly-b"
+    branch = said.partition("'git baton branch ")[2].partition("'")[0].split()
+    ok(a, "branch", *branch)
+    assert a.git("show", "other-side:only-b") == "b"
+    assert "both sides" not in ok(a, "sync", "--yes").err

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 
 from gitbaton.codec import plain, timestamp
 from gitbaton.main import call
-from gitbaton.model import Checkpoint, Drift, DriftWord, Head, Live
-from gitbaton.render import age, line, porcelain, quoted, resume_lines, validation
+from gitbaton.model import SKIP_REASONS, Checkpoint, Drift, DriftWord, Head, Live, Skipped
+from gitbaton.render import age, line, porcelain, quoted, resume_lines, skipped_lines, validation
 from tests.kit import Outcome, Sandbox, integer_clock
 from tests.kit.checkpoints import CHECKPOINTS, TEXT
 
@@ -297,3 +297,9 @@ def test_show_says_everything(repo: Sandbox, run: Run) -> None:
     assert found["commit"] == repo.git("rev-parse", "refs/baton/tracks/main") and found["base"] == repo.head() == found["head"]
     assert found["files"] == repo.git("rev-parse", "refs/baton/tracks/main^{tree}")
     assert json.loads(run("show", "--json").out)["checkpoint"]["id"] == oid
+
+
+def test_why_a_path_is_left_out_is_said_in_words() -> None:
+    said = skipped_lines([Skipped(path="a b", reason=reason) for reason in SKIP_REASONS])
+    assert len(set(said)) == len(SKIP_REASONS) and all(row.startswith("'a b' is ") for row in said)
+    assert not [reason for reason in SKIP_REASONS if any(row.endswith(f": {reason}") for row in said)]
