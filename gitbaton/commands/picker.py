@@ -283,6 +283,7 @@ class Picker(App[int]):
                 self.problems += found.problems
                 self.after = found.after
                 self._add(found.rows)
+                self._say_count()
                 count, first = PAGE, first and not self.rows
         except BatonError as error:
             self.after = None
@@ -309,13 +310,13 @@ class Picker(App[int]):
         self.listing.add_options([Option(self._text(self.views.row(row, room)), id=row.stored.commit) for row in more])
         if self.listing.highlighted is None and self.matched:
             self.listing.highlighted = 0
-        if not self.planning:
-            self._say_count()
         if not self.matched:
             self.details.show(View([]))
 
     def _say_count(self) -> None:
         """How many checkpoints are listed, and what for."""
+        if self.planning:
+            return
         many = f"{len(self.matched):,} of {len(self.rows):,}" if self.sought else f"{len(self.rows):,}"
         found = f"{many} checkpoint{'' if many == '1' else 's'}" + (f" with '{self.sought}'" if self.sought else "")
         more = "" if self.after is None else ", m lists more" if self._full() else ", more below"
@@ -535,6 +536,7 @@ class Picker(App[int]):
         if self.question == "filter" and self.sought != self.answer.value:
             self.sought = self.answer.value
             self._show_rows()
+            self._say_count()
             if self.after is not None and not self.reading and self.sought:
                 self._load(PAGE)
 
@@ -665,6 +667,7 @@ class Picker(App[int]):
             if self.sought and asked in ("", "filter"):
                 self.sought = ""
                 self._show_rows()
+                self._say_count()
             self._end_question()
         else:
             self.pane = "words"

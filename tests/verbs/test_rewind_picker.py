@@ -361,6 +361,8 @@ def test_a_pin_a_label_and_the_id(box: Sandbox, monkeypatch: pytest.MonkeyPatch)
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         monkeypatch.setattr(picker, "copy_to_clipboard", copied.append)
         await pilot.press("down", "y")
+        await pilot.resize_terminal(120, 30)
+        await settled(picker, pilot)
         oid = picker.matched[1].stored.id
         assert copied == [oid] and picker.told == f"copied: {oid}"
         await pilot.press("p")
@@ -586,7 +588,7 @@ def test_the_terminal_is_as_it_was(box: Sandbox, tmp_path: Path, size: tuple[int
 def test_an_id_is_in_the_clipboard_also_in_tmux(box: Sandbox, tmp_path: Path) -> None:
     with Tmux(box, tmp_path, (80, 24)) as tmux:
         tmux.type(REWIND, "Enter")
-        tmux.until("1 words")
+        tmux.until("third step")
         tmux.type("y")
         tmux.until("copied: ")
         shown = subprocess.run([*tmux.base, "show-buffer"], check=True, capture_output=True, text=True).stdout
@@ -604,7 +606,7 @@ def test_no_colour_and_plain_characters(box: Sandbox, tmp_path: Path) -> None:
         place.mkdir()
         with Tmux(box, place, (80, 24)) as tmux:
             tmux.type(f"{env} {REWIND}", "Enter")
-            tmux.until("1 words")
+            tmux.until("a step of many words")
             tmux.type("3")
             tmux.until("+1")
             seen[env] = tmux.shown("-e")
