@@ -290,13 +290,17 @@ def in_quotes(path: str) -> str:
     return text if text.startswith('"') else f"'{text}'"
 
 
+def some_of(paths: Sequence[str]) -> str:
+    """The first few of paths, for a sentence, and how many more there are."""
+    named, more = ", ".join(map(in_quotes, paths[:_NAMED])), len(paths) - _NAMED
+    return f"{named} and {more} more" if more > 0 else named
+
+
 def uncompared(live: Live) -> list[str]:
     """What could not be compared: all files, or what no checkpoint can hold."""
     if not live.unsaved:
         return [live.uncounted] if live.uncounted else []
-    named, more = ", ".join(map(in_quotes, live.unsaved[:_NAMED])), len(live.unsaved) - _NAMED
-    some = f"{named} and {more} more" if more > 0 else named
-    return [f"what is not committed inside {some} is in no checkpoint and is not compared"]
+    return [f"what is not committed inside {some_of(live.unsaved)} is in no checkpoint and is not compared"]
 
 
 def sentences(live: Live) -> list[str]:

@@ -11,6 +11,7 @@ from gitbaton.codec import Json, canonical, counted, path_document, plain
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
+from gitbaton.render import some_of
 from gitbaton.restore.attribution import Present, others
 from gitbaton.restore.bytes import Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
@@ -252,7 +253,7 @@ class _Planner:
         """A PATH that names nothing is a mistake, and not a wish that is fulfilled already."""
         for spec in self.order.paths:
             if not self._matches(spec):
-                raise UsageError(_no_match(spec), "ignored files are never touched")
+                raise UsageError(_no_match(spec), *(self._gone() or ["ignored files are never touched"]))
 
     def _matches(self, spec: str) -> bool:
         trees = (self.scene.tree, self.files.tree)
@@ -343,6 +344,15 @@ class _Planner:
             return f"commit {self.baton.abbreviate(where)}"
         return f"track '{plain(track)}', checkpoint {self.baton.short(where)}"
 
+    def _gone(self) -> list[str]:
+        """That what was left out of the checkpoint, was asked for and is not there any more does not come back, in a line."""
+        left = [s.path for s in self.files.skipped if s.reason != "filter-missing"] if self.op == "restore" else []
+        asked = [path for path in left if not self.order.paths or self._asked(path)]
+        gone = [path for path in asked if not os.path.lexists(os.path.join(self.scene.root, path))]
+        they = "it is" if len(gone) == 1 else "they are"
+        why = f"'git baton show {self.baton.short(self.target.id)}' says why"
+        return [f"the checkpoint does not hold {some_of(gone)}, and {they} no longer here; {why}"] if gone else []
+
     def _digest(self, found: Sequence[Step], changing: Sequence[Difference]) -> str:
         """The same for the same plan against the same state of what it touches, whatever else moves in the work tree."""
         rows: list[Json] = [[path_document(s.path), s.action, s.reason] for s in found if s.action != "keep"]
@@ -358,6 +368,7 @@ class _Planner:
         then, now = self.files.operation, self.scene.repo.operation()
         found = self._overwritten(changing) + self._unmatched()
         found += [self.scene.captured.warning] if self.scene.captured.warning else []
+        found += self._gone()
         if now is not None:
             found.append(f"a {now.kind} is in progress; its own files are left alone")
         if then is not None and (now is None or now.kind != then.kind):

@@ -40,6 +40,7 @@ FIELDS = {
     "previous": "t",
     "stored.id": "t",
     "baton.short(target.id)": "t",
+    "self.baton.short(self.target.id)": "t",
     "checkpoint": "t",
     "cmd_name": "log",
     "ctx.run": "r",

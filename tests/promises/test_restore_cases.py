@@ -368,3 +368,22 @@ def test_what_was_committed_since_is_not_staged_as_taken_back(repo: Sandbox) -> 
     assert repo.git("diff", "--cached", "--name-only") == "" and (repo.path / "a.txt").read_text() == "more\n"
     repo.ok("undo")
     assert repo.git("status", "--porcelain") == ""
+
+
+def test_what_was_left_out_and_is_gone_is_said(box: Sandbox) -> None:
+    """Who takes everything back hears what does not come back."""
+    box.git("config", "baton.maxFileSize", "64")
+    for name in ("big", "kept", "small"):
+        box.write(name, "x" * (8 if name == "small" else 100))
+    box.ok("snapshot", "--track", "t", "--step", "s")
+    for name in ("big", "small"):
+        (box.path / name).unlink()
+    oid = box.ok("show", "--json", "t").json["checkpoint"]["id"]
+    said = f"the checkpoint does not hold 'big', and it is no longer here; 'git baton show {oid[:10]}' says why"
+    assert box.ok("restore", "-n", "t", "--", "small").err == ""
+    assert said in box.baton("restore", "t", "--", "big").err
+    done = box.ok("restore", "t")
+    assert done.out.startswith("create small\n") and f"warning: {said}\n" in done.err
+    assert "skipped=too-large big" in box.ok("show", oid).out
+    assert f"warning: {said}\n" in box.ok("restore", "t").err, "also where nothing has to change"
+    assert said not in box.ok("undo").err
