@@ -8,10 +8,11 @@ import re
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, base_environment, zsplit
-from gitbaton.model import WorktreeId
+from gitbaton.model import Oid, WorktreeId
 from gitbaton.system.files import born, remove_folder, sync_paths
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
+_MADE = re.compile(r"([0-9a-f]+) commit(?: \((?:amend|initial)\))?: ")
 FSYNC = ("always", "ordered", "never")  # what baton.fsync can be
 CONFIG_HOOKS = (2, 54)  # hook.<name>.command; a failing one fails the command it watches
 
@@ -68,6 +69,13 @@ def hooks_path(repo: Repo) -> str | None:
 def last_move(repo: Repo) -> str:
     """What HEAD's reflog says of its last move, as ``checkout: moving from a to b``; empty without a reflog."""
     return repo.git.run("reflog", "-1", "--format=%gs", "HEAD").out.decode("utf-8", "replace").strip()
+
+
+def made_here(repo: Repo) -> frozenset[Oid]:
+    """The commits that were made in this work tree, as HEAD's reflog tells: no merge, and nothing that was pulled, picked or
+    rebased. None where there is no reflog."""
+    out = repo.git.run("reflog", "--no-show-signature", "--encoding=UTF-8", "--format=%H %gs", "HEAD", "--").out
+    return frozenset(row[1] for row in map(_MADE.match, out.decode("utf-8", "replace").splitlines()) if row)
 
 
 def filtered(repo: Repo, driver: str) -> str | None:

@@ -1,7 +1,7 @@
 """Attribution, for restores: whose work a path's present content is: ours, another track's, or that of a later commit.
 
-Ours is what the track captured before anybody committed it, and an edit upon our own that nobody has captured. What the track's
-whole-tree captures merely hold, because a merge or another agent brought it, is nobody's own.
+Ours is what the track captured before anybody committed it, and an edit upon our own that nobody has captured, committed here
+or not. What the track's whole-tree captures merely hold, because a merge or another agent brought it, is nobody's own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import datetime
 from gitbaton.codec import timestamp
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import parse_commit
+from gitbaton.git.questions import made_here
 from gitbaton.model import Oid, Stored, WorktreeId
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import MAX_COMMIT
@@ -63,8 +64,9 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     ``present`` are paths that differ from the checkpoint ``then`` now; ``head`` is HEAD's commit now. Among the checkpoints of
     this work tree, and those of the track from anywhere, the earliest that holds a content says whose it is: another track's;
     ours where its own head does not hold it; else that of the commit on HEAD's first-parent line since ``then`` which brought
-    it. What none of them holds is ours, unless another track's checkpoint changed the path last. For a path that is absent,
-    and for one that is as the commit has it that ``then`` stands on, only checkpoints after ``then`` count. Reads only.
+    it, unless it was made in this work tree: the agent's own, most often. What none of them holds is ours, unless another
+    track's checkpoint changed the path last. For a path that is absent, and for one that is as the commit has it that ``then``
+    stands on, only checkpoints after ``then`` count. Reads only.
     """
     wanted = {p.path: f"{p.mode} {p.oid}" if p.oid else "" for p in present}
     chains = store.chains()[0] if wanted else {}
@@ -75,7 +77,7 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     first = (nothing(store), base)
     changed = changes(store, [first, *made], wanted) if alone and commits else {}
     if alone:  # then only what a commit brought can be anybody's
-        wanted = {path: wanted[path] for _, path in _brought(commits, changed, wanted)}
+        wanted = {path: wanted[path] for path in _brought(store, commits, changed, wanted)}
     if not wanted:
         return {}
     refs = _refs(store, chains)
@@ -87,8 +89,8 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     for line in lines:
         line.follow(base, contents, known)
     search = _Search(store, then, worktree, wanted, contents, lines)
-    found = {path: Owner(path=path, track=None, where=oid) for oid, path in _brought(commits, known, wanted)}
-    return _Verdict(search, found).owners()
+    brought = _brought(store, commits, known, wanted)
+    return _Verdict(search, {path: Owner(path=path, track=None, where=oid) for path, oid in brought.items()}).owners()
 
 
 def _refs(store: Store, chains: Mapping[str, Oid]) -> dict[str | None, Oid]:
@@ -127,11 +129,17 @@ def _tree_before(store: Store, oid: Oid) -> Oid | None:
 
 
 def _brought(
-    commits: Iterable[tuple[Oid, Step]], changed: Mapping[Step, Contents], wanted: Contents
-) -> Iterable[tuple[Oid, str]]:
-    """The commits that brought paths their present content, oldest first, with the path."""
-    for oid, step in reversed(list(commits)):
-        yield from ((oid, path) for path, content in changed.get(step, {}).items() if content == wanted.get(path))
+    store: Store, commits: Sequence[tuple[Oid, Step]], changed: Mapping[Step, Contents], wanted: Contents
+) -> dict[str, Oid]:
+    """By path, the newest commit that brought its present content, where that was not made in this work tree."""
+    found = {
+        path: oid
+        for oid, step in reversed(commits)
+        for path, content in changed.get(step, {}).items()
+        if content == wanted.get(path)
+    }
+    made = made_here(store.repo) if found else frozenset[Oid]()
+    return {path: oid for path, oid in found.items() if oid not in made}
 
 
 class _Verdict:

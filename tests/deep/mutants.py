@@ -59,6 +59,10 @@ restore restore/attribution.py: the last holder owns it
 -self.first = {path: min((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
 +self.first = {path: max((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
 
+restore restore/attribution.py: what was committed here is somebody else's
+-return {path: oid for path, oid in found.items() if oid not in made}
++return found
+
 restore restore/decide.py: what no capture holds goes
 -reason = self.facts.unsafe(d.path) or covered(d.path, self.facts.left)
 +reason = covered(d.path, self.facts.left)

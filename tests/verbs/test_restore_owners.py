@@ -168,8 +168,27 @@ def test_b5_after_a_prune_doubt_means_conflict(repo: Sandbox) -> None:
 def test_b5_nothing_is_asked_twice(repo: Sandbox) -> None:
     """What is a conflict says whose it is, and comes back when it is named."""
     snap(repo, "T", "s0")
-    repo.commit("no checkpoint of it", a_txt="committed\n")
+    repo.pulled("no checkpoint of it", a_txt="committed\n")
     done = repo.baton("restore", "--json", "T")
     assert done.code == 1 and whose(done) == {"a.txt": "commit"}
     repo.ok("restore", "T", "--", "a.txt")
     assert (repo.path / "a.txt").read_text() == "one\n"
+
+
+def test_b5_a_turn_in_which_the_agent_committed_is_taken_back(repo: Sandbox) -> None:
+    """Its checkpoints are from before the turn and from its end: nobody captured what it committed in between."""
+    snap(repo, "T", "before the turn")
+    repo.commit("in the turn", a_txt="1\n")
+    repo.commit("and once more", a_txt="2\n", new="2\n")
+    snap(repo, "T", "turn ended")
+    head = repo.head()
+    assert planned(repo, "T~1") == {"a.txt": "write ", "new": "keep unknown"}
+    repo.ok("restore", "T~1")
+    assert (repo.path / "a.txt").read_text() == "one\n" and repo.head() == head
+    assert repo.git("diff", "--cached", "--name-only") == ""
+    repo.ok("undo")
+    assert repo.git("status", "--porcelain") == ""
+    snap(repo, "U", "another agent's turn begins")
+    repo.commit("another agent's turn", a_txt="3\n")
+    snap(repo, "U", "another agent's turn ended")
+    assert planned(repo, "T~1")["a.txt"] == "conflict track 'U'"

@@ -125,7 +125,7 @@ def test_a_commit_since_then_brought_it_on_the_first_parent_line(scene: Scene) -
     repo.commit("side, overwritten", s_txt="lost in the merge\n")
     repo.commit("side again", s_txt="side\n")
     repo.git("checkout", "-q", "main")
-    main = repo.commit("main", m_txt="main\n")
+    main = repo.pulled("main", m_txt="main\n")
     repo.git("merge", "-q", "--no-ff", "-m", "merge", "side")
     merge = repo.head()
     repo.write("u.txt", "uncommitted\n")
@@ -134,8 +134,49 @@ def test_a_commit_since_then_brought_it_on_the_first_parent_line(scene: Scene) -
     repo.write("s.txt", "lost in the merge\n")
     assert scene.others(then, "s.txt") == {}
     repo.commit("away", m_txt="away\n")
-    newest = repo.commit("back", m_txt="main\n")
+    newest = repo.pulled("back", m_txt="main\n")
     assert scene.others(then, "m.txt") == brought("m.txt", newest)
+
+
+@some("how", ["commit", "amend", "merged forward", "before", "cherry-pick", "revert", "rebase", "no reflog", "linked"])
+def test_what_was_committed_here_is_as_if_it_were_not(scene: Scene, how: str) -> None:
+    repo = scene.repo
+    side = Sandbox(repo.path.parent / "side") if how == "linked" else repo
+    if how in ("before", "cherry-pick", "rebase", "linked", "merged forward"):
+        repo.git("branch", "side") if how == "linked" else repo.git("checkout", "-q", "-b", "side")
+    if how in ("before", "cherry-pick"):
+        repo.commit("side", b_txt="new\n")
+        repo.git("checkout", "-q", "main")
+    if how == "no reflog":
+        repo.git("config", "core.logAllRefUpdates", "false")
+        shutil.rmtree(repo.path / ".git/logs")
+    then = scene.snap("mine")
+    if how == "linked":
+        repo.git("worktree", "add", "-q", str(side.path), "side")
+    if how not in ("before", "cherry-pick"):
+        side.commit("since", b_txt="new\n")
+    words: dict[str, list[tuple[str, ...]]] = {
+        "amend": [("commit", "-q", "--amend", "-m", "otherwise")],
+        "merged forward": [("checkout", "-q", "main"), ("merge", "-q", "--ff-only", "side")],
+        "before": [("merge", "-q", "--ff-only", "side")],
+        "cherry-pick": [("cherry-pick", "-x", "side")],
+        "revert": [("revert", "--no-edit", "HEAD"), ("revert", "--no-edit", "HEAD")],
+        "rebase": [("checkout", "-q", "main"), ("commit", "-q", "--allow-empty", "-m", "m"), ("rebase", "-q", "main", "side")],
+        "linked": [("merge", "-q", "--ff-only", "side")],
+    }
+    for each in words.get(how, []):
+        repo.git(*each)
+    ours = how in ("commit", "amend", "merged forward", "before")
+    assert scene.others(then, "b.txt") == ({} if ours else brought("b.txt", repo.head()))
+    scene.snap("mine")
+    assert scene.others(then, "b.txt") == ({} if ours else brought("b.txt", repo.head())), "it merely holds what is there"
+    repo.write("b.txt", "edited\n")
+    assert scene.others(then, "b.txt") == {}
+    theirs_too = scene.snap("other")
+    assert scene.others(then, "b.txt") == theirs("b.txt", theirs_too)
+    more = repo.commit("more", b_txt="more\n")
+    changed_last = theirs("b.txt", theirs_too)
+    assert scene.others(then, "b.txt") == (brought("b.txt", more) if how == "no reflog" else changed_last)
 
 
 @pytest.mark.deep
@@ -148,8 +189,11 @@ def test_deleted_by_another_by_a_commit_by_nobody(scene: Scene) -> None:
     then = scene.snap("mine")
     (repo.path / "x.txt").unlink()
     (repo.path / "n.txt").unlink()
-    repo.git("rm", "-q", "a.txt")
+    (repo.path / "a.txt").unlink()
+    repo.git("add", "-u", "a.txt")
     repo.git("commit", "-q", "-m", "delete")
+    assert scene.others(then, "a.txt") == {}
+    repo.git("reflog", "delete", "HEAD@{0}")
     assert scene.others(then, "x.txt", "n.txt", "a.txt") == brought("a.txt", repo.head())
     repo.write("n.txt", "nobody's\n")
     (repo.path / "u.txt").unlink()
@@ -241,7 +285,7 @@ def test_unborn_head(tmp_path: Path) -> None:
         assert scene.others(then, "c.txt") == theirs("c.txt", held)
         scene.repo.write("n.txt", "n\n")
         assert scene.others(then, "n.txt") == {}
-        first = scene.repo.commit("root", a_txt="committed\n")
+        first = scene.repo.pulled("root", a_txt="committed\n")
         scene.repo.commit("second", b_txt="b\n")
         expected = brought("a.txt", first) | brought("n.txt", first) | theirs("c.txt", held)
         assert scene.others(then, "a.txt", "n.txt", "c.txt") == expected
@@ -251,7 +295,7 @@ def test_unborn_head(tmp_path: Path) -> None:
 @some("gone", ["0" * 39 + "1", "--output=x", "a" * 64], 2)
 def test_a_missing_head_says_nothing_of_commits(scene: Scene, gone: str) -> None:
     then = scene.snap("t")
-    scene.repo.commit("since", a_txt="two\n")
+    scene.repo.pulled("since", a_txt="two\n")
     scene.repo.write("b.txt", "theirs\n")
     held = scene.snap("u")
     assert scene.others(then, "a.txt", "b.txt") == theirs("a.txt", held) | theirs("b.txt", held)
@@ -352,7 +396,7 @@ def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: st
     scene.repo.write("d/y", "y\n")
     scene.snap("mine")
     subtree = scene.repo.git("rev-parse", f"{lost.commit}:d")
-    commit = scene.repo.commit("all of it", b_txt="unseen\n")
+    commit = scene.repo.pulled("all of it", b_txt="unseen\n")
     scene.baton.close()
     monkeypatch.setattr(pathhistory, "NEWEST", 0)
     with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
@@ -382,11 +426,12 @@ def test_users_settings_do_not_matter(scene: Scene) -> None:
     then = scene.snap("mine")
     scene.repo.write("ä.txt", "moved\n")
     held = scene.snap("other")
-    commit = scene.repo.commit("since", b_txt="since\n")
+    commit = scene.repo.pulled("since", b_txt="since\n")
+    own = scene.repo.commit("own", c_txt="own\n")
     pairs = ("diff.renames copies", "core.quotePath true", "core.abbrev 7", "log.showSignature true", "diff.external false")
     for pair in (*pairs, "diff.noprefix true", "log.date iso", "i18n.logOutputEncoding UTF-16", "format.pretty email"):
         scene.repo.git("config", *pair.split())
-    assert scene.others(then, "ä.txt", "b.txt") == brought("b.txt", commit) | theirs("ä.txt", held)
+    assert scene.others(then, "ä.txt", "b.txt", "c.txt") == brought("b.txt", commit) | theirs("ä.txt", held), own
 
 
 WRAPPER = '#!/bin/sh\necho "$@" >>"$CALLS"\nexec "$REAL" "$@"\n'
@@ -415,7 +460,7 @@ def test_one_track_and_an_unmoved_head_cost_nothing(
         assert len(made) == count and all("for-each-ref" in call for call in made)
         assert others(scene.baton.store, then, head, worktree, []) == {}
         assert len(calls.read_text().splitlines()) == count
-        repo.commit("moved", a_txt="edited\n")
+        repo.pulled("moved", a_txt="edited\n")
         calls.write_text("")
         assert others(scene.baton.store, then, repo.head(), worktree, present) == brought("a.txt", repo.head())
         assert any("rev-list" in call for call in calls.read_text().splitlines())

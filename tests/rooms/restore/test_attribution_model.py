@@ -44,6 +44,8 @@ class Walked:
         self.born = scene.baton.repo.worktree_id().created
         history = scene.baton.history(everything=True).items
         self.items = [(s, scene.repo.tree(s.commit)) for s in history if s.checkpoint.files]
+        moves = scene.repo.git("log", "-g", "--format=%H %gs", "HEAD").splitlines()
+        self.made = {move.split(" ")[0] for move in moves if move.split(" ")[1] == "commit:"}
         self.states = []
         for s in scene.baton.store.chain("refs/baton/safety/main-worktree", None).items if scene.restored else ():
             before, after = scene.repo.tree(s.commit), scene.repo.tree(f"{s.commit}^2^{parents(scene, s)}:after")
@@ -74,13 +76,13 @@ class Walked:
         return Owner(path=path, track=first.checkpoint.track, where=first.id) if first.checkpoint.track != self.track else None
 
     def commit(self, path: str, content: str) -> Owner | None:
-        """The newest commit on HEAD's first-parent line since then that brought a content."""
+        """The newest commit on HEAD's first-parent line since then that brought a content, unless it was made here."""
         repo, head = self.scene.repo, self.then.checkpoint.head
         for commit in repo.git("rev-list", "--first-parent", "HEAD", f"^{head}" if head else "HEAD").split():
             above = repo.git("rev-parse", f"{commit}^@").split()
             before = repo.tree(above[0]) if above else {}
             if before.get(path, "") != repo.tree(commit).get(path, "") == content:
-                return Owner(path=path, track=None, where=commit)
+                return None if commit in self.made else Owner(path=path, track=None, where=commit)
         return None
 
     def changer(self, path: str, *, late: bool) -> Stored | None:
@@ -182,7 +184,7 @@ def pull(repo: Sandbox, how: str, path: str, text: str) -> None:
     stashed = repo.try_git("rev-parse", "-q", "--verify", "refs/stash").code == 0
     start = repo.git("rev-list", "--first-parent", "HEAD").split()[:2][-1]
     repo.git("checkout", "-q", "-B", "colleague", start)
-    repo.commit("colleague's", **{path: text}) if "/" not in path else repo.commit("colleague's, nothing")
+    repo.pulled("colleague's", **{path: text}) if "/" not in path else repo.pulled("colleague's, nothing")
     repo.git("checkout", "-q", "main")
     words = ("merge", "-q", "--no-ff", "-m", "merge", "-X", "theirs") if how == "merge" else ("rebase", "-q", "-X", "theirs")
     if repo.try_git(*words, "colleague").code:
