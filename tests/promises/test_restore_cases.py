@@ -172,26 +172,34 @@ def test_t02_a_directory_that_holds_ignored_files_is_not_replaced_by_a_file(box:
     sound(box)
 
 
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
 @some("options", [(), ("--exact", "--index")], ids=["default", "exact"])
-def test_t03_a_commit_after_the_checkpoint_stays_where_it_is(box: Sandbox, options: tuple[str, ...]) -> None:
+def test_t03_a_commit_after_the_checkpoint_stays_where_it_is(box: Sandbox, options: tuple[str, ...], where: str) -> None:
     snap(box)
-    after = box.commit("the user's", a_txt="committed\n", n_txt="new and committed\n")
+    commit = box.commit if where == "here" else box.pulled
+    after = commit("since", a_txt="committed\n", n_txt="new and committed\n")
     box.write("d/b.txt", "edited\n")
     log = box.git("log", "--format=%H %D", "--branches")
-    done = restored(box, "--json", *options, code=1)
+    done = restored(box, "--json", *options, code=0 if where == "here" else 1)
     assert box.head() == after and box.git("symbolic-ref", "HEAD") == "refs/heads/main"
     assert box.git("log", "--format=%H %D", "--branches") == log
     found = actions(done)
-    assert found["a.txt"] == "conflict" and found["d/b.txt"] == "write"
+    assert found["d/b.txt"] == "write" and (box.path / "d/b.txt").read_text() == "b\n"
+    if where == "here":
+        assert found["a.txt"] == "write" and (box.path / "a.txt").read_text() == "one\n"
+        assert (box.path / "n.txt").exists() == (not options)
+    else:
+        assert found["a.txt"] == "conflict" and (box.path / "a.txt").read_text() == "committed\n"
+        assert (box.path / "n.txt").exists()
+    box.ok("undo")
     assert (box.path / "a.txt").read_text() == "committed\n" and (box.path / "n.txt").exists()
-    assert (box.path / "d/b.txt").read_text() == "b\n"
 
 
 @pytest.mark.deep
 def test_t03_by_force_the_files_come_back_and_head_stays(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)
-    after = box.commit("the user's", a_txt="committed\n")
+    after = box.pulled("somebody's", a_txt="committed\n")
     box.git("tag", "kept")
     restored(box, "--force")
     assert state_of(box).files == then.files and box.head() == after
