@@ -76,7 +76,8 @@ def command(
     with opened(ctx, checkpoint_dir, talks="" if json or stable else "looking at files") as baton:
         if dry_run:
             return _show_plan(baton.dry_run(request), json=json, stable=stable, verbose=verbose)
-        return _show(baton, baton.apply(baton.plan(request)), json=json, stable=stable, verbose=verbose)
+        done = baton.apply(baton.plan(request))
+        return _show(baton, done, named=track is not None, json=json, stable=stable, verbose=verbose)
 
 
 def _step(words: list[str], options: list[str]) -> Text:
@@ -130,7 +131,7 @@ def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(pairs.items())
 
 
-def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool, verbose: bool) -> int:
+def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: bool, verbose: bool) -> int:
     stored = snapshot.stored
     c = stored.checkpoint
     skipped = c.files.skipped if c.files else ()
@@ -144,14 +145,25 @@ def _show(baton: Baton, snapshot: Snapshot, *, json: bool, stable: bool, verbose
     else:
         terminal.say(fitted(f"{c.track} {baton.short(stored.id)} {line(c.step)}"))
         if c.previous is None:
-            from gitbaton.names import near
-            from gitbaton.store import newest
-
-            known = newest.read(baton.repo)  # where there are many tracks, the newest
-            if meant := near(c.track, [row[3] for row in known.rows] if known else baton.store.chains()[0]):
-                terminal.warn(f"track '{line(c.track)}' is new; there is '{line(meant)}', too")
+            _say_new(baton, c.track, named=named)
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
     return 0
+
+
+def _say_new(baton: Baton, track: str, *, named: bool) -> None:
+    """That a track is new, where another one may have been meant: one of nearly that name, or, where none was named, the newest
+    that was fetched."""
+    from gitbaton.names import near
+    from gitbaton.store import newest
+
+    known = newest.read(baton.repo)  # where there are many tracks, the newest
+    tips = () if known else baton.readable_tips().items
+    other = near(track, [row[3] for row in known.rows] if known else [s.checkpoint.track for s in tips])
+    fetched = next((s.checkpoint.track for s in tips if s.foreign and not named), None)
+    if other or fetched:
+        terminal.warn(f"track '{line(track)}' is new; there is '{line(other or fetched or '')}', too")
+    if fetched and not other:
+        terminal.tell(f"hint: 'git baton tracks use {in_shell(fetched)}' goes on with that one")
 
 
 def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:

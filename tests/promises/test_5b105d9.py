@@ -109,7 +109,7 @@ ROWS = {
 NEW = re.compile(
     r"^hint: (?:(?:[a-z0-9:/, -]+ makes? the exit status 1; )?'git (?:baton diff|log|switch) [^']*' (?:shows what|goes back) "
     r"|\d+ files? not in that checkpoint stays?;|'[^']*' went on at both sides:|to merge them with git:"
-    r"|'[^']*' goes on from it$|no secret in the words;).*\n",
+    r"|'[^']*' goes on from it$|'git baton tracks use [^']*' goes on with that one$|no secret in the words;).*\n",
     re.MULTILINE,
 )
 """Hints that no verb gave."""

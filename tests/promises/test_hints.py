@@ -53,6 +53,7 @@ FIELDS = {
     "in_shell(newest)": "t",
     "seen": "t",
     "in_shell(track)": "t",
+    "in_shell(fetched)": "t",
     "in_shell(checkpoint)": "@",
     "in_shell(order.checkpoint)": "a.txt",
     "in_shell(path)": "t",

@@ -413,3 +413,18 @@ def test_a_track_that_went_on_at_both_sides_is_said_to_have(far: Far) -> None:
     ok(a, "branch", *branch)
     assert a.git("show", "other-side:only-b") == "b"
     assert "both sides" not in ok(a, "sync", "--yes").err
+
+
+def test_who_begins_a_track_beside_one_that_was_fetched_hears_of_that(far: Far) -> None:
+    a, b, c = far.first, far.clone(), far.clone("c")
+    snap(a, "base", "parser")
+    ok(a, "push", "--yes")
+    ok(b, "sync")
+    assert snap(b, "named", "lexer") and ok(b, "snapshot", "goes on where it is").err == ""
+    ok(c, "fetch")
+    hint = "hint: 'git baton tracks use parser' goes on with that one\n"
+    assert ok(c, "snapshot", "went on").err == f"warning: track 'main' is new; there is 'parser', too\n{hint}"
+    assert ok(c, "snapshot", "and on").err == ""
+    ok(c, "tracks", "use", "parser")
+    assert ok(c, "snapshot", "went on").out.startswith("parser ")
+    assert ok(c, "log", "parser", "-1", "--json").json["checkpoints"][0]["step"] == "went on"
