@@ -58,15 +58,18 @@ MASKS = tuple(
         (r"^hint: \d+ files? not in that checkpoint stays?; .*\n", ""),
         (r"^hint: '[^']*' goes on from it\n", ""),
         # Meant, and new since COMMIT: what a PATH does not name, and what an undo writes over.
-        (r"^warning: (?:'.*' matches no file that|HEAD has moved since that restore:) .*\n", ""),
+        (r"^warning: (?:'.*' matches no file that|HEAD has moved since that restore:|the checkpoint does not hold) .*\n", ""),
         (
-            r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since|this (?:undo|redo) puts) .*"'
-            r"\n  (?=\])",
+            r'(?<="warnings": \[)\n    "(?:\'.*\' matches no file that|HEAD has moved since|the checkpoint does not hold|'
+            r'this (?:undo|redo) puts) .*"\n  (?=\])',
             "",
         ),
         (r"^hint: 'git baton [a-z ]+' is now 'git baton [^']*'\n", ""),
         # Meant, and new since COMMIT: what newcomers asked for.
-        (r"^hint: (?:'git baton log' lists what|no secret in the words;|perhaps .* is meant$|run again each time,) ?.*\n", ""),
+        (
+            r"^hint: (?:'git baton log' lists what|no secret in the words;|perhaps .* is meant$|run again each time,) ?.*\n",
+            "",
+        ),
         (r"^hint: git baton run --continue .*\n", ""),
         (r"^warning: (?:track '.*' is new; there is|this (?:undo|redo) puts other bytes over) .*\n", ""),
         (r'^      "bytes": .*\n', ""),  # of a push that is not the first
@@ -148,6 +151,8 @@ class World:
                 continue
             if step.git:
                 done = Sandbox(place).run("git", *step.words, env=self.side.env(self.now))
+                if step.words[0] == "commit":  # meant, and new since COMMIT: what was made here is one's own
+                    Sandbox(place).try_git("reflog", "delete", "HEAD@{0}")
             else:
                 stdin = step.stdin.replace("@PLACE@", str(place)).encode()
                 done = self.side.baton([w.replace("@TOP@", str(self.top)) for w in step.words], place, self.now, stdin)
