@@ -217,7 +217,9 @@ def sync_paths(paths: Iterable[str], *, missing: bool = False) -> None:
 
 
 def remove_folder(folder: str) -> None:
-    """Remove a folder of ours, as far as it can be removed. Never raises."""
+    """Remove a folder of ours, as far as it can be removed; not what a link in its place leads to. Never raises."""
+    if os.path.islink(folder):
+        return
     try:
         with os.scandir(folder) as entries:
             found = list(entries)

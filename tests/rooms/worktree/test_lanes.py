@@ -429,6 +429,16 @@ def test_what_a_command_did_to_the_lanes_own_refs_is_undone(repo: Sandbox, lane:
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
 
 
+def test_a_link_that_a_command_left_is_removed_and_not_what_it_leads_to(lane: Lane, tmp_path: Path) -> None:
+    lane.sync()
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/file").write_text("kept\n")
+    link = Path(inside(lane, "git", "rev-parse", "--absolute-git-dir")) / "left"
+    link.symlink_to(tmp_path / "precious")
+    lane.sync()
+    assert not os.path.lexists(link) and (tmp_path / "precious/file").read_text() == "kept\n"
+
+
 def test_a_git_that_outlives_its_owner_is_not_swept_under_its_hands(
     repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
