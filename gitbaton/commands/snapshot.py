@@ -76,8 +76,8 @@ def command(
     with opened(ctx, checkpoint_dir, talks="" if json or stable else "looking at files") as baton:
         if dry_run:
             return _show_plan(baton.dry_run(request), json=json, stable=stable, verbose=verbose)
-        done = baton.apply(baton.plan(request))
-        return _show(baton, done, named=track is not None, json=json, stable=stable, verbose=verbose)
+        taken = baton.apply(baton.plan(request))
+        return _show(baton, taken, named=track is not None, json=json, stable=stable, verbose=verbose)
 
 
 def _step(words: list[str], options: list[str]) -> Text:
