@@ -521,8 +521,8 @@ def test_a_mistake_of_ours_is_one_line_and_shows_no_stored_word(box: Sandbox, tm
     (tmp_path / "breaks/sitecustomize.py").write_text(breaks)
     with Terminal(box.path, "rewind", env={"PYTHONPATH": str(tmp_path / "breaks")}, size=(24, 80)) as terminal:
         terminal.until(b"fatal: ValueError: no words")
-        assert terminal.child.wait(10) == 128
-        assert b"GIT_BATON_TRACE=1 shows where" in terminal.shown and b"Traceback" not in terminal.shown
+        terminal.until(b"GIT_BATON_TRACE=1 shows where")
+        assert terminal.child.wait(10) == 128 and b"Traceback" not in terminal.shown
 
 
 SIZES = [(80, 24), (200, 60)]
