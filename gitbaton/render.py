@@ -290,17 +290,23 @@ def in_quotes(path: str) -> str:
     return text if text.startswith('"') else f"'{text}'"
 
 
-def some_of(paths: Sequence[str]) -> str:
-    """The first few of paths, for a sentence, and how many more there are."""
-    named, more = ", ".join(map(in_quotes, paths[:_NAMED])), len(paths) - _NAMED
-    return f"{named} and {more} more" if more > 0 else named
+def first_few(paths: Sequence[str]) -> tuple[str, ...]:
+    """As many paths as a sentence names, each in quotes."""
+    return tuple(map(in_quotes, paths[:_NAMED]))
+
+
+def some(count: int, named: Sequence[str]) -> str:
+    """So many paths for a sentence: those that are named, and how many more there are."""
+    more = count - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
 
 
 def uncompared(live: Live) -> list[str]:
     """What could not be compared: all files, or what no checkpoint can hold."""
     if not live.unsaved:
         return [live.uncounted] if live.uncounted else []
-    return [f"what is not committed inside {some_of(live.unsaved)} is in no checkpoint and is not compared"]
+    inside = some(len(live.unsaved), first_few(live.unsaved))
+    return [f"what is not committed inside {inside} is in no checkpoint and is not compared"]
 
 
 def sentences(live: Live) -> list[str]:

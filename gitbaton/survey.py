@@ -16,7 +16,7 @@ from gitbaton.git import rewrites
 from gitbaton.git.objects import new_object
 from gitbaton.git.treediff import Change, Pair, differences
 from gitbaton.model import INSIDE, Checkpoint, Drift, DriftWord, FileState, Head, Live, Oid, Operation, Since, Stored
-from gitbaton.render import in_quotes
+from gitbaton.render import first_few, some
 from gitbaton.store import Store
 from gitbaton.values import replace, value
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _NEAR = 50
 _SAME_HEAD = 200
-_NAMED = 3
 _OUTSIDE = ("excluded", "too-large", "untracked")
 
 
@@ -116,12 +115,12 @@ class Surveyor:
     ) -> Live:
         c = stored.checkpoint
         ground = replace(self._ground(stored), committed=commits.count, strange=len(commits.strange))
-        ground = replace(ground, strangers=_shown(commits.strange))
+        ground = replace(ground, strangers=first_few(commits.strange))
         counted, hidden = None, tuple[str, ...]()
         if c.files is not None and c.files.tree in differing:
             paths = _held(differing[c.files.tree], c.files)
             counted, hidden = len(paths), self._hidden(c.files, unsaved, paths)
-            ground = replace(ground, changed=counted, named=_shown(paths))
+            ground = replace(ground, changed=counted, named=first_few(paths))
         if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
             reason = "the changed files are not counted: those of the words are not in this repository"
         turns = c.carried.turns if c.carried else 0
@@ -345,10 +344,6 @@ def _stand(stored: Stored) -> _Stand:
     return _Stand(stored=stored, files=files, staged=files.index.tree if files else None)
 
 
-def _shown(paths: Sequence[str]) -> tuple[str, ...]:
-    return tuple(in_quotes(path) for path in paths[:_NAMED])
-
-
 def _held(paths: list[str], files: FileState) -> list[str]:
     """The paths less those that the checkpoint says it does not hold, or that lie in a directory it could not read. Of a
     submodule or nested repository it holds the commit, or that there was none."""
@@ -433,7 +428,7 @@ def _strange(now: Ground) -> str:
     if not now.strange:
         return ""
     count = "1 path" if now.strange == 1 else f"{now.strange} paths"
-    return f"; {count} came from elsewhere than the checkpoint: {_some(now.strange, now.strangers)}"
+    return f"; {count} came from elsewhere than the checkpoint: {some(now.strange, now.strangers)}"
 
 
 def _distance(distance: tuple[int, int], strange: str, was: str, here: str) -> list[DriftWord]:
@@ -464,13 +459,8 @@ def _files(now: Ground) -> list[DriftWord]:
     if not now.changed:
         return []
     differ = "path differs" if now.changed == 1 else "paths differ"
-    said = f"{now.changed} {differ} from the captured work tree: {_some(now.changed, now.named)}"
+    said = f"{now.changed} {differ} from the captured work tree: {some(now.changed, now.named)}"
     return [DriftWord(word=f"files-changed:{now.changed}", sentence=said)]
-
-
-def _some(count: int, named: tuple[str, ...]) -> str:
-    more = count - len(named)
-    return ", ".join(named) + (f" and {more} more" if more else "")
 
 
 def _commits(count: int) -> str:

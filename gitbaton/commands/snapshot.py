@@ -77,7 +77,7 @@ def command(
         if dry_run:
             return _show_plan(baton.dry_run(request), json=json, stable=stable, verbose=verbose)
         taken = baton.apply(baton.plan(request))
-        return _show(baton, taken, named=track is not None, json=json, stable=stable, verbose=verbose)
+        return _show(baton, taken, named=bool(track or baton.settings.track), json=json, stable=stable, verbose=verbose)
 
 
 def _step(words: list[str], options: list[str]) -> Text:
@@ -159,10 +159,10 @@ def _say_new(baton: Baton, track: str, *, named: bool) -> None:
     known = newest.read(baton.repo)  # where there are many tracks, the newest
     tips = () if known else baton.readable_tips().items
     other = near(track, [row[3] for row in known.rows] if known else [s.checkpoint.track for s in tips])
-    fetched = next((s.checkpoint.track for s in tips if s.foreign and not named), None)
-    if other or fetched:
-        terminal.warn(f"track '{line(track)}' is new; there is '{line(other or fetched or '')}', too")
-    if fetched and not other:
+    fetched = None if other or named else next((s.checkpoint.track for s in tips if s.foreign), None)
+    if meant := other or fetched:
+        terminal.warn(f"track '{line(track)}' is new; there is '{line(meant)}', too")
+    if fetched:
         terminal.tell(f"hint: 'git baton tracks use {in_shell(fetched)}' goes on with that one")
 
 

@@ -76,8 +76,9 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     base = tree_of(store, then.checkpoint.head) or nothing(store) if wanted else ""
     first = (nothing(store), base)
     changed = changes(store, [first, *made], wanted) if alone and commits else {}
+    brought = _brought(store, commits, changed, wanted)
     if alone:  # then only what a commit brought can be anybody's
-        wanted = {path: wanted[path] for path in _brought(store, commits, changed, wanted)}
+        wanted = {path: wanted[path] for path in brought}
     if not wanted:
         return {}
     refs = _refs(store, chains)
@@ -89,7 +90,7 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     for line in lines:
         line.follow(base, contents, known)
     search = _Search(store, then, worktree, wanted, contents, lines)
-    brought = _brought(store, commits, known, wanted)
+    brought = brought if alone else _brought(store, commits, known, wanted)
     return _Verdict(search, {path: Owner(path=path, track=None, where=oid) for path, oid in brought.items()}).owners()
 
 

@@ -11,7 +11,7 @@ from gitbaton.codec import Json, canonical, counted, path_document, plain
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
-from gitbaton.render import some_of
+from gitbaton.render import first_few, some
 from gitbaton.restore.attribution import Present, others
 from gitbaton.restore.bytes import Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
@@ -346,12 +346,17 @@ class _Planner:
 
     def _gone(self) -> list[str]:
         """That what was left out of the checkpoint, was asked for and is not there any more does not come back, in a line."""
-        left = [s.path for s in self.files.skipped if s.reason != "filter-missing"] if self.op == "restore" else []
+        left = [s.path for s in self.files.skipped] if self.op == "restore" else []
         asked = [path for path in left if not self.order.paths or self._asked(path)]
-        gone = [path for path in asked if not os.path.lexists(os.path.join(self.scene.root, path))]
+        absent = [path for path in asked if not os.path.lexists(os.path.join(self.scene.root, path))]
+        gone = [path for path in absent if lookup(self.store.objects, self.files.tree, os.fsencode(path)) is None]
         they = "it is" if len(gone) == 1 else "they are"
         why = f"'git baton show {self.baton.short(self.target.id)}' says why"
-        return [f"the checkpoint does not hold {some_of(gone)}, and {they} no longer here; {why}"] if gone else []
+        return (
+            [f"the checkpoint does not hold {some(len(gone), first_few(gone))}, and {they} no longer here; {why}"]
+            if gone
+            else []
+        )
 
     def _digest(self, found: Sequence[Step], changing: Sequence[Difference]) -> str:
         """The same for the same plan against the same state of what it touches, whatever else moves in the work tree."""

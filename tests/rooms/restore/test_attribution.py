@@ -138,7 +138,9 @@ def test_a_commit_since_then_brought_it_on_the_first_parent_line(scene: Scene) -
     assert scene.others(then, "m.txt") == brought("m.txt", newest)
 
 
-@some("how", ["commit", "amend", "merged forward", "before", "cherry-pick", "revert", "rebase", "no reflog", "linked"])
+@some(
+    "how", ["commit", "amend", "merged forward", "before", "cherry-pick", "revert", "rebase", "no reflog", "linked", "joined"]
+)
 def test_what_was_committed_here_is_as_if_it_were_not(scene: Scene, how: str) -> None:
     repo = scene.repo
     side = Sandbox(repo.path.parent / "side") if how == "linked" else repo
@@ -150,7 +152,12 @@ def test_what_was_committed_here_is_as_if_it_were_not(scene: Scene, how: str) ->
     if how == "no reflog":
         repo.git("config", "core.logAllRefUpdates", "false")
         shutil.rmtree(repo.path / ".git/logs")
+    if how == "joined":
+        repo.git("branch", "-q", "base")
+        repo.commit("one side", b_txt="old\n")
     then = scene.snap("mine")
+    if how == "joined":
+        repo.git("checkout", "-q", "-b", "side", "base")
     if how == "linked":
         repo.git("worktree", "add", "-q", str(side.path), "side")
     if how not in ("before", "cherry-pick"):
@@ -163,9 +170,13 @@ def test_what_was_committed_here_is_as_if_it_were_not(scene: Scene, how: str) ->
         "revert": [("revert", "--no-edit", "HEAD"), ("revert", "--no-edit", "HEAD")],
         "rebase": [("checkout", "-q", "main"), ("commit", "-q", "--allow-empty", "-m", "m"), ("rebase", "-q", "main", "side")],
         "linked": [("merge", "-q", "--ff-only", "side")],
+        "joined": [("checkout", "-q", "main")],
     }
     for each in words.get(how, []):
         repo.git(*each)
+    if how == "joined":
+        assert repo.try_git("merge", "side").code
+        repo.commit("a merge that was concluded by hand", b_txt="new\n")
     ours = how in ("commit", "amend", "merged forward", "before")
     assert scene.others(then, "b.txt") == ({} if ours else brought("b.txt", repo.head()))
     scene.snap("mine")

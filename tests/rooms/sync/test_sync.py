@@ -416,7 +416,7 @@ def test_a_track_that_went_on_at_both_sides_is_said_to_have(far: Far) -> None:
 
 
 def test_who_begins_a_track_beside_one_that_was_fetched_hears_of_that(far: Far) -> None:
-    a, b, c = far.first, far.clone(), far.clone("c")
+    a, b, c, d = far.first, far.clone(), far.clone("c"), far.clone("d")
     snap(a, "base", "parser")
     ok(a, "push", "--yes")
     ok(b, "sync")
@@ -428,3 +428,8 @@ def test_who_begins_a_track_beside_one_that_was_fetched_hears_of_that(far: Far) 
     ok(c, "tracks", "use", "parser")
     assert ok(c, "snapshot", "went on").out.startswith("parser ")
     assert ok(c, "log", "parser", "-1", "--json").json["checkpoints"][0]["step"] == "went on"
+    ok(d, "fetch")
+    assert snap(d, "named", "lexer") and ok(d, "snapshot", "--track", "parsr", "x").err.endswith("there is 'parser', too\n")
+    d.git("update-ref", "--no-deref", "-d", "BATON_HEAD")
+    d.git("config", "baton.track", "chosen")
+    assert ok(d, "snapshot", "by configuration").out.startswith("chosen ") and "parser" not in ok(d, "snapshot", "x").err
