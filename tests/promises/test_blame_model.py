@@ -92,6 +92,9 @@ class World:
             self.now += timedelta(seconds=1)
             self.box.run("git", "-C", str(self.folders[place]), "baton", "restore", self.random.choice(self.taken[place]))
             self.file[place] = "name.txt" if (self.folders[place] / "name.txt").exists() else "other.txt"
+            if self.file[place] == "name.txt":  # a rename that was committed here is taken back, and its file was new then
+                (self.folders[place] / "other.txt").unlink(missing_ok=True)
+                self.git(place, "add", "-A", ".")
 
     def origins(self, place: str) -> list[tuple[str, str | None]]:
         """Each line of the file as it is, with the id of the checkpoint or commit that it came with."""
