@@ -69,7 +69,7 @@ def _row(baton: Baton, journal: Journal, run: str) -> Row:
         steps = {*state.steps, *(step.name for step in whole(kept_plan(state, objects), state, objects).steps)}
     except BatonError as error:
         return Row(run=run, why=(f"it cannot be read: {error.message}",))
-    done = sum(step.end is not None and not step.unfinished for step in state.steps.values())
+    done = sum(step.end is not None and not state.unfinished(step) for step in state.steps.values())
     return Row(run=run, why=state.why, at=records[-1].record.at, done=done, steps=len(steps), foreign=state.foreign)
 
 

@@ -138,8 +138,7 @@ def step_named(context: Context, plan: Optional[Plan], name: str) -> Step:
     """A step of the run, as the plan has it or else its records. Raises NotFoundError that lists them."""
     known(context, [name])
     found = plan.step(name) if plan is not None else None
-    state = context.state().steps[name]
-    logged = newest(state)
+    logged = newest(context.step_state(name))
     return found or (step_of(logged.record) if logged is not None else Step(name=name, argv=()))
 
 

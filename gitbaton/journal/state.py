@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from gitbaton.journal.values import PLAN, Logged, Record
 from gitbaton.model import Oid
@@ -40,8 +41,8 @@ class StepState:
     begin that nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision,
     if no begin is newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last.
     ``attempts``: how many begins; ``last``: how the newest began, or ended. ``defined``: the blob in which the newest of
-    them says all of a step of the command line. ``compensating``: a compensation that has not ended well. ``unfinished``: why,
-    for people; empty when it is not."""
+    them says all of a step of the command line. ``compensating``: a compensation that has not ended well. ``records``: all of
+    its records."""
 
     name: str
     end: Logged | None = None
@@ -59,7 +60,7 @@ class StepState:
     defined: Oid | None = None
     undone: tuple[str, ...] = ()  # the keys of effects that happened and were taken back, one for each time
     last: Logged | None = None
-    unfinished: str = ""
+    records: tuple[Logged, ...] = ()
 
     @property
     def unknown(self) -> EffectState | None:
@@ -79,31 +80,80 @@ class StepState:
 class RunState:
     """What the records say of a run. ``steps``: by name, in the order in which they were first met. ``plan``: the newest claim
     of a plan, ``released`` how it was let go since. ``repair``: the one that is not at its end. ``lost``: the newest mark of a
-    mend, before which records may be missing; ``cut``: nothing was recorded since. ``why``: what is unfinished, for people."""
+    mend, before which records may be missing. ``last``: its newest record."""
 
-    run: str
-    lineage: str
-    steps: Mapping[str, StepState]
+    run: str = ""
+    lineage: str = ""
+    steps: Mapping[str, StepState] = MappingProxyType({})
     plan: Logged | None = None
     released: Logged | None = None
     repair: Logged | None = None
     lost: Logged | None = None
-    cut: bool = False
-    finished: bool = True
-    why: tuple[str, ...] = ()
-    foreign: bool = False
+    last: Logged | None = None
+
+    def step(self, name: str) -> StepState:
+        """One step; one without records where it never began."""
+        return self.steps.get(name) or StepState(name=name)
 
     @property
     def over(self) -> bool:
         """Whether its plan came to its end, and nobody took it up since."""
         return self.released is not None and self.released.record.state == "complete"
 
+    @property
+    def cut(self) -> bool:
+        """Whether nothing was recorded since a mend before which records may be missing."""
+        return self.lost is not None and self.lost is self.last
 
-def fold(records: Iterable[Logged]) -> RunState:
-    """The state of a run after its records, oldest first; of none, a finished run without a name."""
-    steps: dict[str, StepState] = {}
-    run = lineage = ""
-    plan = released = repair = lost = last = None
+    @property
+    def foreign(self) -> bool:
+        """Whether it was fetched, and nothing local followed."""
+        return self.last is not None and self.last.foreign
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing of it is left to do."""
+        return not self.why
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """What is unfinished, for people."""
+        why = [text for step in self.steps.values() if (text := self.unfinished(step))]
+        if self.plan is not None and not self.over:
+            why.insert(0, "the plan is stopped" if self.released is not None else "the plan is not at its end")
+        if self.repair is not None:
+            why.append("a repair is not at its end")
+        if self.cut and self.lost is not None:
+            why.append(f"its ref was lost, and perhaps records after number {self.lost.record.seq - 1}")
+        return tuple(why)
+
+    def unfinished(self, step: StepState) -> str:
+        """Why a step of it is unfinished, for people; empty when it is not."""
+        if step.compensating is not None:
+            failed = step.compensating.record.type == "comp-fail"
+            return f"the compensation of '{step.name}' {'failed' if failed else 'has no end'}"
+        if step.begun is not None:
+            return f"'{step.name}' has begun and has no end"
+        if step.unknown is not None:
+            return f"nobody knows whether the effect of '{step.name}' happened"
+        if step.bare is not None:
+            return f"the effect of '{step.name}' happened, and it has no result"
+        if step.gate == "waiting":
+            return f"'{step.name}' waits at its gate"
+        over = self.released.record.seq if self.released is not None and self.over else -1  # what failed before is over, too
+        if step.failed is None or step.settled is not None or (step.defined is None and step.failed.record.seq < over):
+            return ""
+        record = step.failed.record
+        return f"'{step.name}' failed with {124 if record.timeout else record.exit or 125}"
+
+
+NOTHING = RunState()  # of a run that has no record
+
+
+def fold(records: Iterable[Logged], since: RunState = NOTHING) -> RunState:
+    """The state of a run after its records, oldest first; ``since``: the state after those before them."""
+    steps, run, lineage = dict(since.steps), since.run, since.lineage
+    plan, released, repair, lost, last = since.plan, since.released, since.repair, since.lost, since.last
     for logged in records:
         record, last = logged.record, logged
         run, lineage = record.run, lineage or record.lineage
@@ -115,18 +165,7 @@ def fold(records: Iterable[Logged]) -> RunState:
         elif record.type == "repair":
             repair = logged if record.state is None else None
         follow(steps, logged)
-    over = released.record.seq if released is not None and released.record.state == "complete" else -1
-    steps = {name: replace(step, unfinished=_open(step, over)) for name, step in steps.items()}
-    why = [step.unfinished for step in steps.values() if step.unfinished]
-    state = RunState(run=run, lineage=lineage, steps=steps, plan=plan, released=released, repair=repair, lost=lost)
-    if plan is not None and not state.over:
-        why.insert(0, "the plan is stopped" if released is not None else "the plan is not at its end")
-    if repair is not None:
-        why.append("a repair is not at its end")
-    cut = lost is not None and lost is last
-    if cut and lost is not None:
-        why.append(f"its ref was lost, and perhaps records after number {lost.record.seq - 1}")
-    return replace(state, cut=cut, finished=not why, why=tuple(why), foreign=last is not None and last.foreign)
+    return RunState(run=run, lineage=lineage, steps=steps, plan=plan, released=released, repair=repair, lost=lost, last=last)
 
 
 def is_mark(record: Record) -> bool:
@@ -138,26 +177,8 @@ def follow(steps: dict[str, StepState], logged: Logged) -> None:
     """Bring what is known of the step of a record up to it."""
     name = logged.record.step
     if name is not None and logged.record.type in _HANDLERS:
-        steps[name] = _HANDLERS[logged.record.type](steps.get(name) or StepState(name=name), logged)
-
-
-def _open(step: StepState, over: int) -> str:
-    """What of a step is unfinished; ``over``: the record by which the plan came to its end, and with it what failed before."""
-    if step.compensating is not None:
-        failed = step.compensating.record.type == "comp-fail"
-        return f"the compensation of '{step.name}' {'failed' if failed else 'has no end'}"
-    if step.begun is not None:
-        return f"'{step.name}' has begun and has no end"
-    if step.unknown is not None:
-        return f"nobody knows whether the effect of '{step.name}' happened"
-    if step.bare is not None:
-        return f"the effect of '{step.name}' happened, and it has no result"
-    if step.gate == "waiting":
-        return f"'{step.name}' waits at its gate"
-    if step.failed is None or step.settled is not None or (step.defined is None and step.failed.record.seq < over):
-        return ""
-    record = step.failed.record
-    return f"'{step.name}' failed with {124 if record.timeout else record.exit or 125}"
+        step = steps.get(name) or StepState(name=name)
+        steps[name] = _HANDLERS[logged.record.type](replace(step, records=(*step.records, logged)), logged)
 
 
 def _begin(step: StepState, logged: Logged) -> StepState:

@@ -219,7 +219,7 @@ class Attempt:
     """One attempt, with the claim on the step's write set held."""
 
     def __init__(
-        self, ctx: Context, claim: Claim, step: Step, now: Present, state: StepState | None, number: int, cause: Cause | None
+        self, ctx: Context, claim: Claim, step: Step, now: Present, state: StepState, number: int, cause: Cause | None
     ) -> None:
         self.ctx, self.claim, self.step, self.now, self.state = ctx, claim, step, now, state
         self.number, self.cause = number, cause
@@ -245,11 +245,11 @@ class Attempt:
         """What somebody else wrote stays until the command is done, if it is not in its way, and after it where theirs is
         taken."""
         now = self.before.now.entries
-        first = before_first(self.ctx, self.state.first_pre, {}) if self.state and self.state.first_pre else {}
+        first = before_first(self.ctx, self.state.first_pre, {}) if self.state.first_pre else {}
         if self.ctx.take == "theirs":
             self.kept = edited
             self.theirs = stored(self.ctx, {path: now[path] for path in edited if path in now})
-            trees = {logged.parts.get("writes") for logged in (self.state.ends if self.state else ())}
+            trees = {logged.parts.get("writes") for logged in self.state.ends}
             results = frozenset(path for tree in trees if tree for path in self.ctx.entries(tree))
             edited = tuple(in_the_way(edited, results))
         pre = {p: e for p, e in self.before.pre.items() if p not in edited}
@@ -318,8 +318,7 @@ class Attempt:
         try:
             return self._close(place, record, ended, met)
         except BatonError as error:
-            state = ctx.step_state(step.name)
-            if state is None or state.begun is None:
+            if ctx.step_state(step.name).begun is None:
                 raise
             return self._broken(place, record, ended, error)
 
@@ -366,7 +365,7 @@ class Attempt:
         """Somebody writes into the write set at this very moment: nothing was done."""
         ctx = self.ctx
         ctx.append(ctx.record("abort", self.step.name, key=record.key, idem=record.idem, text="nothing was done"))
-        before = next((e for e in (self.state.effects if self.state else ()) if e.idem == record.idem), None)
+        before = next((e for e in self.state.effects if e.idem == record.idem), None)
         # An earlier attempt may have had it.
         if (record.effect or "none") != "none" and (before is None or before.state == "undone"):
             ctx.append(ctx.record("settle", self.step.name, key=record.key, idem=record.idem, state="undone"))
@@ -451,7 +450,7 @@ class Attempt:
 
     def _other(self, after: Collected) -> bool:
         """Whether the same inputs gave something else before."""
-        ends = [lg.record for lg in (self.state.ends if self.state else ()) if lg.record.key == self.now.key]
+        ends = [lg.record for lg in self.state.ends if lg.record.key == self.now.key]
         return any(r.stable is not False and (r.writes.tree if r.writes else None) != after.tree for r in ends[-1:])
 
     def _bad(self, place: Place, record: Record, left: Left, code: int, text: str) -> Done:

@@ -13,7 +13,7 @@ from gitbaton.baton import Baton
 from gitbaton.errors import GitError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.codec import idem as key_of_effect
-from gitbaton.journal.state import RunState, StepState, fold
+from gitbaton.journal.state import NOTHING, RunState, StepState, fold
 from gitbaton.journal.values import Cause, Logged, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.claims import Claim, Claims
@@ -214,9 +214,7 @@ class Context:
         self._idle: list[Workshop] = []
         self._shops: list[Workshop] = []
         self._trees: dict[tuple[Oid, tuple[str, ...]], Mapping[str, Entry]] = {}
-        self._state: tuple[Oid | None, RunState] | None = None
-        self._by_step: tuple[tuple[Logged, ...], dict[str, list[Logged]]] = ((), {})
-        self._steps: dict[str, tuple[tuple[int, Oid], StepState | None]] = {}
+        self._told: tuple[tuple[Logged, ...], RunState] = ((), NOTHING)  # what ``state`` was made from, and it
 
     @property
     def lineage(self) -> str:
@@ -260,32 +258,18 @@ class Context:
             return ()
 
     def state(self) -> RunState:
-        """What the journal says of the run now."""
-        records = self.logged()
-        tip = records[-1].commit if records else None
-        if self._state is None or self._state[0] != tip:
-            self._state = (tip, fold(records))
-        return self._state[1]
-
-    def of_step(self, name: str) -> list[Logged]:
-        """The records of one step, oldest first."""
-        records, (seen, found) = self.logged(), self._by_step
+        """What the journal says of the run now; what it said before is not gone through again."""
+        records, (seen, state) = self.logged(), self._told
         if seen and (len(seen) > len(records) or records[len(seen) - 1] is not seen[-1]):
-            seen, found = (), {}  # not what was read before and more: those of a fetched run become our own
-        for logged in records[len(seen) :]:
-            if logged.record.step is not None:
-                found.setdefault(logged.record.step, []).append(logged)
-        self._by_step = (records, found)
-        return found.get(name, [])
+            seen, state = (), NOTHING  # not what was read before and more: those of a fetched run become our own
+        if len(records) > len(seen):
+            state = fold(records[len(seen) :], state)
+        self._told = (records, state)
+        return state
 
-    def step_state(self, name: str) -> StepState | None:
-        """What the journal says of one step now; None where it never began."""
-        records = self.of_step(name)
-        mark = (len(records), records[-1].commit if records else "")
-        known = self._steps.get(name)
-        if known is None or known[0] != mark:
-            known = self._steps[name] = (mark, fold(records).steps.get(name))
-        return known[1]
+    def step_state(self, name: str) -> StepState:
+        """What the journal says of one step now."""
+        return self.state().step(name)
 
     def append(
         self,
@@ -415,8 +399,7 @@ def minimal() -> dict[str, str]:
 def idempotency_key(ctx: Context, step: str, key: str) -> str:
     """The idempotency key of a step's effect: the same for all attempts. It is a new one when an effect of the very same key
     was compensated, or undone by hand, because a service that remembers the old one would not do it again."""
-    state = ctx.step_state(step)
-    return key_of_effect(ctx.lineage, step, key, state.undone.count(key) if state is not None else 0)
+    return key_of_effect(ctx.lineage, step, key, ctx.step_state(step).undone.count(key))
 
 
 def compensation_key(ctx: Context, step: str, idem: str) -> str:

@@ -135,7 +135,7 @@ def _at_work(baton: Baton, state: RunState) -> Mapping[str, Held]:
 def would(state: RunState, at_work: Mapping[str, Held] | None = None) -> tuple[str, ...]:
     """What going on with a run would do, a half sentence each, in order. ``at_work``: who is at a step now."""
     repair, alone, at = state.repair, state.plan is None or state.over, at_work or {}
-    found = [text for step in state.steps.values() for text in _step(state.run, step, at.get(step.name), alone=alone)]
+    found = [text for step in state.steps.values() for text in _step(state, step, at.get(step.name), alone=alone)]
     if repair is not None:
         names = ", ".join(f"'{name}'" for name in repair.record.region[:SHOWN])
         more = len(repair.record.region) - SHOWN + repair.record.region_more
@@ -148,18 +148,18 @@ def would(state: RunState, at_work: Mapping[str, Held] | None = None) -> tuple[s
     return tuple(found)
 
 
-def _step(run: str, step: StepState, held: Held | None, *, alone: bool) -> list[str]:
-    name, gate = f"{step.name} --run {run}", f"gate of step '{step.name}'"
+def _step(run: RunState, step: StepState, held: Held | None, *, alone: bool) -> list[str]:
+    name, gate = f"{step.name} --run {run.run}", f"gate of step '{step.name}'"
     texts = [f"go on undoing the effect of step '{step.name}'"] if any(e.state == "undoing" for e in step.effects) else []
     if step.begun is not None and held is not None and held.dead:
         texts.append(f"end the command of step '{step.name}', which outlived its process")
     if step.begun is not None and held is not None and not held.dead:
         texts.append(f"wait for step '{step.name}', at which process {held.pid} is")
     elif step.begun is not None or step.unknown is not None:
-        texts.append(_asking(run, step, step.begun or step.last))
+        texts.append(_asking(run.run, step, step.begun or step.last))
     elif step.bare is not None:
         texts.append(f"stop at step '{step.name}', whose outputs are not here: 'git baton run settle {name} --done'")
-    elif step.failed is not None and step.unfinished and (alone or step.defined is not None):
+    elif step.failed is not None and run.unfinished(step) and (alone or step.defined is not None):
         texts.append(f"run step '{step.name}' again")
     if step.gate == "rejected" and step.end is None:
         texts.append(f"stop at the {gate}, which was rejected: 'git baton run approve {name}' opens it")

@@ -56,7 +56,7 @@ def present(
     ctx: Context,
     step: Step,
     *,
-    state: Callable[[str], StepState | None] | None = None,
+    state: Callable[[str], StepState] | None = None,
     changed: Mapping[str, Entry | None] | None = None,
 ) -> Present:
     """A step's key now: the files that it reads are looked at, those that changed are read. ``state`` and ``changed``: as if
@@ -71,8 +71,7 @@ def present(
     if tree is not None:
         ctx.know(tree, files)
     reads = Reads(globs=step.reads, tree=tree, n=len(files)) if tree is not None else None
-    known = {name: (state or ctx.step_state)(name) for name in step.after}
-    ends = {name: one.end if one is not None else None for name, one in known.items()}
+    ends = {name: (state or ctx.step_state)(name).end for name in step.after}
     empty = new_object(ctx.objects.algorithm, "tree", b"").oid  # it stands for the outputs of a step that has none
     deps = tuple((n, (end.record.writes.tree if end.record.writes else None) or empty) for n, end in ends.items() if end)
     missing = tuple(name for name, end in ends.items() if end is None)
@@ -89,11 +88,9 @@ def environment(names: Collection[str], env: Mapping[str, str]) -> tuple[tuple[s
     return tuple((name, f"sha256:{digest}") for name, digest in digests.items())
 
 
-def hit(step: Step, state: StepState | None, key: str) -> Logged | None:
+def hit(step: Step, state: StepState, key: str) -> Logged | None:
     """The newest result that stands for this key in this run: not one whose inputs moved meanwhile, whose effect was undone,
     or after which the same key failed."""
-    if state is None:
-        return None
     failed = state.failed.record if state.failed else None
     for logged in reversed(state.ends):
         record = logged.record
@@ -116,11 +113,10 @@ def _stands(state: StepState, record: Record) -> bool:
     return newest is not None and newest.state == "live"
 
 
-def decide(step: Step, state: StepState | None, present: Present, force: Cause | None = None) -> Verdict:
+def decide(step: Step, state: StepState, present: Present, force: Cause | None = None) -> Verdict:
     """What is to be done with a step of which the journal says ``state``. ``force``: it is to run even where its key says that
     nothing changed; where the cause is ``named`` its effect is undone first."""
-    effects = state.effects if state else ()
-    same = [e for e in effects if e.key == present.key]
+    effects = state.effects
     for effect in reversed(effects):
         repeatable = effect.logged.record.effect == "idempotent" and effect.key == present.key
         if effect.state == "unknown" and not repeatable:
@@ -128,7 +124,7 @@ def decide(step: Step, state: StepState | None, present: Present, force: Cause |
     found = hit(step, state, present.key)
     if found is not None and force is None:
         return Verdict(what="hit", logged=found)
-    once = [e for e in same if e.state == "live" and e.logged.record.effect == "once"]
+    once = [e for e in effects if e.key == present.key and e.state == "live" and e.logged.record.effect == "once"]
     undoable = step.compensate is not None or any(e.logged.record.compensate for e in once)
     if once and not (undoable and force is not None):
         gone = found is None or (force is not None and force.kind == "output")
@@ -143,11 +139,11 @@ def decide(step: Step, state: StepState | None, present: Present, force: Cause |
     return Verdict(what="run", undo=tuple(undo), cause=force or why(step, state, present))
 
 
-def may_be_lost(ctx: Context, step: Step, state: StepState | None) -> bool:
+def may_be_lost(ctx: Context, step: Step, state: StepState) -> bool:
     """Whether an attempt at a step that may happen only once may be among the records that its run has lost: it has not begun
     since a mend said that some may be."""
     lost = ctx.state().lost if step.effect == "once" else None
-    return lost is not None and not any(e.logged.record.seq > lost.record.seq for e in (state.effects if state else ()))
+    return lost is not None and not any(e.logged.record.seq > lost.record.seq for e in state.effects)
 
 
 def may_borrow(step: Step, verdict: Verdict) -> bool:
@@ -156,10 +152,10 @@ def may_borrow(step: Step, verdict: Verdict) -> bool:
     return verdict.what == "run" and not failed and not verdict.undo and step.effect == "none" and step.cacheable
 
 
-def _gate(step: Step, state: StepState | None, key: str) -> What | None:
+def _gate(step: Step, state: StepState, key: str) -> What | None:
     if step.gate is None:
         return None
-    if state is None or state.gate_key != key:
+    if state.gate_key != key:
         return "gate"
     if state.gate == "rejected":
         return "rejected"
@@ -167,11 +163,11 @@ def _gate(step: Step, state: StepState | None, key: str) -> What | None:
 
 
 def why(
-    step: Step, state: StepState | None, present: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None = None
+    step: Step, state: StepState, present: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None = None
 ) -> Cause | None:
     """Why a step would run now; None where it would be served. ``tree`` gives the files of a stored tree; without it, which
     file changed is not said."""
-    if state is None or not (state.ends or state.failed or state.begun):
+    if not (state.ends or state.failed or state.begun):
         return Cause(kind="never-run")
     if state.begun is not None:
         return Cause(kind="crashed")

@@ -36,8 +36,7 @@ def live(state: RunState, names: Sequence[str]) -> tuple[Effect, ...]:
     """The effects that stand of steps (given in their order), the last first: the order in which they are to be undone."""
     found = []
     for name in reversed(names):
-        step = state.steps.get(name)
-        found += [(name, e) for e in reversed(step.effects) if e.state in _STANDING] if step is not None else []
+        found += [(name, e) for e in reversed(state.step(name).effects) if e.state in _STANDING]
     return tuple(found)
 
 
@@ -102,11 +101,11 @@ def still(
     longer than is waited, 76 where nobody knows what one of them did, UsageError for a fetched probe."""
     mine = dict(claims or {})
     at_work = {held.step for held in ctx.claims.others() if held.run == ctx.run}
-    steps = ctx.state().steps
+    state = ctx.state()
     with ExitStack() as stack:
         for name in below(ctx, plan, names):
-            step = steps.get(name)
-            known = step is not None and (step.begun or any(effect.state != "undone" for effect in step.effects))
+            step = state.step(name)
+            known = step.begun or any(effect.state != "undone" for effect in step.effects)
             if name not in mine and (name in at_work or known):
                 mine[name] = stack.enter_context(ctx.claimed(name, (), tuple(mine.values()), patient=False))
         for name, claim in mine.items():
@@ -117,7 +116,7 @@ def still(
 
 def _known(ctx: Context, plan: Plan | None, name: str, claim: Claim) -> None:
     """Make sure that it is known whether the effects of a step happened: its probe is asked. Raises RunError 76."""
-    while (effect := unknown(ctx.state(), name)) is not None:
+    while (effect := ctx.step_state(name).unknown) is not None:
         step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
         answer = ask(ctx, claim, step, effect)
         if answer is None:
@@ -133,8 +132,7 @@ def undo_begun(ctx: Context, plan: Plan) -> int:
 
 def _stands(ctx: Context, name: str, effect: EffectState) -> bool:
     """Whether an effect is still to be undone: another process may have done it while its claim was waited for."""
-    state = ctx.step_state(name)
-    return state is not None and any(e.idem == effect.idem and e.state in _STANDING for e in state.effects)
+    return any(e.idem == effect.idem and e.state in _STANDING for e in ctx.step_state(name).effects)
 
 
 def compensation(step: Step, effect: EffectState) -> str | None:
@@ -149,7 +147,7 @@ def compensation(step: Step, effect: EffectState) -> str | None:
 def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: str) -> int:
     """One compensation, from its begin to its end."""
     idem = compensation_key(ctx, step.name, effect.idem)
-    records = [logged.record for logged in ctx.of_step(step.name)]
+    records = [logged.record for logged in ctx.step_state(step.name).records]
     number = sum(1 for r in records if r.type == "comp-begin" and r.compensates == effect.idem) + 1
     fields = {"key": effect.key, "idem": idem, "compensates": effect.idem, "compensate": command, "attempt": number}
     ctx.emit("compensate", step.name, command, key=effect.key, attempt=number)
@@ -176,7 +174,7 @@ def compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) -> 
     """Undo the effects of steps by name, those of all that hang on them first; 0, 77 when a compensation fails, or 1 when one
     of theirs stays because it has none. Raises NoAnswerError where none of them has an effect that stands, and as ``still``."""
     nothing = NoAnswerError(f"no effect of {', '.join(repr(name) for name in names)} stands")
-    if not live(ctx.state(), names) and all(unknown(ctx.state(), name) is None for name in names):
+    if not live(ctx.state(), names) and all(ctx.step_state(name).unknown is None for name in names):
         raise nothing
     with still(ctx, plan, names) as held:
         if not live(ctx.state(), names):  # as a probe said
@@ -195,7 +193,7 @@ def to_compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) 
 def _answered(ctx: Context, names: Sequence[str]) -> None:
     """Refuse what cannot be undone because nobody knows whether it happened. Raises RunError 76."""
     for name in names:
-        if unknown(ctx.state(), name) is not None:
+        if ctx.step_state(name).unknown is not None:
             raise asked(name)
 
 
@@ -204,7 +202,7 @@ def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = 
     undone. 0, or 77 when a compensation fails. Raises NoAnswerError where it does not wait, RunError 76 where nobody knows
     whether an effect that leads to it happened."""
     state = ctx.step_state(step.name)
-    if state is None or state.gate == "none" or (state.gate == "approved" and not reject):
+    if state.gate == "none" or (state.gate == "approved" and not reject):
         raise NoAnswerError(f"step '{step.name}' does not wait at a gate")
     if state.gate != "rejected" or not reject:
         word = "rejected" if reject else "approved"
@@ -218,12 +216,6 @@ def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = 
     if not code:
         _answered(ctx, names)
     return code
-
-
-def unknown(state: RunState, name: str) -> EffectState | None:
-    """The newest effect of a step of which nobody knows whether it happened."""
-    step = state.steps.get(name)
-    return step.unknown if step is not None else None
 
 
 def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | None:

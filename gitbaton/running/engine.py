@@ -15,6 +15,7 @@ from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError, Un
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.repo import lock_file
 from gitbaton.journal.chain import Journal, remember, remembered
+from gitbaton.journal.state import NOTHING
 from gitbaton.journal.values import PLAN, Plan, Step, check_run
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import UNDO_FAILED, Context, Done, Event, Outcome, Take
@@ -94,7 +95,7 @@ class Engine:
         with self._context(run, foreign, take, wait) as ctx, ctx.hold():
             state = ctx.state()
             for name in step.after:
-                if name not in state.steps or state.steps[name].end is None:
+                if state.step(name).end is None:
                     raise UsageError(f"step '{step.name}' waits for '{name}', which has no result in run '{run}'")
             plan = whole(Plan(steps=(step,), max_runs=max_runs, max_wall=max_wall), state)
             ctx.guard = Guards.of(ctx, plan, self.monotonic).before
@@ -127,7 +128,7 @@ class Engine:
                 plan = opened(ctx, state.plan)
             over = state.over
             if over and plan is not None:  # something of it may have failed, or begun, in a repair
-                over = not any((known := state.steps.get(step.name)) and known.unfinished for step in plan.steps)
+                over = not any(state.unfinished(state.step(step.name)) for step in plan.steps)
             steps = () if plan is None or over else plan.steps
             outcome = self._go(ctx, plan or Plan(steps=()), steps, jobs, everything=True)
             if not outcome.code and ctx.state().cut:  # somebody goes on with it, and so it is finished again
@@ -253,7 +254,7 @@ def chosen(plan: Plan, only: Sequence[str]) -> tuple[Step, ...]:
         if plan.step(name) is None:
             names = ", ".join(step.name for step in plan.steps[:20])
             raise UsageError(f"the plan has no step '{name}'", f"it has {names}")
-    wanted = graph(plan.steps, None, lambda tree: ()).ancestors(only)
+    wanted = graph(plan.steps, NOTHING, lambda tree: ()).ancestors(only)
     return tuple(step for step in plan.steps if not only or step.name in wanted)
 
 
@@ -383,7 +384,8 @@ class Hold:
     def release(self) -> None:
         """Record that the plan is at its end, or that nobody goes on with it now."""
         if self._taken:
-            left = "; ".join(step.unfinished for step in self._ctx.state().steps.values() if step.unfinished)
+            now = self._ctx.state()
+            left = "; ".join(text for step in now.steps.values() if (text := now.unfinished(step)))
             state = "complete" if self.complete else "stopped"
             self._ctx.append(self._ctx.record("release", state=state, text=left or None))
             self._taken = False

@@ -187,23 +187,22 @@ class Graph:
         return tuple(n for n in self.names if n in found)
 
 
-def graph(steps: Sequence[Step], state: RunState | None, paths: Callable[[Oid], Collection[str]]) -> Graph:
+def graph(steps: Sequence[Step], state: RunState, paths: Callable[[Oid], Collection[str]]) -> Graph:
     """The edges between steps: --after, what was really read of what was really written, and globs that overlap where one of
     the two has no record yet. ``paths`` gives the files of a tree."""
-    recorded = dict(state.steps) if state else {}
     below: dict[str, dict[str, str]] = {step.name: {} for step in steps}
     writers: dict[str, list[str]] = {}
     for step in steps:
-        for path in _written(recorded.get(step.name), paths):
+        for path in _written(state.step(step.name), paths):
             writers.setdefault(path, []).append(step.name)
     for name, above in edges(steps).items():
         for other, read in above.items():
             if read is None:
                 below[other].setdefault(name, "after")
-            elif _newest(recorded.get(name)) is None or _newest(recorded.get(other)) is None:
+            elif _newest(state.step(name)) is None or _newest(state.step(other)) is None:
                 below[other].setdefault(name, read)
     for step in steps:
-        read_ = _read(recorded.get(step.name), paths)
+        read_ = _read(state.step(step.name), paths)
         for path in sorted(writers.keys() & read_) if writers else ():
             for name in writers[path]:
                 if name != step.name:
@@ -211,34 +210,33 @@ def graph(steps: Sequence[Step], state: RunState | None, paths: Callable[[Oid], 
     return Graph(names=tuple(below), below=below)
 
 
-def _newest(state: StepState | None) -> Logged | None:
+def _newest(state: StepState) -> Logged | None:
     """The record that says what a step read and wrote: its result, else its newest failure, else its beginning."""
-    return (state.end or state.failed or state.begun) if state is not None else None
+    return state.end or state.failed or state.begun
 
 
-def _written(state: StepState | None, paths: Callable[[Oid], Collection[str]]) -> set[str]:
+def _written(state: StepState, paths: Callable[[Oid], Collection[str]]) -> set[str]:
     """Every path that a step's standing result made or removed."""
-    if state is None or state.end is None or (writes := state.end.record.writes) is None:
+    if state.end is None or (writes := state.end.record.writes) is None:
         return set()
     return {*(paths(writes.tree) if writes.tree else ()), *writes.deleted}
 
 
-def _read(state: StepState | None, paths: Callable[[Oid], Collection[str]]) -> Collection[str]:
+def _read(state: StepState, paths: Callable[[Oid], Collection[str]]) -> Collection[str]:
     logged = _newest(state)
     reads = logged.record.reads if logged is not None else None
     return set(paths(reads.tree)) if reads is not None else ()
 
 
 def readers(
-    steps: Sequence[Step], state: RunState | None, paths: Callable[[Oid], Collection[str]], wanted: Sequence[str]
+    steps: Sequence[Step], state: RunState, paths: Callable[[Oid], Collection[str]], wanted: Sequence[str]
 ) -> dict[str, str]:
     """The steps that read any of the wanted paths (quoted globs: a file, or a folder with all below), each with what it
     read: a file as it is recorded, or else the glob that matches."""
     found: dict[str, str] = {}
     matches = globs.matcher(wanted)
-    recorded = dict(state.steps) if state else {}
     for step in steps:
-        read = next((path for path in sorted(_read(recorded.get(step.name), paths)) if matches(path)), None)
+        read = next((path for path in sorted(_read(state.step(step.name), paths)) if matches(path)), None)
         if read is None and (pair := globs.overlap(wanted, step.reads)) is not None:
             read = pair[1]
         if read is not None:
@@ -247,13 +245,12 @@ def readers(
 
 
 def touched(
-    steps: Sequence[Step], state: RunState | None, paths: Callable[[Oid], Collection[str]], files: Collection[str]
+    steps: Sequence[Step], state: RunState, paths: Callable[[Oid], Collection[str]], files: Collection[str]
 ) -> dict[str, str]:
     """The steps that read, or whose globs match, any of these files, each with the first one."""
     found: dict[str, str] = {}
-    recorded = dict(state.steps) if state else {}
     for step in steps if files else ():
-        read, matches = _read(recorded.get(step.name), paths), globs.matcher(step.reads)
+        read, matches = _read(state.step(step.name), paths), globs.matcher(step.reads)
         first = next((path for path in sorted(files) if path in read or matches(path)), None)
         if first is not None:
             found[step.name] = first

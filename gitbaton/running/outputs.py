@@ -52,13 +52,13 @@ class Collected:
     deleted: tuple[str, ...]
 
 
-def owners(ctx: Context, step: str, state: StepState | None, files: Mapping[str, Entry]) -> Owners:
+def owners(ctx: Context, state: StepState, files: Mapping[str, Entry]) -> Owners:
     """Whose these files are, by every version that the journal has of the step's own: outputs, what an attempt left, what was
     there before the first. The newest are looked at first."""
     left, ours = dict(files), set()
     seen: set[str] = set()
-    trees = [*trees_of(ctx.of_step(step))]
-    if state is not None and state.first_pre is not None:
+    trees = [*trees_of(state.records)]
+    if state.first_pre is not None:
         trees.append(state.first_pre)
     for number, tree in enumerate(dict.fromkeys(trees)):
         if not left:
@@ -94,14 +94,14 @@ def trees_of(records: Sequence[Logged]) -> Iterator[Oid]:
         yield from (logged.parts[name] for name in ("writes", "orphan") if name in logged.parts and not theirs)
 
 
-def look(ctx: Context, step: Step, state: StepState | None) -> WriteSet:
+def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
     """What lies in a step's write set now, and what its command is to find there. Raises GitError."""
     now = ctx.files.scan(step.writes, store=step.store)
     ctx.know(now.tree, now.entries)
     away = frozenset(ctx.files.outward(now.entries.values()))  # no step made them: they are somebody's own
-    if state is None or state.first_pre is None:
+    if state.first_pre is None:
         return WriteSet(now=now, pre=now.entries, others=away)
-    owned = owners(ctx, step.name, state, now.entries)
+    owned = owners(ctx, state, now.entries)
     found = sort_out(now, before_first(ctx, state.first_pre, now.entries), owned, matches(step, state))
     pre = {**found.pre, **{path: now.entries[path] for path in away}}
     edited = tuple(path for path in found.edited if path not in away)
@@ -222,7 +222,7 @@ def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None =
 def standing(ctx: Context, step: str) -> frozenset[str]:
     """The folders that were there before a step first began: they stay when nothing is left in them."""
     state = ctx.step_state(step)
-    if state is None or state.first_pre is None:
+    if state.first_pre is None:
         return frozenset()
     return folders_of((*ctx.entries(state.first_pre), *(f"{folder}/" for folder in state.first_folders)))
 
@@ -323,14 +323,14 @@ def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], ours: Colle
     return Materials(want=want, edited=tuple(edited), absent=tuple(absent))
 
 
-def ours_of(ctx: Context, step: str, state: StepState | None, files: Mapping[str, Entry]) -> frozenset[str]:
+def ours_of(ctx: Context, state: StepState, files: Mapping[str, Entry]) -> frozenset[str]:
     """Of files that lie in a step's write set, the paths at which stands a version that we made."""
-    first = state is None or state.first_pre is None  # then what lies there may be a version of another run's
-    ours = made_anywhere(ctx, step, files) if first else owners(ctx, step, state, files).ours
+    first = state.first_pre is None  # then what lies there may be a version of another run's
+    ours = made_anywhere(ctx, state.name, files) if first else owners(ctx, state, files).ours
     return ours - ctx.files.outward(files.values()).keys()
 
 
-def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logged: Logged) -> Done | None:
+def serve(ctx: Context, step: Step, now: Present, logged: Logged) -> Done | None:
     """Make the write set equal to a recorded result of this key. None where that cannot be: a file of it is kept by digest only
     and is not there. Raises GitError."""
     found = ctx.files.scan(step.writes, store=step.store)
@@ -340,17 +340,17 @@ def serve(ctx: Context, step: Step, now: Present, state: StepState | None, logge
         undeclared = step.on_undeclared == "fail" and logged.record.undeclared
         if undeclared or (not step.allow_empty and unmatched(step.writes, {*result, *found.entries})):
             return None  # an attempt with this result would be a failure as the step is asked for now
-    here = logged.record.run == ctx.run
+    here, state = logged.record.run == ctx.run, ctx.step_state(step.name)
     other = {path: entry for path, entry in found.entries.items() if not same(entry, result.get(path))}
-    todo = materials(found.entries, told(ctx, result, found.entries), ours_of(ctx, step.name, state, other))
+    todo = materials(found.entries, told(ctx, result, found.entries), ours_of(ctx, state, other))
     if todo.absent:
         return None
     if todo.edited and ctx.take is None:
         return conflict(ctx, step, now.key, found, todo.edited)
     if todo.edited:
         keep_theirs(ctx, step, now.key, found, todo.edited)
-    pre = ctx.step_state(step.name)
-    if not here or pre is None or pre.end is None or pre.end.commit != logged.commit or (todo.edited and ctx.take == "theirs"):
+    newest = ctx.step_state(step.name).end
+    if not here or newest is None or newest.commit != logged.commit or (todo.edited and ctx.take == "theirs"):
         logged = _rerecorded(ctx, step, now, found, logged, todo, here)
     if ctx.take == "ours":
         want = {**todo.want, **{p: result.get(p) for p in todo.edited}}
@@ -444,7 +444,7 @@ def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Seque
     """Store what somebody else wrote as the orphan of an abort, unless the newest one holds it; None where nothing is there."""
     theirs = stored(ctx, {path: found.entries[path] for path in paths if path in found.entries})
     tree = ctx.tree_of(theirs)
-    last = next(reversed(ctx.of_step(step.name)), None)
+    last = next(reversed(ctx.step_state(step.name).records), None)
     if last is not None and last.record.type == "abort" and last.parts.get("orphan") == tree:
         return last
     text = "somebody else wrote " + ", ".join(f"'{path}'" for path in sorted(paths)[:10])

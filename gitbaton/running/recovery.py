@@ -18,7 +18,7 @@ from gitbaton.model import Oid
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import UNKNOWN, Context, Done, settling, verify
 from gitbaton.running.decide import Present
-from gitbaton.running.effects import ask, settled, unknown
+from gitbaton.running.effects import ask, settled
 from gitbaton.running.outputs import kept, look, owners, put, result_of, standing
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
@@ -38,7 +38,7 @@ def recover(ctx: Context, claim: Claim, step: Step, now: Present) -> Done | None
     """Take care of a begin whose process is gone; the claim on the step is held. None: the step can be decided on. Raises
     GitError, and UsageError where a fetched probe would have to run."""
     state = ctx.step_state(step.name)
-    if state is None or state.begun is None:
+    if state.begun is None:
         return None
     record = state.begun.record
     effect = next((e for e in state.effects if e.idem == record.idem), None)
@@ -59,7 +59,7 @@ def settle_unknown(ctx: Context, claim: Claim, step: Step, now: Present, effect:
         done = Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text)
         return replace(done, hint=settling(step.name))
     state = ctx.step_state(step.name)
-    if not (answer and effect.key == now.key) and state is not None and state.begun is not None:
+    if not (answer and effect.key == now.key) and state.begun is not None:
         roll_back(ctx, step, state, state.begun)
     settled(ctx, step, effect, "done" if answer else "undone", "the probe says so")
     return trust(ctx, claim, step, effect) if answer and effect.key == now.key else None
@@ -142,8 +142,7 @@ def _outputs(ctx: Context, step: Step, record: Record, found: FileSet) -> Mappin
 
 def settle_unstarted(ctx: Context, step: Step, failed: Record) -> None:
     """A command that could not even be started had no effect."""
-    state = ctx.step_state(step.name)
-    effect = next((e for e in state.effects if e.idem == failed.idem), None) if state is not None else None
+    effect = next((e for e in ctx.step_state(step.name).effects if e.idem == failed.idem), None)
     if effect is None or effect.state != "unknown" or effect.doubt or failed.exit not in (126, 127):
         return
     folder, program = os.path.normpath(os.path.join(ctx.root, step.cwd)), step.argv[0]
@@ -176,10 +175,9 @@ def clear(ctx: Context, step: Step) -> None:
     mine, state = noted(ctx, step.name), ctx.step_state(step.name)
     if mine is None:
         return
-    records = ctx.of_step(step.name)
-    begun = next((logged for logged in records if logged.commit == mine.begin), None)
-    closed = begun is None or _result(records[records.index(begun) + 1 :]) == "end"
-    if state is not None and begun is not None and not closed and _torn(ctx, step, state, begun)[2]:
+    begun = next((logged for logged in state.records if logged.commit == mine.begin), None)
+    closed = begun is None or _result(state.records[state.records.index(begun) + 1 :]) == "end"
+    if begun is not None and not closed and _torn(ctx, step, state, begun)[2]:
         roll_back(ctx, step, state, begun)
     forget(ctx, step.name)
 
@@ -201,7 +199,7 @@ def _torn(
     have = ctx.files.scan(writes.globs, store=step.store).entries
     want = mine.its_own(have, differences(have, ctx.entries(writes.pre, writes.digests)))
     there = {path: have[path] for path in want if path in have}
-    known = len(owners(ctx, step.name, state, there).ours) == len(there)
+    known = len(owners(ctx, state, there).ours) == len(there)
     return {} if known else there, have, want
 
 
@@ -211,8 +209,8 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
     outcome is known, RunError 76 where it is done and the outputs are not there."""
     with ctx.hold(), ctx.claimed(step.name, step.writes) as claim:
         state = ctx.step_state(step.name)
-        effect = unknown(ctx.state(), step.name) or _standing(ctx, step, state, done)
-        if state is None or effect is None:
+        effect = state.unknown or _standing(ctx, step, state, done)
+        if effect is None:
             raise NoAnswerError(f"step '{step.name}' has no outcome that is unknown")
         if done:
             found = ctx.files.scan(step.writes, store=step.store, inside=True)
@@ -227,11 +225,11 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
         return Done(step=step, state="ok", logged=settled(ctx, step, effect, "undone", "a person says so"))
 
 
-def _standing(ctx: Context, step: Step, state: StepState | None, done: bool) -> EffectState | None:
+def _standing(ctx: Context, step: Step, state: StepState, done: bool) -> EffectState | None:
     """The effect of which a decision can still be made: one that stands, or, when it happened, one without a result that can be
     served."""
-    effects, end = (state.effects, state.end) if state is not None else ((), None)
-    for effect in reversed(effects):
+    end = state.end
+    for effect in reversed(state.effects):
         result = end is not None and end.record.idem == effect.idem and end.record.stable is not False
         if effect.state in ("live", "undoing") and not (done and result and end is not None and _there(ctx, step, end)):
             return effect

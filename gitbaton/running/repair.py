@@ -260,13 +260,13 @@ def recover(ctx: Context, of: Plan, guards: Guards, states: list[Done], others: 
 
 def _singles(ctx: Context, every: Plan, states: list[Done], others: Sequence[str]) -> int:
     """Each step that is none of ``others``, and has begun or failed, once more."""
-    code = 0
-    for name, known in ctx.state().steps.items():
+    code, state = 0, ctx.state()
+    for name, known in state.steps.items():
         effect = known.unknown or known.bare
-        if name in others or not (known.begun or effect or (known.failed is not None and known.unfinished)):
+        if name in others or not (known.begun or effect or (known.failed is not None and state.unfinished(known))):
             continue
         step = rebuilt(known, ctx.objects)
-        if any((above := ctx.step_state(n)) is None or above.end is None for n in step.after):
+        if any(ctx.step_state(n).end is None for n in step.after):
             continue  # what it waits for has failed again
         ctx.defined.add(name)
         done = perform(ctx, step, every)
@@ -284,7 +284,7 @@ def _finish(ctx: Context, record: Logged, of: Plan, guards: Guards, states: list
     work = _Work(ctx, of, guards, {*scope, *record.record.region})
     left = {}
     for name, cause in seeds.items():
-        end = state.steps[name].end if name in state.steps else None
+        end = state.step(name).end
         done = end is not None and end.record.seq > record.record.seq
         if name in known:
             left[name] = Cause(kind="crashed") if done and cause.kind in FORCED else cause

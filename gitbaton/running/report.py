@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.errors import GitError, NotFoundError
-from gitbaton.journal.state import EffectState, StepState
+from gitbaton.journal.state import EffectState, RunState, StepState
 from gitbaton.journal.values import Cause, Logged, Plan, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.claims import Held
@@ -104,7 +104,7 @@ def _behind(item: Forecast, shut: tuple[Step, str]) -> Forecast:
 
 def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
     """The forecast of a step; what serving it would change is told to ``ahead``."""
-    state, now = ahead.state.steps.get(step.name), present(ahead.ctx, step, state=ahead.state.steps.get, changed=ahead.files)
+    state, now = ahead.state.step(step.name), present(ahead.ctx, step, state=ahead.state.step, changed=ahead.files)
     above = ahead.above(step.name)
     blocked = tuple(name for name in above if ahead.moving[name] in ("gate", "rejected", "waits"))
     if blocked:
@@ -139,19 +139,19 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
 
 def _depends(ahead: Ahead, step: Step, now: Present, above: tuple[str, ...]) -> Forecast:
     """A step that is served if those above it give what they gave, and else runs; then its effects are undone first."""
-    undo = ahead.undone(step.name, _standing(ahead.state.steps.get(step.name)), sure=False)
+    undo = ahead.undone(step.name, _standing(ahead.state.step(step.name)), sure=False)
     return Forecast(step=step, would="depends", key=now.key, on=above, undo=undo, now=now)
 
 
-def _standing(state: StepState | None) -> tuple[EffectState, ...]:
-    return tuple(e for e in state.effects if e.state in ("live", "undoing")) if state is not None else ()
+def _standing(state: StepState) -> tuple[EffectState, ...]:
+    return tuple(e for e in state.effects if e.state in ("live", "undoing"))
 
 
 def _cause(ahead: Ahead, step: Step, now: Present, verdict: Verdict) -> Cause | None:
     """Why it runs; of changed inputs the first file."""
     cause = verdict.cause
     if cause is None or cause.kind == "input":
-        cause = why(step, ahead.state.steps.get(step.name), now, ahead.ctx.entries) or cause
+        cause = why(step, ahead.state.step(step.name), now, ahead.ctx.entries) or cause
     return cause
 
 
@@ -175,15 +175,14 @@ class Ahead:
 
     def may_be_served(self, step: Step, now: Present) -> bool:
         """Whether a result of this run may stand for what a step's inputs become when the moving steps are done."""
-        state = self.state.steps.get(step.name)
-        ends = (logged.record for logged in (state.ends if state is not None else ()))
+        state = self.state.step(step.name)
+        ends = (logged.record for logged in state.ends)
         known = (record for record in ends if record.key is not None and hit(step, state, record.key) is not None)
         return any(self._may_be(step, now, record) for record in known)
 
     def may_stay(self, step: Step, now: Present) -> tuple[EffectState, ...]:
         """The effects of a step that are of what its inputs may become."""
-        state = self.state.steps.get(step.name)
-        effects = state.effects if state is not None else ()
+        effects = self.state.step(step.name).effects
         return tuple(e for e in effects if e.state == "live" and self._may_be(step, now, e.logged.record))
 
     def _may_be(self, step: Step, now: Present, record: Record) -> bool:
@@ -198,19 +197,18 @@ class Ahead:
 
     def materials(self, step: Step, logged: Logged) -> Materials | None:
         """What serving a result would change in the work tree; None where it cannot be served."""
-        ctx, state = self.ctx, self.state.steps.get(step.name)
+        ctx, state = self.ctx, self.state.step(step.name)
         here, result = ctx.files.scan(step.writes, store=step.store).entries, result_of(ctx, logged)
         other = {path: entry for path, entry in here.items() if not same(entry, result.get(path))}
         left = noted(ctx, step.name) is not None  # by an attempt: it is put back before
-        found = materials(here, result, other.keys() if left else ours_of(ctx, step.name, state, other))
+        found = materials(here, result, other.keys() if left else ours_of(ctx, state, other))
         return None if found.absent else found
 
     def serve(self, step: Step, now: Present, logged: Logged, found: Materials) -> None:
         """A result is served."""
         self.files |= found.want
         end = replace(logged, record=replace(logged.record, reads=now.reads))
-        state = self.state.steps.get(step.name) or StepState(name=step.name)
-        self._put(replace(state, end=end, failed=None, begun=None))
+        self._put(replace(self.state.step(step.name), end=end, failed=None, begun=None))
 
     def undone(self, name: str, own: Sequence[EffectState], *, sure: bool) -> tuple[str, ...]:
         """The steps whose effects are undone with these of a step, in that order; ``sure``: they are."""
@@ -239,14 +237,14 @@ def closed(ctx: Context, steps: Sequence[Step]) -> tuple[Step, str] | None:
     if not any(step.gate is not None and step.name in last and last[step.name].gate == "rejected" for step in steps):
         return None
     last = {name: replace(one, end=one.end or next(reversed(one.ends), None)) for name, one in last.items()}
+    as_they_ended = RunState(steps=last)
     needs = edges(steps)
     files: dict[str, Entry | None] = {}
     unchanged: set[str] = set()
     for step in steps:
-        known = last.get(step.name)
-        if known is None or not unchanged.issuperset(needs.get(step.name, ())):
+        if step.name not in last or not unchanged.issuperset(needs.get(step.name, ())):
             continue
-        now = present(ctx, step, state=last.get, changed=files)
+        known, now = last[step.name], present(ctx, step, state=as_they_ended.step, changed=files)
         if step.gate is not None and known.gate == "rejected" and known.gate_key == now.key:
             return step, now.key
         if known.end is not None and known.end.record.key == now.key:
@@ -307,7 +305,7 @@ def report(ctx: Context, of: Plan, scope: Collection[str]) -> Report:
     held = {claim.step: claim for claim in ctx.claims.others() if claim.run == ctx.run}
     lines = []
     for item in _forecasts(ctx, of, scope):
-        known = state.steps.get(item.step.name) or StepState(name=item.step.name)
+        known = state.step(item.step.name)
         line = _line(ctx, item, known, held.get(item.step.name))
         lines.append(line if item.step.name in scope or line.state == "running" else replace(line, state="dropped"))
     plan = state.plan.record.plan if state.plan is not None else of.path
@@ -328,10 +326,10 @@ def explain(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> Why:
     if item is None:
         names = ", ".join(step.name for step in of.steps[:20])
         raise NotFoundError(f"run '{ctx.run}' has no step '{name}'", *((f"it has {names}",) if names else ()))
-    known = ctx.state().steps.get(name)
-    logged = newest(known) if known is not None else None
+    known = ctx.step_state(name)
+    logged = newest(known)
     found: list[Cause] = []
-    if logged is not None and known is not None and item.now is not None:
+    if logged is not None and item.now is not None:
         found += differences(item.step, logged.record, item.now, ctx.entries)
         found += [Cause(kind="output", path=p, old=a, new=b) for p, a, b in _moved(ctx, item.step, item.logged or known.end)]
     causes = {(cause.kind, cause.path) for cause in found}

@@ -76,7 +76,7 @@ class _Performance:
             if now.missing:
                 raise UsageError(f"step '{step.name}' waits for '{now.missing[0]}', which has no result in run '{ctx.run}'")
             state = ctx.step_state(step.name)
-            if state is not None and state.begun is not None:
+            if state.begun is not None:
                 self.number = state.begun.record.attempt or 1
                 self.cause = Cause(kind="crashed")
                 stopped = recover(ctx, self.claim, step, now)
@@ -93,11 +93,10 @@ class _Performance:
         ctx, step = self.ctx, self.step
         if verdict.what in ("hit", "run"):
             clear(ctx, step)
-        state = ctx.step_state(step.name)
         if verdict.what == "hit" and verdict.logged is not None:
             if verdict.effect is not None or (step.effect == "once" and not step.cache):
                 ctx.emit("warning", step.name, _STANDS.format(step.name) if step.compensate else _BLIND)
-            done = serve(ctx, step, now, state, verdict.logged)
+            done = serve(ctx, step, now, verdict.logged)
             self.useless = done is None
             return done
         if verdict.what == "probe" and verdict.effect is not None:
@@ -109,7 +108,7 @@ class _Performance:
         fresh = self.tries == 0 and self.force is None and not self.useless
         elsewhere = ctx.journal.find(now.key, but=ctx.run) if fresh and may_borrow(step, verdict) else None
         if elsewhere is not None:
-            done = serve(ctx, step, now, state, elsewhere)
+            done = serve(ctx, step, now, elsewhere)
             if done is not None:
                 return done
         return self._run(now, verdict)
@@ -120,7 +119,7 @@ class _Performance:
         if verdict.what == "rejected":
             return rejected(ctx, step, now.key)
         logged = None
-        if state is None or state.gate != "waiting" or state.gate_key != now.key:
+        if state.gate != "waiting" or state.gate_key != now.key:
             logged = ctx.append(ctx.record("gate", step.name, key=now.key, text=step.gate))
         ctx.emit("gate", step.name, step.gate or "", code=GATE, key=now.key)
         hint = f"git baton run approve {step.name}"
@@ -171,7 +170,7 @@ class _Performance:
     def _blind(self) -> bool:
         """Whether nobody can tell if the effect that must not happen twice happened; then it is said."""
         step, state = self.step, self.ctx.step_state(self.step.name)
-        if step.effect != "once" or step.probe is not None or state is None or state.unknown is None:
+        if step.effect != "once" or step.probe is not None or state.unknown is None:
             return False
         self.ctx.emit("warning", step.name, _UNKNOWN)
         return True
@@ -191,8 +190,7 @@ class _Performance:
         ctx, step = self.ctx, self.step
         if step.checkpoint is None:
             return
-        steps = ctx.state().steps
-        left = [s.name for s in self.plan.steps if s.name not in steps or steps[s.name].end is None]
+        left = any(ctx.step_state(s.name).end is None for s in self.plan.steps)
         word = "ok" if done.good else f"failed (exit {done.code})"
         try:
             ctx.baton.snapshot(

@@ -103,7 +103,7 @@ def test_r12_r13_what_was_torn_is_kept_and_put_back(run: Runner, point: str) -> 
     began = time.monotonic()
     _, second, _ = chain("none", "none")
     with run.open() as ctx:
-        assert ctx.step_state("second").begun is not None  # type: ignore[union-attr]
+        assert ctx.step_state("second").begun is not None
     finished(run, (first, second, last), 0)
     assert time.monotonic() - began < 10  # what outlived its parent was ended, not waited for
     aborted = next(lg for lg in run.records() if lg.record.type == "abort")

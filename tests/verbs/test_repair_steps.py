@@ -15,7 +15,7 @@ import pytest
 
 from gitbaton.baton import Baton
 from gitbaton.journal.chain import Journal
-from gitbaton.journal.state import RunState
+from gitbaton.journal.state import NOTHING
 from gitbaton.journal.values import Step
 from gitbaton.running.current import unfinished
 from gitbaton.running.engine import Engine
@@ -217,9 +217,8 @@ def test_edges_of_steps_without_records_are_those_of_their_globs() -> None:
         return Step(name=name, argv=("true",), reads=reads, writes=writes, after=after)
 
     steps = (step("a", writes=("x/**",)), step("b", reads=("x/1",), writes=("y",)), step("c", after=("b",)), step("d", ("z",)))
-    found = graph(steps, None, lambda tree: ())
+    found = graph(steps, NOTHING, lambda tree: ())
     assert found.below == {"a": {"b": "x/1"}, "b": {"c": "after"}, "c": {}, "d": {}}
     assert found.descendants(["a"]) == ("a", "b", "c") and found.ancestors(["c"]) == ("a", "b", "c")
     assert found.widened(["c"], 1) == ("b", "c") and found.within(("b", "c")).descendants(["a"]) == ()
-    none = RunState(run="r", lineage="r", steps={})
-    assert readers(steps, none, lambda tree: (), ("x",)) == {"b": "x/1"}
+    assert readers(steps, NOTHING, lambda tree: (), ("x",)) == {"b": "x/1"}

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
+from gitbaton.journal.state import NOTHING
 from gitbaton.journal.values import Backoff, Plan, Step
 from gitbaton.running import graph, plans
 from gitbaton.values import replace
@@ -308,7 +309,7 @@ def test_steps_come_after_what_they_wait_for_or_a_cycle_is_named(steps: tuple[St
         ready.append(next(s.name for s in steps if s.name not in ready and waits[s.name] <= set(ready)))
         assert ordered[: len(ready)] == ready
     for name in waits:
-        known = graph.graph(steps, None, lambda tree: ())
+        known = graph.graph(steps, NOTHING, lambda tree: ())
         assert {*known.ancestors({name})} == {name, *waits[name], *known.ancestors(waits[name])}
         assert name not in known.ancestors(waits[name])
 

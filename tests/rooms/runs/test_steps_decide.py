@@ -64,7 +64,7 @@ def begun(effect: str, happened: str, **fields: object) -> StepState:
 @pytest.mark.parametrize(
     ("state", "key", "what"),
     [
-        (None, A, "run"),
+        (StepState(name="s"), A, "run"),
         (ended(), A, "hit"),
         (ended(), B, "run"),
         (ended(stable=False), A, "run"),
@@ -82,7 +82,7 @@ def begun(effect: str, happened: str, **fields: object) -> StepState:
         (begun("idempotent", "undoing"), A, "run"),
     ],
 )
-def test_what_is_done_in_every_state(state: StepState | None, key: str, what: str) -> None:
+def test_what_is_done_in_every_state(state: StepState, key: str, what: str) -> None:
     assert decide(STEP, state, now(key)).what == what
 
 
