@@ -9,8 +9,8 @@ from gitbaton.errors import NoAnswerError, RecordError, UnreadableRunError, Usag
 from gitbaton.git.objects import lookup, parse_commit, parse_tree
 from gitbaton.journal.chain import RECORD, Journal
 from gitbaton.journal.codec import idem, recompute
-from gitbaton.journal.state import StepState, follow
-from gitbaton.journal.values import TREES, Logged
+from gitbaton.journal.state import NOTHING, StepState, fold
+from gitbaton.journal.values import TREES, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import is_safe
@@ -41,18 +41,15 @@ def verify(journal: Journal, run: str) -> Report:
     except RecordError as error:
         return Report(run=run, records=0, keys=0, unproved=0, problems=(error.message,))
     problems: list[str] = []
-    begun: dict[str, Logged] = {}
-    undoing: dict[str, set[str]] = {}
-    steps: dict[str, StepState] = {}
-    keys = unproved = 0
+    state, keys, unproved = NOTHING, 0, 0
     for logged in records:
-        said = [*_parts(logged), *_order(logged, begun, undoing)]
+        step = state.step(logged.record.step or "")
+        said = [*_parts(logged), *_order(logged.record, step)]
         if logged.record.type == "begin":
             made = recompute(logged.record)
             keys, unproved = keys + (made is not None), unproved + (made is None)
-            known = steps.get(logged.record.step or "")
-            said += _key(logged, made, known.undone.count(logged.record.key or "") if known is not None else 0)
-        follow(steps, logged)
+            said += _key(logged, made, step.undone.count(logged.record.key or ""))
+        state = fold([logged], state)
         problems += [f"record {logged.record.seq} ({logged.commit[:12]}): {text}" for text in said]
     problems += _missing(journal, records[-1].commit) if records else []
     return Report(run=run, records=len(records), keys=keys, unproved=unproved, problems=tuple(problems))
@@ -90,24 +87,16 @@ def _parts(logged: Logged) -> list[str]:
     return said
 
 
-def _order(logged: Logged, begun: dict[str, Logged], undoing: dict[str, set[str]]) -> list[str]:
-    """Whether what ends has begun; takes note of what begins."""
-    record = logged.record
-    step = record.step or ""
-    if record.type == "begin":
-        begun[step] = logged
-    elif record.type in _CLOSERS:
-        begin = begun.pop(step, None)
-        if begin is None and record.type == "abort":
-            return []  # it keeps what somebody else wrote into the write set
-        if begin is None:
-            return [f"the '{record.type}' of '{step}' has no begin"]
-        if None not in (record.key, begin.record.key) and record.key != begin.record.key:
-            return [f"the '{record.type}' of '{step}' has another key than its begin"]
-    elif record.type == "comp-begin":
-        undoing.setdefault(step, set()).add(record.compensates or "")
-    elif record.type in _UNDOERS and (record.compensates or "") not in undoing.get(step, ()):
-        return [f"the '{record.type}' of '{step}' has no comp-begin"]
+def _order(record: Record, before: StepState) -> list[str]:
+    """Whether what ends has begun. An abort without a begin keeps what somebody else wrote into the write set."""
+    name = f"the '{record.type}' of '{before.name}'"
+    begun, undoing = (logged.record if logged is not None else None for logged in (before.begun, before.compensating))
+    if record.type in ("end", "fail") and begun is None:
+        return [f"{name} has no begin"]
+    if record.type in _CLOSERS and begun is not None and None not in (record.key, begun.key) and record.key != begun.key:
+        return [f"{name} has another key than its begin"]
+    if record.type in _UNDOERS and (undoing is None or undoing.compensates != record.compensates):
+        return [f"{name} has no comp-begin"]
     return []
 
 
