@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.errors import BatonError, GitError
 from gitbaton.git.publish import flush
@@ -48,13 +48,17 @@ from gitbaton.running.outputs import (
     writes,
 )
 from gitbaton.running.plans import written
-from gitbaton.system.children import Ended
-from gitbaton.system.groups import Child
 from gitbaton.values import replace, value
 from gitbaton.worktree.filesets import Files
 from gitbaton.worktree.filetrees import LARGE, Entry, FileSet, differences, is_safe, same
 from gitbaton.worktree.filewatch import Stray, Strays, Watch
 from gitbaton.worktree.globs import matcher
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gitbaton.running.context import State
 
 SHOWN = 10  # paths that a report names one by one
 
@@ -63,7 +67,7 @@ SHOWN = 10  # paths that a report names one by one
 class Outside:
     """What changed outside a write set. ``tree`` and ``after``: the images from before and from now, where there are any;
     ``strays``: what to put back in the work tree itself; None for a lane, with which it goes. Of a lane also the paths of which
-    there is no image from now, the commit that was made in it and is on no branch, and whether it was removed as a whole."""
+    there is no image from now, and the commit that was made in it and is on no branch."""
 
     found: tuple[Undeclared, ...] = ()
     tree: Oid | None = None
@@ -71,13 +75,12 @@ class Outside:
     after: Oid | None = None
     unkept: tuple[str, ...] = ()
     commit: Oid | None = None
-    gone: bool = False
 
 
-def in_place(ctx: Context, strays: Strays, meanwhile: Sequence[str]) -> Outside:
-    """What changed in the work tree itself, whoever did it, but for what other steps that were at work ``meanwhile`` (globs)
-    may write."""
-    theirs = matcher(meanwhile)
+def in_place(ctx: Context, strays: Strays, meanwhile: Sequence[Sequence[str]]) -> Outside:
+    """What changed in the work tree itself, whoever did it, but for what other steps that were at work ``meanwhile`` (their
+    globs) may write."""
+    theirs = matcher([glob for globs in meanwhile for glob in globs])
     mine = tuple(s for s in strays.found if not theirs(s.path))
     found = tuple(Undeclared(path=s.path, before=s.before, after=s.after) for s in mine)
     before = {s.path: strays.before[s.path] for s in mine if s.path in strays.before}
@@ -89,10 +92,7 @@ def in_place(ctx: Context, strays: Strays, meanwhile: Sequence[str]) -> Outside:
 
 def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Outside:
     """What changed in a lane; the images from before are those of the work tree, where it still has them."""
-    commit, gone = shop.lane.commit(), shop.lane.gone
-    strays = shop.lane.changed(matches)
-    if not strays:
-        return Outside(commit=commit, gone=gone)
+    commit, strays = shop.lane.commit(), shop.lane.changed(matches)
     before = _images(ctx, ctx.files, [s for s in strays if s.before is not None])
     before = {s.path: before[s.path] for s in strays if s.path in before and before[s.path].oid == s.before}
     after = _images(ctx, shop.files, [s for s in strays if s.after is not None])
@@ -102,7 +102,6 @@ def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Out
         after=ctx.tree_of(after) if after else None,
         unkept=tuple(s.path for s in strays if s.after is not None and s.path not in after),
         commit=commit,
-        gone=gone,
     )
 
 
@@ -125,16 +124,19 @@ def _oid(images: Mapping[str, Entry], path: str) -> Oid | None:
     return images[path].oid if path in images else None
 
 
+def some(names: Sequence[str]) -> list[str]:
+    """The first of some names, and how many more there are."""
+    return [*names[:SHOWN], *([f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else [])]
+
+
 def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
     """Say what changed, and put it back where ``restore`` and it was in the work tree itself. Raises GitError."""
-    strays = outside.strays
+    strays, paths = outside.strays, some([item.path for item in outside.found])
     if strays is None:
-        _report_apart(ctx, step, outside)
+        _report_apart(ctx, step, outside, paths)
         return
-    for item in outside.found[:SHOWN]:
-        ctx.emit("undeclared", step, item.path)
-    if len(outside.found) > SHOWN:
-        ctx.emit("undeclared", step, f"and {len(outside.found) - SHOWN} more")
+    for text in paths:
+        ctx.emit("undeclared", step, text)
     for path in strays.unkept[:SHOWN]:
         ctx.emit("warning", step, f"not kept: {path}")
     if not restore:
@@ -158,16 +160,13 @@ def unmade(ctx: Context, step: str, before: FileSet, after: FileSet) -> None:
     known = {*before.passed, *(f"{folder}/" for folder in before.folders)}
     new = [path for path in odd if path not in known]
     if new:
-        more = [f"and {len(new) - SHOWN} more"] if len(new) > SHOWN else []
-        ctx.emit("warning", step, f"not brought back: {', '.join([*new[:SHOWN], *more])}")
+        ctx.emit("warning", step, f"not brought back: {', '.join(some(new))}")
 
 
-def _report_apart(ctx: Context, step: str, outside: Outside) -> None:
+def _report_apart(ctx: Context, step: str, outside: Outside, paths: Sequence[str]) -> None:
     """Say what was done in a lane and stays there."""
-    paths = [item.path for item in outside.found]
     if paths:
-        more = [f"and {len(paths) - SHOWN} more"] if len(paths) > SHOWN else []
-        ctx.emit("not-brought-back", step, ", ".join([*paths[:SHOWN], *more]))
+        ctx.emit("not-brought-back", step, ", ".join(paths))
     for path in outside.unkept[:SHOWN]:
         ctx.emit("warning", step, f"'{path}' is not kept: it is larger than baton.maxFileSize, or cannot be read")
     if len(outside.unkept) > SHOWN:
@@ -176,47 +175,9 @@ def _report_apart(ctx: Context, step: str, outside: Outside) -> None:
         ctx.emit("warning", step, f"made commits in its copy, which are on no branch: {outside.commit}")
 
 
-@value
-class Place:
-    """Where a command runs: the files of the work tree itself or of a lane, and what is to be seen of it."""
-
-    files: Files
-    isolation: str
-    env: Mapping[str, str | None]
-    outside: Callable[[], Outside]
-    shop: Workshop | None = None
-
-    @property
-    def apart(self) -> bool:
-        """Whether it is not the work tree itself."""
-        return self.shop is not None
-
-    def runs(self, child: Child) -> None:
-        """Say which command runs there: it is ended before a lane of ours is removed, when we are killed."""
-        if self.shop is not None:
-            self.shop.lane.runs(child)
-
-
-@value
-class Left:
-    """What a command left behind: how it ended, its outputs, what it changed besides, whether its inputs stayed as they were,
-    and what its --verify said."""
-
-    ended: Ended
-    after: Collected
-    outside: Outside
-    stable: bool
-    problem: str = ""
-    checked: Checked = Checked(exit=0)
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether somebody asked the command, or the check, to end."""
-        return self.ended.interrupted or self.checked.interrupted
-
-
 class Attempt:
-    """One attempt, with the claim on the step's write set held."""
+    """One attempt, with the claim on the step's write set held. ``shop``: the lane in which its command runs; None where that
+    is the work tree itself. ``files``: those of either."""
 
     def __init__(
         self, ctx: Context, claim: Claim, step: Step, now: Present, state: StepState, number: int, cause: Cause | None
@@ -224,10 +185,12 @@ class Attempt:
         self.ctx, self.claim, self.step, self.now, self.state = ctx, claim, step, now, state
         self.number, self.cause = number, cause
         self.idem = idempotency_key(ctx, step.name, now.key)
-        self.begin = ""  # the commit of its begin
+        self.shop: Workshop | None = None
+        self.files = ctx.files
         self.before: WriteSet = look(ctx, step, state)
         self.kept: tuple[str, ...] = ()  # what somebody else wrote there, and is to stay
         self.theirs: Mapping[str, Entry] = {}  # the same, with its bytes stored
+        self.checked = Checked(exit=0)
 
     def run(self) -> Done:
         """Carry it out. Its state is ``ok``, ``failed``, ``interrupted``, ``unknown`` or ``conflict``. Raises GitError, and
@@ -238,8 +201,18 @@ class Attempt:
         if edited:
             keep_theirs(ctx, self.step, self.now.key, self.before.now, edited)
             self._resolve(edited)
-        with self._place() as place:
-            return self._run(place)
+        matches = matcher(self.step.writes)
+        if self._isolated():
+            with ctx.workshop() as shop:
+                self.shop, self.files = shop, shop.files
+                shop.lane.sync()
+                for path in shop.lane.left_out[:SHOWN]:
+                    ctx.emit("warning", self.step.name, f"its copy of the work tree lacks '{path}', which cannot be read")
+                return self._run(lambda: in_lane(ctx, shop, matches))
+        before = [*ctx.active, *(held.writes for held in ctx.claims.others())]
+        since = len(ctx.claimed_so_far)
+        with Watch(ctx.files, matches, max_size=ctx.baton.settings.max_file_size) as watch:
+            return self._run(lambda: in_place(ctx, watch.changed(), [*before, *ctx.claimed_so_far[since:]]))
 
     def _resolve(self, edited: tuple[str, ...]) -> None:
         """What somebody else wrote stays until the command is done, if it is not in its way, and after it where theirs is
@@ -256,33 +229,6 @@ class Attempt:
         pre = {**pre, **{p: first[p] for p in edited if p in first}}
         self.before = replace(self.before, pre=pre, edited=())
 
-    @contextmanager
-    def _place(self) -> Iterator[Place]:
-        """The work tree itself, or a lane that is like it."""
-        ctx, matches = self.ctx, matcher(self.step.writes)
-        if self._isolated():
-            with ctx.workshop() as shop:
-                shop.lane.sync()
-                for path in shop.lane.left_out[:SHOWN]:
-                    ctx.emit("warning", self.step.name, f"its copy of the work tree lacks '{path}', which cannot be read")
-                yield Place(
-                    files=shop.files,
-                    isolation=shop.lane.how,
-                    env=shop.lane.child_env(),
-                    outside=lambda: in_lane(ctx, shop, matches),
-                    shop=shop,
-                )
-            return
-        before = [*ctx.active, *(held.writes for held in ctx.claims.others())]
-        since = len(ctx.claimed_so_far)
-
-        def outside() -> Outside:
-            meanwhile = (*before, *ctx.claimed_so_far[since:])
-            return in_place(ctx, watch.changed(), [glob for globs in meanwhile for glob in globs])
-
-        with Watch(ctx.files, matches, max_size=ctx.baton.settings.max_file_size) as watch:
-            yield Place(files=ctx.files, isolation="none", env={}, outside=outside)
-
     def _isolated(self) -> bool:
         step, now, pre = self.step, self.before.now.entries, self.before.pre
         if step.isolate != "auto":
@@ -293,34 +239,42 @@ class Attempt:
             return True  # put away here, what is kept by digest only would be gone after a failure
         return self.number > 1 or len(self.ctx.active) > 1 or bool(self.ctx.claims.others())
 
-    def _run(self, place: Place) -> Done:
-        ctx, step = self.ctx, self.step
+    def _run(self, outside: Callable[[], Outside]) -> Done:
+        """``outside`` says what changed outside the write set since."""
+        ctx, step, lane = self.ctx, self.step, self.shop.lane if self.shop is not None else None
+        isolation = lane.how if lane is not None else "none"
         ctx.guard(step.name)
         crash_at("before-begin")
-        logged = self.begun(place.isolation)
-        record, self.begin = logged.record, logged.commit
+        self.begin = self.begun(isolation)
         crash_at("after-begin")
-        if not place.apart:
-            recovery.note(ctx, step.name, self.begin)
-        ctx.emit("isolation", step.name, place.isolation)
+        if lane is None:
+            recovery.note(ctx, step.name, self.begin.commit)
+        ctx.emit("isolation", step.name, isolation)
         ctx.emit("attempt", step.name, attempt=self.number, key=self.now.key, cause=self.cause)
-        blocked = self._clear(place)
+        blocked = self._clear()
         if blocked:
-            return self._blocked(record, blocked)
-        env = environment(ctx, step.name, record.idem or self.idem, self.number)
-        env = {k: v for k, v in {**env, **place.env}.items() if v is not None}
-        root = place.files.root
-        met = marks(root, self.before.others)
-        ended = launch(
-            ctx, self.claim, step, step.argv, env, root=root, timeout=step.timeout, point="in-command", runs=place.runs
+            return self._blocked(blocked)
+        env: dict[str, str | None] = {**environment(ctx, step.name, self.begin.record.idem or self.idem, self.number)}
+        env |= lane.child_env() if lane is not None else {}
+        met = marks(self.files.root, self.before.others)
+        self.ended = launch(
+            ctx,
+            self.claim,
+            step,
+            step.argv,
+            {name: text for name, text in env.items() if text is not None},
+            root=self.files.root,
+            timeout=step.timeout,
+            point="in-command",
+            runs=lane.runs if lane is not None else None,
         )
         crash_at("after-command")
         try:
-            return self._close(place, record, ended, met)
+            return self._close(outside, met)
         except BatonError as error:
             if ctx.step_state(step.name).begun is None:
                 raise
-            return self._broken(place, record, ended, error)
+            return self._broken(error)
 
     def begun(self, isolation: str) -> Logged:
         """Write down that it begins; with nothing after it, nobody knows what it did."""
@@ -337,33 +291,33 @@ class Attempt:
         trees = {"reads": begin.reads.tree} if begin.reads else {}
         return self.ctx.append(begin, trees=trees, blobs=definition(self.ctx, self.step))
 
-    def _close(self, place: Place, record: Record, ended: Ended, met: Mapping[str, tuple[int, ...]]) -> Done:
+    def _close(self, outside: Callable[[], Outside], met: Mapping[str, tuple[int, ...]]) -> Done:
         """Judge what a command left, and write its end or failure. ``met``: the files of somebody else's that it found."""
-        left = self._collect(place, ended, met)
+        problem = self._collect(outside, met)
         crash_at("after-collect")
-        code, text = self._judge(left)
+        code, text = self._judge(problem)
         if code == 0 and self.step.verify is not None:
-            root = place.files.root
-            left = replace(left, checked=verify(self.ctx, self.claim, self.step, self.now.files, left.after.outputs, root))
-            code, text = self._judge(left)
-        return self._good(place, record, left) if code == 0 else self._bad(place, record, left, code, text)
+            self.checked = verify(self.ctx, self.claim, self.step, self.now.files, self.after.outputs, self.files.root)
+            code, text = self._judge(problem)
+        return self._good() if code == 0 else self._bad(code, text)
 
-    def _clear(self, place: Place) -> tuple[str, ...]:
+    def _clear(self) -> tuple[str, ...]:
         """Make the write set what the command is to find; or, where somebody writes there, leave it as it was: the paths."""
         now, pre = self.before.now, self.before.pre
         stale = differences(now.entries, pre)
-        blocked = put(place.files, now.entries, stale, keep=self._standing, point=None if place.apart else "in-clearing")
+        point = "in-clearing" if self.shop is None else None
+        blocked = put(self.files, now.entries, stale, keep=self._standing, point=point)
         if blocked:
             back = {path: now.entries.get(path) for path in stale if path not in blocked}
-            put(place.files, pre, back, modes=now.modes)
+            put(self.files, pre, back, modes=now.modes)
         return blocked
 
     def _standing(self) -> frozenset[str]:
         return standing(self.ctx, self.step.name)
 
-    def _blocked(self, record: Record, paths: tuple[str, ...]) -> Done:
+    def _blocked(self, paths: tuple[str, ...]) -> Done:
         """Somebody writes into the write set at this very moment: nothing was done."""
-        ctx = self.ctx
+        ctx, record = self.ctx, self.begin.record
         ctx.append(ctx.record("abort", self.step.name, key=record.key, idem=record.idem, text="nothing was done"))
         before = next((e for e in self.state.effects if e.idem == record.idem), None)
         # An earlier attempt may have had it.
@@ -373,115 +327,104 @@ class Attempt:
         found = ctx.files.scan(self.step.writes, store=self.step.store)
         return conflict(ctx, self.step, self.now.key, found, paths)
 
-    def _collect(self, place: Place, ended: Ended, met: Mapping[str, tuple[int, ...]]) -> Left:
-        """What the command left. The inputs are looked at where it ran: in a lane nobody else changes them. ``met``: the files
-        of somebody else's that it found."""
-        now = marks(place.files.root, met)
+    def _collect(self, outside: Callable[[], Outside], met: Mapping[str, tuple[int, ...]]) -> str:
+        """Take in what the command left, and say what is wrong with where it is. The inputs are looked at where it ran: in a
+        lane nobody else changes them. ``met``: the files of somebody else's that it found."""
+        now = marks(self.files.root, met)
         untouched = frozenset(path for path, mark in met.items() if now.get(path) == mark)
-        arguments = (self.ctx, self.step, place.files, self.before, untouched, self.kept)
+        arguments = (self.ctx, self.step, self.files, self.before, untouched, self.kept)
         problem = ""
         try:
-            after = collect(*arguments)
+            self.after = collect(*arguments)
         except GitError as error:  # a symbolic link that leads out
             problem = error.message
-            after = collect(*arguments, inside=False)
-        outside = place.outside()
-        problem = "it removed the copy of the work tree that it ran in" if outside.gone else problem
-        reads = place.files.scan(self.step.reads) if self.step.reads else None
+            self.after = collect(*arguments, inside=False)
+        self.outside = outside()
+        reads = self.files.scan(self.step.reads) if self.step.reads else None
         wanted = matcher(self.step.reads)  # what links lead to is not looked at again
-        stable = reads is None or reads.entries == {path: e for path, e in self.now.files.items() if wanted(path)}
-        return Left(ended=ended, after=after, outside=outside, stable=stable, problem=problem)
+        self.stable = reads is None or reads.entries == {path: e for path, e in self.now.files.items() if wanted(path)}
+        gone = self.shop is not None and self.shop.lane.gone
+        return "it removed the copy of the work tree that it ran in" if gone else problem
 
-    def _judge(self, left: Left) -> tuple[int, str]:
-        """The exit status of an attempt and, where it is not 0, why."""
-        step, ended = self.step, left.ended
+    def _judge(self, problem: str) -> tuple[int, str]:
+        """The exit status of an attempt and, where it is not 0, why. ``problem``: what is wrong with where its outputs are."""
+        step, ended = self.step, self.ended
         if ended.timeout:
             return TIMEOUT, status(ended)
         if ended.exit or ended.interrupted:
             return ended.exit or 128 + (ended.asked or 2), status(ended)
-        if left.problem:
-            return OUTPUTS, left.problem
-        if left.after.found.unmatched and not step.allow_empty:
-            return OUTPUTS, f"nothing matches its output '{left.after.found.unmatched[0]}'"
-        found = left.outside.found
+        if problem:
+            return OUTPUTS, problem
+        if self.after.found.unmatched and not step.allow_empty:
+            return OUTPUTS, f"nothing matches its output '{self.after.found.unmatched[0]}'"
+        found = self.outside.found
         if found and step.on_undeclared == "fail":
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             return OUTPUTS, f"it changed '{found[0].path}'{more}, which it does not declare"
-        if left.checked.interrupted:
-            return left.checked.exit or 130, "its --verify was interrupted"
-        if left.checked.exit:
-            return OUTPUTS, f"its outputs do not pass --verify (exit {left.checked.exit})"
+        if self.checked.interrupted:
+            return self.checked.exit or 130, "its --verify was interrupted"
+        if self.checked.exit:
+            return OUTPUTS, f"its outputs do not pass --verify (exit {self.checked.exit})"
         return 0, ""
 
-    def _good(self, place: Place, record: Record, left: Left) -> Done:
+    def _good(self) -> Done:
         """Bring the outputs into the work tree, and write the end: from then on they are trusted."""
-        ctx, step = self.ctx, self.step
-        have = self.before.now.entries if place.apart else left.after.found.entries
-        want = differences(have, left.after.outputs)
+        ctx, step, after = self.ctx, self.step, self.after
+        have = self.before.now.entries if self.shop is not None else after.found.entries
+        want = differences(have, after.outputs)
         want = {p: self.theirs.get(p, e) for p, e in want.items() if p not in self.before.others or e is not None}
-        source = place.files.root if place.apart else None
-        if place.apart and want:
-            recovery.note(ctx, step.name, self.begin, want)
+        source = self.files.root if self.shop is not None else None
+        if self.shop is not None and want:
+            recovery.note(ctx, step.name, self.begin.commit, want)
         blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing)
-        report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
-        if place.apart:
-            unmade(ctx, step.name, self.before.now, left.after.found)
-        flush(ctx.repo, [path for path, e in left.after.outputs.items() if e is not None], ctx.files.root)
+        report(ctx, step.name, self.outside, restore=step.on_undeclared == "restore")
+        if self.shop is not None:
+            unmade(ctx, step.name, self.before.now, after.found)
+        flush(ctx.repo, [*after.outputs], ctx.files.root)
         crash_at("before-end")
-        end = self._closing(record, left, "end")
-        result = replace(
-            end,
-            stable=left.stable,
-            nondeterministic=self._other(left.after),
-            verify_exit=self._verdict(left),
-            text=left.checked.text or None,
-        )
-        outvoted = {p: e for p, e in left.after.found.entries.items() if self.kept and not same(e, left.after.outputs.get(p))}
+        outvoted = {p: e for p, e in after.found.entries.items() if self.kept and not same(e, after.outputs.get(p))}
         outvoted = {p: e for p, e in outvoted.items() if p not in self.before.others}
-        logged = self._append(result, left, {"orphan": ctx.tree_of(outvoted)} if outvoted else {})
+        other = self._other()
+        logged = self._append(
+            "end", outvoted, after, stable=self.stable, nondeterministic=other, text=self.checked.text or None
+        )
         crash_at("after-end")
         recovery.forget(ctx, step.name)
         if blocked:
             found = ctx.files.scan(step.writes, store=step.store)
             return conflict(ctx, step, self.now.key, found, blocked)
-        seconds = left.ended.duration_ms / 1000
+        seconds = self.ended.duration_ms / 1000
         ctx.emit("ok", step.name, code=0, seconds=seconds, attempt=self.number, key=self.now.key, logged=logged)
         return Done(step=step, state="ok", logged=logged, cause=self.cause)
 
-    def _other(self, after: Collected) -> bool:
+    def _other(self) -> bool:
         """Whether the same inputs gave something else before."""
         ends = [lg.record for lg in self.state.ends if lg.record.key == self.now.key]
-        return any(r.stable is not False and (r.writes.tree if r.writes else None) != after.tree for r in ends[-1:])
+        return any(r.stable is not False and (r.writes.tree if r.writes else None) != self.after.tree for r in ends[-1:])
 
-    def _bad(self, place: Place, record: Record, left: Left, code: int, text: str) -> Done:
+    def _bad(self, code: int, text: str) -> Done:
         """Write the failure down with what was there, and put the write set back. A command that was interrupted has not
         failed: it is given up."""
-        ctx, step, ended = self.ctx, self.step, left.ended
-        torn = {p: e for p, e in left.after.found.entries.items() if not same(e, self.before.pre.get(p))}
-        trees = {"orphan": ctx.tree_of(torn)} if torn else {}
-        report(ctx, step.name, left.outside, restore=step.on_undeclared == "restore")
-        fail = self._closing(record, left, "abort" if left.interrupted else "fail")
-        if ended.interrupted and not ended.timeout:
-            fail = replace(fail, exit=code)
-        words = f"{text}\n{left.checked.text}" if left.checked.text else text
-        fail = replace(fail, text=words, verify_exit=self._verdict(left))
-        logged = self._append(fail, left, trees)
+        ctx, step, ended = self.ctx, self.step, self.ended
+        torn = {p: e for p, e in self.after.found.entries.items() if not same(e, self.before.pre.get(p))}
+        report(ctx, step.name, self.outside, restore=step.on_undeclared == "restore")
+        interrupted = ended.interrupted or self.checked.interrupted
+        words = f"{text}\n{self.checked.text}" if self.checked.text else text
+        exit_ = code if ended.interrupted and not ended.timeout else ended.exit
+        logged = self._append("abort" if interrupted else "fail", torn, None, text=words, exit=exit_)
         crash_at("after-fail")
-        if not place.apart:
-            self._put_back(left.after.found.entries)
+        if self.shop is None:
+            self._put_back(self.after.found.entries)
             recovery.forget(ctx, step.name)
         if torn:
             ctx.emit("orphan", step.name, kept(len(torn), "that it left"), key=self.now.key)
-        seconds = ended.duration_ms / 1000
-        ctx.emit("failed", step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
-        return Done(
-            step=step,
-            state="interrupted" if left.interrupted else "failed",
-            code=code,
-            logged=logged,
-            cause=self.cause,
-            text=text,
-        )
+        return self._failed(logged, code, text, interrupted=interrupted)
+
+    def _failed(self, logged: Logged, code: int, text: str, *, interrupted: bool) -> Done:
+        seconds = self.ended.duration_ms / 1000
+        self.ctx.emit("failed", self.step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
+        state: State = "interrupted" if interrupted else "failed"
+        return Done(step=self.step, state=state, code=code, logged=logged, cause=self.cause, text=text)
 
     def _put_back(self, have: Mapping[str, Entry]) -> None:
         """Make the write set what it was when this began: the last good outputs stand again."""
@@ -495,42 +438,53 @@ class Attempt:
         except GitError as error:
             ctx.emit("warning", name, f"{error.message}: its outputs could not be put back")
 
-    def _broken(self, place: Place, record: Record, ended: Ended, error: BatonError) -> Done:
+    def _broken(self, error: BatonError) -> Done:
         """What a command left cannot be brought in, or not be read: it has failed, and the write set is as it was."""
-        ctx, step = self.ctx, self.step
-        before = self.before.now.entries if place.apart else self.before.pre
+        ctx, step, ended = self.ctx, self.step, self.ended
+        before = self.before.now.entries if self.shop is not None else self.before.pre
         have: Mapping[str, Entry] = before
         with suppress(BatonError):
             have = ctx.files.scan(step.writes, store=step.store).entries
-        have = recovery.with_its_own(ctx, step.name, self.begin, before, have)
+        have = recovery.with_its_own(ctx, step.name, self.begin.commit, before, have)
         torn = {p: e for p, e in have.items() if not same(e, before.get(p))}
-        kind = "abort" if ended.interrupted else "fail"
-        closed = replace(ending(replace(record, type=kind), ended), cause=None, text=error.message)
+        closed = replace(self._ending("abort" if ended.interrupted else "fail"), text=error.message)
         trees = {"orphan": ctx.tree_of(torn)} if torn else {}
         logged = ctx.append(closed, trees=trees, blobs={"stdout": ended.out, "stderr": ended.err})
         self._put_back(have)
         recovery.forget(ctx, step.name)
-        code, text = ended.exit or OUTPUTS, error.message
-        seconds = ended.duration_ms / 1000
-        ctx.emit("failed", step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
-        done = Done(step=step, state="failed", code=code, logged=logged, cause=self.cause, text=text)
-        return replace(done, state="interrupted") if ended.interrupted else done
+        return self._failed(logged, ended.exit or OUTPUTS, error.message, interrupted=ended.interrupted)
 
-    def _verdict(self, left: Left) -> int | None:
-        return left.checked.exit if self.step.verify is not None and left.ended.exit == 0 else None
+    def _append(self, kind: str, orphan: Mapping[str, Entry], after: Collected | None, **fields: Any) -> Logged:
+        """Write the record that closes the attempt. ``orphan``: files that are nobody's output; ``after``: those that are."""
+        ctx, outside = self.ctx, self.outside
+        outputs = writes(ctx, self.step, self.before, after)
+        digests = tuple(sorted({*outputs.digests, *self.after.found.digests}))
+        verdict = self.checked.exit if self.step.verify is not None and self.ended.exit == 0 else None
+        fields |= {"writes": replace(outputs, digests=digests), "undeclared": outside.found, "verify_exit": verdict}
+        trees = {
+            "orphan": ctx.tree_of(orphan) if orphan else None,
+            "undeclared": outside.tree,
+            "undeclared-after": outside.after,
+        }
+        there = {name: tree for name, tree in trees.items() if tree is not None}
+        blobs = {"stdout": self.ended.out, "stderr": self.ended.err}
+        return ctx.append(replace(self._ending(kind), **fields), trees=there, blobs=blobs, keep=outside.commit)
 
-    def _closing(self, record: Record, left: Left, kind: str) -> Record:
-        """The record that closes the attempt."""
-        closed = ending(replace(record, type=kind), left.ended)
-        outputs = writes(self.ctx, self.step, self.before, left.after if kind == "end" else None)
-        digests = tuple(sorted({*outputs.digests, *left.after.found.digests}))
-        return replace(closed, writes=replace(outputs, digests=digests), cause=None, undeclared=left.outside.found)
-
-    def _append(self, record: Record, left: Left, trees: Mapping[str, str]) -> Logged:
-        both = {"undeclared": left.outside.tree, "undeclared-after": left.outside.after}
-        images = {name: tree for name, tree in both.items() if tree is not None}
-        blobs = {"stdout": left.ended.out, "stderr": left.ended.err}
-        return self.ctx.append(record, trees={**trees, **images}, blobs=blobs, keep=left.outside.commit)
+    def _ending(self, kind: str) -> Record:
+        """The record of its begin, with how its command ended."""
+        ended = self.ended
+        return replace(
+            self.begin.record,
+            type=kind,
+            seq=-1,
+            cause=None,
+            exit=ended.exit,
+            signal=ended.signal,
+            timeout=ended.timeout,
+            duration_ms=ended.duration_ms,
+            stdout=Output(oid="", bytes=ended.out_bytes, cut=ended.out_bytes > len(ended.out)),
+            stderr=Output(oid="", bytes=ended.err_bytes, cut=ended.err_bytes > len(ended.err)),
+        )
 
 
 def definition(ctx: Context, step: Step) -> dict[str, bytes]:
@@ -539,17 +493,3 @@ def definition(ctx: Context, step: Step) -> dict[str, bytes]:
     redactor = ctx.journal.redactor
     clean = text is None or redactor is None or redactor.mode == "off" or redactor.text(said := text.decode()) == said
     return {PLAN: text} if text is not None and clean else {}
-
-
-def ending(record: Record, ended: Ended) -> Record:
-    """The record of an attempt's begin, with how its command ended; its type is still that of the begin."""
-    return replace(
-        record,
-        seq=-1,
-        exit=ended.exit,
-        signal=ended.signal,
-        timeout=ended.timeout,
-        duration_ms=ended.duration_ms,
-        stdout=Output(oid="", bytes=ended.out_bytes, cut=ended.out_bytes > len(ended.out)),
-        stderr=Output(oid="", bytes=ended.err_bytes, cut=ended.err_bytes > len(ended.err)),
-    )

@@ -409,7 +409,7 @@ def compensation_key(ctx: Context, step: str, idem: str) -> str:
 
 def launch(
     ctx: Context,
-    claim: Claim | None,
+    claim: Claim,
     step: Step,
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -418,7 +418,7 @@ def launch(
     timeout: float | None = None,
     show: bool = True,
     point: str | None = None,
-    runs: Callable[[Child], None] = lambda child: None,
+    runs: Callable[[Child], None] | None = None,
 ) -> Ended:
     """Run a command below ``root`` (default: the work tree) in the step's folder, and wait for it without the lock. ``point``:
     where a test kills this process once the command has been let go; ``runs`` is told of it as the claim is. Raises GitError
@@ -427,9 +427,9 @@ def launch(
     command = Command(argv=tuple(argv), cwd=cwd, env=env, timeout=timeout, grace=step.grace, show=show and ctx.show)
 
     def started(child: Child) -> None:
-        runs(child)
-        if claim is not None:
-            claim.child(child)
+        if runs is not None:
+            runs(child)
+        claim.child(child)
 
     def tick(seconds: float) -> None:
         with ctx.hold():
@@ -439,10 +439,9 @@ def launch(
         if point is not None:
             crash_at(point)
 
-    locks = (claim.lock_fd,) if claim is not None else ()
     output = ctx.output if command.show else None
     with ctx.away():
-        ended = children.run(command, started=started, tick=tick, output=output, locks=locks, begun=begun)
+        ended = children.run(command, started=started, tick=tick, output=output, locks=(claim.lock_fd,), begun=begun)
     for fault in ended.faults:
         ctx.emit("warning", step.name, fault)
     return ended
