@@ -318,14 +318,6 @@ def collide(one: Step, other: Step) -> bool:
 def carry_out(schedule: Schedule, work: Callable[[Step], int], jobs: int = 1) -> int:
     """Do the steps, at most ``jobs`` side by side (1: in this thread), and give the schedule's exit status. After the first
     that fails none begins, and those that run end. An error of ``work`` counts as a failure and is raised when they have."""
-    if jobs > 1:
-        return _threads(schedule, work, jobs)
-    while (step := schedule.begin()) is not None:
-        schedule.end(step, work(step))
-    return schedule.code
-
-
-def _threads(schedule: Schedule, work: Callable[[Step], int], jobs: int) -> int:
     import queue
     import threading
 
@@ -340,7 +332,10 @@ def _threads(schedule: Schedule, work: Callable[[Step], int], jobs: int) -> int:
     first: BaseException | None = None
     while True:
         while first is None and schedule.running < jobs and (step := schedule.begin()) is not None:
-            threading.Thread(target=task, args=(step,), name=f"step {step.name}", daemon=True).start()
+            if jobs == 1:
+                task(step)
+            else:
+                threading.Thread(target=task, args=(step,), name=f"step {step.name}", daemon=True).start()
         if not schedule.running:
             break
         step, code, error = done.get()
