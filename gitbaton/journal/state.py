@@ -164,21 +164,15 @@ def fold(records: Iterable[Logged], since: RunState = NOTHING) -> RunState:
             lost = logged if is_mark(record) else lost
         elif record.type == "repair":
             repair = logged if record.state is None else None
-        follow(steps, logged)
+        if record.step is not None and record.type in _HANDLERS:
+            step = steps.get(record.step) or StepState(name=record.step)
+            steps[record.step] = _HANDLERS[record.type](replace(step, records=(*step.records, logged)), logged)
     return RunState(run=run, lineage=lineage, steps=steps, plan=plan, released=released, repair=repair, lost=lost, last=last)
 
 
 def is_mark(record: Record) -> bool:
     """Whether a record was put on top of a run by a mend that could not know whether more had followed."""
     return record.type == "release" and record.cause is not None and record.cause.kind == "lost"
-
-
-def follow(steps: dict[str, StepState], logged: Logged) -> None:
-    """Bring what is known of the step of a record up to it."""
-    name = logged.record.step
-    if name is not None and logged.record.type in _HANDLERS:
-        step = steps.get(name) or StepState(name=name)
-        steps[name] = _HANDLERS[logged.record.type](replace(step, records=(*step.records, logged)), logged)
 
 
 def _begin(step: StepState, logged: Logged) -> StepState:

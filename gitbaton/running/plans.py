@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, MAX_PLAN, ON_UNDECLARED, Backoff, Plan, Step
@@ -15,8 +15,6 @@ from gitbaton.values import cast, replace, value
 from gitbaton.worktree import globs
 
 _DEFAULT = Step(name="", argv=())
-_LISTS = {"argv": "argv", "after": "after", "reads": "reads", "writes": "writes", "env": "env", "key": "extra"}
-_PLAIN = ("cwd", "effect", "compensate", "probe", "verify", "retries", "timeout", "grace", "catch", "isolate", "on_undeclared")
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)\Z")
 DEEPEST = 16  # tables and lists in each other, names of one key included
 Path = tuple[str | int, ...]  # names of tables and keys, and places in lists
@@ -95,7 +93,11 @@ class PlanFile:
 
 def written(step: Step) -> bytes | None:
     """A step as the text of a plan file, which ``plans.read`` gives back equal; None for one that no such text can hold."""
-    rows = [f"[step.{_quoted(step.name)}]", *(f"{key} = {item}" for key, item in _rows(step))]
+    rows = [f"[step.{_quoted(step.name)}]"]
+    for key, (field, _) in _KEYS.items():
+        item = getattr(step, field)
+        if item != getattr(_DEFAULT, field) and key != "run":
+            rows.append(f"{key} = {_item(key, item)}")
     try:
         text = "\n".join((*rows, "")).encode()
     except UnicodeEncodeError:  # a word of the command line that is not UTF-8
@@ -103,23 +105,15 @@ def written(step: Step) -> bytes | None:
     return text if len(text) <= MAX_PLAN else None
 
 
-def _rows(step: Step) -> Iterator[tuple[str, str]]:
-    """The keys of a step that are not as by default, and their items as TOML."""
-    for key, field in _LISTS.items():
-        if words := getattr(step, field):
-            yield key, f"[{', '.join(map(_quoted, words))}]"
-    for field in (*_PLAIN, "gate", "store", "checkpoint"):
-        item = getattr(step, field)
-        if item != getattr(_DEFAULT, field):
-            yield field.replace("_", "-"), _quoted(item) if isinstance(item, str) else repr(item)
-    if step.backoff != _DEFAULT.backoff:
-        back = step.backoff
-        spec = f"{_decimal(back.first)}s,x{_decimal(back.factor)},max={_decimal(back.most)}s{',jitter' * back.jitter}"
-        yield "backoff", _quoted(spec)
-    if step.retry_on:
-        yield "retry-on", _quoted(",".join(step.retry_on))
-    yield from (("no-cache", "true"),) * (not step.cache)
-    yield from (("allow-empty", "true"),) * step.allow_empty
+def _item(key: str, item: object) -> str:
+    """What a step has for a key, and not by default, as TOML."""
+    if isinstance(item, Backoff):
+        item = f"{_decimal(item.first)}s,x{_decimal(item.factor)},max={_decimal(item.most)}s{',jitter' * item.jitter}"
+    if isinstance(item, tuple):
+        return _quoted(",".join(item)) if key == "retry-on" else f"[{', '.join(map(_quoted, item))}]"
+    if isinstance(item, bool):
+        return "true"
+    return _quoted(item) if isinstance(item, str) else repr(item)
 
 
 def _decimal(number: float) -> str:
@@ -334,15 +328,18 @@ def checked(step: Step) -> Step:
     if step.argv[:2] == ("sh", "-c") and len(step.argv) == 3 and not step.argv[2].strip():
         raise StepError(step.name, "run is empty", key="argv")
     _check_words(step)
-    _check_numbers(step)
-    _check_effect(step)
+    _check_choices(step)
     for place, name in enumerate(step.after):
         _check_name(step.name, name, place)
-    found = replace(
-        step, cwd=_folder(step), reads=_globs(step, "reads", step.reads), writes=_globs(step, "writes", step.writes)
-    )
+    found = within(step)
     graph.disjoint((found,))
     return found
+
+
+def within(step: Step) -> Step:
+    """The step with its globs and ``cwd`` in their normal form. Raises StepError where they leave the work tree."""
+    reads, writes = _globs(step, "reads", step.reads), _globs(step, "writes", step.writes)
+    return replace(step, cwd=_folder(step), reads=reads, writes=writes)
 
 
 def _bytes(path: str, name: str) -> bytes:
@@ -477,20 +474,6 @@ def _seconds(key: str, item: object) -> float:
     return float(item)
 
 
-def _one_of(words: tuple[str, ...]) -> Callable[[str, object], str]:
-    def take(key: str, item: object) -> str:
-        _member(key, _text(key, item), words)
-        return cast(str, item)
-
-    return take
-
-
-def _member(key: str, word: str, words: tuple[str, ...]) -> None:
-    if word not in words:
-        others = ", ".join(f"'{other}'" for other in words[:-1])
-        raise UsageError(f"{key} is {shown(word)}; it can be {others} or '{words[-1]}'", *perhaps(word, words))
-
-
 _ALIKE = {  # what other tools call it
     **dict.fromkeys(("input", "inputs", "sources", "src", "watch"), "reads"),
     **dict.fromkeys(("output", "outputs", "artifacts", "targets", "produces"), "writes"),
@@ -513,7 +496,7 @@ _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "writes": ("writes", _words),
     "env": ("env", _words),
     "key": ("extra", _words),
-    "effect": ("effect", _one_of(EFFECTS)),
+    "effect": ("effect", _text),
     "compensate": ("compensate", _text),
     "probe": ("probe", _text),
     "verify": ("verify", _text),
@@ -523,12 +506,12 @@ _KEYS: dict[str, tuple[str, Callable[[str, object], object]]] = {
     "timeout": ("timeout", _seconds),
     "grace": ("grace", _seconds),
     "catch": ("catch", _text),
-    "isolate": ("isolate", _one_of(ISOLATES)),
-    "on-undeclared": ("on_undeclared", _one_of(ON_UNDECLARED)),
+    "isolate": ("isolate", _text),
+    "on-undeclared": ("on_undeclared", _text),
     "gate": ("gate", _text),
     "no-cache": ("cache", lambda key, item: not _flag(key, item)),
     "allow-empty": ("allow_empty", _flag),
-    "store": ("store", _one_of(KEEPS)),
+    "store": ("store", _text),
     "checkpoint": ("checkpoint", _text),
 }
 
@@ -562,39 +545,26 @@ def _check_words(step: Step) -> None:
         raise StepError(step.name, f"checkpoint is a track's name, of {_TRACK} characters at most", key="checkpoint")
 
 
-def _check_numbers(step: Step) -> None:
-    back = step.backoff
-    bad = {
-        "retries": not 0 <= step.retries <= MOST_RETRIES and f"retries is {step.retries}; it must be 0 to {MOST_RETRIES}",
-        "timeout": step.timeout is not None and not 0 < step.timeout <= LONGEST and "timeout must be more than nothing",
-        "grace": not 0 <= step.grace <= LONGEST and "grace must be a duration of 0 or more",
-        "backoff": not (0 <= back.first <= back.most <= LONGEST and 1 <= back.factor <= 1000) and "backoff is out of range",
-    }
-    for key, message in bad.items():
-        if message:
-            raise StepError(step.name, message, key=key)
+def _check_choices(step: Step) -> None:
+    """Numbers, and words of which there are few; durations are as they were read."""
+    if not 0 <= step.retries <= MOST_RETRIES:
+        raise StepError(step.name, f"retries is {step.retries}; it must be 0 to {MOST_RETRIES}", key="retries")
+    if step.timeout is not None and not step.timeout > 0:
+        raise StepError(step.name, "timeout must be more than nothing", key="timeout")
     for key, word, words in (
         ("effect", step.effect, EFFECTS),
         ("isolate", step.isolate, ISOLATES),
         ("on-undeclared", step.on_undeclared, ON_UNDECLARED),
         ("store", step.store, KEEPS),
     ):
-        try:
-            _member(key, word, words)
-        except UsageError as error:
-            raise StepError(step.name, error.message, *error.hints, key=key) from None
-
-
-def _check_effect(step: Step) -> None:
-    for key, text in (("compensate", step.compensate), ("probe", step.probe)):
-        if text is not None and step.effect == "none":
+        if word not in words:
+            others = ", ".join(f"'{other}'" for other in words[:-1])
+            text = f"{key} is {shown(word)}; it can be {others} or '{words[-1]}'"
+            raise StepError(step.name, text, *perhaps(word, words), key=key)
+    for key, line in (("compensate", step.compensate), ("probe", step.probe)):
+        if line is not None and step.effect == "none":
             hint = "effect can be 'idempotent' or 'once'"
             raise StepError(step.name, f"{key} is given, but the step has no effect", hint, key=key)
-    if step.retry_on:
-        try:
-            retry_on(",".join(step.retry_on))
-        except UsageError as error:
-            raise StepError(step.name, error.message, *error.hints, key="retry-on") from None
 
 
 def _folder(step: Step) -> str:

@@ -9,24 +9,24 @@ from gitbaton.errors import RecordError, RunError, UsageError
 from gitbaton.git.objects import Objects
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import MAX_PLAN, PLAN, Logged, Plan, Record, Step
+from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.running import plans
 from gitbaton.running.context import OUTPUTS, TIMEOUT, UNKNOWN, Context
 from gitbaton.values import replace
-from gitbaton.worktree import globs
 
 
 def step_of(record: Record) -> Step:
     """The step that a record of it tells of. What no record holds (retries, times, --catch) is as if it was not asked for, and
     so are lines that a secret was taken out of. Raises RecordError for one that names files outside the work tree: anybody may
     have written it."""
-    return Step(
+    step = Step(
         name=record.step or "",
         argv=record.argv,
-        cwd=_folder(record),
+        cwd=record.cwd or ".",
         after=tuple(name for name, _ in record.deps),
-        reads=_globs(record, record.reads.globs if record.reads else ()),
-        writes=_globs(record, record.writes.globs if record.writes else ()),
+        reads=record.reads.globs if record.reads else (),
+        writes=record.writes.globs if record.writes else (),
         env=tuple(name for name, _ in record.env),
         extra=record.extra,
         effect=record.effect or "none",
@@ -34,25 +34,15 @@ def step_of(record: Record) -> Step:
         probe=in_full(record, record.probe),
         verify=in_full(record, record.verify),
     )
+    try:
+        return plans.within(step)
+    except UsageError as error:
+        raise RecordError(f"record {record.seq} of run '{record.run}': {error.message}") from None
 
 
 def in_full(record: Record, line: str | None) -> str | None:
     """A shell line of a record; None where a secret was taken out of it: what is left must never run."""
     return None if record.redacted and line is not None and "[redacted:" in line else line
-
-
-def _globs(record: Record, given: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        return tuple(globs.check(glob) for glob in given)
-    except UsageError as error:
-        raise RecordError(f"record {record.seq} of run '{record.run}': {error.message}") from None
-
-
-def _folder(record: Record) -> str:
-    folder = record.cwd or "."
-    if folder.startswith("/") or any(name == ".." or name.lower() == ".git" for name in folder.split("/")):
-        raise RecordError(f"record {record.seq} of run '{record.run}' has the folder '{folder}', which is not of the work tree")
-    return folder
 
 
 def newest(state: StepState) -> Logged | None:
@@ -64,15 +54,10 @@ def newest(state: StepState) -> Logged | None:
 
 def defined(state: StepState, objects: Objects | None) -> Step | None:
     """A step of the command line as it was asked for, all of it; None where no record says so."""
-    logged = newest(state)
-    found = objects.read(state.defined, MAX_PLAN) if objects is not None and state.defined is not None else None
-    if logged is None or found is None or found.data is None:
+    logged, plan = newest(state), _stored(objects, state.defined, alone=True) if objects is not None else None
+    if logged is None or plan is None or len(plan.steps) != 1:
         return None
-    try:
-        (step,) = plans.read(found.data, "", alone=True).steps
-    except (UsageError, ValueError):  # it was written elsewhere, by anybody
-        return None
-    record = logged.record
+    step, record = plan.steps[0], logged.record
     same = step.name == state.name and (step.argv == record.argv or record.argv_more > 0)
     return step if same and not record.redacted else None
 
@@ -85,13 +70,16 @@ def steps_of(state: RunState, objects: Objects | None = None) -> tuple[Step, ...
 
 def kept_plan(state: RunState, objects: Objects) -> Plan | None:
     """The plan that a run follows, as its journal keeps it; None without one, and where it cannot be read."""
-    oid = state.plan.parts.get(PLAN) if state.plan is not None and not state.over else None
+    return _stored(objects, state.plan.parts.get(PLAN)) if state.plan is not None and not state.over else None
+
+
+def _stored(objects: Objects, oid: Oid | None, *, alone: bool = False) -> Plan | None:
+    """The plan in a blob beside a record, ``alone`` as for plans.read; None where it cannot be read: anybody may have written
+    it."""
     found = objects.read(oid, MAX_PLAN) if oid is not None else None
-    if found is None or found.data is None:
-        return None
     try:
-        return plans.read(found.data, "")
-    except (UsageError, ValueError):  # it was written elsewhere, by anybody
+        return plans.read(found.data, "", alone=alone) if found is not None and found.data is not None else None
+    except (UsageError, ValueError):
         return None
 
 
@@ -131,13 +119,9 @@ def exit_of(record: Record) -> int | None:
 
 def output(objects: Objects, logged: Logged) -> tuple[bytes, bytes]:
     """What is kept of a step's standard output and standard error, at most their tails; empty where nothing is kept."""
-
-    def part(name: str) -> bytes:
-        oid = logged.parts.get(name)
-        found = objects.read(oid, MAX_OUTPUT) if oid else None
-        return found.data if found is not None and found.kind == "blob" and found.data is not None else b""
-
-    return part("stdout"), part("stderr")
+    kept = [objects.read(logged.parts[name], MAX_OUTPUT) if name in logged.parts else None for name in ("stdout", "stderr")]
+    out, err = ((found.data or b"") if found is not None and found.kind == "blob" else b"" for found in kept)
+    return out, err
 
 
 def everything(ctx: Context, plan: Plan | None = None, *, strict: bool = True) -> tuple[Plan, tuple[str, ...]]:

@@ -265,7 +265,7 @@ def test_a_step_of_the_command_line_passes_the_same_checks() -> None:
         {"retries": -1},
         {"timeout": float("nan")},
     ]
-    wrong += [{"grace": -1.0}, {"effect": "twice"}, {"after": ("a",)}, {"retry_on": ("x",)}, {"backoff": Backoff(factor=0.5)}]
+    wrong += [{"effect": "twice"}, {"after": ("a",)}]
     wrong += [{"store": "some"}, {"cwd": ""}, {"extra": ("\0",)}, {"probe": "x"}, {"catch": " "}, {"writes": ("",)}]
     for fields in wrong:
         with pytest.raises(UsageError, match=r"^step '-?a': ") as caught:
