@@ -33,12 +33,12 @@ def command(
             raise UsageError(f"run '{run}' was fetched from elsewhere", hint)
         planned = to_export(journal, run, folder)
         if not dry_run:
-            export(journal, planned)
+            export(journal, folder, planned)
         if json:
-            print_json({"run": run, "dry_run": dry_run, "folder": folder, "files": [file.path for file in planned.files]})
+            print_json({"run": run, "dry_run": dry_run, "folder": folder, "files": [file.path for file in planned]})
         elif dry_run:
-            for file in planned.files:
+            for file in planned:
                 terminal.say(plain(f"would write {folder}/{file.path}"))
         else:
-            terminal.say(f"{counted(len(planned.files), 'file')} written into '{plain(folder)}'")
+            terminal.say(f"{counted(len(planned), 'file')} written into '{plain(folder)}'")
         return 0

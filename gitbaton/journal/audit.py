@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from gitbaton.errors import NoAnswerError, RecordError, UnreadableRunError, UsageError
-from gitbaton.git.objects import lookup, parse_commit, parse_tree
 from gitbaton.journal.chain import RECORD, Journal
 from gitbaton.journal.codec import idem, recompute
 from gitbaton.journal.state import NOTHING, StepState, fold
 from gitbaton.journal.values import TREES, Logged, Record
 from gitbaton.model import Oid
-from gitbaton.values import value
-from gitbaton.worktree.filetrees import is_safe
+from gitbaton.values import replace, value
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, read_tree
 
 _CLOSERS = ("end", "fail", "abort")
 _UNDOERS = ("comp-end", "comp-fail")
@@ -66,16 +65,9 @@ def _key(logged: Logged, made: str | None, undone: int) -> list[str]:
 
 def _parts(logged: Logged) -> list[str]:
     """What lies beside a record against what it says."""
-    record, said = logged.record, []
-    wanted: dict[str, Oid | None] = {
-        "reads": record.reads.tree if record.reads else None,
-        "pre": record.writes.pre if record.writes else None,
-        "writes": record.writes.tree if record.writes else None,
-        "stdout": record.stdout.oid if record.stdout else None,
-        "stderr": record.stderr.oid if record.stderr else None,
-    }
-    for name, oid in wanted.items():
-        there = logged.parts.get(name)
+    record, said, named = logged.record, [], logged.record.named
+    for name in ("reads", "pre", "writes", "stdout", "stderr"):
+        oid, there = named.get(name), logged.parts.get(name)
         if there != oid:
             said.append(f"it says that its '{name}' is {oid or 'nothing'}, and {there or 'nothing'} lies there")
     for name, images in (
@@ -107,73 +99,32 @@ def _missing(journal: Journal, tip: Oid) -> list[str]:
 
 
 _MAX_BLOB = 1 << 30
-_MAX_TREE = 64 << 20
-_DEPTH = 200
-_LINK, _EXECUTABLE, _TREE = b"120000", b"100755", b"40000"
 
 
-@value
-class File:
-    """A file to be written: its path below the folder, its mode as git has it, the blob that it holds."""
-
-    path: str
-    mode: bytes
-    oid: Oid
-
-
-@value
-class Export:
-    """The folder and what is written into it, in order."""
-
-    folder: str
-    files: tuple[File, ...]
-
-
-def to_export(journal: Journal, run: str, folder: str) -> Export:
-    """What an export writes: ``<number>/record.json``, ``stdout``, ``stderr``, ``plan.toml``, and ``trees/<id>/...`` for the
-    trees that the records name. Raises NotFoundError; RecordError for what cannot be a file; NoAnswerError where something
-    stands in the way."""
-    files: list[File] = []
+def to_export(journal: Journal, run: str, folder: str) -> list[Entry]:
+    """What an export writes into a folder, in order: ``<number>/record.json``, ``stdout``, ``stderr``, ``plan.toml``, and
+    ``trees/<id>/...`` for the trees that the records name. Raises NotFoundError; RecordError for what cannot be a file;
+    NoAnswerError where something stands in the way."""
+    files: list[Entry] = []
     trees: set[Oid] = set()
     for logged in journal.records(run):
         place = f"{logged.record.seq:06d}"
-        found = journal.repo.objects.read(logged.commit)
-        if found is None or found.data is None:
+        found = journal.repo.objects.info(f"{logged.commit}:{RECORD}")
+        if found is None:
             raise RecordError(f"commit {logged.commit} cannot be read")
-        entry = lookup(journal.repo.objects, parse_commit(found.data).tree, RECORD.encode())
-        if entry is None:
-            raise RecordError(f"commit {logged.commit} holds no {RECORD}")
-        files.append(File(path=f"{place}/{RECORD}", mode=b"100644", oid=entry.oid))
+        files.append(Entry(path=f"{place}/{RECORD}", mode=FILE, oid=found.oid))
         for name, oid in sorted(logged.parts.items()):
             if name not in TREES:
-                files.append(File(path=f"{place}/{name}", mode=b"100644", oid=oid))
+                files.append(Entry(path=f"{place}/{name}", mode=FILE, oid=oid))
             elif oid not in trees:
                 trees.add(oid)
-                files += _below(journal, oid, f"trees/{oid}", _DEPTH)
+                below = sorted(read_tree(journal.repo.objects, oid).items())
+                files += [replace(entry, path=f"trees/{oid}/{path}") for path, entry in below]
     _free(folder, files)
-    return Export(folder=folder, files=tuple(files))
+    return files
 
 
-def _below(journal: Journal, tree: Oid, path: str, left: int) -> Iterator[File]:
-    """The files of a tree that anybody may have written."""
-    found = journal.repo.objects.read(tree, _MAX_TREE)
-    if found is None or found.kind != "tree" or found.data is None or not left:
-        raise RecordError(f"tree {tree} cannot be read")
-    names: set[bytes] = set()
-    for entry in parse_tree(found.data, journal.repo.objects.algorithm):
-        name = os.fsdecode(entry.name)
-        if "/" in name or not is_safe(name) or entry.name in names:
-            raise RecordError(f"tree {tree} holds a name that can be no file's")
-        names.add(entry.name)
-        if entry.mode == _TREE:
-            yield from _below(journal, entry.oid, f"{path}/{name}", left - 1)
-        elif entry.mode in (_LINK, _EXECUTABLE, b"100644"):
-            yield File(path=f"{path}/{name}", mode=entry.mode, oid=entry.oid)
-        else:
-            raise RecordError(f"tree {tree} holds '{name}', which is no file")
-
-
-def _free(folder: str, files: Iterable[File]) -> None:
+def _free(folder: str, files: Iterable[Entry]) -> None:
     """Nothing that is there is written over, nor written below."""
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise UsageError(f"'{folder}' is not a folder")
@@ -183,12 +134,11 @@ def _free(folder: str, files: Iterable[File]) -> None:
             raise NoAnswerError(f"'{os.path.join(folder, name)}' is there already; nothing is written", "--output DIR")
 
 
-def export(journal: Journal, planned: Export) -> int:
-    """Write the files; how many. Raises OSError, and NoAnswerError where a file has come to stand there meanwhile."""
-    objects = journal.repo.objects
-    for file in planned.files:
-        path = os.path.join(planned.folder, file.path)
-        found = objects.read(file.oid, _MAX_BLOB)
+def export(journal: Journal, folder: str, planned: Iterable[Entry]) -> None:
+    """Write the files. Raises OSError, and NoAnswerError where a file has come to stand there meanwhile."""
+    for file in planned:
+        path = os.path.join(folder, file.path)
+        found = journal.repo.objects.read(file.oid, _MAX_BLOB)
         if found is None or found.kind != "blob" or found.data is None:
             raise RecordError(f"object {file.oid} cannot be read")
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -196,13 +146,12 @@ def export(journal: Journal, planned: Export) -> int:
             _put(path, file.mode, found.data)
         except FileExistsError:
             raise NoAnswerError(f"'{path}' has come to stand there; it is left as it is") from None
-    return len(planned.files)
 
 
-def _put(path: str, mode: bytes, data: bytes) -> None:
-    if mode == _LINK:
+def _put(path: str, mode: str, data: bytes) -> None:
+    if mode == LINK:
         os.symlink(os.fsdecode(data), path)
         return
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o777 if mode == _EXECUTABLE else 0o666)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o777 if mode == EXECUTABLE else 0o666)
     with open(fd, "wb") as file:
         file.write(data)

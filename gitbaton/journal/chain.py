@@ -249,9 +249,8 @@ class Journal:
         record = _of_lineage(replace(record, seq=len(before)), before[0].record.lineage if before else record.lineage)
         algorithm = self.repo.layout.algorithm
         raw = new_object(algorithm, "blob", encode(record))
-        modes = {name: b"40000" if name in TREES else b"100644" for name in parts}
-        entries = [TreeEntry(mode=modes[name], name=name.encode(), oid=oid) for name, oid in parts.items()]
-        entries.append(TreeEntry(mode=b"100644", name=RECORD.encode(), oid=raw.oid))
+        beside = {**parts, RECORD: raw.oid}
+        entries = [TreeEntry(mode=_MODES[name.encode()], name=name.encode(), oid=oid) for name, oid in beside.items()]
         tree = new_object(algorithm, "tree", tree_data(entries))
         parents = (tip or self.root, *([keep] if keep is not None else []))
         data = commit_data(tree=tree.oid, parents=parents, author=author_at(self.author, self.clock()), message=subject(record))
@@ -445,14 +444,7 @@ def subject(record: Record) -> bytes:
 
 def _parts(record: Record, trees: Mapping[str, Oid]) -> dict[str, Oid]:
     """What lies beside a record: what it names itself, and what is given. Raises UsageError when they differ."""
-    parts: dict[str, Oid] = {}
-    if record.reads is not None:
-        parts["reads"] = record.reads.tree
-    if record.writes is not None:
-        parts["pre"] = record.writes.pre
-        parts |= {"writes": record.writes.tree} if record.writes.tree is not None else {}
-    for name, output in (("stdout", record.stdout), ("stderr", record.stderr)):
-        parts |= {name: output.oid} if output is not None else {}
+    parts = record.named
     for name, oid in trees.items():
         if name not in (*TREES, *BLOBS):
             raise UsageError(f"a record has no part '{name}'")

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
         "claim",
         "release",
     ]
-else:
-    Effect = Isolate = OnUndeclared = Keep = Type = str
-
 
 EFFECTS: tuple[Effect, ...] = ("none", "idempotent", "once")
 ISOLATES: tuple[Isolate, ...] = ("auto", "tree", "none")
@@ -237,6 +234,14 @@ class Record:
         """When what it records happened: the end of an attempt is ``started`` when that began."""
         ends = self.type in ("end", "fail", "abort")
         return self.started + timedelta(milliseconds=(self.duration_ms or 0) if ends else 0)
+
+    @property
+    def named(self) -> dict[str, Oid]:
+        """What lies beside it by name, as far as it says so itself."""
+        pre, tree = (self.writes.pre, self.writes.tree) if self.writes else (None, None)
+        found = {"reads": self.reads.tree if self.reads else None, "pre": pre, "writes": tree}
+        found |= {name: output.oid for name, output in (("stdout", self.stdout), ("stderr", self.stderr)) if output}
+        return {name: oid for name, oid in found.items() if oid is not None}
 
 
 @value

@@ -13,7 +13,7 @@ from gitbaton.git.objects import Commit, NewObject, TreeEntry, author_at, commit
 from gitbaton.journal.chain import RECORD, foreign_until, subject
 from gitbaton.journal.codec import decode, encode
 from gitbaton.journal.state import is_mark
-from gitbaton.journal.values import BLOBS, TREES, Cause, Reads, Record, Writes
+from gitbaton.journal.values import TREES, Cause, Reads, Record, Writes
 from gitbaton.mending.survey import LARGEST, Lost, Made, Reach, Survey
 from gitbaton.model import Oid, Stored, Transcript
 from gitbaton.store import NOTES
@@ -339,7 +339,7 @@ class Runs:
         bare = (Commit(tree=tree, parents=(), author=b"", message=b"") for tree in self.survey.run_trees)
         records = filter(None, (self._record(run, oid) for oid in self.survey.records))
         texts = [*filter(None, (self._held(run, commit) for commit in bare))]
-        for one in (*texts, *(Held(record=record, parts=_named(record), author=b"") for record in records)):
+        for one in (*texts, *(Held(record=record, parts=record.named, author=b"") for record in records)):
             if encode(one.record) not in found:
                 author = author_at(who, one.record.started)
                 found[encode(one.record)] = replace(one, author=author)
@@ -410,15 +410,3 @@ def _mark(last: Held, seq: int) -> Held:
         text=text,
     )
     return Held(record=record, parts={}, author=last.author)
-
-
-def _named(record: Record) -> dict[str, Oid]:
-    """What lies beside a record, as far as it names it itself."""
-    found = {
-        "reads": record.reads.tree if record.reads else None,
-        "pre": record.writes.pre if record.writes else None,
-        "writes": record.writes.tree if record.writes else None,
-        "stdout": record.stdout.oid if record.stdout else None,
-        "stderr": record.stderr.oid if record.stderr else None,
-    }
-    return {name: oid for name, oid in found.items() if oid is not None and name in (*TREES, *BLOBS)}
