@@ -18,12 +18,12 @@ from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, remembered
 from gitbaton.journal.values import Plan, Step, check_run
 from gitbaton.render import in_quotes, line
-from gitbaton.running import engine, plans, recorded
+from gitbaton.running import engine, plans
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Outcome, Take
 from gitbaton.running.engine import Engine
 from gitbaton.running.plans import duration
-from gitbaton.running.recorded import newest, step_of
+from gitbaton.running.recorded import everything
 from gitbaton.running.report import Forecast
 from gitbaton.values import cast, value
 
@@ -125,21 +125,15 @@ def decided(
             yield at, context
 
 
-def plan_of(context: Context) -> Optional[Plan]:
-    """The plan that the run follows, as far as it can be had."""
-    claim = context.state().plan
-    try:
-        return recorded.opened(context, claim) if claim is not None else None
-    except BatonError:
-        return None
+def plan_of(context: Context) -> Plan:
+    """All steps of the run, as its plan has them, if it can be had, or else its records."""
+    return everything(context, strict=False)[0]
 
 
-def step_named(context: Context, plan: Optional[Plan], name: str) -> Step:
-    """A step of the run, as the plan has it or else its records. Raises NotFoundError that lists them."""
+def step_named(context: Context, plan: Plan, name: str) -> Step:
+    """A step of the run. Raises NotFoundError that lists them."""
     known(context, [name])
-    found = plan.step(name) if plan is not None else None
-    logged = newest(context.step_state(name))
-    return found or (step_of(logged.record) if logged is not None else Step(name=name, argv=()))
+    return plan.step(name) or Step(name=name, argv=())
 
 
 def known(context: Context, names: Sequence[str]) -> None:

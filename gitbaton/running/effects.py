@@ -40,17 +40,8 @@ def live(state: RunState, names: Sequence[str]) -> tuple[Effect, ...]:
     return tuple(found)
 
 
-def below(ctx: Context, plan: Plan | None, names: Collection[str]) -> tuple[str, ...]:
-    """The steps that hang on any of these, themselves included, in their order."""
-    return _graph(ctx, plan).descendants(names)
-
-
-def above(ctx: Context, plan: Plan | None, names: Collection[str]) -> tuple[str, ...]:
-    """The steps that these hang on, themselves included, in their order."""
-    return _graph(ctx, plan).ancestors(names)
-
-
 def _graph(ctx: Context, plan: Plan | None) -> Graph:
+    """What hangs on what, of all steps of the run."""
     state = ctx.state()
     return graph(as_they_run(whole(plan, state).steps), state, ctx.entries)
 
@@ -76,7 +67,9 @@ def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dic
             code = _one(ctx, held[name], step, effect, command)
         else:
             with ctx.claimed(name, (), tuple(held.values())) as claim:
-                code = _one(ctx, claim, step, effect, command) if _stands(ctx, name, effect) else 0
+                now = ctx.step_state(name).effects  # another process may have done it meanwhile
+                stands = any(e.idem == effect.idem and e.state in _STANDING for e in now)
+                code = _one(ctx, claim, step, effect, command) if stands else 0
         if code:
             return code
     return 0
@@ -87,7 +80,7 @@ def undo_own(ctx: Context, plan: Plan | None, name: str, own: Collection[EffectS
     if not own:
         return 0
     with still(ctx, plan, (name,), {name: claim}) as held:
-        others = tuple(n for n in below(ctx, plan, (name,)) if n != name)
+        others = tuple(n for n in _graph(ctx, plan).descendants((name,)) if n != name)
         mine = tuple((name, effect) for effect in own)
         return undo(ctx, plan, live(ctx.state(), others) + mine[::-1], held)
 
@@ -103,7 +96,7 @@ def still(
     at_work = {held.step for held in ctx.claims.others() if held.run == ctx.run}
     state = ctx.state()
     with ExitStack() as stack:
-        for name in below(ctx, plan, names):
+        for name in _graph(ctx, plan).descendants(names):
             step = state.step(name)
             known = step.begun or any(effect.state != "undone" for effect in step.effects)
             if name not in mine and (name in at_work or known):
@@ -128,11 +121,6 @@ def undo_begun(ctx: Context, plan: Plan) -> int:
     """Go on with compensations that have begun and not ended well: before that nothing runs on. 0, or 77."""
     names = [step.name for step in plan.steps]
     return undo(ctx, plan, [(name, effect) for name, effect in live(ctx.state(), names) if effect.state == "undoing"])
-
-
-def _stands(ctx: Context, name: str, effect: EffectState) -> bool:
-    """Whether an effect is still to be undone: another process may have done it while its claim was waited for."""
-    return any(e.idem == effect.idem and e.state in _STANDING for e in ctx.step_state(name).effects)
 
 
 def compensation(step: Step, effect: EffectState) -> str | None:
@@ -179,15 +167,15 @@ def compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) -> 
     with still(ctx, plan, names) as held:
         if not live(ctx.state(), names):  # as a probe said
             raise nothing
-        effects = live(ctx.state(), below(ctx, plan, names))
+        effects = live(ctx.state(), _graph(ctx, plan).descendants(names))
         return undo(ctx, plan, effects, held) or int(bool(live(ctx.state(), names)))
 
 
 def to_compensate(ctx: Context, names: Sequence[str], plan: Plan | None = None) -> tuple[Effect, ...]:
     """The effects that compensating steps by name would undo, in that order. Raises RunError 76 for one that is unknown."""
-    every, state = below(ctx, plan, names), ctx.state()
+    every = _graph(ctx, plan).descendants(names)
     _answered(ctx, every)
-    return live(state, every)
+    return live(ctx.state(), every)
 
 
 def _answered(ctx: Context, names: Sequence[str]) -> None:
@@ -211,7 +199,7 @@ def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = 
     if not reject:
         return 0
     plan = plan or Plan(steps=(step,))
-    names = above(ctx, plan, (step.name,))
+    names = _graph(ctx, plan).ancestors((step.name,))
     code = undo(ctx, plan, live(ctx.state(), names))
     if not code:
         _answered(ctx, names)

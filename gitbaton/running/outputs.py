@@ -52,25 +52,32 @@ class Collected:
     deleted: tuple[str, ...]
 
 
-def owners(ctx: Context, state: StepState, files: Mapping[str, Entry]) -> Owners:
-    """Whose these files are, by every version that the journal has of the step's own: outputs, what an attempt left, what was
-    there before the first. The newest are looked at first."""
+def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, Entry]) -> Owners:
+    """Whose these files are, by the trees of the versions that there are of ours, the newest first."""
     left, ours = dict(files), set()
     seen: set[str] = set()
-    trees = [*trees_of(state.records)]
-    if state.first_pre is not None:
-        trees.append(state.first_pre)
-    for number, tree in enumerate(dict.fromkeys(trees)):
+    done: set[Oid] = set()
+    for tree in trees if left else ():
+        if tree not in done:
+            known = ctx.entries(tree)
+            seen |= {path for path in left if _above(path, known)} if done else in_the_way(left, known)
+            for path in [path for path in left if path in known]:
+                seen.add(path)
+                if same(left[path], known[path]):
+                    ours.add(path)
+                    del left[path]
+            done.add(tree)
         if not left:
             break
-        known = ctx.entries(tree)
-        seen |= {path for path in left if _above(path, known)} if number else in_the_way(left, known)
-        for path in [path for path in left if path in known]:
-            seen.add(path)
-            if same(left[path], known[path]):
-                ours.add(path)
-                del left[path]
     return Owners(ours=frozenset(ours), seen=frozenset(seen))
+
+
+def versions(state: StepState) -> Iterator[Oid]:
+    """The trees of every version that the journal has of a step's own: outputs, what an attempt left, what was there before
+    the first."""
+    yield from trees_of(state.records)
+    if state.first_pre is not None:
+        yield state.first_pre
 
 
 def in_the_way(paths: Iterable[str], known: Collection[str]) -> set[str]:
@@ -101,7 +108,7 @@ def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
     away = frozenset(ctx.files.outward(now.entries.values()))  # no step made them: they are somebody's own
     if state.first_pre is None:
         return WriteSet(now=now, pre=now.entries, others=away)
-    owned = owners(ctx, state, now.entries)
+    owned = owners(ctx, versions(state), now.entries)
     found = sort_out(now, before_first(ctx, state.first_pre, now.entries), owned, matches(step, state))
     pre = {**found.pre, **{path: now.entries[path] for path in away}}
     edited = tuple(path for path in found.edited if path not in away)
@@ -154,11 +161,9 @@ def marks(root: str, paths: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """What the file system says of files, to see later whether a command wrote them, if only the same again."""
     found: dict[str, tuple[int, ...]] = {}
     for path in paths:
-        try:
+        with suppress(OSError):
             stat = os.lstat(os.path.join(root, path))
             found[path] = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-        except OSError:
-            continue
     return found
 
 
@@ -326,7 +331,7 @@ def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], ours: Colle
 def ours_of(ctx: Context, state: StepState, files: Mapping[str, Entry]) -> frozenset[str]:
     """Of files that lie in a step's write set, the paths at which stands a version that we made."""
     first = state.first_pre is None  # then what lies there may be a version of another run's
-    ours = made_anywhere(ctx, state.name, files) if first else owners(ctx, state, files).ours
+    ours = owners(ctx, _everywhere(ctx, state.name) if first else versions(state), files).ours
     return ours - ctx.files.outward(files.values()).keys()
 
 
@@ -451,27 +456,8 @@ def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Seque
     return ctx.append(ctx.record("abort", step.name, key=key, text=text), trees={"orphan": tree})
 
 
-def made_anywhere(ctx: Context, step: str, files: Mapping[str, Entry]) -> frozenset[str]:
-    """The paths at which stands a version that a step of this name made in any run of this repository."""
-    left, found = dict(files), set()
-    for tree in _everywhere(ctx, step) if left else ():
-        known = ctx.entries(tree)
-        for path in [path for path, entry in left.items() if same(entry, known.get(path))]:
-            found.add(path)
-            del left[path]
-        if not left:
-            break
-    return frozenset(found)
-
-
 def _everywhere(ctx: Context, step: str) -> Iterator[Oid]:
-    done = set()
+    """The trees of what a step of this name left in any run of this repository."""
     for run in ctx.journal.names():
-        try:
-            records = ctx.journal.records(run)
-        except BatonError:  # a run that cannot be read has made nothing
-            continue
-        for tree in trees_of([lg for lg in records if lg.record.step == step and not lg.foreign]):
-            if tree not in done:
-                done.add(tree)
-                yield tree
+        with suppress(BatonError):  # a run that cannot be read has made nothing
+            yield from trees_of([lg for lg in ctx.journal.records(run) if lg.record.step == step and not lg.foreign])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.codec import encode_track
 from gitbaton.errors import GitError, NoAnswerError, RunError
@@ -19,7 +20,7 @@ from gitbaton.running.claims import Claim
 from gitbaton.running.context import UNKNOWN, Context, Done, settling, verify
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled
-from gitbaton.running.outputs import kept, look, owners, put, result_of, standing
+from gitbaton.running.outputs import kept, look, owners, put, result_of, standing, versions
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher
@@ -27,8 +28,6 @@ from gitbaton.worktree.globs import matcher
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Brought = Mapping[str, tuple[str, Oid] | None]
-else:
-    Brought = dict
 
 SHOWN = 10  # files that a line names
 _LARGEST = 1 << 30
@@ -199,7 +198,7 @@ def _torn(
     have = ctx.files.scan(writes.globs, store=step.store).entries
     want = mine.its_own(have, differences(have, ctx.entries(writes.pre, writes.digests)))
     there = {path: have[path] for path in want if path in have}
-    known = len(owners(ctx, state, there).ours) == len(there)
+    known = len(owners(ctx, versions(state), there).ours) == len(there)
     return {} if known else there, have, want
 
 
@@ -291,10 +290,8 @@ def noted(ctx: Context, step: str) -> Underway | None:
 
 def forget(ctx: Context, step: str) -> None:
     """Say that the files of the step are in order here."""
-    try:
+    with suppress(OSError):  # there is none; or it names a begin that has its end
         os.unlink(_path(ctx, step))
-    except OSError:  # there is none; or it names a begin that has its end
-        return
 
 
 def with_its_own(

@@ -132,9 +132,9 @@ class _Performance:
         if may_be_lost(ctx, step, state):  # then it is asked for like any begin without an end
             Attempt(ctx, self.claim, step, now, state, self.number + 1, Cause(kind="lost")).begun("none")
             return None
-        edited = self._edited(now) if verdict.undo and ctx.take is None else None
-        if edited is not None:
-            return edited
+        found = look(ctx, step, state) if verdict.undo and ctx.take is None else None
+        if found is not None and found.edited:  # before an effect is undone for nothing
+            return conflict(ctx, step, now.key, found.now, found.edited)
         if undo_own(ctx, self.plan, step.name, verdict.undo, self.claim):
             text = f"a compensation failed before step '{step.name}'"
             return Done(step=step, state="compensation-failed", code=UNDO_FAILED, text=text)
@@ -160,12 +160,6 @@ class _Performance:
         with ctx.away():
             ctx.sleep(delay)
         return None
-
-    def _edited(self, now: Present) -> Done | None:
-        """That somebody else wrote an output, found before an effect is undone for nothing."""
-        ctx, step = self.ctx, self.step
-        found = look(ctx, step, ctx.step_state(step.name))
-        return conflict(ctx, step, now.key, found.now, found.edited) if found.edited else None
 
     def _blind(self) -> bool:
         """Whether nobody can tell if the effect that must not happen twice happened; then it is said."""

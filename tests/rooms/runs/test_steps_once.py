@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from gitbaton.commands.run_why import difference
-from gitbaton.commands.stepping import step_named
+from gitbaton.commands.stepping import plan_of, step_named
 from gitbaton.errors import NoAnswerError, RunError
 from gitbaton.journal.prune import plan
 from gitbaton.journal.values import Cause, Plan, Step
@@ -31,7 +31,7 @@ def run(repo: Sandbox) -> Runner:
 def settled(run: Runner, done: bool) -> Done:
     """A person decides, with what the command line knows of the step."""
     with run.open() as ctx, ctx.hold():
-        return settle(ctx, step_named(ctx, None, "pub"), done)
+        return settle(ctx, step_named(ctx, plan_of(ctx), "pub"), done)
 
 
 def resumed(run: Runner) -> int:
