@@ -23,16 +23,16 @@ def command(
         git baton run why deploy nightly
     """
     with desk(ctx, json=False, run=run, new=False) as (at, name):
-        found = at.engine().why(name, step)
+        item, differences = at.engine().why(name, step)
         if json:
             rows: list[Json] = []
-            for c in found.differences:
+            for c in differences:
                 path = path_document(c.path) if c.path is not None else None
                 rows.append({"kind": c.kind, "path": path, "old": c.old, "new": c.new})
-            print_json({"run": name, **forecast_document(found.would), "differences": rows})
+            print_json({"run": name, **forecast_document(item), "differences": rows})
             return 0
-        terminal.say(f"{plain(found.step)}: {would(found.would)}")
-        for cause in found.differences:
+        terminal.say(f"{plain(step)}: {would(item)}")
+        for cause in differences:
             terminal.say(difference(cause, at.baton.settings.short))
     return 0
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Gate = Literal["none", "waiting", "approved", "rejected"]
     Happened = Literal["live", "unknown", "undone", "undoing"]
-else:
-    Gate = Happened = str
 
 
 @value

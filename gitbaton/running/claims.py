@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 
 from gitbaton.errors import GitError, RunError, UsageError
@@ -116,8 +116,20 @@ class Claims:
         process left running under such a claim is ended first. A claim of another machine is never taken over. Raises RunError
         (78), which names who holds it, also where steps would wait for each other in a circle.
         """
+        mine = Held(
+            run=run,
+            step=step,
+            writes=tuple(writes),
+            host=self._host,
+            boot=self._boot,
+            pid=os.getpid(),
+            start=self._start,
+            worktree=self.repo.layout.root,
+            agent=self.agent,
+            created=self.clock().isoformat() if self.clock is not None else None,
+        )
         try:
-            return self._take(self._mine(run, step, tuple(writes)), wait, same, holding, patient)
+            return self._take(mine, wait, same, holding, patient)
         finally:
             if any(claim.held.wants is not None for claim in holding):
                 with self.repo.lock((), of=_LOCK):
@@ -156,20 +168,6 @@ class Claims:
                 same()
                 same = None
             time.sleep(min(_LONGEST, max(_SHORTEST, waited / 20), left))
-
-    def _mine(self, run: str, step: str, writes: tuple[str, ...]) -> Held:
-        return Held(
-            run=run,
-            step=step,
-            writes=writes,
-            host=self._host,
-            boot=self._boot,
-            pid=os.getpid(),
-            start=self._start,
-            worktree=self.repo.layout.root,
-            agent=self.agent,
-            created=self.clock().isoformat() if self.clock is not None else None,
-        )
 
     def others(self) -> tuple[Held, ...]:
         """The claims in this repository that other processes hold, of whatever work tree, or that what they left running
@@ -297,10 +295,8 @@ def _unreadable(host: str, path: str, *, far: bool = False) -> Held:
 
 
 def _unlink(path: str) -> None:
-    try:
+    with suppress(OSError):  # gone, or another user's; unlocked it stands in nobody's way
         os.unlink(path)
-    except OSError:  # gone, or another user's; unlocked it stands in nobody's way
-        pass
 
 
 _TEXTS = ("run", "step", "host", "boot", "start")
@@ -308,15 +304,6 @@ _MAYBE = ("worktree", "agent", "created")
 
 
 def _write(fd: int, held: Held) -> None:
-    data = _document(held)
-    try:
-        os.pwrite(fd, data, 0)
-        os.ftruncate(fd, len(data))
-    except OSError as error:
-        raise GitError(f"a claim cannot be written: {error.strerror}") from None
-
-
-def _document(held: Held) -> bytes:
     import json
 
     words = {"v": 1, **{name: getattr(held, name) for name in (*_TEXTS, *_MAYBE, "pid", "writes")}}
@@ -325,7 +312,12 @@ def _document(held: Held) -> bytes:
     if held.child is not None:
         words["word"] = held.child.word
         words |= {"group": (held.child.pid, held.child.mark)} if held.child.pid else {}
-    return json.dumps(words).encode() + b"\n"
+    data = json.dumps(words).encode() + b"\n"
+    try:
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+    except OSError as error:
+        raise GitError(f"a claim cannot be written: {error.strerror}") from None
 
 
 def _read(data: bytes) -> Held | None:

@@ -27,7 +27,7 @@ from gitbaton.worktree.filetrees import Entry, FileSet, differences, read_tree, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Any, Literal
 
     State = Literal["ok", "cached", "failed", "gate", "unknown", "conflict", "compensation-failed", "rejected", "interrupted"]
     Kind = Literal[
@@ -56,12 +56,8 @@ if TYPE_CHECKING:
         "finished",
         "warning",
     ]
-    from typing import Any, Literal
-
     Take = Literal["ours", "theirs"]
 else:
-    State = str
-    Kind = str
     Take = str
 
 
@@ -208,24 +204,19 @@ class Context:
         self.defined: set[str] = set()  # the steps of the command line, whose begins say all of them
         self.active: list[tuple[str, ...]] = []  # the write sets that this process holds
         self.claimed_so_far: list[tuple[str, ...]] = []  # and held since it began
-        self._lineage: str | None = None
         self._drawn = ""  # the lineage of a run that has no record yet
         self._depth = 0
         self._idle: list[Workshop] = []
-        self._shops: list[Workshop] = []
         self._trees: dict[tuple[Oid, tuple[str, ...]], Mapping[str, Entry]] = {}
         self._told: tuple[tuple[Logged, ...], RunState] = ((), NOTHING)  # what ``state`` was made from, and it
 
     @property
     def lineage(self) -> str:
         """What the idempotency keys of this run are made from: its first record says it."""
-        if self._lineage is None:
-            records = self.logged()
-            if not records:
-                self._drawn = self._drawn or self.journal.new_lineage(self.run)
-                return self._drawn
-            self._lineage = records[0].record.lineage
-        return self._lineage
+        known = self.state().lineage
+        if not known:
+            self._drawn = known = self._drawn or self.journal.new_lineage(self.run)
+        return known
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -341,16 +332,11 @@ class Context:
     @contextmanager
     def workshop(self) -> Iterator[Workshop]:
         """A lane that no other thread uses meanwhile; it is kept for the next step, unless a command has removed it."""
-        if not self._idle:
-            made = Workshop(self)
-            self._shops.append(made)
-            self._idle.append(made)
-        shop = self._idle.pop()
+        shop = self._idle.pop() if self._idle else Workshop(self)
         try:
             yield shop
         finally:
             if shop.lane.gone:
-                self._shops.remove(shop)
                 self._shut(shop)
             else:
                 self._idle.append(shop)
@@ -363,9 +349,8 @@ class Context:
 
     def close(self) -> None:
         """Remove the lanes and let go of what is open; the baton and the journal stay open."""
-        for shop in self._shops:
-            self._shut(shop)
-        self._shops, self._idle = [], []
+        while self._idle:
+            self._shut(self._idle.pop())
         self.files.close()
 
     def __enter__(self) -> Context:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
     What = Literal["hit", "probe", "trust", "gate", "rejected", "run"]
-else:
-    What = str
 
 
 @value

@@ -15,8 +15,8 @@ from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError, Un
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.repo import lock_file
 from gitbaton.journal.chain import Journal, remember, remembered
-from gitbaton.journal.state import NOTHING
-from gitbaton.journal.values import PLAN, Plan, Step, check_run
+from gitbaton.journal.state import NOTHING, fold
+from gitbaton.journal.values import PLAN, Cause, Plan, Step, check_run
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import UNDO_FAILED, Context, Done, Event, Outcome, Take
 from gitbaton.running.effects import undo_begun
@@ -24,7 +24,7 @@ from gitbaton.running.graph import Schedule, carry_out, edges, graph
 from gitbaton.running.recorded import digest, everything, opened, whole
 from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
-from gitbaton.running.report import Forecast, Report, Why, closed, explain, forecast, report
+from gitbaton.running.report import Forecast, Report, closed, explain, forecast, report
 from gitbaton.running.step import Guards, perform, rejected
 from gitbaton.system.children import signals
 from gitbaton.system.files import acquire
@@ -75,7 +75,6 @@ class Engine:
         """Bring the steps of a plan to their results: what is unchanged is served, what changed is done again. ``only``: these
         steps and what they need."""
         steps = chosen(plan, only)
-        self._enter(run, foreign)
         with self._context(run, foreign, take, wait) as ctx, turn(ctx):
             return self._go(ctx, plan, steps, jobs)
 
@@ -91,7 +90,6 @@ class Engine:
         wait: float = 0.0,
     ) -> Outcome:
         """Bring one step to its result. Raises UsageError when a step that it waits for has none in this run."""
-        self._enter(run, foreign)
         with self._context(run, foreign, take, wait) as ctx, ctx.hold():
             state = ctx.state()
             for name in step.after:
@@ -121,8 +119,7 @@ class Engine:
         the command line that failed are run once more, and then its plan goes on. ``plan``: instead of the one that the
         journal keeps. Nothing happens in a run that is finished.
         Raises UsageError when the plan cannot be had, RunError 76 when a step cannot be rebuilt from its record."""
-        self._enter(run, foreign, new=False)
-        with self._context(run, foreign, take, wait) as ctx, turn(ctx):
+        with self._context(run, foreign, take, wait, new=False) as ctx, turn(ctx):
             state = ctx.state()
             if plan is None and state.plan is not None:
                 plan = opened(ctx, state.plan)
@@ -153,8 +150,7 @@ class Engine:
         wait: float = 0.0,
     ) -> tuple[Repair, Outcome]:
         """Do again what a mistake reaches, and nothing else. ``plan``: instead of the one that the journal keeps."""
-        self._enter(run, foreign, new=False)
-        with self._context(run, foreign, take, wait) as ctx, turn(ctx):
+        with self._context(run, foreign, take, wait, new=False) as ctx, turn(ctx):
             of, scope = everything(ctx, plan)
             guards = Guards.of(ctx, of, self.monotonic)
             ctx.guard = guards.before
@@ -176,14 +172,14 @@ class Engine:
         with looking(self.baton, run, self.watch) as ctx:
             return report(ctx, *everything(ctx, plan, strict=False))
 
-    def why(self, run: str, step: str, *, plan: Plan | None = None) -> Why:
-        """Why a step would run again, in full; as ``look``."""
+    def why(self, run: str, step: str, *, plan: Plan | None = None) -> tuple[Forecast, tuple[Cause, ...]]:
+        """What would become of a step, and why it would run again, in full; as ``look``."""
         with looking(self.baton, run, self.watch) as ctx:
             of, scope = everything(ctx, plan, strict=False)
             return explain(ctx, of, step, scope)
 
-    def _enter(self, run: str, foreign: bool, *, new: bool = True) -> None:
-        """Make sure that the run may be worked on here, and remove what killed ones left. Raises UsageError."""
+    def _context(self, run: str, foreign: bool, take: Take | None, wait: float, *, new: bool = True) -> Context:
+        """The context of a run that may be worked on here; what killed ones left is removed. Raises UsageError."""
         check_run(run)
         sweep(self.baton.repo)
         if self.journal.tip(run) is None:
@@ -197,8 +193,6 @@ class Engine:
         elif not foreign and self.journal.records(run)[-1].foreign:
             raise UsageError(f"run '{run}' was fetched, and nothing of it was done here", "--foreign allows to go on with it")
         remember(self.baton.repo, run)
-
-    def _context(self, run: str, foreign: bool, take: Take | None, wait: float) -> Context:
         return Context(
             self.baton,
             self.journal,
@@ -221,7 +215,7 @@ class Engine:
         ctx.guard = guards.before
         states: list[Done] = []
         todo = Schedule(steps, edges(plan.steps))
-        with following(ctx, plan if steps else None) as hold:
+        with following(ctx, plan if steps else Plan(steps=())) as complete:
             ctx.emit("plan", total=len(steps))
             code = recover(ctx, plan, guards, states, [step.name for step in steps] if everything else None)
             shut = closed(ctx, steps) if not code else None
@@ -230,7 +224,8 @@ class Engine:
                 code = states[-1].code
             elif not code:
                 code = self._steps(ctx, plan, todo, jobs, states)
-                hold.complete = not code and len(steps) == len(plan.steps)
+                if not code and len(steps) == len(plan.steps):
+                    complete()
         ctx.emit("finished", code=code)
         left = tuple(name for name in todo.left if shut is None or name != shut[0].name)
         return Outcome(code=code, states=tuple(states), run=ctx.run, left=left)
@@ -315,9 +310,8 @@ def free(journal: Journal, run: str, path: str) -> str:
     something else."""
     if journal.tip(run) is None:
         return run
-    records = [logged.record for logged in journal.records(run)]
-    plan = next((record.plan for record in reversed(records) if record.type == "claim"), None)
-    steps = list(dict.fromkeys(record.step for record in records if record.step is not None))
+    state = fold(journal.records(run))
+    plan, steps = state.plan.record.plan if state.plan is not None else None, list(state.steps)
     names = ", ".join(f"'{name}'" for name in steps[:SHOWN]) + (" ..." if len(steps) > SHOWN else "")
     used = f"plan '{plan}'" if plan is not None else f"single steps {names}" if steps else None
     if used is None or plan == path:
@@ -361,51 +355,43 @@ def _time(commit: bytes | None) -> int:
     return int(words[-2]) if len(words) > 1 and words[-2].isdigit() else 0
 
 
-class Hold:
-    """That a plan is followed, in the journal; ``complete`` says how it is let go."""
-
-    def __init__(self, ctx: Context, plan: Plan) -> None:
-        self._ctx, self._plan, self._key = ctx, plan, digest(plan)
-        self.complete = False
-        state = ctx.state()
-        same = state.plan is not None and state.plan.record.key == self._key
-        self._taken = same and state.released is None
-        # A run that is at its end is taken up when something happens, so that going over it again leaves no record.
-        if not (same and state.over):
-            self.take()
-
-    def take(self) -> None:
-        """Record that the plan is followed, unless that is recorded. A plan without a text cannot be."""
-        if not self._taken and self._plan.text is not None:
-            record = self._ctx.record("claim", key=self._key, plan=self._plan.path)
-            self._ctx.append(record, blobs={PLAN: self._plan.text})
-            self._taken = True
-
-    def release(self) -> None:
-        """Record that the plan is at its end, or that nobody goes on with it now."""
-        if self._taken:
-            now = self._ctx.state()
-            left = "; ".join(text for step in now.steps.values() if (text := now.unfinished(step)))
-            state = "complete" if self.complete else "stopped"
-            self._ctx.append(self._ctx.record("release", state=state, text=left or None))
-            self._taken = False
-
-
 @contextmanager
-def following(ctx: Context, plan: Plan | None) -> Iterator[Hold]:
-    """Follow a plan (None: only what is unfinished is looked after) until the block ends."""
-    hold, watch = Hold(ctx, plan or Plan(steps=())), ctx.watch
+def following(ctx: Context, plan: Plan) -> Iterator[Callable[[], None]]:
+    """Follow a plan, in the journal too, until the block ends; who calls what this gives says that the plan came to its end.
+    That it is followed is recorded when something happens, so that going over a plan that is at its end leaves no record.
+    Nothing is for one without a text, as where only what is unfinished is looked after."""
+    watch, state, key = ctx.watch, ctx.state(), digest(plan)
+    same = state.plan is not None and state.plan.record.key == key
+    taken, how = same and state.released is None, "stopped"
+
+    def take() -> None:
+        nonlocal taken
+        if not taken and plan.text is not None:
+            ctx.append(ctx.record("claim", key=key, plan=plan.path), blobs={PLAN: plan.text})
+            taken = True
 
     def seen(event: Event) -> None:
         if event.kind not in IDLE:
-            hold.take()
+            take()
         watch(event)
 
+    def complete() -> None:
+        nonlocal how
+        how = "complete"
+
+    def release() -> None:
+        if taken:
+            now = ctx.state()
+            left = "; ".join(text for step in now.steps.values() if (text := now.unfinished(step)))
+            ctx.append(ctx.record("release", state=how, text=left or None))
+
+    if not (same and state.over):
+        take()
     ctx.watch = seen
     try:
-        yield hold
+        yield complete
     except BaseException:
         with suppress(BatonError):  # what went wrong is said, not that it cannot be noted
-            hold.release()
+            release()
         raise
-    hold.release()
+    release()

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Would = Literal["cached", "run", "depends", "gate", "rejected", "probe", "trust", "waits", "conflict", "error"]
-    from typing import Literal
-
     Standing = Literal[
         "ok",
         "stale",
@@ -42,10 +40,6 @@ if TYPE_CHECKING:
         "dropped",
         "unreadable",
     ]
-else:
-    Would = str
-    Standing = str
-
 
 STANDS = ("cached", "conflict")  # what a step with a result that moves no other may become
 FORCED = ("named", "path", "since", "widened")  # causes that make a step run even where its key is the same
@@ -129,7 +123,7 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
     if verdict.what == "run" and may_be_lost(ahead.ctx, step, state):
         return Forecast(step=step, would="probe", key=now.key, now=now)
     if verdict.what != "run":
-        return Forecast(step=step, would=cast(Would, verdict.what), key=now.key, now=now)
+        return Forecast(step=step, would=cast("Would", verdict.what), key=now.key, now=now)
     cause = _cause(ahead, step, now, verdict)
     perhaps = ahead.may_stay(step, now) if above and (force is None or force.kind != "named") else ()
     effects = _standing(state) if perhaps else verdict.undo
@@ -289,16 +283,6 @@ class Report:
     lines: tuple[Line, ...]
 
 
-@value
-class Why:
-    """All in which a step's inputs, its declaration and its outputs differ from its newest record, with old and new ids; empty
-    where nothing does. ``would`` says what would become of it."""
-
-    step: str
-    would: Forecast
-    differences: tuple[Cause, ...]
-
-
 def report(ctx: Context, of: Plan, scope: Collection[str]) -> Report:
     """What is known of each step. ``of``: all steps of the run; ``scope``: those that belong to it still. Raises GitError."""
     state = ctx.state()
@@ -319,9 +303,10 @@ def _forecasts(ctx: Context, of: Plan, scope: Collection[str]) -> tuple[Forecast
     return tuple(found[step.name] for step in of.steps)
 
 
-def explain(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> Why:
-    """Why a step would run again, in full. ``of`` and ``scope`` as for ``report``. Raises NotFoundError when the run has no
-    such step."""
+def explain(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> tuple[Forecast, tuple[Cause, ...]]:
+    """What would become of a step, and why it would run again, in full: all in which its inputs, its declaration and its
+    outputs differ from its newest record, with old and new ids; empty where nothing does. ``of`` and ``scope`` as for
+    ``report``. Raises NotFoundError when the run has no such step."""
     item = next((f for f in _forecasts(ctx, of, scope) if f.step.name == name), None)
     if item is None:
         names = ", ".join(step.name for step in of.steps[:20])
@@ -335,7 +320,7 @@ def explain(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> Why:
     causes = {(cause.kind, cause.path) for cause in found}
     if item.cause is not None and (item.cause.kind, item.cause.path) not in causes:
         found.insert(0, item.cause)
-    return Why(step=name, would=item, differences=tuple(found))
+    return item, tuple(found)
 
 
 def _line(ctx: Context, item: Forecast, known: StepState, held: Held | None) -> Line:

@@ -106,8 +106,9 @@ def test_a_declaration_that_changed_is_named(run: Planned, monkeypatch: pytest.M
     with Baton(run.box.path) as other:
         engine = Engine(other, Journal(other.repo, author=b"A <a@b>", clock=other.clock))
         found = engine.why("r1", "lint", plan=run.plan)
-    assert [(cause.kind, cause.path) for cause in found.differences] == [("argv", None), ("env", "MODE"), ("key", None)]
-    assert (found.differences[2].old, found.differences[2].new) == ("v1", "v2")
+    differences = found[1]
+    assert [(cause.kind, cause.path) for cause in differences] == [("argv", None), ("env", "MODE"), ("key", None)]
+    assert (differences[2].old, differences[2].new) == ("v1", "v2")
     assert "fast" not in repr(found) and "slow" not in repr(found)
 
 
