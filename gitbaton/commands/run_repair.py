@@ -22,7 +22,9 @@ def command(
     since: Annotated[
         Optional[str], Option(metavar="CHECKPOINT", help="Do the steps again that read what changed since.")
     ] = None,
-    radius: Annotated[Optional[int], Option(metavar="N", help="And N levels of the steps whose outputs these use (0).")] = None,
+    radius: Annotated[
+        Optional[int], Option(metavar="N", min=0, help="And N levels of the steps whose outputs these use (0).")
+    ] = None,
     take: Annotated[
         Optional[str], Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
     ] = None,
@@ -54,8 +56,6 @@ def command(
             changed = tuple(changed_paths(at.baton.repo, at.baton.rules(), [tree])[tree])
         prefix = at.prefix()
         paths = tuple(globs.relative(globs.quote(typed), prefix) for typed in path or [])  # exactly these, and what is below
-        if radius is not None and radius < 0:
-            raise UsageError(f"--radius is {radius}; it must be 0 or more")
         order = Order(steps=tuple(step or ()), paths=paths, changed=changed, radius=radius or 0)
         engine = at.engine()
         if dry_run:

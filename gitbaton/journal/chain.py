@@ -47,7 +47,7 @@ from gitbaton.journal.codec import STREAMS, clean, decode, encode, fit, idem
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record, check_run, run_of, run_ref
 from gitbaton.model import Oid
 from gitbaton.store.chain import RETRY_SECONDS, append_to, landed, root_objects
-from gitbaton.store.refs import REMOTES, RUNS, remote_of
+from gitbaton.store.refs import REMOTES, RUNS, by_name
 from gitbaton.values import replace
 
 TYPE_CHECKING = False
@@ -98,13 +98,7 @@ class Journal:
 
     def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
         """The runs that remotes have, as they were fetched: for each the remotes and what they have."""
-        found: dict[str, list[tuple[str, Oid]]] = {}
-        for ref, oid in sorted(self.repo.objects.refs(REMOTES).items()):
-            remote, rest = remote_of(ref) or ("", "")
-            run = run_of(rest.removeprefix("runs/")) if rest.startswith("runs/") else None
-            if run is not None and oid.strip("0"):
-                found.setdefault(run, []).append((remote, oid))
-        return found
+        return by_name(self.repo.objects.refs(REMOTES), "runs/", run_of)
 
     def tip(self, run: str) -> Oid | None:
         """The newest commit of a local run; None when there is none. Raises UnreadableRunError."""

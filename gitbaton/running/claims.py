@@ -182,10 +182,7 @@ class Claims:
 
     def elsewhere(self) -> tuple[Held, ...]:
         """The claims of other machines: whether they still hold cannot be seen from here."""
-        if not os.path.isdir(self.folder):
-            return ()
-        with self.repo.lock((), of=_LOCK):
-            return tuple(held for held in self._scan() if held.far and held.pid)
+        return tuple(held for held in self.others() if held.far and held.pid)
 
     def _is_own(self, held: Held) -> bool:
         return (held.host, held.boot, held.pid, held.start) == (self._host, self._boot, os.getpid(), self._start)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 
 from gitbaton.errors import MENDS
+from gitbaton.git.reffiles import below
 from gitbaton.store.refs import RUNS
 from gitbaton.values import value
 
@@ -49,20 +49,6 @@ class Unfinished:
         return {"run": self.run, "why": list(self.why), "would": list(self.would)}
 
 
-def any_run(baton: Baton) -> bool:
-    """Whether this repository has a run of its own; by a look at files where git keeps refs in files."""
-    common = baton.repo.layout.common_dir
-    if os.path.isdir(os.path.join(common, *RUNS.split("/"))):
-        return True
-    if os.path.isdir(os.path.join(common, "reftable")):
-        return bool(baton.repo.objects.refs(RUNS))
-    try:
-        with open(os.path.join(common, "packed-refs"), "rb") as file:
-            return b" " + RUNS.encode() in file.read()
-    except OSError:
-        return False
-
-
 def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
     """The runs of this repository that are not finished, in the order of their names; one that cannot be read says so as its
     reason."""
@@ -97,7 +83,7 @@ def recording(baton: Baton, track: str) -> tuple[Unfinished, ...]:
 
 def _open(baton: Baton) -> Iterator[tuple[str, RunState | UnreadableRunError]]:
     """The state of each run that is not finished, by its name; of one that cannot be read, why."""
-    if not any_run(baton):
+    if not below(baton.repo, RUNS):
         return
     from gitbaton.errors import NotFoundError, UnreadableRunError
     from gitbaton.journal.chain import Journal

@@ -17,6 +17,7 @@ from gitbaton.running.decide import Present
 from gitbaton.values import replace, value
 from gitbaton.worktree.filesets import Files, swap, unmatched
 from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, marked, same
+from gitbaton.worktree.globs import above
 
 MAX_LINK = 1 << 20
 
@@ -60,7 +61,7 @@ def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, Entry]) -> Ow
     for tree in trees if left else ():
         if tree not in done:
             known = ctx.entries(tree)
-            seen |= {path for path in left if _above(path, known)} if done else in_the_way(left, known)
+            seen |= {path for path in left if not known.keys().isdisjoint(above(path))} if done else in_the_way(left, known)
             for path in [path for path in left if path in known]:
                 seen.add(path)
                 if same(left[path], known[path]):
@@ -83,14 +84,7 @@ def versions(state: StepState) -> Iterator[Oid]:
 def in_the_way(paths: Iterable[str], known: Collection[str]) -> set[str]:
     """The paths where a file of a set is to have a folder, or that lie below where it is to have a file."""
     folders = folders_of(known)
-    return {path for path in paths if path in folders or _above(path, known)}
-
-
-def _above(path: str, known: Collection[str]) -> bool:
-    while path := path.rpartition("/")[0]:
-        if path in known:
-            return True
-    return False
+    return {path for path in paths if path in folders or any(folder in known for folder in above(path))}
 
 
 def trees_of(records: Sequence[Logged]) -> Iterator[Oid]:
@@ -354,8 +348,7 @@ def serve(ctx: Context, step: Step, now: Present, logged: Logged) -> Done | None
         return conflict(ctx, step, now.key, found, todo.edited)
     if todo.edited:
         keep_theirs(ctx, step, now.key, found, todo.edited)
-    newest = ctx.step_state(step.name).end
-    if not here or newest is None or newest.commit != logged.commit or (todo.edited and ctx.take == "theirs"):
+    if not here or state.end is None or state.end.commit != logged.commit or (todo.edited and ctx.take == "theirs"):
         logged = _rerecorded(ctx, step, now, found, logged, todo, here)
     if ctx.take == "ours":
         want = {**todo.want, **{p: result.get(p) for p in todo.edited}}

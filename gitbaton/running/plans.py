@@ -35,10 +35,7 @@ def load(path: str) -> bytes:
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
         raise ValueError("is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):  # it has just become something else
-            raise ValueError("it is not a regular file")
+    with open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as file:  # if it is a pipe by now
         return file.read(MAX_PLAN + 1)
 
 

@@ -33,9 +33,9 @@ from gitbaton.store.refs import (
     NOTES,
     REMOTES,
     TIPS,
+    by_name,
     chain_ref,
     fetched_ref,
-    remote_of,
     tip_ref,
     track_of,
 )
@@ -121,16 +121,9 @@ class Chains:
         listed."""
         if self._listed is None:
             self.chains()
-        if self._elsewhere is not None:
-            return self._elsewhere
-        found: dict[str, list[tuple[str, Oid]]] = {}
-        for ref, oid in sorted((self._listed or {}).items()):
-            remote, rest = remote_of(ref) or ("", "")
-            track = decode_track(rest.removeprefix("tracks/")) if rest.startswith("tracks/") else None
-            if track is not None and oid.strip("0"):
-                found.setdefault(track, []).append((remote, oid))
-        self._elsewhere = found
-        return found
+        if self._elsewhere is None:
+            self._elsewhere = by_name(self._listed or {}, "tracks/", decode_track)
+        return self._elsewhere
 
     def _is_strange(self, track: str) -> bool:
         """Whether a track exists only as fetched, as of the last listing; none is before the first."""

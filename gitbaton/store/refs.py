@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from gitbaton.codec import decode_track, encode_track
+from gitbaton.model import Oid
 
 CHAINS = "refs/baton/tracks/"
 TIPS = "refs/checkpoints/"
@@ -51,6 +54,18 @@ def remote_of(ref: str) -> tuple[str, str] | None:
     remote, _, rest = ref.removeprefix(REMOTES).partition("/")
     name = decode_track(remote) if ref.startswith(REMOTES) else None
     return None if name is None else (name, rest)
+
+
+def by_name(refs: Mapping[str, Oid], kind: str, name_of: Callable[[str], str | None]) -> dict[str, list[tuple[str, Oid]]]:
+    """What was fetched of a kind (``tracks/``, ``runs/``), by its name: the remotes that have it, and what they have; broken
+    refs and names that are not ours are left out."""
+    found: dict[str, list[tuple[str, Oid]]] = {}
+    for ref, oid in sorted(refs.items()):
+        remote, rest = remote_of(ref) or ("", "")
+        name = name_of(rest.removeprefix(kind)) if rest.startswith(kind) else None
+        if name is not None and oid.strip("0"):
+            found.setdefault(name, []).append((remote, oid))
+    return found
 
 
 def remote_ref(remote: str, rest: str = "") -> str:

@@ -257,7 +257,7 @@ def roots(globs: Sequence[str]) -> tuple[str, ...]:
     found = {fixed(glob) for glob in globs}
     if "" in found:
         return ("",)
-    return tuple(sorted(path for path in found if not any(above in found for above in _above(path))))
+    return tuple(sorted(path for path in found if not any(folder in found for folder in above(path))))
 
 
 def matcher(globs: Sequence[str]) -> Callable[[str], bool]:
@@ -267,7 +267,7 @@ def matcher(globs: Sequence[str]) -> Callable[[str], bool]:
     search = re.compile("|".join(wild), re.DOTALL).match if wild else None
 
     def matches(path: str) -> bool:
-        if not (path in plain or (search and search(path)) or (plain and any(above in plain for above in _above(path)))):
+        if not (path in plain or (search and search(path)) or (plain and any(folder in plain for folder in above(path)))):
             return False
         return not _within_git(path)
 
@@ -327,7 +327,7 @@ def _within_git(path: str) -> bool:
     return ".git" in lower and ".git" in lower.split("/")
 
 
-def _above(path: str) -> Iterator[str]:
+def above(path: str) -> Iterator[str]:
     """The folders above a path, the top not among them."""
     at = path.find("/")
     while at > 0:
