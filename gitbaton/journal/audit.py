@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from gitbaton.errors import NoAnswerError, RecordError, UnreadableRunError, UsageError
+from gitbaton.git.objects import lookup, parse_commit
 from gitbaton.journal.chain import RECORD, Journal
 from gitbaton.journal.codec import idem, recompute
 from gitbaton.journal.state import NOTHING, StepState, fold
@@ -109,10 +110,13 @@ def to_export(journal: Journal, run: str, folder: str) -> list[Entry]:
     trees: set[Oid] = set()
     for logged in journal.records(run):
         place = f"{logged.record.seq:06d}"
-        found = journal.repo.objects.info(f"{logged.commit}:{RECORD}")
-        if found is None:
+        found = journal.repo.objects.read(logged.commit)
+        if found is None or found.data is None:
             raise RecordError(f"commit {logged.commit} cannot be read")
-        files.append(Entry(path=f"{place}/{RECORD}", mode=FILE, oid=found.oid))
+        entry = lookup(journal.repo.objects, parse_commit(found.data).tree, RECORD.encode())
+        if entry is None:
+            raise RecordError(f"commit {logged.commit} holds no {RECORD}")
+        files.append(Entry(path=f"{place}/{RECORD}", mode=FILE, oid=entry.oid))
         for name, oid in sorted(logged.parts.items()):
             if name not in TREES:
                 files.append(Entry(path=f"{place}/{name}", mode=FILE, oid=oid))

@@ -38,9 +38,9 @@ class StepState:
     the tree of its outputs before its first begin, and ``first_folders`` the folders that were empty then. ``begun``: a
     begin that nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision,
     if no begin is newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last.
-    ``attempts``: how many begins; ``last``: how the newest began, or ended. ``defined``: the blob in which the newest of
-    them says all of a step of the command line. ``compensating``: a compensation that has not ended well. ``records``: all of
-    its records."""
+    ``attempts``: how many begins, ``in_vain`` of those since the newest result or settle; ``last``: how the newest began, or
+    ended. ``defined``: the blob in which the newest of them says all of a step of the command line. ``compensating``: a
+    compensation that has not ended well. ``records``: all of its records."""
 
     name: str
     end: Logged | None = None
@@ -54,6 +54,7 @@ class StepState:
     effects: tuple[EffectState, ...] = ()
     ends: tuple[Logged, ...] = ()
     attempts: int = 0
+    in_vain: int = 0
     compensating: Logged | None = None
     defined: Oid | None = None
     undone: tuple[str, ...] = ()  # the keys of effects that happened and were taken back, one for each time
@@ -64,6 +65,11 @@ class StepState:
     def unknown(self) -> EffectState | None:
         """The newest effect of which nobody knows whether it happened."""
         return next((effect for effect in reversed(self.effects) if effect.state == "unknown"), None)
+
+    @property
+    def standing(self) -> tuple[EffectState, ...]:
+        """The effects that happened and are not undone."""
+        return tuple(effect for effect in self.effects if effect.state in ("live", "undoing"))
 
     @property
     def bare(self) -> EffectState | None:
@@ -185,6 +191,7 @@ def _begin(step: StepState, logged: Logged) -> StepState:
         last=logged,
         settled=None,
         attempts=step.attempts + 1,
+        in_vain=step.in_vain + 1,
         gate="none" if step.gate == "waiting" else step.gate,
     )
     if record.effect in (None, "none") or record.idem is None:
@@ -208,6 +215,7 @@ def _end(step: StepState, logged: Logged) -> StepState:
         failed=None,
         settled=None,
         ends=(*step.ends, logged),
+        in_vain=0,
         gate="none" if step.gate == "waiting" else step.gate,
     )
     if record.effect in (None, "none") or record.idem is None:
@@ -244,7 +252,7 @@ def _settle(step: StepState, logged: Logged) -> StepState:
     idem = record.idem or (step.begun.record.idem if step.begun is not None else None)
     effect = _effect(step, idem) if idem is not None else next(iter(step.effects[-1:]), None)
     undone = record.state == "undone"
-    step = replace(step, begun=None, settled=logged, compensating=None)
+    step = replace(step, begun=None, settled=logged, compensating=None, in_vain=0)
     if effect is None:
         return replace(step, end=None) if undone else step
     step = _with_effect(step, replace(effect, state="undone" if undone else "live"))

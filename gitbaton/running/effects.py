@@ -28,7 +28,6 @@ from gitbaton.running.recorded import in_full, step_of, whole
 from gitbaton.values import replace
 
 Effect = tuple[str, EffectState]  # of which step
-_STANDING = ("live", "undoing")
 _NOT_IN_FULL = "its line is not recorded in full (a secret): the plan, or --compensate, must give it"
 
 
@@ -36,7 +35,7 @@ def live(state: RunState, names: Sequence[str]) -> tuple[Effect, ...]:
     """The effects that stand of steps (given in their order), the last first: the order in which they are to be undone."""
     found = []
     for name in reversed(names):
-        found += [(name, e) for e in reversed(state.step(name).effects) if e.state in _STANDING]
+        found += [(name, effect) for effect in reversed(state.step(name).standing)]
     return tuple(found)
 
 
@@ -67,8 +66,8 @@ def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dic
             code = _one(ctx, held[name], step, effect, command)
         else:
             with ctx.claimed(name, (), tuple(held.values())) as claim:
-                now = ctx.step_state(name).effects  # another process may have done it meanwhile
-                stands = any(e.idem == effect.idem and e.state in _STANDING for e in now)
+                # Another process may have done it meanwhile.
+                stands = any(e.idem == effect.idem for e in ctx.step_state(name).standing)
                 code = _one(ctx, claim, step, effect, command) if stands else 0
         if code:
             return code

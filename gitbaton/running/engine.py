@@ -91,12 +91,8 @@ class Engine:
     ) -> Outcome:
         """Bring one step to its result. Raises UsageError when a step that it waits for has none in this run."""
         with self._context(run, foreign, take, wait) as ctx, ctx.hold():
-            state = ctx.state()
-            for name in step.after:
-                if state.step(name).end is None:
-                    raise UsageError(f"step '{step.name}' waits for '{name}', which has no result in run '{run}'")
-            plan = whole(Plan(steps=(step,), max_runs=max_runs, max_wall=max_wall), state)
-            ctx.guard = Guards.of(ctx, plan, self.monotonic).before
+            plan = whole(Plan(steps=(step,), max_runs=max_runs, max_wall=max_wall), ctx.state())
+            ctx.guard = Guards(plan, ctx.state(), self.monotonic).before
             ctx.defined.add(step.name)
             if undo_begun(ctx, plan):
                 ctx.emit("finished", code=UNDO_FAILED)
@@ -152,7 +148,7 @@ class Engine:
         """Do again what a mistake reaches, and nothing else. ``plan``: instead of the one that the journal keeps."""
         with self._context(run, foreign, take, wait, new=False) as ctx, turn(ctx):
             of, scope = everything(ctx, plan)
-            guards = Guards.of(ctx, of, self.monotonic)
+            guards = Guards(of, ctx.state(), self.monotonic)
             ctx.guard = guards.before
             made = plan_repair(ctx, order, of, scope)
             ctx.emit("plan", total=len(made.region))
@@ -211,7 +207,7 @@ class Engine:
 
     def _go(self, ctx: Context, plan: Plan, steps: Sequence[Step], jobs: int, *, everything: bool = False) -> Outcome:
         """Recover what is unfinished, and then carry out the steps."""
-        guards = Guards.of(ctx, plan, self.monotonic)
+        guards = Guards(plan, ctx.state(), self.monotonic)
         ctx.guard = guards.before
         states: list[Done] = []
         todo = Schedule(steps, edges(plan.steps))
@@ -235,7 +231,7 @@ class Engine:
             with ctx.hold():
                 done = perform(ctx, step, plan)
                 states.append(done)
-                return done.code if not done.good else 0
+                return done.code
 
         if jobs == 1:
             return carry_out(steps, work)

@@ -148,14 +148,15 @@ def opened(ctx: Context, claim: Logged) -> Plan:
     found = ctx.objects.read(oid, MAX_PLAN) if oid else None
     text = found.data if found is not None else None
     path = record.plan if not claim.foreign else None  # what somebody else's record names is not opened
+    there = _file(ctx, path, record.key)
     if text is None or (record.key is not None and hashlib.sha256(text).hexdigest() != record.key):
-        text = _file(ctx, path, record.key)
+        text = there
     if text is None:
         raise UsageError(
             f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
             "name the plan: git baton run --plan FILE",
         )
-    if path is not None and _file(ctx, path, record.key) is None and os.path.exists(os.path.join(ctx.root, path)):
+    if path is not None and there is None and os.path.exists(os.path.join(ctx.root, path)):
         said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
         ctx.emit("warning", text=f"{said} ('git baton run --plan {in_shell(path)} --run {ctx.run}' takes up the new one)")
     return replace(plans.read(text, ctx.root, name=name), path=record.plan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.errors import NoAnswerError, NotFoundError, RunError
-from gitbaton.journal.state import RunState
 from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.running.context import Context, Done, Outcome, crash_at
 from gitbaton.running.decide import present
@@ -185,7 +184,9 @@ class _Work:
         self.states.append(done)
         if done.good and done.logged is not None:
             self._keys[step.name] = done.logged.record.key
-            self.guards.outputs(step.name, _trees(self.ctx.state()))
+            ends = {name: known.end.record for name, known in self.ctx.state().steps.items() if known.end is not None}
+            trees = {name: record.writes.tree if record.writes else None for name, record in ends.items()}
+            self.guards.outputs(step.name, trees)
         return done
 
     def _isolated(self, bad: Done) -> dict[str, Cause] | None:
@@ -216,12 +217,6 @@ class _Work:
         if found:
             self.ctx.emit("warning", bad.step.name, f"it fails again; {', '.join(sorted(found))} are done again, too")
         return found or None
-
-
-def _trees(state: RunState) -> dict[str, str | None]:
-    """The tree of outputs of every step that has a result."""
-    ends = {name: step.end for name, step in state.steps.items()}
-    return {name: e.record.writes.tree if e.record.writes else None for name, e in ends.items() if e is not None}
 
 
 def encoded(seeds: Mapping[str, Cause]) -> str:

@@ -126,19 +126,15 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
         return Forecast(step=step, would=cast("Would", verdict.what), key=now.key, now=now)
     cause = _cause(ahead, step, now, verdict)
     perhaps = ahead.may_stay(step, now) if above and (force is None or force.kind != "named") else ()
-    effects = _standing(state) if perhaps else verdict.undo
+    effects = state.standing if perhaps else verdict.undo
     undo = ahead.undone(step.name, effects, sure=not perhaps)
     return Forecast(step=step, would="run", key=now.key, cause=cause, on=above if perhaps else (), undo=undo, now=now)
 
 
 def _depends(ahead: Ahead, step: Step, now: Present, above: tuple[str, ...]) -> Forecast:
     """A step that is served if those above it give what they gave, and else runs; then its effects are undone first."""
-    undo = ahead.undone(step.name, _standing(ahead.state.step(step.name)), sure=False)
+    undo = ahead.undone(step.name, ahead.state.step(step.name).standing, sure=False)
     return Forecast(step=step, would="depends", key=now.key, on=above, undo=undo, now=now)
-
-
-def _standing(state: StepState) -> tuple[EffectState, ...]:
-    return tuple(e for e in state.effects if e.state in ("live", "undoing"))
 
 
 def _cause(ahead: Ahead, step: Step, now: Present, verdict: Verdict) -> Cause | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from gitbaton.errors import BatonError, RunError, UsageError
+from gitbaton.journal.state import RunState
 from gitbaton.journal.values import Backoff, Cause, Plan, Step
 from gitbaton.model import Oid
 from gitbaton.running.attempt import Attempt
@@ -221,28 +222,15 @@ def wait(backoff: Backoff, tries: int, random: Callable[[], float]) -> float:
 
 
 class Guards:
-    """The guards of one run or repair; ``clock`` gives seconds that only go forward. Every refusal is a RunError 79 that names
-    the step and the guard. ``before``: how often each step was started, in a row and without a result, until now."""
+    """The guards of a plan, or of a repair, in a run of which the journal says ``state``; ``clock`` gives seconds that only go
+    forward. Every refusal is a RunError 79 that names the step and the guard."""
 
-    def __init__(
-        self, *, max_runs: int, max_wall: float, clock: Callable[[], float], before: Mapping[str, int] | None = None
-    ) -> None:
-        self._max_runs, self._max_wall, self._clock = max_runs, max_wall, clock
+    def __init__(self, plan: Plan, state: RunState, clock: Callable[[], float]) -> None:
+        self._max_runs, self._max_wall, self._clock = plan.max_runs, plan.max_wall, clock
         self._began = clock()
-        self._runs = dict(before or {})
+        self._runs = {name: step.in_vain for name, step in state.steps.items()}
         self._failures: dict[tuple[str, str | None, int | None, Oid | None], int] = {}
         self._seen: list[Mapping[str, Oid | None]] = []
-
-    @classmethod
-    def of(cls, ctx: Context, plan: Plan, clock: Callable[[], float]) -> Guards:
-        """The guards of a plan, in a run as it is now."""
-        found: dict[str, int] = {}
-        for record in (logged.record for logged in ctx.logged()):
-            if record.step is not None and record.type == "begin":
-                found[record.step] = found.get(record.step, 0) + 1
-            elif record.step is not None and record.type in ("end", "settle"):
-                found.pop(record.step, None)
-        return cls(max_runs=plan.max_runs, max_wall=plan.max_wall, clock=clock, before=found)
 
     def before(self, step: str) -> None:
         """A step is about to be started. Raises RunError."""

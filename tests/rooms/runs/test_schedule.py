@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import RunError
-from gitbaton.journal.values import Step
+from gitbaton.journal.state import RunState, StepState
+from gitbaton.journal.values import Plan, Step
 from gitbaton.running.graph import Schedule, carry_out, collide
 from gitbaton.running.step import Guards
 
@@ -152,7 +153,9 @@ def test_any_order_of_endings_keeps_every_need(steps: tuple[Step, ...], codes: d
 
 def guards(max_runs: int = 50, max_wall: float = 7200.0, times: list[float] | None = None, **before: int) -> Guards:
     clock = iter(times or [0.0] * 1000)
-    return Guards(max_runs=max_runs, max_wall=max_wall, clock=lambda: next(clock), before=before)
+    plan = Plan(steps=(), max_runs=max_runs, max_wall=max_wall)
+    state = RunState(steps={name: StepState(name=name, in_vain=number) for name, number in before.items()})
+    return Guards(plan, state, lambda: next(clock))
 
 
 def test_r37_loop_guards_max_runs_and_max_wall() -> None:
