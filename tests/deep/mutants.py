@@ -157,8 +157,8 @@ journal journal/state.py: a doubtful effect never happened
 +return _with_effect(step, replace(effect, state="undone"))
 
 runs running/decide.py: an approval outlives its inputs
--if state is None or state.gate_key != key:
-+if state is None:
+-if state.gate_key != key:
++if state.gate_key is None:
 
 runs running/effects.py: dependents are undone last
 -return undo(ctx, plan, live(ctx.state(), others) + mine[::-1], held)
