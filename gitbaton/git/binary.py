@@ -17,6 +17,7 @@ from gitbaton.git.objects import (
     Kind,
     NewObject,
     Object,
+    Objects,
     RefChange,
     is_oid,
     is_ref,
@@ -49,18 +50,162 @@ _ELSEWHERE = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "re
 _DESCRIBED = re.compile(r"-g[0-9a-f]{4,}\Z")
 
 
-class BinaryObjects:
-    """Objects and refs through one ``git cat-file --batch-command`` and a process for each write; with ``lasting`` one process
-    moves all refs."""
+class GitObjects(Objects):
+    """What both doors do through git itself: whatever writes, and questions that are seldom asked; a process for each. With
+    ``lasting`` one process moves all refs."""
 
     shared: int | None = None
 
     def __init__(self, git: Git, git_dir: str, common_dir: str, algorithm: Algorithm, *, lasting: bool = False) -> None:
         self.git, self.git_dir, self.common_dir, self.algorithm = git, git_dir, common_dir, algorithm
-        self._batch: _Batch | None = None
         self._mover: _Mover | None = None
         self._lasting = lasting
         self._plain = git
+
+    def write(self, objects: Iterable[NewObject]) -> None:
+        """See Objects. A few become files without a process, but in a store that git opens to others; more are one pack into
+        ``unpack-objects``. With ``core.fsync=all`` they are on disk then."""
+        items = list(objects)
+        if not items:
+            return
+        folder = self.git.objects_dir(self.common_dir)
+        if len(items) <= FEW and not is_shared(folder):
+            put_in(folder, items, sync=SYNCED[0] in self.git.config)
+            return
+        drop_torn(folder, (item.oid for item in items))
+        for _ in range(_ATTEMPTS):
+            result = self.git.run("unpack-objects", "-q", stdin=self._pack(items))
+            if _NO_FOLDER not in result.err:
+                break  # else a repack beside us has just removed a folder that it found empty
+        checked(result, "unpack-objects")
+
+    def write_pack(self, objects: Iterable[NewObject]) -> None:
+        """See Objects. Three times as fast for hundreds as ``write``."""
+        items = list(objects)
+        if items:
+            drop_torn(self.git.objects_dir(self.common_dir), (item.oid for item in items))
+            checked(self.git.run("index-pack", "--stdin", stdin=self._pack(items)), "index-pack")
+
+    def _pack(self, objects: Iterable[NewObject]) -> bytes:
+        from gitbaton.git.packfile import stream
+
+        return stream(self.algorithm, ((o.kind, bytes.fromhex(o.oid), o.data) for o in objects))
+
+    def update(self, *transactions: Sequence[RefChange]) -> None:
+        """See Objects."""
+        nothing = zero(self.algorithm)
+        words = []
+        for changes in transactions:
+            words.append("start")
+            for change in changes:
+                oids = [oid for oid in (change.new, change.old) if oid is not None]
+                if not is_ref(change.name) or not all(is_oid(self.algorithm, oid) for oid in oids):
+                    raise GitError(f"cannot update a ref: '{change.name}' or its value is malformed")
+                words += [f"update {change.name}", change.new or nothing, change.old or nothing]
+            words += ["prepare", "commit"]
+        stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
+        result = self._moved(stdin, len(transactions)) if self._lasting else self.git.run(*_MOVE, stdin=stdin)
+        if result.code != 0:
+            error = RefConflictError if _CONFLICT.search(result.err) and not lasting(result.err) else GitError
+            raise error(f"cannot update a ref: {result.fatal()}")
+
+    def _moved(self, stdin: bytes, transactions: int) -> Result:
+        """What the one process says to transactions. Where it was ended meanwhile (it says nothing then), another one is
+        asked: what has moved already is a conflict for it."""
+        for _ in range(2):
+            if self._mover is not None and self._mover.dead:
+                self._mover.close()
+                self._mover = None
+            self._mover = self._mover or _Mover(self.git)
+            result = self._mover.move(stdin, transactions)
+            if result.code == 0 or result.err:
+                break
+        return result
+
+    def symref(self, name: str) -> str | None:
+        """See Objects. The file is git's own and costs no process; on reftable (its HEAD is a stub) git is asked."""
+        linked = linked_ref(self.git_dir, name)
+        if linked is not None or not is_ref(name):
+            return linked
+        try:
+            with open(os.path.join(self.git_dir, name), "rb") as file:
+                text = os.fsdecode(file.read(4096)).rstrip("\n")
+        except FileNotFoundError:
+            text = ""
+        except OSError:
+            text = "?"
+        if text.startswith("ref: ") and text != "ref: refs/heads/.invalid":
+            return text[5:].strip()
+        if OID.match(text):
+            return None
+        result = self.git.run("symbolic-ref", "-q", name) if text or self._reftable() else None
+        return os.fsdecode(result.out).rstrip("\n") or None if result else None
+
+    def _reftable(self) -> bool:
+        return os.path.isdir(os.path.join(self.common_dir, "reftable"))
+
+    def set_symref(self, name: str, target: str) -> None:
+        """See Objects."""
+        if not is_ref(target):
+            raise GitError(f"cannot set '{name}': '{target}' is not a ref")
+        self.git.out("symbolic-ref", name, target)
+
+    def head(self) -> Head:
+        """See Objects."""
+        ref = self.symref("HEAD")
+        found = self.info(ref or "HEAD")
+        # A branch that is not there makes HEAD unborn; one whose commit cannot be read does not.
+        if found is None and (ref is None or self.git.run("show-ref", "--verify", "-q", "--", ref).code != 1):
+            raise GitError("HEAD names a commit that cannot be read")
+        branch = ref.removeprefix("refs/heads/") if ref else None
+        return Head(branch=branch, oid=found.oid if found else None)
+
+    def _check(self, *commits: Oid) -> None:
+        """What is no commit, rev-list takes for an empty history."""
+        for oid in commits:
+            found = self.info(oid) if is_oid(self.algorithm, oid) else None
+            if found is None or found.kind != "commit":
+                raise GitError(f"'{oid}' is not a commit that exists")
+
+    def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
+        """See Objects."""
+        self._check(here, there)
+        base = self.git.run("merge-base", "--", here, there)
+        if base.code == 1:
+            return None
+        if base.code != 0:
+            raise GitError(f"cannot compare {here} and {there}: {base.fatal()}")
+        raw = self.git.out("rev-list", "--left-right", "--count", "--end-of-options", f"{here}...{there}", "--")
+        left, right = raw.split()
+        return int(left), int(right)
+
+    def count(self, start: Oid) -> int:
+        """See Objects."""
+        self._check(start)
+        return int(self.git.out("rev-list", "--count", "--end-of-options", start, "--"))
+
+    def borrow(self, store: str, env: Mapping[str, str]) -> None:
+        """See Objects."""
+        self._plain, self.git = self.git, self.git.changed(env)
+
+    def give_back(self) -> None:
+        """See Objects."""
+        self.git = self._plain
+
+    def warm(self) -> None:
+        """See Objects."""
+
+    def close(self) -> None:
+        """See Objects."""
+        mover, self._mover = self._mover, None
+        if mover is not None:
+            mover.close()
+
+
+class BinaryObjects(GitObjects):
+    """Objects and refs read through one ``git cat-file --batch-command``, too."""
+
+    _batch: _Batch | None = None
 
     def info(self, spec: str) -> Object | None:
         """See Objects."""
@@ -134,35 +279,6 @@ class BinaryObjects:
                 raw = b""
                 yield self._readable(item.oid, limit)
 
-    def write(self, objects: Iterable[NewObject]) -> None:
-        """See Objects. A few become files without a process, but in a store that git opens to others; more are one pack into
-        ``unpack-objects``. With ``core.fsync=all`` they are on disk then."""
-        items = list(objects)
-        if not items:
-            return
-        folder = self.git.objects_dir(self.common_dir)
-        if len(items) <= FEW and not is_shared(folder):
-            put_in(folder, items, sync=SYNCED[0] in self.git.config)
-            return
-        drop_torn(folder, (item.oid for item in items))
-        for _ in range(_ATTEMPTS):
-            result = self.git.run("unpack-objects", "-q", stdin=self._pack(items))
-            if _NO_FOLDER not in result.err:
-                break  # else a repack beside us has just removed a folder that it found empty
-        checked(result, "unpack-objects")
-
-    def write_pack(self, objects: Iterable[NewObject]) -> None:
-        """See Objects. Three times as fast for hundreds as ``write``."""
-        items = list(objects)
-        if items:
-            drop_torn(self.git.objects_dir(self.common_dir), (item.oid for item in items))
-            checked(self.git.run("index-pack", "--stdin", stdin=self._pack(items)), "index-pack")
-
-    def _pack(self, objects: Iterable[NewObject]) -> bytes:
-        from gitbaton.git.packfile import stream
-
-        return stream(self.algorithm, ((o.kind, bytes.fromhex(o.oid), o.data) for o in objects))
-
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
         if not prefixes:
@@ -175,74 +291,6 @@ class BinaryObjects:
         broken = {name: nothing for name in _BROKEN.findall(result.err) if name.startswith(prefixes)}
         pairs = (line.partition(" ") for line in os.fsdecode(raw).split("\n")[:-1])
         return broken | {name: oid for oid, _, name in pairs}
-
-    def update(self, *transactions: Sequence[RefChange]) -> None:
-        """See Objects."""
-        nothing = zero(self.algorithm)
-        words = []
-        for changes in transactions:
-            words.append("start")
-            for change in changes:
-                oids = [oid for oid in (change.new, change.old) if oid is not None]
-                if not is_ref(change.name) or not all(is_oid(self.algorithm, oid) for oid in oids):
-                    raise GitError(f"cannot update a ref: '{change.name}' or its value is malformed")
-                words += [f"update {change.name}", change.new or nothing, change.old or nothing]
-            words += ["prepare", "commit"]
-        stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
-        result = self._moved(stdin, len(transactions)) if self._lasting else self.git.run(*_MOVE, stdin=stdin)
-        if result.code != 0:
-            error = RefConflictError if _CONFLICT.search(result.err) and not lasting(result.err) else GitError
-            raise error(f"cannot update a ref: {result.fatal()}")
-
-    def _moved(self, stdin: bytes, transactions: int) -> Result:
-        """What the one process says to transactions. Where it was ended meanwhile (it says nothing then), another one is
-        asked: what has moved already is a conflict for it."""
-        for _ in range(2):
-            if self._mover is not None and self._mover.dead:
-                self.close()
-            self._mover = self._mover or _Mover(self.git)
-            result = self._mover.move(stdin, transactions)
-            if result.code == 0 or result.err:
-                break
-        return result
-
-    def symref(self, name: str) -> str | None:
-        """See Objects. The file is git's own and costs no process; on reftable (its HEAD is a stub) git is asked."""
-        linked = linked_ref(self.git_dir, name)
-        if linked is not None or not is_ref(name):
-            return linked
-        try:
-            with open(os.path.join(self.git_dir, name), "rb") as file:
-                text = os.fsdecode(file.read(4096)).rstrip("\n")
-        except FileNotFoundError:
-            text = ""
-        except OSError:
-            text = "?"
-        if text.startswith("ref: ") and text != "ref: refs/heads/.invalid":
-            return text[5:].strip()
-        if OID.match(text):
-            return None
-        result = self.git.run("symbolic-ref", "-q", name) if text or self._reftable() else None
-        return os.fsdecode(result.out).rstrip("\n") or None if result else None
-
-    def _reftable(self) -> bool:
-        return os.path.isdir(os.path.join(self.common_dir, "reftable"))
-
-    def set_symref(self, name: str, target: str) -> None:
-        """See Objects."""
-        if not is_ref(target):
-            raise GitError(f"cannot set '{name}': '{target}' is not a ref")
-        self.git.out("symbolic-ref", name, target)
-
-    def head(self) -> Head:
-        """See Objects."""
-        ref = self.symref("HEAD")
-        found = self.info(ref or "HEAD")
-        # A branch that is not there makes HEAD unborn; one whose commit cannot be read does not.
-        if found is None and (ref is None or self.git.run("show-ref", "--verify", "-q", "--", ref).code != 1):
-            raise GitError("HEAD names a commit that cannot be read")
-        branch = ref.removeprefix("refs/heads/") if ref else None
-        return Head(branch=branch, oid=found.oid if found else None)
 
     def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
         """See Objects."""
@@ -262,30 +310,6 @@ class BinaryObjects:
             path.append(parents[0])
         return path
 
-    def _check(self, *commits: Oid) -> None:
-        """What is no commit, rev-list takes for an empty history."""
-        for oid in commits:
-            found = self.info(oid) if is_oid(self.algorithm, oid) else None
-            if found is None or found.kind != "commit":
-                raise GitError(f"'{oid}' is not a commit that exists")
-
-    def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
-        """See Objects."""
-        self._check(here, there)
-        base = self.git.run("merge-base", "--", here, there)
-        if base.code == 1:
-            return None
-        if base.code != 0:
-            raise GitError(f"cannot compare {here} and {there}: {base.fatal()}")
-        raw = self.git.out("rev-list", "--left-right", "--count", "--end-of-options", f"{here}...{there}", "--")
-        left, right = raw.split()
-        return int(left), int(right)
-
-    def count(self, start: Oid) -> int:
-        """See Objects."""
-        self._check(start)
-        return int(self.git.out("rev-list", "--count", "--end-of-options", start, "--"))
-
     def abbreviate(self, oid: Oid, length: int) -> str:
         """See Objects."""
         while length < len(oid) and self._ask().ambiguous(oid[:length], oid):
@@ -302,11 +326,7 @@ class BinaryObjects:
     def borrow(self, store: str, env: Mapping[str, str]) -> None:
         """See Objects."""
         self.close()
-        self._plain, self.git = self.git, self.git.changed(env)
-
-    def give_back(self) -> None:
-        """See Objects."""
-        self.git = self._plain
+        super().borrow(store, env)
 
     def warm(self) -> None:
         """See Objects."""
@@ -314,10 +334,10 @@ class BinaryObjects:
 
     def close(self) -> None:
         """See Objects."""
-        talks, self._batch, self._mover = (self._batch, self._mover), None, None
-        for talk in talks:
-            if talk is not None:
-                talk.close()
+        super().close()
+        batch, self._batch = self._batch, None
+        if batch is not None:
+            batch.close()
 
     def forked(self) -> None:
         """In a forked child: leave the processes to the parent, which else would wait for their end as long as the child

@@ -1,30 +1,19 @@
-"""Object and ref reading through libgit2, for processes that do many small things; git writes."""
+"""Object and ref reading through libgit2, for processes that do many small things; all else is git's."""
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pygit2
 from pygit2.enums import ObjectType
 
 from gitbaton.errors import GitError, NotARepositoryError
-from gitbaton.git.objects import (
-    LONGEST,
-    MAX_READ,
-    Algorithm,
-    Kind,
-    NewObject,
-    Object,
-    Objects,
-    RefChange,
-    check_size,
-    is_oid,
-    is_ref,
-    linked_ref,
-)
-from gitbaton.model import Head, Oid
+from gitbaton.git.binary import GitObjects
+from gitbaton.git.objects import LONGEST, MAX_READ, Algorithm, Kind, Object, check_size, is_oid, is_ref, linked_ref
+from gitbaton.git.run import Git
+from gitbaton.model import Oid
 from gitbaton.system.files import mode_of
 
 _KIND: dict[int, Kind] = {
@@ -47,22 +36,19 @@ def _settle() -> None:
         pygit2.settings.mwindow_file_limit = _FILES
 
 
-class Libgit2Objects:
-    """Objects and refs through one open ``pygit2.Repository``."""
+class Libgit2Objects(GitObjects):
+    """Objects and refs read through one open ``pygit2.Repository``."""
 
-    algorithm: Algorithm = "sha1"
-
-    def __init__(self, git_dir: str, common_dir: str, writer: Objects) -> None:
+    def __init__(self, git: Git, git_dir: str, common_dir: str, algorithm: Algorithm) -> None:
         _settle()
-        self._writer = writer
+        super().__init__(git, git_dir, common_dir, algorithm)
         try:
             self.repository = pygit2.Repository(git_dir)
             config = self.repository.config
             storage = next(iter(config.get_multivar("extensions.refstorage")), "files")
-            self.shared: int | None = mode_of(next(iter(config.get_multivar("core.sharedrepository")), None) or "")
+            self.shared = mode_of(next(iter(config.get_multivar("core.sharedrepository")), None) or "")
         except _ERRORS as error:
             raise NotARepositoryError(f"libgit2 does not open '{git_dir}': {error}") from None
-        self.git_dir = git_dir
         self.objects_dir = os.path.join(common_dir, "objects")
         if storage != "files":  # with repositoryformatversion 0, libgit2 would read refs that git does not see
             raise NotARepositoryError(f"libgit2 does not know the ref storage '{storage}' of '{git_dir}'")
@@ -137,46 +123,20 @@ class Libgit2Objects:
             except GitError:
                 yield None
 
-    def write(self, objects: Iterable[NewObject]) -> None:
-        """See Objects."""
-        self._writer.write(objects)
-
-    def write_pack(self, objects: Iterable[NewObject]) -> None:
-        """See Objects."""
-        self._writer.write_pack(objects)
-
     def refs(self, *prefixes: str) -> dict[str, Oid]:
         """See Objects."""
         try:
             names = (os.fsdecode(name) for name in self.repository.raw_listall_references())
             found = ((name, self._target(name)) for name in sorted(names) if name.startswith(prefixes))
-            return {name: oid or "0" * 40 for name, oid in found if oid or self.symref(name) is None}
+            return {name: oid or "0" * 40 for name, oid in found if oid or not self._is_symbolic(name)}
         except _ERRORS as error:
             raise GitError(f"cannot list refs: {error}") from None
 
-    def update(self, *transactions: Sequence[RefChange]) -> None:
-        """See Objects."""
-        self._writer.update(*transactions)
-
-    def symref(self, name: str) -> str | None:
-        """See Objects."""
-        linked = linked_ref(self.git_dir, name)
-        if linked is not None:
-            return linked
+    def _is_symbolic(self, name: str) -> bool:
         try:
-            target = self._reference(name).raw_target
+            return isinstance(self._reference(name).raw_target, bytes)
         except _ERRORS:
-            return None
-        return os.fsdecode(target) if isinstance(target, bytes) else None
-
-    def set_symref(self, name: str, target: str) -> None:
-        """See Objects."""
-        self._writer.set_symref(name, target)
-
-    def head(self) -> Head:
-        """See Objects."""
-        ref = self.symref("HEAD")
-        return Head(branch=ref.removeprefix("refs/heads/") if ref else None, oid=self._target("HEAD"))
+            return False
 
     def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
         """See Objects."""
@@ -185,7 +145,7 @@ class Libgit2Objects:
         while at is not None and (limit is None or len(result) < limit):
             result.append(at)
             try:
-                commit = self.repository.get(self._commit(at))
+                commit = self.repository.get(at) if is_oid(self.algorithm, at) else None
             except _ERRORS:
                 commit = None
             if not isinstance(commit, pygit2.Commit):
@@ -193,28 +153,6 @@ class Libgit2Objects:
             parents = commit.parent_ids
             at = str(parents[0]) if parents else None
         return result
-
-    def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
-        """See Objects."""
-        try:
-            if self.repository.merge_base(self._commit(here), self._commit(there)) is None:
-                return None
-            ahead, behind = self.repository.ahead_behind(here, there)
-        except _ERRORS as error:
-            raise GitError(f"cannot compare {here} and {there}: {error}") from None
-        return ahead, behind
-
-    def _commit(self, oid: Oid) -> Oid:
-        if not is_oid(self.algorithm, oid):
-            raise ValueError("it is not a full id")
-        return oid
-
-    def count(self, start: Oid) -> int:
-        """See Objects."""
-        try:
-            return sum(1 for _ in self.repository.walk(self._commit(start)))
-        except _ERRORS as error:
-            raise GitError(f"cannot count the commits of {start}: {error}") from None
 
     def abbreviate(self, oid: Oid, length: int) -> str:
         """See Objects."""
@@ -231,15 +169,12 @@ class Libgit2Objects:
     def borrow(self, store: str, env: Mapping[str, str]) -> None:
         """See Objects."""
         self.repository.odb.add_disk_alternate(store)
-        self._writer.borrow(store, env)
+        super().borrow(store, env)
 
     def give_back(self) -> None:
         """See Objects."""
-        self._writer.give_back()
+        super().give_back()
         self.repository = pygit2.Repository(self.git_dir)  # it knows folders by inode, and the next one may have this one's
-
-    def warm(self) -> None:
-        """See Objects."""
 
     def close(self) -> None:
         """See Objects."""

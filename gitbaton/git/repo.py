@@ -69,19 +69,19 @@ class Repo:
         self.at_close: list[Callable[[], None]] = []
 
     def _open(self, door: Door | None) -> Objects:
-        binary = BinaryObjects(self.git, self.layout.git_dir, self.layout.common_dir, self.layout.algorithm)
+        place = self.git, self.layout.git_dir, self.layout.common_dir, self.layout.algorithm
         # libgit2 knows neither SHA-256 nor these variables.
         known = self.layout.algorithm == "sha1" and not any(name in self.git.env for name in _PLACES)
         if door == "binary" or not known:
-            return binary
+            return BinaryObjects(*place)
         try:
             from gitbaton.git.libgit2 import Libgit2Objects
 
-            return Libgit2Objects(self.layout.git_dir, self.layout.common_dir, binary)
+            return Libgit2Objects(*place)
         except (NotARepositoryError, ImportError):
             if door == "libgit2":
                 raise
-            return binary
+            return BinaryObjects(*place)
 
     def reopen(self, door: Door | None) -> None:
         """From now on use another door to objects and refs, where it opens the repository."""
