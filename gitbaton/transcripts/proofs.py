@@ -6,13 +6,11 @@ A digest of a text of which only a password is unknown would give the password a
 from __future__ import annotations
 
 import os
-import re
 import time
 from contextlib import suppress
 
 from gitbaton.git.repo import make_folder, put, shared
 from gitbaton.model import Oid
-from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,18 +19,9 @@ if TYPE_CHECKING:
     from gitbaton.git.repo import Repo
 
 KEPT_SECONDS = 14 * 86_400
-_FORM = re.compile(rb"1 ([0-9a-f]{40}|[0-9a-f]{64}) ([1-9][0-9]{0,14}) ([0-9a-f]{64})\n\Z")
-_FORGOTTEN = b"forgotten\n"
+_FORGOTTEN = b"forgotten"
 _MAX_BYTES = 256
-
-
-@value
-class Proof:
-    """The commit of a stored conversation was made from the first ``size`` bytes of a file, which have this digest."""
-
-    commit: Oid
-    size: int
-    digest: str
+_DIGITS = 64
 
 
 def hasher() -> blake2b:
@@ -45,26 +34,36 @@ def hasher() -> blake2b:
     return made
 
 
-def load(repo: Repo, ref: str) -> Proof | None:
-    """What was noted last of the conversation of a ref; None where nothing readable was."""
+def proof(commit: Oid, size: int, digest: str) -> bytes:
+    """What says that a stored conversation was made from the first ``size`` bytes of a file, which have this digest."""
+    return f"1 {commit} {size} {digest}".encode()
+
+
+def tells_another(noted: bytes, now: bytes) -> bool:
+    """Whether what was noted is of the same conversation, as long, and with another digest: the file was rewritten."""
+    return noted != now and noted[:-_DIGITS] == now[:-_DIGITS]
+
+
+def load(repo: Repo, ref: str) -> bytes:
+    """What was noted last of the conversation of a ref; empty where nothing was that can be read."""
+    return _noted(path(repo, ref))
+
+
+def _noted(name: str) -> bytes:
     try:
-        with open(path(repo, ref), "rb") as file:
-            match = _FORM.match(file.read(_MAX_BYTES))
+        with open(name, "rb") as file:
+            return file.read(_MAX_BYTES).removesuffix(b"\n")
     except OSError:
-        return None
-    if match is None:
-        return None
-    commit, size, digest = match.groups()
-    return Proof(commit=commit.decode(), size=int(size), digest=digest.decode())
+        return b""
 
 
-def save(repo: Repo, ref: str, proof: Proof) -> None:
+def save(repo: Repo, ref: str, noted: bytes) -> None:
     """Note it, readable by its owner alone, or by those who share the repository; with a conversation's first, what is old
     goes. Never raises: without it the next one compares everything."""
     name = path(repo, ref)
     first = not os.path.lexists(name)
     try:
-        _put(repo, name, f"1 {proof.commit} {proof.size} {proof.digest}\n".encode())
+        _put(repo, name, noted)
     except OSError:
         return
     if first:
@@ -83,20 +82,12 @@ def _put(repo: Repo, name: str, data: bytes) -> None:
             make_folder(repo, os.path.dirname(folder))
             os.makedirs(folder, mode=0o700, exist_ok=True)
             shared(repo, folder)
-    put(repo, name, data, fresh=f".{os.getpid()}", mode=0o600)
+    put(repo, name, data + b"\n", fresh=f".{os.getpid()}", mode=0o600)
 
 
 def forgotten(repo: Repo, ref: str) -> bool:
     """Whether the conversation of a ref was forgotten: only its positions are recorded from then on."""
-    return _says_forgotten(path(repo, ref))
-
-
-def _says_forgotten(name: str) -> bool:
-    try:
-        with open(name, "rb") as file:
-            return file.read(_MAX_BYTES) == _FORGOTTEN
-    except OSError:
-        return False
+    return load(repo, ref) == _FORGOTTEN
 
 
 def path(repo: Repo, ref: str) -> str:
@@ -110,5 +101,5 @@ def prune(repo: Repo) -> None:
         for folder in list(os.scandir(os.path.join(repo.shared_dir, "transcripts"))):
             for entry in list(os.scandir(folder.path)):
                 old = entry.stat(follow_symlinks=False).st_mtime < time.time() - KEPT_SECONDS
-                if old and not _says_forgotten(entry.path):
+                if old and _noted(entry.path) != _FORGOTTEN:
                     os.unlink(entry.path)

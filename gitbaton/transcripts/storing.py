@@ -20,7 +20,6 @@ from gitbaton.store.chain import Guard, append_to
 from gitbaton.transcripts import layout, proofs
 from gitbaton.transcripts.files import blocks, lines, measure, opened, settle
 from gitbaton.transcripts.layout import CHUNK, Kept
-from gitbaton.transcripts.proofs import Proof
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -89,23 +88,6 @@ def clean(redactor: Redactor, data: bytes) -> bytes:
     return b"".join(redacted(redactor.line, BytesIO(data)))
 
 
-class Fresh:
-    """The lines between two places of a file, redacted. ``read`` and ``made`` count their bytes before and after, and
-    ``hashed`` takes in those that were read."""
-
-    def __init__(self, look: Callable[[bytes], bytes], fd: int, start: int, end: int, hashed: blake2b) -> None:
-        self._look, self._fd, self._start, self._end = look, fd, start, end
-        self.hashed, self.read, self.made = hashed, 0, 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        for line in lines(self._fd, self._start, self._end):
-            self.hashed.update(line)
-            self.read += len(line)
-            (clean,) = redacted(self._look, [line])
-            self.made += len(clean)
-            yield clean
-
-
 @value
 class _Talk:
     """A conversation that is to be stored: its file, whose it is, its ref, and how a line of it is redacted, none
@@ -166,7 +148,7 @@ def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None]:
         if proofs.forgotten(talk.baton.repo, talk.ref):
             return now, None
         publish(talk.baton.repo, [RefChange(name=talk.ref, new=commit, old=old)], automatic=True)
-        proofs.save(talk.baton.repo, talk.ref, Proof(commit=commit, size=part.size, digest=digest))
+        proofs.save(talk.baton.repo, talk.ref, proofs.proof(commit, part.size, digest))
     if part != now:
         return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there"
     return replace(now, stored=commit), None
@@ -201,12 +183,10 @@ def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
     hashed = proofs.hasher()
     for block in blocks(talk.fd, 0, kept.position.size):
         hashed.update(block)
-    proof = proofs.load(talk.baton.repo, talk.ref)
-    now = Proof(commit=kept.commit, size=kept.position.size, digest=hashed.hexdigest())
-    if proof != now:
-        if proof is not None and (proof.commit, proof.size) == (now.commit, now.size):
-            return None
-        if not _made_of(talk, kept):
+    noted = proofs.load(talk.baton.repo, talk.ref)
+    now = proofs.proof(kept.commit, kept.position.size, hashed.hexdigest())
+    if noted != now:
+        if proofs.tells_another(noted, now) or not _made_of(talk, kept):
             return None
         proofs.save(talk.baton.repo, talk.ref, now)
     if found.size >= CHUNK:
@@ -232,25 +212,36 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
     digest of the part of the file that it was made from."""
     objects = talk.baton.repo.objects
     oids, start = (list(tip.whole), tip.kept.position.size) if tip else ([], 0)
-    fresh = Fresh(talk.look, talk.fd, start, found.size, tip.hashed if tip else proofs.hasher())
+    hashed, made = (tip.hashed, tip.kept.size) if tip else (proofs.hasher(), 0)
+    end = start
+
+    def fresh() -> Iterator[bytes]:
+        """The lines that are new, redacted."""
+        nonlocal end, made
+        for line in lines(talk.fd, start, found.size):
+            hashed.update(line)
+            end += len(line)
+            (clean,) = redacted(talk.look, [line])
+            made += len(clean)
+            yield clean
+
     batch, size = [], 0
-    for data in layout.chunks(chain([tip.rest] if tip and tip.rest else [], fresh)):
+    for data in layout.chunks(chain([tip.rest] if tip and tip.rest else [], fresh())):
         batch.append(new_object(objects.algorithm, "blob", data))
         oids.append(batch[-1].oid)
         size += len(data)
         if size >= _BATCH:
             talk.baton.repo.stow(batch)
             batch, size = [], 0
-    if start + fresh.read != found.size:
+    if end != found.size:
         raise GitError("its file changed while it was read")
-    made = fresh.made + (tip.kept.size if tip else 0)
     if made > layout.MAX_STORED:
         raise GitError(f"redacted it has {made} bytes, and the limit is {layout.MAX_STORED}")
     entries = [TreeEntry(mode=b"100644", name=b"%08d" % n, oid=oid) for n, oid in enumerate(oids)]
     batch += layout.frame(objects, entries, layout.meta(found, made, talk.agent, talk.session))
     batch.append(layout.commit(talk.baton, batch[-1].oid, above, f"conversation of {found.lines} lines\n"))
     talk.baton.repo.stow(batch)
-    return batch[-1].oid, fresh.hashed.hexdigest()
+    return batch[-1].oid, hashed.hexdigest()
 
 
 def keep_told(baton: Baton, agent: Agent, told: Told) -> Oid | None:

@@ -137,7 +137,7 @@ sync sync/rounds.py: fetch prunes without being asked
 +return sorted(gone), lost | {ref for ref, item in fetched.items() if item in gone}
 
 transcripts transcripts/proofs.py: what was forgotten is forgotten
--if old and not _says_forgotten(entry.path):
+-if old and _noted(entry.path) != _FORGOTTEN:
 +if old:
 
 install install/levels.py: the user's handlers go, too
