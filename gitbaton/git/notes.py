@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from gitbaton.errors import RecordError
@@ -12,39 +13,22 @@ from gitbaton.model import Oid
 _HEX = re.compile(rb"[0-9a-f]+\Z")
 
 
-class _Level:
-    """One tree on the way to a note: the hex digits spent to get here, and its entries."""
-
-    def __init__(self, spent: int, entries: list[TreeEntry]) -> None:
-        self.spent, self.entries = spent, entries
-
-
 def find(objects: Objects, tree: Oid | None, commit: Oid) -> list[Oid]:
     """The blobs that the notes tree holds for a commit: none, one, or several where fan-outs are mixed."""
-    blobs = []
-    for level in _path(objects, tree, commit):
-        rest = commit[level.spent :].encode()
-        blobs += [e.oid for e in level.entries if e.name == rest and not e.is_tree]
-    return blobs
+    return [e.oid for spent, entries in _path(objects, tree, commit) for e in entries if _is_note(e, commit[spent:])]
 
 
 def edit(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> list[NewObject]:
     """The trees to write so that ``blob`` is the one note of ``commit``; the last one is the new root."""
-    levels = _path(objects, tree, commit)
-    for level in levels:
-        rest = commit[level.spent :].encode()
-        level.entries = [e for e in level.entries if e.name != rest]
-    last = levels[-1]
-    last.entries.append(TreeEntry(mode=b"100644", name=commit[last.spent :].encode(), oid=blob))
     made: list[NewObject] = []
-    while levels:
-        level = levels.pop()
-        entries = _spread(objects, level, made)
-        made.append(new_object(objects.algorithm, "tree", tree_data(entries)))
-        if levels:
-            name = commit[level.spent - 2 : level.spent].encode()
-            above = [e for e in levels[-1].entries if e.name != name]
-            levels[-1].entries = [*above, TreeEntry(mode=b"40000", name=name, oid=made[-1].oid)]
+    name, mode, oid = "", b"100644", blob  # what stands in the tree: the note, then one folder after the other
+    for spent, entries in reversed(_path(objects, tree, commit)):
+        rest = commit[spent:]
+        name = name or rest
+        others = [e for e in entries if e.name not in (rest.encode(), name.encode())]
+        new = TreeEntry(mode=mode, name=name.encode(), oid=oid)
+        made.append(new_object(objects.algorithm, "tree", tree_data(_spread(objects, len(rest), [*others, new], made))))
+        name, mode, oid = commit[spent - 2 : spent], b"40000", made[-1].oid
     return made
 
 
@@ -82,21 +66,23 @@ def exchange(objects: Objects, tree: Oid, blobs: Mapping[Oid, Oid | None]) -> li
     return [*made, root]
 
 
-def _path(objects: Objects, tree: Oid | None, commit: Oid) -> list[_Level]:
-    """The trees from the root down towards a commit's note, as deep as they go.
+def _path(objects: Objects, tree: Oid | None, commit: Oid) -> list[tuple[int, list[TreeEntry]]]:
+    """The trees from the root down towards a commit's note, as deep as they go: how many of its digits are spent to get there,
+    and the entries.
 
     A tree that is fanned out but has no folder for these digits yet gets an empty one.
     """
-    levels = [_Level(0, _entries(objects, tree) if tree else [])]
-    while levels[-1].spent < len(commit) - 2:
-        level = levels[-1]
-        digits = commit[level.spent : level.spent + 2].encode()
-        if any(e.name == digits and not e.is_tree for e in level.entries):
+    spent, entries = 0, _entries(objects, tree) if tree else []
+    levels = [(spent, entries)]
+    while spent < len(commit) - 2:
+        digits = commit[spent : spent + 2].encode()
+        below = next((e for e in entries if e.name == digits), None)
+        if below is not None and not below.is_tree:
             break  # somebody's file stands where the folder would
-        below = next((e for e in level.entries if e.name == digits and e.is_tree), None)
-        if below is None and not any(_is_fan(e) for e in level.entries):
+        if below is None and not any(_is_fan(e) for e in entries):
             break
-        levels.append(_Level(level.spent + 2, _entries(objects, below.oid) if below else []))
+        spent, entries = spent + 2, _entries(objects, below.oid) if below else []
+        levels.append((spent, entries))
     return levels
 
 
@@ -111,26 +97,28 @@ def _is_fan(entry: TreeEntry) -> bool:
     return entry.is_tree and len(entry.name) == 2 and _HEX.match(entry.name) is not None
 
 
-def _spread(objects: Objects, level: _Level, made: list[NewObject]) -> list[TreeEntry]:
-    """The level's entries, moved into folders of two digits once git would: two notes behind each first digit.
+def _is_note(entry: TreeEntry, rest: str) -> bool:
+    return entry.name == rest.encode() and not entry.is_tree
+
+
+def _spread(objects: Objects, length: int, entries: list[TreeEntry], made: list[NewObject]) -> list[TreeEntry]:
+    """The entries of a tree in which a note's name has ``length`` digits, moved into folders of two digits once git would: two
+    notes behind each first digit.
 
     Only where no such folder is yet: where fan-outs are mixed, what lies flat may stay so.
     """
-    length = (40 if objects.algorithm == "sha1" else 64) - level.spent
-    notes = [e for e in level.entries if len(e.name) == length and not e.is_tree and _HEX.match(e.name)]
-    count: dict[bytes, int] = {}
-    for note in notes:
-        count[note.name[:1]] = count.get(note.name[:1], 0) + 1
-    taken = any(len(e.name) == 2 and _HEX.match(e.name) for e in level.entries)
+    notes = [e for e in entries if len(e.name) == length and not e.is_tree and _HEX.match(e.name)]
+    count = Counter(note.name[:1] for note in notes)
+    taken = any(len(e.name) == 2 and _HEX.match(e.name) for e in entries)
     if len(count) < 16 or min(count.values()) < 2 or length <= 2 or taken:
-        return level.entries
+        return entries
     folders: dict[bytes, list[TreeEntry]] = {}
     for note in notes:
         folders.setdefault(note.name[:2], []).append(TreeEntry(mode=note.mode, name=note.name[2:], oid=note.oid))
     kept = {note.name for note in notes}
-    result = [e for e in level.entries if e.name not in kept]
-    for digits, entries in folders.items():
-        tree = new_object(objects.algorithm, "tree", tree_data(entries))
+    result = [e for e in entries if e.name not in kept]
+    for digits, below in folders.items():
+        tree = new_object(objects.algorithm, "tree", tree_data(below))
         made.append(tree)
         result.append(TreeEntry(mode=b"40000", name=digits, oid=tree.oid))
     return result
