@@ -7,7 +7,6 @@ from collections import deque
 from functools import partial
 from heapq import merge
 from itertools import islice
-from operator import itemgetter
 
 import ormsgpack
 from langgraph.checkpoint.base import CheckpointTuple
@@ -241,14 +240,14 @@ def _one(reader: Reader, chains: list[tuple[str, str]], only: str, below: str | 
 
 
 def _all(reader: Reader, chains: list[tuple[str, str]], below: str | None) -> Iterator[Place]:
-    def one(thread: str, namespace: str) -> Iterator[tuple[str, Place]]:
-        for entry in reader.store.walk(thread, namespace, below or None):
-            yield entry.id, (thread, namespace, entry)
-
-    if len(chains) == 1:
-        ((thread, namespace),) = chains
+    def one(thread: str, namespace: str) -> Iterator[Place]:
         return ((thread, namespace, entry) for entry in reader.store.walk(thread, namespace, below or None))
-    return map(itemgetter(1), merge(*(one(*chain) for chain in chains), key=itemgetter(0), reverse=True))
+
+    return merge(*(one(*chain) for chain in chains), key=_id, reverse=True)
+
+
+def _id(place: Place) -> str:
+    return place[2].id
 
 
 def _matching(reader: Reader, found: Iterator[Place], where: Mapping[str, Any]) -> Iterator[Place]:

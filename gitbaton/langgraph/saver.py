@@ -63,87 +63,7 @@ class Aside:
         self._pool = None
 
 
-class AsyncMethods(BaseCheckpointSaver[str]):
-    """The asynchronous methods of a saver (``aput``), each made of the one that waits (``put``)."""
-
-    store: ThreadStore
-    _reader: Reader
-    _writer: Writer
-    _aside: Aside
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._aside.run(self.close)
-
-    def close(self) -> None:
-        """Let go of the repository."""
-        raise AssertionError
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As ``get_tuple``; without leaving the event loop where everything is in memory."""
-        named: Mapping[str, Any] = config["configurable"]
-        thread, namespace, wanted = thread_of(named), namespace_of(named), named.get("checkpoint_id")
-        entry = self.store.ready(thread, namespace, as_text(wanted) if wanted else None)
-        if entry is not None and (entry.commit is None or type(entry.memo) is bytes) and not entry.written:
-            return self._reader.tuple_of(thread, namespace, entry)
-        return await self._aside.run(self.get_tuple, config)
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        """As ``list``; checkpoints are read some at a time."""
-        found = self.list(config, filter=filter, before=before, limit=limit)
-        while some := await self._aside.run(lambda: [*islice(found, _AT_ONCE)]):
-            for item in some:
-                yield item
-            if len(some) < _AT_ONCE:
-                break
-
-    async def aput(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
-    ) -> RunnableConfig:
-        """As ``put``. The checkpoint is serialised before this first waits: what the caller changes later is not in it."""
-        draft = self._writer.draft(config, checkpoint, metadata, new_versions, self.store.ready)
-        await self._aside.run(self._writer.put, draft)
-        return draft.config
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """As ``put_writes``. The writes are serialised before this first waits."""
-        await self._aside.run(self._writer.store.put_writes, *self._writer.writes(config, writes, task_id, task_path))
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """As ``delete_thread``."""
-        await self._aside.run(self.delete_thread, thread_id)
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As ``delete_for_runs``."""
-        await self._aside.run(self.delete_for_runs, run_ids)
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As ``copy_thread``."""
-        await self._aside.run(self.copy_thread, source_thread_id, target_thread_id)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """As ``prune``."""
-        await self._aside.run(lambda: self.prune(thread_ids, strategy=strategy))
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """As ``get_delta_channel_history``."""
-        return await self._aside.run(lambda: self.get_delta_channel_history(config=config, channels=channels))
-
-
-class GitSaver(AsyncMethods):
+class GitSaver(BaseCheckpointSaver[str]):
     """A checkpointer for LangGraph in a git repository; one class for synchronous and asynchronous graphs.
 
     ``path``: a repository, or any directory in one; where nothing is, or an empty folder, a bare repository is made. Or an open
@@ -206,6 +126,12 @@ class GitSaver(AsyncMethods):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._aside.run(self.close)
 
     def flush(self) -> None:
         """Everything that was put is in git's refs when this returns: before a push, or to look at it with git."""
@@ -289,6 +215,67 @@ class GitSaver(AsyncMethods):
         """The version after ``current``: a count, and a random part that tells branches apart."""
         number = 0 if current is None else current if isinstance(current, int) else int(current.split(".")[0])
         return f"{number + 1:032}.{random.random():016}"
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """As ``get_tuple``; without leaving the event loop where everything is in memory."""
+        named: Mapping[str, Any] = config["configurable"]
+        thread, namespace, wanted = thread_of(named), namespace_of(named), named.get("checkpoint_id")
+        entry = self.store.ready(thread, namespace, as_text(wanted) if wanted else None)
+        if entry is not None and (entry.commit is None or type(entry.memo) is bytes) and not entry.written:
+            return self._reader.tuple_of(thread, namespace, entry)
+        return await self._aside.run(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """As ``list``; checkpoints are read some at a time."""
+        found = self.list(config, filter=filter, before=before, limit=limit)
+        while some := await self._aside.run(lambda: [*islice(found, _AT_ONCE)]):
+            for item in some:
+                yield item
+            if len(some) < _AT_ONCE:
+                break
+
+    async def aput(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> RunnableConfig:
+        """As ``put``. The checkpoint is serialised before this first waits: what the caller changes later is not in it."""
+        draft = self._writer.draft(config, checkpoint, metadata, new_versions, self.store.ready)
+        await self._aside.run(self._writer.put, draft)
+        return draft.config
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """As ``put_writes``. The writes are serialised before this first waits."""
+        await self._aside.run(self._writer.store.put_writes, *self._writer.writes(config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """As ``delete_thread``."""
+        await self._aside.run(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """As ``delete_for_runs``."""
+        await self._aside.run(self.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """As ``copy_thread``."""
+        await self._aside.run(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """As ``prune``."""
+        await self._aside.run(lambda: self.prune(thread_ids, strategy=strategy))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """As ``get_delta_channel_history``."""
+        return await self._aside.run(lambda: self.get_delta_channel_history(config=config, channels=channels))
 
 
 def _nothing_at(path: str) -> bool:

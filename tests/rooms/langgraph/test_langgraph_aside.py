@@ -113,7 +113,7 @@ def test_no_method_waits_for_the_threads_of_the_loop(tmp_path: Path) -> None:
             await taken
 
     asyncio.run(main())
-    assert {name for name, item in vars(GitSaver.__mro__[1]).items() if asyncio.iscoroutinefunction(item)} <= {
+    assert {name for name, item in vars(GitSaver).items() if asyncio.iscoroutinefunction(item)} <= {
         *EACH,
         "__aenter__",
     }
