@@ -39,7 +39,7 @@ _MANY = 64
 _ATTEMPTS = 4
 _NO_FOLDER = "unable to create temporary file: No such file or directory"
 _GROUP = 2000
-_GROUP_BYTES = 64 << 20
+_GROUP_BYTES = 4 << 20  # of contents that are held at once, unless one object is larger
 _BROKEN = re.compile(r"^warning: ignoring broken ref (.*)$", re.M)
 _CONFLICT = re.compile(
     r"but expected|reference already exists|unable to resolve reference|Unable to create|File exists|cannot lock references"

@@ -6,14 +6,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gitbaton.errors import GitError, GitTimeoutError
-from gitbaton.git.objects import Algorithm, is_oid
+from gitbaton.git.objects import LARGEST, Algorithm, Object, Objects, is_oid
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked
 from gitbaton.model import Oid
-from gitbaton.values import value
 
-_BATCH = 4 << 20  # bytes of contents that are held at once, unless one object is larger
-_ASKED = 50_000
 _WANTED = 1000
 _HEX = re.compile(rb"[0-9a-f]+\Z")
 _ENTRY = {form: re.compile(rb"(?s)[0-7]{5,6} ([^\0]+)\0.{%d}" % size) for form, size in (("sha1", 20), ("sha256", 32))}
@@ -21,15 +18,6 @@ _LOG = (
     *("--literal-pathspecs", "log", "-z", "--reverse", "--raw", "--no-abbrev", "--no-renames", "--no-notes", "--no-decorate"),
     *("--no-color", "--no-ext-diff", "--diff-merges=first-parent", "--format=%H"),
 )
-
-
-@value
-class Listed:
-    """An object, its type and its size in bytes."""
-
-    oid: Oid
-    kind: str
-    size: int
 
 
 def reachable(repo: Repo, wants: Sequence[Oid], haves: Iterable[Oid]) -> dict[Oid, bytes]:
@@ -51,44 +39,21 @@ def reachable(repo: Repo, wants: Sequence[Oid], haves: Iterable[Oid]) -> dict[Oi
     return {oid.decode("ascii", "replace"): path for oid, _, path in pairs}
 
 
-def sizes(git: Git, oids: Sequence[Oid]) -> Iterator[Listed]:
-    """Type and size of each object, in their order. Raises GitError when one is missing or cannot be read."""
-    for start in range(0, len(oids), _ASKED):
-        asked = oids[start : start + _ASKED]
-        raw = git.out("cat-file", "--batch-check", "--buffer", stdin=_lines(asked))
-        rows = raw.decode("ascii", "replace").split("\n")[:-1]
-        for oid, row in zip(asked, rows + [""] * (len(asked) - len(rows)), strict=True):
-            fields = row.split(" ")
-            if len(fields) != 3 or fields[0] != oid or not fields[2].isdigit():
-                raise GitError(f"object {oid} cannot be read")
-            yield Listed(oid=oid, kind=fields[1], size=int(fields[2]))
+def sizes(objects: Objects, oids: Sequence[Oid]) -> Iterator[Object]:
+    """Each object without its bytes, in their order. Raises GitError when one is missing or cannot be read."""
+    for oid, found in zip(oids, objects.read_many(oids, -1), strict=True):
+        if found is None:
+            raise GitError(f"object {oid} cannot be read")
+        yield found
 
 
-def contents(git: Git, items: Iterable[Listed]) -> Iterator[tuple[Listed, bytes]]:
+def contents(objects: Objects, items: Iterable[Object]) -> Iterator[tuple[Object, bytes]]:
     """Each object with its bytes; a few MiB are held at once. Raises GitError when one cannot be read."""
-    batch: list[Listed] = []
-    total = 0
-    for item in items:
-        if batch and total + item.size > _BATCH:
-            yield from _batch(git, batch)
-            batch, total = [], 0
-        batch.append(item)
-        total += item.size
-    yield from _batch(git, batch)
-
-
-def _batch(git: Git, items: Sequence[Listed]) -> Iterator[tuple[Listed, bytes]]:
-    if not items:
-        return
-    raw = git.run("cat-file", "--batch", "--buffer", stdin=_lines([item.oid for item in items])).out
-    at = 0
-    for item in items:
-        head = f"{item.oid} {item.kind} {item.size}\n".encode()
-        end = at + len(head) + item.size
-        if not raw.startswith(head, at) or len(raw) <= end:
+    asked = list(items)
+    for item, found in zip(asked, objects.read_many([item.oid for item in asked], LARGEST), strict=True):
+        if found is None or found.data is None:
             raise GitError(f"object {item.oid} cannot be read")
-        yield item, raw[at + len(head) : end]
-        at = end + 1
+        yield item, found.data
 
 
 def first_bytes(git: Git, oid: Oid, count: int) -> bytes:

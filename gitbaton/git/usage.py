@@ -52,48 +52,46 @@ def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, log
     """Every object that ``tips`` reach and, as far as git can tell without looking at all of them, ``without`` do not; each
     with a path at which it was met. With ``logs`` also what the reflogs reach. Raises RecordError when one of them is missing
     or cannot be parsed."""
-    lines = sorted(set(tips)) + sorted({f"^{oid}" for oid in without})
-    words = ("rev-list", "--objects", _MISSING, *(["--reflog"] if logs else []), "--stdin")
-    result = repo.git.run(*words, stdin="".join(line + "\n" for line in lines).encode())
-    if result.code != 0:
-        raise RecordError(f"not every object can be read: {result.fatal()}")
-    return _named(result.out)
+    return _named(_walked(repo, "--objects", *(["--reflog"] if logs else []), "--stdin", stdin=_ends(tips, without)))
 
 
 def everything(repo: Repo, without: Iterable[str] = (), *, kept: bool = True) -> dict[Oid, bytes]:
     """Every object that any ref, any HEAD, the indexes and the reflogs of all work trees reach. ``without``: patterns of refs
     that do not count; ``kept``: whether the indexes and reflogs do. Raises RecordError."""
     beyond = ("--reflog", "--indexed-objects") if kept else ()
-    excluded = [f"--exclude={pattern}" for pattern in without]
-    result = repo.git.run("rev-list", "--objects", _MISSING, *excluded, "--all", *beyond)
-    if result.code != 0:
-        raise RecordError(f"not every object can be read: {result.fatal()}")
-    return _named(result.out)
+    return _named(_walked(repo, "--objects", *(f"--exclude={pattern}" for pattern in without), "--all", *beyond))
 
 
 def unreadable(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> str:
     """What is wrong with what ``tips`` reach and ``without`` do not, as git says it, every object read and held against its id;
     empty where nothing is."""
-    lines = [*sorted(set(tips)), *sorted({f"^{oid}" for oid in without})]
     words = ("rev-list", "--objects", "--verify-objects", "--quiet", _MISSING, "--stdin")
-    result = repo.git.run(*words, stdin="".join(line + "\n" for line in lines).encode())
+    result = repo.git.run(*words, stdin=_ends(tips, without))
     said = [line.split(": ", 1)[1] for line in result.err.splitlines() if _SAID.match(line)]
     named = [line for line in said if _NAMED.search(line)]
     return (named or said or [result.fatal()])[0] if result.code != 0 or said else ""
 
 
+def commits(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> set[Oid]:
+    """The commits that ``tips`` reach and ``without`` do not. Raises RecordError when one is missing."""
+    return {*_named(_walked(repo, "--stdin", stdin=_ends(tips, without)))}
+
+
+def _ends(tips: Iterable[Oid], without: Iterable[Oid]) -> bytes:
+    """What a walk is told: where it begins, and where it ends."""
+    return "".join(f"{end}\n" for end in (*sorted(set(tips)), *sorted({f"^{oid}" for oid in without}))).encode()
+
+
+def _walked(repo: Repo, *words: str, stdin: bytes = b"") -> bytes:
+    result = repo.git.run("rev-list", _MISSING, *words, stdin=stdin)
+    if result.code != 0:
+        raise RecordError(f"not every object can be read: {result.fatal()}")
+    return result.out
+
+
 def _named(raw: bytes) -> dict[Oid, bytes]:
     rows = (line.partition(b" ") for line in raw.split(b"\n")[:-1])
     return {oid.decode("ascii"): path for oid, _, path in rows}
-
-
-def commits(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> set[Oid]:
-    """The commits that ``tips`` reach and ``without`` do not. Raises RecordError when one is missing."""
-    lines = [*sorted(set(tips)), *sorted({f"^{oid}" for oid in without})]
-    result = repo.git.run("rev-list", _MISSING, "--stdin", stdin="".join(line + "\n" for line in lines).encode())
-    if result.code != 0:
-        raise RecordError(f"not every commit can be read: {result.fatal()}")
-    return set(result.out.decode("ascii").split())
 
 
 def sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:

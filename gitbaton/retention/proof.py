@@ -326,8 +326,8 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
 def _secrets(baton: Baton, files: Iterable[Oid]) -> dict[Oid, str]:
     """Those of some blobs that hold a secret which the scanner cannot mistake, each with its kind."""
     find, limit = scanner(baton).find, baton.settings.max_file_size
-    items = [item for item in objectlists.sizes(baton.repo.git, baton.store.present(files)) if item.size <= limit]
-    found = ((item.oid, find(text_of(data), sure=True)) for item, data in objectlists.contents(baton.repo.git, items))
+    items = [item for item in objectlists.sizes(baton.repo.objects, baton.store.present(files)) if item.size <= limit]
+    found = ((item.oid, find(text_of(data), sure=True)) for item, data in objectlists.contents(baton.repo.objects, items))
     return {oid: hits[0].kind for oid, hits in found if hits}
 
 

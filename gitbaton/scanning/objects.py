@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, message, parse, payload, plain
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.objectlists import Listed, at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
-from gitbaton.git.objects import OID, Commit, lookup, object_id, parse_commit
+from gitbaton.git.objectlists import at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
+from gitbaton.git.objects import OID, Commit, Object, lookup, object_id, parse_commit
 from gitbaton.model import Oid, Stored
 from gitbaton.secrets import Redactor
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, chain_ref
@@ -126,15 +126,15 @@ class Scan:
     def commits(self, oids: Sequence[Oid]) -> None:
         """Look at the messages of commits."""
         fresh = [oid for oid in oids if oid not in self._seen]
-        self._messages(item for item in sizes(self.repo.git, fresh))
+        self._messages(item for item in sizes(self.repo.objects, fresh))
 
     def objects(self, wants: Sequence[Oid], haves: Sequence[Oid]) -> None:
         """Look at every object that is reachable from ``wants`` and not from ``haves``. Raises GitError."""
         self.repo.progress("listing objects", 0, 0)
         paths = reachable(self.repo, wants, haves)
-        items: dict[str, list[Listed]] = {"blob": [], "tree": []}
-        messages: list[Listed] = []
-        for item in sizes(self.repo.git, [oid for oid in paths if oid not in self._seen]):
+        items: dict[str, list[Object]] = {"blob": [], "tree": []}
+        messages: list[Object] = []
+        for item in sizes(self.repo.objects, [oid for oid in paths if oid not in self._seen]):
             items.get(item.kind, messages).append(item)
         self._messages(messages)
         self._files(items["blob"], paths, _Found(self, wants, haves))
@@ -155,7 +155,7 @@ class Scan:
             else:
                 yield refs[0][0], error.message
 
-    def _names(self, trees: Sequence[Listed], paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
+    def _names(self, trees: Sequence[Object], paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
         """Look at the names of files and folders; where each belongs is asked for those only that are a secret."""
         bad: dict[bytes, Oid] = {}
         for item, data in self._read("scanning folders", [item for item in trees if item.size <= MAX_TREE]):
@@ -172,7 +172,7 @@ class Scan:
             for kind in dict.fromkeys(finding.kind for finding in self.find(name, sure=True)):
                 self.hits.append(replace(at, path=f"name of {shown}", kind=kind))
 
-    def _messages(self, items: Iterable[Listed]) -> None:
+    def _messages(self, items: Iterable[Object]) -> None:
         for item, data in self._read("scanning messages", [*self._small(items)]):
             self._seen.add(item.oid)
             if item.kind == "commit":
@@ -180,13 +180,13 @@ class Scan:
             else:
                 self._text(Hit(checkpoint=None, commit=item.oid, path="message", line=0, kind=""), data, sure=True)
 
-    def _read(self, what: str, items: Sequence[Listed]) -> Iterator[tuple[Listed, bytes]]:
+    def _read(self, what: str, items: Sequence[Object]) -> Iterator[tuple[Object, bytes]]:
         """Each object with its bytes, and word of how many there were."""
-        for done, found in enumerate(contents(self.repo.git, items)):
+        for done, found in enumerate(contents(self.repo.objects, items)):
             self.repo.progress(what, done, len(items))
             yield found
 
-    def _small(self, items: Iterable[Listed]) -> Iterator[Listed]:
+    def _small(self, items: Iterable[Object]) -> Iterator[Object]:
         for item in items:
             if item.size <= MAX_MESSAGE:
                 yield item
@@ -254,7 +254,7 @@ class Scan:
             unmistakable = sure or any(f.kind == kind for f in self.find(said, sure=True))
             self.hits.append(replace(at, kind=kind, shown=_masked(said) if unmistakable else ""))
 
-    def _files(self, blobs: Sequence[Listed], paths: Mapping[Oid, bytes], found: _Found) -> None:
+    def _files(self, blobs: Sequence[Object], paths: Mapping[Oid, bytes], found: _Found) -> None:
         """Look at the contents of files; where each hit belongs is asked at last, for those blobs only."""
         small = [item for item in blobs if item.size <= self.limit]
         for item in blobs:
