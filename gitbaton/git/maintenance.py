@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gitbaton.errors import GitError
+from gitbaton.git.questions import matching
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.run import Git
 from gitbaton.system.files import acquire
@@ -67,13 +68,10 @@ def _repack(repo: Repo, due: Callable[[], bool]) -> bool:
 
 def _many_packs(repo: Repo) -> bool:
     """Whether there are so many, once what a killed process kept, or began, is gone."""
-    names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
-    places = (os.path.join(repo.own_dir, "tmp"), repo.objects_dir)
-    begun = (name for place in places if os.path.isdir(place) for name in os.listdir(place))
-    if any(name.endswith(".keep") for name in names) or any(name.startswith(("pack.", "baton-pack.")) for name in begun):
-        from gitbaton.git.publish import clean
+    from gitbaton.git.publish import clean
 
-        clean(repo)
+    names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
+    clean(repo)
     packs = [name[:-5] for name in names if name.endswith(".pack")]
     return sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) > PACKS
 
@@ -87,9 +85,8 @@ def _unwanted(repo: Repo) -> bool:
     except FileNotFoundError:
         pass
     pattern = r"^(gc\.auto|extensions\.partialclone|remote\..*\.promisor)$"
-    items = repo.git.run("config", "-z", "--get-regexp", pattern).out.split(b"\0")
-    found = dict(item.split(b"\n", 1) for item in items if b"\n" in item)
-    return found.pop(b"gc.auto", b"").strip() == b"0" or bool(found)
+    found = dict(matching(repo, pattern))
+    return found.pop("gc.auto", "").strip() == "0" or bool(found)
 
 
 def _start(repo: Repo) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.binary import SYNCED, BinaryObjects
@@ -79,14 +79,11 @@ class Durable:
         self._refs.update(*transactions)
         if not names:
             return
-        common = self.repo.layout.common_dir
-        if os.path.isdir(os.path.join(common, "reftable")):
-            self._folder(os.path.join(common, "reftable"))
-        else:
+        if not self._tables():
             for folder in dict.fromkeys(os.path.dirname(self._file(change.name)) for change in changes):
-                self._named(folder)
+                self._up(folder)
             if any(change.new is None for change in changes):  # git writes packed-refs anew without it
-                self._folder(common)
+                self._packed()
         self._settle(changes)
 
     def confirm(self, changes: Sequence[RefChange]) -> None:
@@ -94,14 +91,10 @@ class Durable:
         them there. Those that were brought there by this object cost nothing. Raises GitError."""
         due = [change for change in changes if self._settled.get(change.name) != change.new]
         if due and not self._tables():
-            packed = False
             for change in due:
-                path = self._file(change.name)
-                packed = packed or not os.path.isfile(path)
-                self._flush([path])
-                self._up(os.path.dirname(path))
-            if packed:
-                self._packed()
+                self._flush([self._file(change.name)])
+                self._up(os.path.dirname(self._file(change.name)))
+            self._packed()  # some may stand there
         self._settle(due)
 
     def emptied(self, folders: Iterable[str]) -> None:
@@ -125,10 +118,15 @@ class Durable:
         self._flush([os.path.join(common, "packed-refs"), common])
 
     def _up(self, folder: str) -> None:
-        """Have on disk which names a folder has, and all above it that are for refs."""
+        """Have on disk which refs a folder has, and where this object meets it for the first time, that it is there."""
         top = os.path.join(self.repo.layout.common_dir, "refs")
         while folder.startswith(top):
             self._folder(folder)
+            with suppress(OSError):
+                mark = f"{folder}\0{os.stat(folder).st_ino}"  # git removes one that is empty, and another comes in its place
+                if mark in self._folders:
+                    break
+                self._folders.add(mark)
             folder = os.path.dirname(folder)
 
     def _file(self, ref: str) -> str:
@@ -139,18 +137,6 @@ class Durable:
         if len(self._settled) > _MOST_REFS:
             self._settled.clear()
         self._settled.update({change.name: change.new for change in changes})
-
-    def _named(self, folder: str) -> None:
-        """Have on disk which refs a folder has, and where it is new, that it is there."""
-        try:
-            mark = f"{folder}\0{os.stat(folder).st_ino}"  # git removes one that is empty, and another comes in its place
-        except OSError:
-            return
-        if mark in self._folders:
-            self._folder(folder)
-        else:
-            self._folders.add(mark)
-            self._up(folder)
 
     def _folder(self, path: str) -> None:
         """Have on disk which names a folder has. One that is gone has none."""
@@ -252,12 +238,10 @@ def _look_again(repo: Repo, transactions: Sequence[Sequence[RefChange]], base: O
         raise
 
 
-@contextmanager
-def stored(repo: Repo, new: Sequence[NewObject]) -> Iterator[None]:
+def stored(repo: Repo, new: Sequence[NewObject]) -> AbstractContextManager[None]:
     """New objects that no ref reaches yet: on disk, and safe from any ``git gc`` while the block runs."""
     repo.stow(new)
-    with kept(repo, list(dict.fromkeys(item.oid for item in new)), walk=False, how=fsync(repo)):
-        yield
+    return kept(repo, list(dict.fromkeys(item.oid for item in new)), walk=False, how=fsync(repo))
 
 
 @contextmanager
@@ -309,15 +293,9 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
         raise GitError(f"files cannot be brought to disk: {error.strerror}") from None
 
 
-@contextmanager
 def kept(
-    repo: Repo,
-    words: Sequence[str],
-    *,
-    walk: bool,
-    how: Fsync,
-    fresh: Sequence[NewObject] = (),
-) -> Iterator[None]:
+    repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync, fresh: Sequence[NewObject] = ()
+) -> AbstractContextManager[None]:
     """While the block runs objects lie in a pack that git keeps; before it begins they are on disk, unless ``how`` is never.
 
     git prune removes loose objects only, and git repack only packs that it found when it began, less the kept ones: with a
@@ -326,12 +304,10 @@ def kept(
     """
     # Files of one capture are seldom alike. Git makes no deltas later within a pack, so elsewhere they are made now.
     options = ("--window=0", "--revs", *_PARTIAL) if walk else ()
-    with _until_done(_collect(repo, words, options, lambda folder: put_in(folder, fresh), how) if words else []):
-        yield
+    return _until_done(_collect(repo, words, options, lambda folder: put_in(folder, fresh), how) if words else [])
 
 
-@contextmanager
-def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Iterator[None]:
+def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> AbstractContextManager[None]:
     """As ``kept``, of these few objects and no others: git need not look for any, nor at the store."""
     objects, name = list({item.oid: item for item in objects}.values()), objects[-1].oid
 
@@ -341,12 +317,10 @@ def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Iterator
         checked(git.run("index-pack", "--stdin", os.path.join(own, f"pack-{name}.pack"), stdin=pack), "index-pack")
         return [name]
 
-    with _until_done(_brought(repo, make, how)):
-        yield
+    return _until_done(_brought(repo, make, how))
 
 
-@contextmanager
-def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> Iterator[None]:
+def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> AbstractContextManager[None]:
     """As ``kept``, of new objects that are nowhere yet, in the order in which they came; always on disk. ``pause`` is called
     now and then, for whoever shares the interpreter. Raises GitError when they cannot be written."""
     objects = list({item[1]: item for item in objects}.values())
@@ -360,11 +334,9 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> I
         put_pack(os.path.join(folder, "pack"), repo.layout.algorithm, objects, pause)
 
     try:
-        keeps = _collect(repo, words, _ALIKE, fill, "always") if words else []
+        return _until_done(_collect(repo, words, _ALIKE, fill, "always") if words else [])
     except GitError as error:
         raise GitError(f"a pack cannot be written: {error.message}") from None
-    with _until_done(keeps):
-        yield
 
 
 @contextmanager
