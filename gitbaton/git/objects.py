@@ -317,17 +317,13 @@ def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:
 
 def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:
     """The entry at a path below a tree, or None."""
-    *folders, name = path.split(b"/")
-    for folder in folders:
-        entry = _entry(objects, tree, folder)
-        if entry is None or not entry.is_tree:
-            return None
-        tree = entry.oid
-    return _entry(objects, tree, name)
-
-
-def _entry(objects: Objects, tree: Oid, name: bytes) -> TreeEntry | None:
-    return next((e for e in entries_of(objects, tree) or () if e.name == name), None)
+    found: TreeEntry | None = None
+    for name in path.split(b"/"):
+        found = next((entry for entry in entries_of(objects, tree) or () if entry.name == name), None)
+        if found is None:
+            break
+        tree = found.oid
+    return found
 
 
 def entries_of(objects: Objects, tree: Oid) -> list[TreeEntry] | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from tempfile import TemporaryDirectory
 
 from gitbaton.errors import RemoteError, UsageError
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, hook_line, refused, timed_out, without_credentials
 from gitbaton.git.objects import RefChange, is_oid, is_ref
 from gitbaton.git.publish import fsync, move_refs, sync_all
+from gitbaton.git.questions import matching
 from gitbaton.git.repo import Repo, silent
 from gitbaton.git.run import checked
 from gitbaton.git.usage import refs as refs_of
@@ -43,7 +43,9 @@ _FETCH = (
     "--no-filter",
 )
 _PUSH = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules", "--no-signed", "--no-force-if-includes")
+# What a shelter does not take over: what says what the directory itself is, and what was read already.
 _OWN = (b"core.repositoryformatversion", b"core.bare", b"core.worktree")
+_NOT = (b"extensions", b"include", b"includeif")
 
 
 @value
@@ -70,36 +72,30 @@ class Pushed:
     reason: str
 
 
-class _Config:
-    """What git's configuration says of remotes: all values of the keys, in their order."""
-
-    def __init__(self, repo: Repo) -> None:
-        raw = repo.git.run("config", "-z", "--get-regexp", _WANTED).out
-        self.values: dict[str, list[str]] = {}
-        for item in raw.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-            key, _, text = item.partition("\n")
-            self.values.setdefault(key, []).append(text)
-
-    def last(self, key: str) -> str:
-        return self.values.get(key, [""])[-1]
-
-    def names(self) -> list[str]:
-        """Remotes that have a URL, in their order."""
-        found = (key[len("remote.") :].rpartition(".")[0] for key in self.values if key.endswith((".url", ".pushurl")))
-        return list(dict.fromkeys(found))
-
-
 def names(repo: Repo) -> list[str]:
-    """The configured remotes that have a URL."""
-    return _Config(repo).names()
+    """The configured remotes that have a URL, in their order."""
+    return _names(_config(repo))
+
+
+def _config(repo: Repo) -> dict[str, list[str]]:
+    """What git's configuration says of remotes: all values of the keys, in their order."""
+    values: dict[str, list[str]] = {}
+    for key, text in matching(repo, _WANTED):
+        values.setdefault(key, []).append(text)
+    return values
+
+
+def _names(config: Mapping[str, list[str]]) -> list[str]:
+    found = (key[len("remote.") :].rpartition(".")[0] for key in config if key.endswith((".url", ".pushurl")))
+    return list(dict.fromkeys(found))
 
 
 def default(repo: Repo, *, pushing: bool) -> str:
     """The remote that git would choose here without being told. Raises UsageError when there is none."""
-    config, branch = _Config(repo), repo.objects.head().branch
-    there = config.names()
+    config, branch = _config(repo), repo.objects.head().branch
+    there = _names(config)
     keys = [f"branch.{branch}.pushremote", "remote.pushdefault"] if pushing else []
-    chosen = [config.last(key) for key in (*keys, f"branch.{branch}.remote")]
+    chosen = [config.get(key, [""])[-1] for key in (*keys, f"branch.{branch}.remote")]
     for name in (*chosen, "origin" if "origin" in there else "", *(there if len(there) == 1 else [])):
         if name and name != ".":
             return name
@@ -117,10 +113,11 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
     word = default(repo, pushing=pushing) if word is None else word
     if not word.strip() or word.startswith("-"):
         raise UsageError(f"'{word}' cannot be a remote", "a remote is a configured name, a URL or a path")
-    config = _Config(repo)
-    if word in config.names():
+    config = _config(repo)
+    there = _names(config)
+    if word in there:
         # Pushed to other places than fetched from, or to several, it has each of them in ``push``.
-        urls, pushed = config.values.get(f"remote.{word}.url", []), config.values.get(f"remote.{word}.pushurl", [])
+        urls, pushed = config.get(f"remote.{word}.url", []), config.get(f"remote.{word}.pushurl", [])
         places = pushed or urls
         push = (word,) if len(places) == 1 and places == urls[:1] else tuple(places)
         return Remote(name=_ref_name(word), shown=word, fetch=word, push=push, exact=frozenset(pushed))
@@ -135,7 +132,6 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
     if "/" in word or _SCP.match(word):
         shown = address(word)
         return Remote(name=_ref_name(shown), shown=shown, fetch=word, push=(word,))
-    there = config.names()
     hint = "the remotes are " + ", ".join(f"'{name}'" for name in there) if there else "no remote is configured"
     raise UsageError(f"'{without_credentials(word)}' is neither a remote nor a URL nor a path", hint)
 
@@ -150,7 +146,7 @@ def address(url: str) -> str:
 
 def place_address(repo: Repo, place: str) -> str:
     """The address, as ``address`` shows one, of a place that git is given to push to; it may be a remote's name."""
-    urls = _Config(repo).values.get(f"remote.{place}.url", [])
+    urls = _config(repo).get(f"remote.{place}.url", [])
     return address(urls[0] if urls else place)
 
 
@@ -246,7 +242,8 @@ class Connection:
         specs = os.fsencode("".join(f"+{theirs}:{ours}\n" if ours else f"{theirs}\n" for theirs, ours in into.items()))
         words = ("fetch", *(self._aloud or ("-q",)), *_FETCH, "--stdin", "--", place or self.remote.fetch)
         if self.hidden:
-            with sheltered(self.repo, self.hidden) as shelter:
+            with TemporaryDirectory(prefix="gitbaton-") as folder:
+                shelter = Shelter(self.repo, folder, self.hidden)
                 result = self._run("fetching from", place, *words, stdin=specs, env=shelter.env)
                 if result.code == 0:
                     shelter.take([ours for ours in into.values() if ours])
@@ -338,15 +335,9 @@ class Shelter:
             move_refs(self.repo, changes, how=fsync(self.repo))
 
 
-@contextmanager
-def sheltered(repo: Repo, hidden: Collection[str]) -> Iterator[Shelter]:
-    """A shelter from the refs that are ``hidden``. Raises GitError."""
-    with TemporaryDirectory(prefix="gitbaton-") as folder:
-        yield Shelter(repo, folder, hidden)
-
-
 def _settings(repo: Repo) -> bytes:
-    """All settings as git sees them in the repository, as one file: includes may depend on the place, and are read there."""
+    """All settings as git sees them in the repository, as one file: includes may depend on the place, and are read there. What
+    each call brings along is none of them."""
     raw = repo.git.out("config", "--list", "--show-scope", "--includes", "-z")
     fields = raw.split(b"\0")[:-1]
     rows = []
@@ -354,9 +345,7 @@ def _settings(repo: Repo) -> bytes:
         key, given, text = item.partition(b"\n")
         room, _, name = key.rpartition(b".")
         section, dot, rest = room.partition(b".")
-        if scope == b"command" or section == b"extensions" or key in _OWN:
-            continue  # those come with each call; these say what the directory itself is
-        if section in (b"include", b"includeif"):
+        if scope == b"command" or section in _NOT or key in _OWN:
             continue
         head = b"[" + section + (b' "' + _escaped(rest) + b'"' if dot else b"") + b"]\n\t" + name
         rows.append(head + (b' = "' + _escaped(text).replace(b"\n", b"\\n") + b'"' if given else b"") + b"\n")
