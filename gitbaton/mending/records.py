@@ -85,7 +85,7 @@ def _heads(survey: Survey, taken: set[Oid]) -> list[Oid]:
     for oid in ours:
         item = survey.read(oid, LARGEST)
         try:
-            entry_of(bytes.fromhex(oid), item.data if item and item.data else b"", None, survey.algorithm)
+            entry_of(bytes.fromhex(oid), item.data if item and item.data else b"", survey.algorithm, None)
         except RecordError:
             continue
         heads.append(oid)

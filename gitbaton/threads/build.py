@@ -29,13 +29,11 @@ _COUNTERS = "counters_since_delta_snapshot"
 @value
 class Built:
     """A chain as it is to be: ``tip`` and ``late_tip`` are what the refs are to point at (None: nothing is left), ``objects``
-    what git does not have yet, each once, but for the blobs of channels, which whoever put the checkpoints has; ``entries``
-    the checkpoints that have a new commit, by id."""
+    what git does not have yet, each once, but for the blobs of channels, which whoever put the checkpoints has."""
 
     tip: Id | None
     late_tip: Id | None
     objects: list[Object]
-    entries: dict[str, Entry]
 
 
 def rebuild(
@@ -73,12 +71,12 @@ def building(
     whole; ``pause`` is called after each checkpoint, for whoever shares the interpreter. Raises RecordError and GitError of the
     chain below; then nothing has happened.
     """
-    pause = pause or _go_on
+    pause = pause or int
     old, base = _above(chain, puts, [id for id in rows if puts.get(id) is None], pause)
     if not old and not any(puts.values()):
         late_tip, objects = late.changed([id for id in puts if id in late.ids()], rows)
         yield objects
-        return Built(tip=chain.tip, late_tip=late_tip, objects=objects, entries={})
+        return Built(tip=chain.tip, late_tip=late_tip, objects=objects)
     work = _Work(chain, base, late, names)
     kept = {entry.id: entry for entry in old}
     for id in sorted({*kept, *puts}):
@@ -93,11 +91,7 @@ def building(
     late_tip, objects = late.changed(gone, {id: batches for id, batches in rows.items() if id not in work.folded})
     tip = work.last.commit if work.last is not None else None
     yield objects
-    return Built(tip=tip, late_tip=late_tip, objects=[*work.objects.values(), *objects], entries=work.entries)
-
-
-def _go_on() -> None:
-    return
+    return Built(tip=tip, late_tip=late_tip, objects=[*work.objects.values(), *objects])
 
 
 def _above(
@@ -130,7 +124,6 @@ class _Work:
         self.chain, self.base, self.late, self.last, self.names = chain, base, late, base, names
         self.objects: dict[Id, Object] = {}
         self.fresh: list[Object] = []
-        self.entries: dict[str, Entry] = {}
         self.folded: set[str] = set()
         # what the next old checkpoint must have stood on for its subject to be right; b"" when that is no more
         self._under = base.commit if base is not None else None
@@ -168,10 +161,7 @@ class _Work:
         self._place(made, before if entry is before else None)
 
     def _place(self, made: Entry, before: Entry | None) -> None:
-        if made is not before:
-            made = self.chain.keep(made)
-            self.entries[made.id] = made
-        self.last = self._numbers[made.seq] = made
+        self.last = self._numbers[made.seq] = made if made is before else self.chain.keep(made)
         self._under = before.commit if before is not None else b""
 
     def _at(self, seq: int) -> Entry:

@@ -43,11 +43,8 @@ class Entries:
 
     def add(self, entry: Entry) -> Entry:
         """Keep an entry that has a commit; the one that is kept already, where there is one."""
-        commit = entry.commit
-        if commit is None:
-            return entry
         with self._guard:
-            kept = self._held.setdefault(commit, entry)
+            kept = self._held.setdefault(entry.commit or b"", entry)
             if kept is entry:
                 self._bytes += _cost(entry)
                 while self._bytes > self.limit and len(self._held) > 1:
@@ -110,7 +107,7 @@ class Chain:
             kind, data = self.read(commit)
             if kind != "commit":
                 raise RecordError("object is not a checkpoint of a thread")
-            found = self._entries.add(entry_of(commit, data, None, self.algorithm, self._load))
+            found = self._entries.add(entry_of(commit, data, self.algorithm, self._load))
         return found
 
     def keep(self, entry: Entry) -> Entry:
@@ -139,29 +136,24 @@ class Chain:
         """The newest checkpoint that is not newer than an id."""
         entry = self.head()
         while entry is not None and entry.id > id:
-            for jump in entry.jump:
-                if jump[1] >= id and (target := self._target(entry, jump)) is not None:
-                    entry = target
-                    break
-            else:
-                entry = self.below(entry)
+            entry = self._down(entry, lambda jump: jump[1] >= id)
         return entry
 
     def at(self, entry: Entry, seq: int) -> Entry:
         """The checkpoint with number ``seq`` at or below an entry."""
-        while entry.seq > seq:
-            for jump in entry.jump:
-                if jump[2] >= seq and (target := self._target(entry, jump)) is not None:
-                    entry = target
-                    break
-            else:
-                found = self.below(entry)
-                if found is None:
-                    break
-                entry = found
-        if entry.seq != seq:
+        found: Entry | None = entry
+        while found is not None and found.seq > seq:
+            found = self._down(found, lambda jump: jump[2] >= seq)
+        if found is None or found.seq != seq:
             raise RecordError("chain is out of order")
-        return entry
+        return found
+
+    def _down(self, entry: Entry, fits: Callable[[Jump], bool]) -> Entry | None:
+        """Where the furthest jump leads that fits and does not lie, else what is below."""
+        for jump in entry.jump:
+            if fits(jump) and (target := self._target(entry, jump)) is not None:
+                return target
+        return self.below(entry)
 
     def _target(self, entry: Entry, jump: Jump) -> Entry | None:
         """Where a jump leads; None when that is not what it says, or not further down."""

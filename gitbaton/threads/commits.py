@@ -56,15 +56,9 @@ def commit_data(entry: Entry) -> bytes:
     )
 
 
-def entry_of(
-    commit: Id,
-    data: bytes,
-    tree: bytes | None,
-    algorithm: Algorithm,
-    load: Callable[[Entry], Parts] | None = None,
-) -> Entry:
-    """The checkpoint in a commit. Where its tree is not given, ``load`` reads it when it is needed. Its ``ck`` and ``md`` are
-    not looked into: ``loads`` does. Raises RecordError when it is not a commit of ours."""
+def entry_of(commit: Id, data: bytes, algorithm: Algorithm, load: Callable[[Entry], Parts] | None) -> Entry:
+    """The checkpoint in a commit; ``load`` reads its tree when that is needed. Its ``ck`` and ``md`` are not looked into:
+    ``loads`` does. Raises RecordError when it is not a commit of ours."""
     found = _COMMIT.match(data)
     if found is None or not data.isascii():
         raise _malformed(data)
@@ -72,11 +66,11 @@ def entry_of(
     middle = found.end() + int(first)
     start = middle + len(_MIDDLE)
     end = start + int(second)
-    seq, width = int(number), WIDTH[algorithm]
-    if data[middle:start] != _MIDDLE or data[end:] != _END or (seq == 0) != (up is None) or len(oid) != 2 * width:
+    seq = int(number)
+    if data[middle:start] != _MIDDLE or data[end:] != _END or (seq == 0) != (up is None) or len(oid) != 2 * WIDTH[algorithm]:
         raise _malformed(data)
     ck, md = data[found.end() : middle], data[start:end]
-    entry = Entry(
+    return Entry(
         _text(id),
         None if pid == _NULL else _text(pid),
         b"" if ck == _NULL else ck,
@@ -91,9 +85,6 @@ def entry_of(
         load=load,
         names=names,
     )
-    if tree is not None:
-        entry.channels, entry.rest, entry.written = tree_parts(tree, width, entry)
-    return entry
 
 
 def names_data(thread: str, namespace: str) -> bytes:

@@ -62,6 +62,11 @@ class Heap:
         assert dict.fromkeys(given) == dict.fromkeys(built.objects)
         return self.take(built)
 
+    def anew(self, built: Built) -> list[str]:
+        """The checkpoints that have a new commit."""
+        made = [oid for kind, oid, data in built.objects if kind == "commit" and b"\n\nlate writes\n" not in data]
+        return [self.chain(None).entry(oid).id for oid in made]
+
     def entry(self, id: str, values: Mapping[str, bytes], *, parent: str | None = None, step: int = 0) -> Entry:
         """A checkpoint as it is put, its blobs put already."""
         channels = {name: self.put("blob", blob_of(("bytes", value))) for name, value in values.items()}

@@ -139,18 +139,18 @@ def test_writes_near_the_tip_become_part_of_their_checkpoint_and_others_stay_apa
     model.batch([("put", f"1ef{n:03}", {"a": b"%d" % n}, 1) for n in range(100)])
     before = model.tip
     built = model.batch([("rows", f"1ef{100 - NEAR:03}", [("t1", 0)], b"near", False)])
-    assert built.late_tip is None and built.tip != before and len(built.entries) == NEAR
+    assert built.late_tip is None and built.tip != before and len(model.heap.anew(built)) == NEAR
     near = built.tip
     built = model.batch(
         [("rows", f"1ef{99 - NEAR:03}", [("t1", 0)], b"far", False), ("rows", "zz", [("t1", 0)], b"new", False)]
     )
-    assert built.tip == near and [kind for kind, _, _ in built.objects].count("commit") == 1 and not built.entries
+    assert built.tip == near and [kind for kind, _, _ in built.objects].count("commit") == 1 and not model.heap.anew(built)
     assert sorted(model.heap.late(built.late_tip).ids()) == [f"1ef{99 - NEAR:03}", "zz"]
     model.check()
     built = model.batch([("put", "zz", {}, 1)])
-    assert sorted(model.heap.late(built.late_tip).ids()) == [f"1ef{99 - NEAR:03}"] and len(built.entries) == 1
+    assert sorted(model.heap.late(built.late_tip).ids()) == [f"1ef{99 - NEAR:03}"] and len(model.heap.anew(built)) == 1
     built = model.batch([("put", "1ef000", {"a": b"again"}, 1)])
-    assert built.late_tip is None and len(built.entries) == 101, "what is written anew anyhow takes its late writes in"
+    assert built.late_tip is None and len(model.heap.anew(built)) == 101, "what is written anew anyhow takes its late writes in"
     model.check()
 
 
@@ -161,7 +161,7 @@ def test_a_batch_of_puts_is_within_reach_of_its_own_writes() -> None:
         [("put", f"1ef{n:03}", {}, 1) for n in range(50, 70)]
         + [("rows", f"1ef{n:03}", [("t1", 0)], b"", True) for n in (37, 38)]
     )
-    assert sorted(model.heap.late(built.late_tip).ids()) == ["1ef037"] and min(built.entries) == "1ef038"
+    assert sorted(model.heap.late(built.late_tip).ids()) == ["1ef037"] and min(model.heap.anew(built)) == "1ef038"
     model.check()
     late = [
         ("put", "1ef069", {"a": b"again"}, 2),
@@ -169,7 +169,7 @@ def test_a_batch_of_puts_is_within_reach_of_its_own_writes() -> None:
         ("rows", "1ef037", [("t1", 1)], b"", True),
     ]
     built = model.batch(late)
-    assert sorted(model.heap.late(built.late_tip).ids()) == ["1ef037"] and min(built.entries) == "1ef038", (
+    assert sorted(model.heap.late(built.late_tip).ids()) == ["1ef037"] and min(model.heap.anew(built)) == "1ef038", (
         "one of them is put again"
     )
 
@@ -195,9 +195,9 @@ def test_only_what_changed_is_written() -> None:
         built = model.batch(ops)
         assert built.tip == tip and not built.objects
     built = model.batch([("put", "1ef060", {"a": b"59"}, 1)])
-    assert [kind for kind, _, _ in built.objects] == ["tree", "commit"] and [*built.entries] == ["1ef060"]
+    assert [kind for kind, _, _ in built.objects] == ["tree", "commit"] and [*model.heap.anew(built)] == ["1ef060"]
     built = model.batch([("drop", "1ef050")])
-    assert {kind for kind, _, _ in built.objects} == {"commit"} and len(built.entries) == 10, "their trees stay"
+    assert {kind for kind, _, _ in built.objects} == {"commit"} and len(model.heap.anew(built)) == 10, "their trees stay"
     model.batch([("drop", f"1ef{n:03}") for n in range(61)])
     assert model.tip is None
     model.check()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from functools import cache
+from functools import cache, partial
 
 import pytest
 from hypothesis import given, settings
@@ -248,15 +248,15 @@ def test_any_bytes_are_refused_or_read() -> None:
     read = refused = 0
     for bad in mutations(commit, 3000):
         try:
-            found = entry_of(entry.commit, bad, None, "sha1")
+            found = entry_of(entry.commit, bad, "sha1", None)
             assert type(found.id) is str and found.seq >= 0 and type(found.ck) is bytes
-            assert entry_of(entry.commit, commit_data(found), None, "sha1").id == found.id
+            assert entry_of(entry.commit, commit_data(found), "sha1", None).id == found.id
             read += 1
         except RecordError:
             refused += 1
     for bad in mutations(tree, 2000, 2):
         try:
-            found = entry_of(entry.commit, commit, bad, "sha1")
+            found = entry_of(entry.commit, commit, "sha1", partial(tree_parts, bad, 20))
             assert tree_data(found) == bad and found.channels.keys() | found.written.keys() is not None
             read += 1
         except RecordError:
@@ -296,7 +296,7 @@ def test_late_writes_that_are_not_ours_are_refused() -> None:
 def test_any_names_stand_in_a_tree_and_a_message(channels: dict[str, bytes], id: str) -> None:
     entry = Entry(id, id + "p", b"{}", b"", channels, rest={"md": b"\x01" * 20}, written=channels, seq=0, tree=b"\x02" * 20)
     entry.subject = b"x"
-    found = entry_of(b"\x03" * 20, commit_data(entry), tree_data(entry), "sha1")
+    found = entry_of(b"\x03" * 20, commit_data(entry), "sha1", partial(tree_parts, tree_data(entry), 20))
     assert (found.id, found.parent, found.ck, found.md) == (id, id + "p", b"{}", b"")
     assert dict(found.channels) == channels == dict(found.written) and dict(found.rest) == {"md": b"\x01" * 20}
     with pytest.raises(RecordError):

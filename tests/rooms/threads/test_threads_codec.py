@@ -20,7 +20,7 @@ from gitbaton.errors import RecordError, UsageError
 from gitbaton.threads import codec
 from gitbaton.threads.chain import Late
 from gitbaton.threads.codec import Entry, Put, Row, Writes
-from gitbaton.threads.commits import commit_data, entry_of, names_data, subject_of, tree_data
+from gitbaton.threads.commits import commit_data, names_data, subject_of, tree_data
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each
 
@@ -242,7 +242,7 @@ LATE_ID = "19953e8226d7f25f4d6bbf4ddd1b73b6161a6f23"
 def test_a_commit_of_yesterday() -> None:
     heap = Heap()
     assert heap.put("commit", COMMIT).hex() == COMMIT_ID and heap.put("tree", TREE).hex() == COMMIT[5:45].decode()
-    entry = entry_of(bytes.fromhex(COMMIT_ID), COMMIT, TREE, "sha1")
+    entry = heap.chain(bytes.fromhex(COMMIT_ID)).entry(bytes.fromhex(COMMIT_ID))
     assert (entry.id, entry.parent, entry.ck, entry.md, entry.seq) == ("1ef", '1ee "\\\n', CK, MD, 5)
     assert entry.up == bytes.fromhex(UP) and entry.jump == ((b"\x11" * 20, "1e\ud800", 3), (bytes.fromhex(UP), "1e1", 4))
     assert entry.channels == {name: heap.put("blob", codec.blob_of(typed)) for name, typed in VALUES.items()}
