@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gitbaton.codec import plain
@@ -58,7 +58,10 @@ class _Ext:
 
 def readable() -> bool:
     """Whether values in msgpack can be read: ormsgpack is there, which comes with ``gitbaton[langgraph]``."""
-    return _unpacker() is not None
+    try:
+        return _unpacked(b"\xc0") is None
+    except ValueError:
+        return False
 
 
 def opaque(kind: str) -> str:
@@ -94,20 +97,14 @@ def document(content: object, limits: Limits, clean: Callable[[str], str]) -> Do
     return _Walk(limits, clean).doc(content, 0)
 
 
-def _unpacker() -> Callable[[bytes], object] | None:
+def _unpacked(data: bytes) -> object:
     try:
         import ormsgpack
     except ImportError:
-        return None
-    return lambda data: ormsgpack.unpackb(data, ext_hook=_Ext, option=ormsgpack.OPT_NON_STR_KEYS)
-
-
-def _unpacked(data: bytes) -> object:
-    unpack = _unpacker()
-    if unpack is None:
-        raise ValueError("not read")
+        raise ValueError("not read") from None
     try:
-        return unpack(data)
+        found: object = ormsgpack.unpackb(data, ext_hook=_Ext, option=ormsgpack.OPT_NON_STR_KEYS)
+        return found
     except (ValueError, TypeError, RecursionError):
         raise ValueError("not msgpack, as its type says") from None
 
@@ -231,15 +228,6 @@ def documents(items: Iterable[tuple[str, Doc]], redact: Callable[[bytes], bytes]
     return found
 
 
-@value
-class _Group:
-    """What stands between two brackets: each item after its name and ``=`` or its key and ``: ``."""
-
-    open: str
-    items: tuple[tuple[str, Doc], ...]
-    close: str
-
-
 def pretty(doc: Doc, before: str = "", most: int = MOST) -> list[str]:
     """A value as lines, the first one after ``before``: one line where it fits, else an item a line, at most ``most``."""
     rows = _rows(doc, before)
@@ -252,28 +240,26 @@ def flat(doc: Doc) -> str:
     """A value in one line, however long."""
     if not isinstance(doc, (list, dict)):
         return repr(doc)
-    group = _group(doc)
-    if isinstance(group, str):
-        return group
-    return group.open + ", ".join(before + flat(item) for before, item in group.items) + group.close
+    start, items, end = _group(doc)
+    return start + ", ".join(before + flat(item) for before, item in items) + end
 
 
 def _rows(doc: Doc, before: str) -> list[str]:
     one = before + flat(doc)
     if isinstance(doc, str):
         return _block(doc, before) if "\n" in doc and len(doc) > _BLOCK else [one]
-    group = _group(doc) if isinstance(doc, (list, dict)) else ""
-    if isinstance(group, str) or (len(one) <= WIDTH and not _broken(doc)):
+    start, items, end = _group(doc) if isinstance(doc, (list, dict)) else (one, [], "")
+    if not items or (len(one) <= WIDTH and not _broken(doc)):
         return [one]
-    rows = [before + group.open]
-    small = [flat(item) for _, item in group.items] if isinstance(doc, list) else []
+    rows = [before + start]
+    small = [flat(item) for _, item in items] if isinstance(doc, list) else []
     if small and max(map(len, small)) <= _SMALL:
-        return [*rows, *(_INDENT + row for row in _filled(small)), group.close]
-    for name, item in group.items:
+        return [*rows, *(_INDENT + row for row in _filled(small)), end]
+    for name, item in items:
         inner = _rows(item, name)
         inner[-1] += "," if not inner[-1].startswith("...") else ""
         rows += [_INDENT + row for row in inner]
-    return [*rows, group.close]
+    return [*rows, end]
 
 
 def _filled(words: list[str]) -> list[str]:
@@ -301,63 +287,59 @@ def _block(text: str, before: str) -> list[str]:
     return [before + rows[0], *(_INDENT + row for row in rows[1:])]
 
 
-def _group(doc: list[Doc] | dict[str, Doc]) -> _Group | str:
-    """The parts of a value that has any, or all of it."""
+def _group(doc: list[Doc] | dict[str, Doc]) -> tuple[str, list[tuple[str, Doc]], str]:
+    """A value as what stands between two brackets, each item after its name and ``=`` or its key and ``: ``; one that has no
+    parts, as the first of them."""
     if isinstance(doc, list):
-        return _Group(open="[", items=tuple(_items(doc)), close="]")
+        return "[", _items(doc), "]"
     if "$text" in doc:
-        return f"{doc['$text']!r}... {_said(doc)}"
-    kind, cut = doc.get("$type"), doc.get("$cut")
+        return f"{doc['$text']!r}... {_said(doc)}", [], ""
+    kind, pairs, fields = doc.get("$type"), doc.get("$value"), doc.get("$fields")
     if kind is None:
-        return f"... {_said(doc)}" if list(doc) == ["$cut"] else _Group(open="{", items=tuple(_pairs(doc)), close="}")
+        return (f"... {_said(doc)}", [], "") if list(doc) == ["$cut"] else ("{", _pairs(doc), "}")
     if kind == "bytes":
-        return _bytes(doc)
+        return _bytes(doc), [], ""
     if kind == "float":
-        return str(doc.get("$value"))
-    pairs = doc.get("$value")
+        return str(pairs), [], ""
     if kind == "dict" and isinstance(pairs, list):
-        return _Group(open="{", items=tuple(_keyed(pairs)), close="}")
+        return "{", _keyed(pairs), "}"
     name = _short(str(kind))
-    if "$args" in doc and isinstance(doc["$args"], list):
-        return _Group(open=f"{name}(", items=tuple(_items(doc["$args"])), close=")")
-    fields = doc.get("$fields")
+    if isinstance(doc.get("$args"), list):
+        return f"{name}(", _items(doc["$args"]), ")"
     if isinstance(fields, dict):
-        return _Group(open=f"{name}(", items=tuple(_fields(str(kind), fields)), close=")")
-    if "$value" in doc:
-        return _Group(open=f"{name}(", items=(("", doc["$value"]),), close=")")
-    return f"{name}({_said(doc)})" if cut is not None else f"{name}()"
+        return f"{name}(", _fields(str(kind), fields), ")"
+    return f"{name}(", [("", pairs)] if "$value" in doc else [], ")" if "$value" in doc else f"{_said(doc)})"
 
 
 def _said(doc: dict[str, Doc]) -> str:
     return str(doc.get("$cut", ""))
 
 
-def _items(items: list[Doc]) -> Iterator[tuple[str, Doc]]:
-    yield from (("", item) for item in items)
+def _items(items: list[Doc]) -> list[tuple[str, Doc]]:
+    return [("", item) for item in items]
 
 
-def _pairs(doc: dict[str, Doc]) -> Iterator[tuple[str, Doc]]:
-    for key, item in doc.items():
-        yield ("", {"$cut": item}) if key == "$cut" else (f"{key!r}: ", item)
+def _pairs(doc: dict[str, Doc]) -> list[tuple[str, Doc]]:
+    return [("", {"$cut": item}) if key == "$cut" else (f"{key!r}: ", item) for key, item in doc.items()]
 
 
-def _keyed(pairs: list[Doc]) -> Iterator[tuple[str, Doc]]:
+def _keyed(pairs: list[Doc]) -> list[tuple[str, Doc]]:
     """A map whose keys are not all plain texts."""
-    for pair in pairs:
-        whole = isinstance(pair, list) and len(pair) == 2
-        yield (f"{flat(pair[0])}: ", pair[1]) if whole else ("", pair)
+    whole = [isinstance(pair, list) and len(pair) == 2 for pair in pairs]
+    return [(f"{flat(pair[0])}: ", pair[1]) if two else ("", pair) for pair, two in zip(pairs, whole, strict=True)]
 
 
-def _fields(kind: str, fields: dict[str, Doc]) -> Iterator[tuple[str, Doc]]:
+def _fields(kind: str, fields: dict[str, Doc]) -> list[tuple[str, Doc]]:
     """The fields of an object by name. What a message leaves empty is left out, as is its type, which its name says."""
-    message = kind.startswith(_MESSAGES)
+    found = []
     for key, item in fields.items():
-        if message and (item in (None, [], {}) or key == "type"):
+        if kind.startswith(_MESSAGES) and (item in (None, [], {}) or key == "type"):
             continue
         if key == "$cut":
-            yield "", {"$cut": item}
+            found.append(("", {"$cut": item}))
         else:
-            yield (f"{key}=" if key.isidentifier() and key.isascii() else f"{key!r}="), item
+            found.append((f"{key}=" if key.isidentifier() and key.isascii() else f"{key!r}=", item))
+    return found
 
 
 def _bytes(doc: dict[str, Doc]) -> str:

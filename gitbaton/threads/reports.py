@@ -308,11 +308,10 @@ class Content:
 def content(store: ThreadStore, place: tuple[str, str], entry: Entry, limits: Limits, redactor: Redactor) -> Content:
     """A checkpoint of the thread and namespace ``place``. Raises RecordError, GitError, ScanError."""
     told, rows = facts(store, entry), store.rows(*place, entry)
-    look = _Look(limits, redactor.text)
-    channels = [look.shown(name, store.blob(oid)) for name, oid in entry.channels.items()]
+    channels = [_shown(name, store.blob(oid), limits, redactor.text) for name, oid in entry.channels.items()]
     channels += [Shown(name=name, kind="delta", size=0, why=_DELTA) for name in told.deltas() if name not in entry.channels]
     channels.sort(key=lambda shown: shown.name)
-    writes = [replace(look.shown(row[3], (row[4], row[5])), index=row[2]) for row in rows]
+    writes = [replace(_shown(row[3], (row[4], row[5]), limits, redactor.text), index=row[2]) for row in rows]
     metadata = [(name, document(item, limits, redactor.text)) for name, item in told.metadata.items()]
     pairs = [*metadata, *((shown.name, shown.doc) for shown in (*channels, *writes))]
     docs = iter(documents(pairs, redactor.line))
@@ -329,24 +328,14 @@ def content(store: ThreadStore, place: tuple[str, str], entry: Entry, limits: Li
         metadata=clean,
         channels=tuple(channels),
         tasks=tuple(tasks),
-        unread=look.unread,
+        unread=not readable() and any(shown.kind == "msgpack" for shown in (*channels, *writes)),
     )
 
 
-class _Look:
-    """Opens values and remembers whether any stayed closed."""
-
-    def __init__(self, limits: Limits, clean: Callable[[str], str]) -> None:
-        self.limits, self.clean, self.readable, self.unread = limits, clean, readable(), False
-
-    def shown(self, name: str, typed: Typed) -> Shown:
-        """A value as far as it can be shown."""
-        kind, data = typed
-        shown = Shown(name=name, kind=kind, size=len(data))
-        if kind == "msgpack" and not self.readable:
-            self.unread = True
-            return replace(shown, why="not read")
-        try:
-            return replace(shown, doc=document(opened(typed), self.limits, self.clean))
-        except ValueError as error:
-            return replace(shown, why=str(error))
+def _shown(name: str, typed: Typed, limits: Limits, clean: Callable[[str], str]) -> Shown:
+    """A value as far as it can be shown."""
+    shown = Shown(name=name, kind=typed[0], size=len(typed[1]))
+    try:
+        return replace(shown, doc=document(opened(typed), limits, clean))
+    except ValueError as error:
+        return replace(shown, why=str(error))
