@@ -40,11 +40,8 @@ def read(baton: Baton, stored: Stored, env: Mapping[str, str]) -> bytes:
     Raises RecordError when what is stored is no conversation, ScanError, BatonError where there is neither.
     """
     wanted, agent, session = _wanted(stored)
-    data = _stored_then(baton, wanted, agent, session)
-    if data is None:
-        data = _own(wanted, agent, session, env)
-    if data is None:
-        data = _stored_since(baton, wanted, agent, session)
+    data = _stored_then(baton, wanted, agent, session) or _own(wanted, agent, session, env)
+    data = data or _stored_since(baton, wanted, agent, session)
     if data is None:
         raise _nowhere(stored, env)
     return clean(baton.redactor, data)
@@ -60,8 +57,7 @@ def original(baton: Baton, stored: Stored, env: Mapping[str, str]) -> bytes:
     kept, own = _stored_then(baton, wanted, agent, session), _own(wanted, agent, session, env)
     if own is not None and (kept is None or _made_of(baton, own, kept)):
         return own
-    if kept is None:
-        kept = _stored_since(baton, wanted, agent, session)
+    kept = kept or _stored_since(baton, wanted, agent, session)
     if kept is None:
         raise _nowhere(stored, env)
     return kept
