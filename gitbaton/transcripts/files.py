@@ -14,7 +14,7 @@ from gitbaton.model import Transcript
 BLOCK = 1 << 20
 _MAX_COUNTED = 1 << 30
 _LOOKED = 64 << 20
-_WINDOW = 64 << 10
+_WINDOW, _WIDEST = 64 << 10, 4 << 20
 _TAIL = 256 << 10
 _ESCAPED = 6  # bytes that JSON takes at most for one of text
 _PAUSES, _PAUSE = 15, 0.01  # seconds each
@@ -50,6 +50,17 @@ def lines(fd: int, start: int, end: int) -> Iterator[bytes]:
         while start < end and (line := file.readline(end - start)):
             start += len(line)
             yield line
+
+
+def lines_back(fd: int, start: int, end: int) -> Iterator[bytes]:
+    """The lines between two places without their ends, the last first; that one is what follows the last end of a line."""
+    at, window, rest = end, _WINDOW, b""
+    while at > start:
+        begin = max(start, at - window)
+        rows = (os.pread(fd, at - begin, begin) + rest).split(b"\n")
+        rest = rows.pop(0) if begin > start else b""
+        yield from reversed(rows)
+        at, window = begin, min(window * 2, _WIDEST)
 
 
 def measure(fd: int, agent: str, before: Transcript | None, most: int | None = None) -> Transcript | None:
@@ -108,14 +119,8 @@ def _calls(tail: bytes, name: str) -> bool:
 
 def _last(fd: int, agent: str, start: int, end: int) -> str | None:
     """The id of the last message between two places, looked for backwards."""
-    at, window, rest = end, _WINDOW, b""
-    while at > start and end - at < _LOOKED:
-        begin = max(start, at - window)
-        lines = (os.pread(fd, at - begin, begin) + rest).split(b"\n")
-        rest = lines.pop(0) if begin > start else b""
-        for line in reversed(lines):
-            found = message_id(agent, line)
-            if found:
-                return found
-        at, window = begin, window * 2
+    for line in lines_back(fd, max(start, end - _LOOKED), end):
+        found = message_id(agent, line)
+        if found:
+            return found
     return None

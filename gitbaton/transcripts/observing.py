@@ -20,7 +20,7 @@ from gitbaton.codec import Json, canonical, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import put
 from gitbaton.model import Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Stored, TestRun, Told
-from gitbaton.transcripts.files import blocks, opened
+from gitbaton.transcripts.files import blocks, lines_back, opened
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -135,27 +135,16 @@ def _mark(fd: int, at: int) -> int:
 def _backwards(fd: int, agent: str, start: int, size: int) -> tuple[list[Sign], int, bool]:
     """The signs of the whole lines between two places, in their order; where the last one ends; and whether all of them could
     be read in the time there is. Read from the end: the newest are what counts."""
-    late, at, window, rest = time.monotonic() + SECONDS, size, 64 << 10, b""
+    late, low = time.monotonic() + SECONDS, max(start, size - MOST)
+    rows = lines_back(fd, low, size)
+    end = size - len(next(rows, b""))  # the last line may be half written
     found: list[list[Sign]] = []
-    end, first = start, True
-    while at > start and size - at < MOST and time.monotonic() < late:
-        begin = max(start, at - window)
-        data = os.pread(fd, at - begin, begin) + rest
-        if first:  # the last line may be half written
-            cut = data.rfind(b"\n") + 1
-            if not cut and begin > start:
-                at, window, rest = begin, window * 2, data
-                continue
-            data, end, first = data[:cut], begin + cut if cut else start, False
-        lines = data.split(b"\n")
-        rest = lines.pop(0) if begin > start else b""
-        for line in reversed(lines):
-            if may_tell(agent, line) and (record := record_of(line)) is not None:
-                found.append(list(signs(agent, record)))
-                if time.monotonic() > late:
-                    return _in_order(found), end, False
-        at, window = begin, min(window * 2, 4 << 20)
-    return _in_order(found), end, at <= start
+    for line in rows:
+        if may_tell(agent, line) and (record := record_of(line)) is not None:
+            found.append(list(signs(agent, record)))
+        if time.monotonic() > late:
+            return _in_order(found), end, False
+    return _in_order(found), end, low == start
 
 
 def _in_order(found: list[list[Sign]]) -> list[Sign]:
