@@ -48,7 +48,7 @@ class Entry:
     """
 
     __slots__ = (
-        *("channels", "ck", "commit", "id", "jump", "load", "md", "memo", "names"),
+        *("__weakref__", "channels", "ck", "commit", "id", "jump", "load", "md", "memo", "names"),
         *("parent", "rest", "seq", "subject", "tree", "up", "written"),
     )
     if TYPE_CHECKING:

@@ -4,11 +4,10 @@ them."""
 from __future__ import annotations
 
 import os
-import threading
-import weakref
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
-from gitbaton.errors import BatonError, RecordError
+from gitbaton.errors import RecordError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import RefChange
 from gitbaton.git.packs import Mark, Packs, RefWatch
@@ -57,17 +56,14 @@ class Line:
         return self.held.puts
 
 
-_LOOKED_FOR = (0, 1, 40, 200)  # how far below an older tip: writes go into the newest 32
-_ENTRY = 4096  # bytes that one checkpoint counts for
-
-
 class View:
-    """A line's chain and late writes. ``known`` are checkpoints of this very chain by their id; it grows."""
+    """A line's chain and late writes. ``known`` are checkpoints of this very chain by their id, while something else has
+    them: the cache of entries, or whoever read one."""
 
-    __slots__ = ("__weakref__", "chain", "epoch", "head", "known", "late", "late_mark", "late_tip", "mark", "shelf", "tip")
+    __slots__ = ("chain", "epoch", "head", "known", "late", "late_mark", "late_tip", "mark", "tip")
 
-    def __init__(self, shelf: Shelf, chain: Chain, late: Late, known: dict[str, Entry]) -> None:
-        self.shelf, self.chain, self.late, self.known = shelf, chain, late, known
+    def __init__(self, chain: Chain, late: Late, known: WeakValueDictionary[str, Entry]) -> None:
+        self.chain, self.late, self.known = chain, late, known
         self.tip, self.late_tip = chain.tip, late.tip
         self.head = chain.head()
         self.epoch = -1
@@ -86,9 +82,6 @@ class View:
     def know(self, entry: Entry) -> None:
         """Keep a checkpoint of the chain."""
         self.known[entry.id] = entry
-        self.shelf.held += 1
-        if self.shelf.held > self.shelf.limit:
-            self.shelf.let_go()
 
 
 class Shelf:
@@ -99,19 +92,8 @@ class Shelf:
         self.packs = Packs(repo, cache=cache // 2)
         self.refs = RefWatch(repo)
         self.entries = Entries(cache // 2)
-        self.limit, self.held = cache // 2 // _ENTRY, 0
-        self._views: weakref.WeakSet[View] = weakref.WeakSet()
-        self._guard = threading.Lock()  # of that set
         self.epoch = 0
         self._durable = Durable(repo)
-
-    def let_go(self) -> None:
-        """Forget which checkpoints are known: they are more than the cache is for."""
-        with self._guard:
-            views = list(self._views)
-        for view in views:
-            view.known.clear()
-        self.held = 0
 
     def place(self, line: Line) -> Line:
         """Say where the files of a new line's refs are."""
@@ -155,16 +137,9 @@ class Shelf:
 
     def make(self, tip: Id | None, late_tip: Id | None, old: View | None = None) -> View:
         """The view of two tips, with what ``old`` knows of the same chain."""
-        if old is not None and old.tip == tip:
-            chain, known = old.chain, old.known
-        else:
-            chain = self.chain(tip)
-            known = _carried(chain, old) if old is not None else {}
-            self.held += len(known)
-        view = View(self, chain, old.late if old is not None and old.late_tip == late_tip else self.late(late_tip), known)
-        with self._guard:
-            self._views.add(view)
-        return view
+        same = old if old is not None and old.tip == tip else None
+        chain, known = (same.chain, same.known) if same is not None else (self.chain(tip), WeakValueDictionary[str, Entry]())
+        return View(chain, old.late if old is not None and old.late_tip == late_tip else self.late(late_tip), known)
 
     def chain(self, tip: Id | None) -> Chain:
         """The chain that a commit ends."""
@@ -201,16 +176,3 @@ class Shelf:
 def again(repo: Repo) -> Repo:
     """The same repository with handles of its own."""
     return Repo(repo.layout, repo.git, "binary" if isinstance(repo.objects, BinaryObjects) else None)
-
-
-def _carried(chain: Chain, old: View) -> dict[str, Entry]:
-    """What is known of an older chain as far as this one has the same commits: a few of them are looked for."""
-    try:
-        for number, entry in enumerate(old.chain.walk()):
-            if number > _LOOKED_FOR[-1]:
-                break
-            if number in _LOOKED_FOR and (found := chain.find(entry.id)) is not None and found.commit == entry.commit:
-                return {id: kept for id, kept in old.known.copy().items() if id <= entry.id}
-    except BatonError:
-        return {}  # what was removed may be collected
-    return {}

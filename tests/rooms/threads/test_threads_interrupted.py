@@ -214,40 +214,6 @@ def test_what_is_nested_too_deep_is_told_from_a_stack_that_is_too_deep(use: Call
 
 
 @pytest.mark.deep
-def test_checkpoints_are_let_go_of_while_others_are_met(bare: Sandbox) -> None:
-    wrong: list[BaseException] = []
-    before = sys.getswitchinterval()
-    with ThreadStore.open(bare.path, **QUIET) as store:
-        put(store, "t", "1")
-        shelf = store._core.shelf
-        views = [shelf.make(None, None) for _ in range(3000)]
-        end = time.monotonic() + 0.3
-
-        def meet() -> None:
-            while time.monotonic() < end:
-                views.extend(shelf.make(None, None) for _ in range(20))
-                del views[:20]
-
-        def let_go() -> None:
-            try:
-                while time.monotonic() < end:
-                    shelf.let_go()
-            except BaseException as error:
-                wrong.append(error)
-
-        helpers = [threading.Thread(target=each) for each in (meet, let_go)]
-        sys.setswitchinterval(1e-6)
-        try:
-            for helper in helpers:
-                helper.start()
-            for helper in helpers:
-                helper.join()
-        finally:
-            sys.setswitchinterval(before)
-    assert not wrong
-
-
-@pytest.mark.deep
 @pytest.mark.parametrize("flushed", [(), ("put",), ("put", "a"), ("put", "a", "late")])
 @pytest.mark.parametrize("how", ["prune", "delete"])
 def test_a_walk_beside_a_prune_has_each_checkpoint_with_its_writes(
