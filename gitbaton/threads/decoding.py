@@ -193,9 +193,7 @@ class _Walk:
             return {"$args": self._list(arguments, depth)}
         if code in (_FIELDS, _MODEL_1, _MODEL_2) and isinstance(arguments, dict):
             made = self._map(arguments, depth)
-            if "$type" not in made:
-                return {"$fields": made}
-            return {"$value": made}
+            return {"$value" if "$type" in made else "$fields": made}
         return {"$value": self.doc(arguments, depth)}
 
     def _closed(self, ext: _Ext) -> Doc:
