@@ -14,7 +14,7 @@ from contextlib import suppress
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, NewObject, digest, parse_tree
 from gitbaton.model import Oid
-from gitbaton.system.files import sync_paths, write_all
+from gitbaton.system.files import write_atomic
 from gitbaton.system.groups import boot
 
 STAMP = "boot"  # in our folder of the common directory
@@ -134,9 +134,8 @@ def put_in(folder: str, objects: Sequence[NewObject], *, sync: bool = False) -> 
     """Write objects into a folder of objects, a file each; with ``sync`` those that were not there are on disk when it returns.
     Raises GitError."""
     try:
-        made = [os.path.dirname(path) for item in objects if (path := _write(folder, item, sync))]
-        if sync:
-            sync_paths(sorted({*made}), missing=True)
+        for item in objects:
+            _write(folder, item, sync)
     except OSError as error:
         raise GitError(f"an object cannot be written: {error.strerror}") from None
 
@@ -173,35 +172,19 @@ def is_shared(folder: str) -> bool:
     return bool(mode & stat.S_ISGID or mode & 0o777 & _umask[0])
 
 
-def _write(folder: str, item: NewObject, sync: bool) -> str | None:
-    """One object, whole or not at all, under git's own name for what is under way, which gc removes; its path if it was not
-    there."""
+def _write(folder: str, item: NewObject, sync: bool) -> None:
+    """One object that is not there, whole or not at all, under git's own name for what is under way, which gc removes."""
     place = os.path.join(folder, item.oid[:2])
     path = os.path.join(place, item.oid[2:])
     if os.path.exists(path) and is_whole(path):  # not the torn one that a power cut leaves
-        return None
+        return
     raw = zlib.compress(b"%s %d\0" % (item.kind.encode(), len(item.data)) + item.data, 1)
     fresh = os.path.join(place, f"tmp_obj_{os.getpid()}{time.monotonic_ns()}")
     for attempt in range(_ATTEMPTS):
         try:
             os.makedirs(place, exist_ok=True)
-            _fill(fresh, raw, sync)
-            os.rename(fresh, path)
-            return path
+            write_atomic(path, raw, temporary=fresh, mode=0o444, sync=sync)
+            return
         except (FileNotFoundError, FileExistsError):  # a gc has just removed a folder that it found empty
             if attempt == _ATTEMPTS - 1:
                 raise
-    return None
-
-
-def _fill(fresh: str, raw: bytes, sync: bool) -> None:
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
-    try:
-        write_all(fd, raw)
-        if sync:
-            os.fsync(fd)
-    except OSError:
-        os.unlink(fresh)
-        raise
-    finally:
-        os.close(fd)

@@ -16,6 +16,7 @@ from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
 from gitbaton.git.run import Git
+from gitbaton.system.files import write_atomic
 from gitbaton.worktree.filetrees import ObjectStore
 from tests.kit import Sandbox
 
@@ -106,15 +107,15 @@ def test_r20_a_full_disk_leaves_no_torn_object(repo: Sandbox, monkeypatch: pytes
 
 def test_a_folder_that_gc_removes_meanwhile_is_made_again(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = discover(os.fspath(repo.path), door="binary")
-    real, times = loose._fill, [2]
+    real, times = write_atomic, [2]
 
-    def removed(fresh: str, raw: bytes, sync: bool) -> None:
+    def removed(path: str, data: bytes, **more: Any) -> None:
         if times[0]:
             times[0] -= 1
-            os.rmdir(os.path.dirname(fresh))
-        real(fresh, raw, sync)
+            os.rmdir(os.path.dirname(path))
+        real(path, data, **more)
 
-    monkeypatch.setattr(loose, "_fill", removed)
+    monkeypatch.setattr(loose, "write_atomic", removed)
     opened.objects.write(blobs(1))
     stored(repo, blobs(1))
     assert times == [0]
