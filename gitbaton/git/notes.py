@@ -15,7 +15,8 @@ _HEX = re.compile(rb"[0-9a-f]+\Z")
 
 def find(objects: Objects, tree: Oid | None, commit: Oid) -> list[Oid]:
     """The blobs that the notes tree holds for a commit: none, one, or several where fan-outs are mixed."""
-    return [e.oid for spent, entries in _path(objects, tree, commit) for e in entries if _is_note(e, commit[spent:])]
+    levels = [(commit[spent:].encode(), entries) for spent, entries in _path(objects, tree, commit)]
+    return [e.oid for rest, entries in levels for e in entries if e.name == rest and not e.is_tree]
 
 
 def edit(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> list[NewObject]:
@@ -95,10 +96,6 @@ def _entries(objects: Objects, tree: Oid) -> list[TreeEntry]:
 
 def _is_fan(entry: TreeEntry) -> bool:
     return entry.is_tree and len(entry.name) == 2 and _HEX.match(entry.name) is not None
-
-
-def _is_note(entry: TreeEntry, rest: str) -> bool:
-    return entry.name == rest.encode() and not entry.is_tree
 
 
 def _spread(objects: Objects, length: int, entries: list[TreeEntry], made: list[NewObject]) -> list[TreeEntry]:

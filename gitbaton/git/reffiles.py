@@ -27,8 +27,7 @@ def head_of(git_dir: str, common_dir: str) -> Oid | None:
     if os.path.lexists(os.path.join(common_dir, name)):
         return _id(_said(common_dir, name))
     try:
-        with open(os.path.join(common_dir, "packed-refs"), "rb") as file:
-            found = re.search(rb"^([0-9a-f]+) %s$" % re.escape(os.fsencode(name)), file.read(), re.M)
+        found = re.search(rb"^([0-9a-f]+) %s$" % re.escape(os.fsencode(name)), packed_refs(common_dir), re.M)
     except OSError:
         return None
     return _id(found[1].decode()) if found is not None else None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from zlib import crc32
 
@@ -106,14 +106,10 @@ def _read_on(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
     if event.agent == "opencode":
         return _rows_after(event, before)
     fd = opened(event.transcript)
-    if fd is None:
-        return before, []
-    try:
-        return _lines_after(fd, event.agent, before)
-    except OSError:
-        return before, []
-    finally:
-        os.close(fd)
+    if fd is not None:
+        with open(fd, "rb"), suppress(OSError):
+            return _lines_after(fd, event.agent, before)
+    return before, []
 
 
 def _lines_after(fd: int, agent: str, before: Seen) -> tuple[Seen, list[Sign]]:
