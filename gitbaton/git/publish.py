@@ -121,7 +121,8 @@ class Durable:
         """Have on disk which refs a folder has, and where this object meets it for the first time, that it is there."""
         top = os.path.join(self.repo.layout.common_dir, "refs")
         while folder.startswith(top):
-            self._folder(folder)
+            if os.path.isdir(folder):  # one that is gone has no names
+                self._flush([folder])
             with suppress(OSError):
                 mark = f"{folder}\0{os.stat(folder).st_ino}"  # git removes one that is empty, and another comes in its place
                 if mark in self._folders:
@@ -137,11 +138,6 @@ class Durable:
         if len(self._settled) > _MOST_REFS:
             self._settled.clear()
         self._settled.update({change.name: change.new for change in changes})
-
-    def _folder(self, path: str) -> None:
-        """Have on disk which names a folder has. One that is gone has none."""
-        if os.path.isdir(path):
-            self._flush([path])
 
     def _flush(self, paths: Sequence[str]) -> None:
         """Have files and folders on disk; git may just have packed a ref. Raises GitError."""

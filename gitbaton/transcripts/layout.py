@@ -14,9 +14,9 @@ from gitbaton.git.objects import (
     TreeEntry,
     author_at,
     commit_data,
+    entries_of,
     new_object,
     parse_commit,
-    parse_tree,
     tree_data,
 )
 from gitbaton.model import Oid, Transcript
@@ -54,11 +54,6 @@ def told_session(session: str) -> str:
 def sessions_of(session: str) -> tuple[str, str]:
     """The names under which what belongs to a session is stored: the conversation, and what was said."""
     return session, told_session(session)
-
-
-def told_ref(agent: str, session: str) -> str:
-    """The ref of what was said around the checkpoints of a session. Raises UsageError as ``transcript_ref``."""
-    return transcript_ref(agent, told_session(session))
 
 
 def chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -121,10 +116,10 @@ def kept(objects: Objects, oid: Oid, agent: str, session: str) -> Kept:
 
 
 def _tree(objects: Objects, oid: Oid, where: Oid) -> list[TreeEntry]:
-    found = objects.read(oid)
-    if found is None or found.kind != "tree" or found.data is None:
+    found = entries_of(objects, oid)
+    if found is None:
         raise RecordError(f"commit {where} does not hold a conversation")
-    return parse_tree(found.data, objects.algorithm)
+    return found
 
 
 def _parsed(objects: Objects, oid: Oid, agent: str, session: str) -> tuple[Transcript, int, bool]:

@@ -55,10 +55,13 @@ def record(
         return None
     try:
         settle(fd, event)
-        if mode != "full" or event.session is None or event.agent not in NAMES:
-            return measure(fd, event.agent, before)
         try:
-            if proofs.forgotten(baton.repo, layout.transcript_ref(event.agent, event.session)):
+            if (
+                mode != "full"
+                or event.session is None
+                or event.agent not in NAMES
+                or proofs.forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
+            ):
                 return measure(fd, event.agent, before)
             found, said = _keep(baton, fd, event.agent, event.session)
         except ScanError:
@@ -212,24 +215,22 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
     digest of the part of the file that it was made from."""
     objects = talk.baton.repo.objects
     oids, start = (list(tip.whole), tip.kept.position.size) if tip else ([], 0)
-    hashed, made = (tip.hashed, tip.kept.size) if tip else (proofs.hasher(), 0)
+    hashed, made = (tip.hashed, tip.kept.size - len(tip.rest)) if tip else (proofs.hasher(), 0)
     end = start
 
     def fresh() -> Iterator[bytes]:
-        """The lines that are new, redacted."""
-        nonlocal end, made
+        nonlocal end
         for line in lines(talk.fd, start, found.size):
             hashed.update(line)
             end += len(line)
-            (clean,) = redacted(talk.look, [line])
-            made += len(clean)
-            yield clean
+            yield line
 
     batch, size = [], 0
-    for data in layout.chunks(chain([tip.rest] if tip and tip.rest else [], fresh())):
+    for data in layout.chunks(chain([tip.rest] if tip and tip.rest else [], redacted(talk.look, fresh()))):
         batch.append(new_object(objects.algorithm, "blob", data))
         oids.append(batch[-1].oid)
         size += len(data)
+        made += len(data)
         if size >= _BATCH:
             talk.baton.repo.stow(batch)
             batch, size = [], 0
@@ -250,7 +251,7 @@ def keep_told(baton: Baton, agent: Agent, told: Told) -> Oid | None:
     if agent.session is None or agent.name not in NAMES:
         return None
     try:
-        ref = layout.told_ref(agent.name, agent.session)
+        ref = layout.transcript_ref(agent.name, layout.told_session(agent.session))
         if proofs.forgotten(baton.repo, layout.transcript_ref(agent.name, agent.session)):
             return None
     except UsageError:
