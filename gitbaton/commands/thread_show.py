@@ -51,9 +51,9 @@ def command(
             }
             channels = [{**_stored(shown, "name"), "version": told.version(shown.name) or None} for shown in found.channels]
             writes = [
-                {"task_path": task.path, "task_id": task.id, "index": shown.index, **_stored(shown, "channel")}
-                for task in found.tasks
-                for shown in task.writes
+                {"task_path": path, "task_id": task, "index": shown.index, **_stored(shown, "channel")}
+                for path, task, shown_of in found.tasks
+                for shown in shown_of
             ]
             ts = said_document(told)["ts"]
             whole = {**head, "ts": ts, "metadata": found.metadata, "channels": channels, "writes": writes}
@@ -83,10 +83,10 @@ def _shown(found: Content, place: tuple[str, str], look: Look) -> Iterator[str]:
     for shown in found.channels:
         version = _VERSION.sub(r"\1", told.version(shown.name))
         yield from _value(shown, f"version {version}" if version else "")
-    yield f"writes={sum(len(task.writes) for task in found.tasks)}"
-    for task in found.tasks:
-        yield f"  task {name(task.id)}{f' {name(task.path)}' if task.path else ''}"
-        for shown in task.writes:
+    yield f"writes={sum(len(writes) for _, _, writes in found.tasks)}"
+    for path, task, writes in found.tasks:
+        yield f"  task {name(task)}{f' {name(path)}' if path else ''}"
+        for shown in writes:
             yield from _value(shown, f"index {shown.index}", "    ")
 
 

@@ -285,23 +285,15 @@ class Shown:
 
 
 @value
-class Task:
-    """The writes of one task."""
-
-    path: str
-    id: str
-    writes: tuple[Shown, ...]
-
-
-@value
 class Content:
-    """A checkpoint as it is shown. ``unread``: whether values stay closed for want of the extra."""
+    """A checkpoint as it is shown; ``tasks`` are path, id and writes of each. ``unread``: whether values stay closed for want
+    of the extra."""
 
     entry: Entry
     facts: Facts
     metadata: dict[str, Doc]
     channels: tuple[Shown, ...]
-    tasks: tuple[Task, ...]
+    tasks: tuple[tuple[str, str, tuple[Shown, ...]], ...]
     unread: bool
 
 
@@ -318,10 +310,7 @@ def content(store: ThreadStore, place: tuple[str, str], entry: Entry, limits: Li
     clean = {name: next(docs) for name, _ in metadata}
     channels = [replace(shown, doc=next(docs)) for shown in channels]
     left = iter([replace(shown, doc=next(docs)) for shown in writes])
-    tasks = [
-        Task(path=path, id=task, writes=tuple(next(left) for _ in group))
-        for (path, task), group in groupby(rows, lambda row: row[:2])
-    ]
+    tasks = [(path, task, tuple(next(left) for _ in group)) for (path, task), group in groupby(rows, lambda row: row[:2])]
     return Content(
         entry=entry,
         facts=told,
