@@ -55,13 +55,10 @@ class Libgit2Objects(GitObjects):
 
     def info(self, spec: str) -> Object | None:
         """See Objects."""
-        return self._find(spec, -1)
+        return self.read(spec, -1)
 
     def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
         """See Objects."""
-        return self._find(spec, limit)
-
-    def _find(self, spec: str, limit: int) -> Object | None:
         oid = spec if is_oid(self.algorithm, spec) else self._target(spec)
         if oid is None:
             return None
@@ -119,7 +116,7 @@ class Libgit2Objects(GitObjects):
         """See Objects."""
         for oid in oids:
             try:
-                yield self._find(oid, limit) if is_oid(self.algorithm, oid) else None
+                yield self.read(oid, limit) if is_oid(self.algorithm, oid) else None
             except GitError:
                 yield None
 

@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from queue import Empty, SimpleQueue
 
 from gitbaton.errors import BatonError
@@ -64,11 +65,8 @@ class ThreadStore:
         """The threads of a repository, or of the one that git finds at a path. Raises NotARepositoryError."""
         if isinstance(place, Repo):
             return cls(place, sync=sync, cache=cache, every=every, idle=idle)
-        repo = discover(os.fspath(place), named=True)
-        try:
+        with closing(discover(os.fspath(place), named=True)) as repo:
             return cls(repo, sync=sync, cache=cache, every=every, idle=idle)
-        finally:
-            repo.close()
 
     def latest(self, thread: str, namespace: str) -> Entry | None:
         """The checkpoint with the greatest id, None where there is none."""
