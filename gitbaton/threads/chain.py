@@ -136,24 +136,29 @@ class Chain:
         """The newest checkpoint that is not newer than an id."""
         entry = self.head()
         while entry is not None and entry.id > id:
-            entry = self._down(entry, lambda jump: jump[1] >= id)
+            for jump in entry.jump:
+                if jump[1] >= id and (target := self._target(entry, jump)) is not None:
+                    entry = target
+                    break
+            else:
+                entry = self.below(entry)
         return entry
 
     def at(self, entry: Entry, seq: int) -> Entry:
         """The checkpoint with number ``seq`` at or below an entry."""
-        found: Entry | None = entry
-        while found is not None and found.seq > seq:
-            found = self._down(found, lambda jump: jump[2] >= seq)
-        if found is None or found.seq != seq:
+        while entry.seq > seq:
+            for jump in entry.jump:
+                if jump[2] >= seq and (target := self._target(entry, jump)) is not None:
+                    entry = target
+                    break
+            else:
+                found = self.below(entry)
+                if found is None:
+                    break
+                entry = found
+        if entry.seq != seq:
             raise RecordError("chain is out of order")
-        return found
-
-    def _down(self, entry: Entry, fits: Callable[[Jump], bool]) -> Entry | None:
-        """Where the furthest jump leads that fits and does not lie, else what is below."""
-        for jump in entry.jump:
-            if fits(jump) and (target := self._target(entry, jump)) is not None:
-                return target
-        return self.below(entry)
+        return entry
 
     def _target(self, entry: Entry, jump: Jump) -> Entry | None:
         """Where a jump leads; None when that is not what it says, or not further down."""
