@@ -94,7 +94,7 @@ def drill(baton: Baton) -> Iterator[Step]:
         yield _step("copy", False, str(error), began)
     began = time.monotonic()
     now = look(baton.repo)
-    moved = [name for name in ("head", "refs", "index", "status") if getattr(before, name) != getattr(now, name)]
+    moved = [name for name, was in before.items() if now[name] != was]
     text = f"changed meanwhile: {', '.join(moved)}" if moved else "HEAD, refs, index and status of this repository are the same"
     yield _step("untouched", not moved, text, began)
 
@@ -145,7 +145,7 @@ class Drill:
             self.folder += "_"
         self.copy.git.out("config", "baton.checkpointDir", f"{self.folder}/latest")
         self.copy.git.out("config", "baton.untracked", "all")
-        _same("the tree of the files", self.copy.files_tree(), tree)
+        _same("the tree of the files", self.copy.tree(files=True), tree)
         return f"the files of '{self.track}' {self.stored.id[:10]} are in a work tree, tree {tree[:10]}"
 
     def record(self) -> str:
@@ -342,7 +342,7 @@ class Drill:
         return self.states[name].files
 
     def _state(self) -> State:
-        return State(files=self.copy.files_tree(), staged=self.copy.staged_tree())
+        return State(files=self.copy.tree(files=True), staged=self.copy.tree(files=False))
 
     def _is(self, name: str) -> None:
         """Files and index are as in that state, and HEAD has not moved."""

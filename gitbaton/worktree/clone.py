@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -14,7 +15,6 @@ from gitbaton.git.run import Git, base_environment
 from gitbaton.model import Head, Oid
 from gitbaton.system.groups import Child, marked
 from gitbaton.system.process import Result, begin
-from gitbaton.values import value
 from gitbaton.worktree.crashmarker import Marker, sweep
 
 # What decides how files become blobs and back, and who the user is; nothing of places, hooks or remotes.
@@ -41,18 +41,8 @@ run()
 """
 
 
-@value
-class Place:
-    """What of the user's repository must be the same afterwards."""
-
-    head: Head
-    refs: bytes
-    index: bytes
-    status: bytes
-
-
-def look(repo: Repo) -> Place:
-    """The refs, the index's bytes and the status of the repository now."""
+def look(repo: Repo) -> dict[str, object]:
+    """What of the user's repository must be the same afterwards: its head, refs, index and status now."""
     try:
         with open(repo.layout.index, "rb") as file:
             index = file.read()
@@ -60,7 +50,7 @@ def look(repo: Repo) -> Place:
         index = b""
     refs = repo.git.out("for-each-ref", "--format=%(objectname) %(refname) %(symref)")
     status = repo.git.run("status", "--porcelain=v2", "-z", "--branch").out
-    return Place(head=repo.objects.head(), refs=refs, index=index, status=status)
+    return {"head": repo.objects.head(), "refs": refs, "index": index, "status": status}
 
 
 class Copy:
@@ -100,29 +90,16 @@ class Copy:
         """The copy, opened anew."""
         return discover(self.path, door="binary")
 
-    def staged_tree(self) -> Oid:
-        """The tree of the index. Raises GitError."""
-        return self._tree()
-
-    def files_tree(self) -> Oid:
-        """The tree that ``git add -A`` would make of the work tree. Raises GitError."""
-        return self._tree("-c", "core.safecrlf=false", "add", "-A")
-
-    def _tree(self, *first: str) -> Oid:
-        """What plain git says, on a copy of the index, so that the index stays as it is."""
-        git_dir = os.path.join(self.path, ".git")
-        index = os.path.join(git_dir, "index")
-        private = os.path.join(git_dir, "index-of-the-drill")
-        try:
+    def tree(self, *, files: bool) -> Oid:
+        """The tree of the index, or with ``files`` the one that ``git add -A`` would make: plain git says it, on a copy of the
+        index, so that the index stays as it is. Raises GitError."""
+        with tempfile.TemporaryDirectory() as folder:
+            env, index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}, os.path.join(self.path, ".git", "index")
             if os.path.exists(index):
-                shutil.copy2(index, private)
-            env = {"GIT_INDEX_FILE": private}
-            if first:
-                self.git.out(*first, env=env)
+                shutil.copy2(index, env["GIT_INDEX_FILE"])
+            if files:
+                self.git.out("-c", "core.safecrlf=false", "add", "-A", env=env)
             return self.git.out("write-tree", env=env).decode("ascii").strip()
-        finally:
-            if os.path.exists(private):
-                os.unlink(private)
 
 
 @contextmanager
