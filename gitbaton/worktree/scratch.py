@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError, GitTimeoutError
-from gitbaton.git.objects import OID
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import LOCAL_ENV, Git, base_environment
 from gitbaton.model import Oid
@@ -25,26 +24,24 @@ class Scratch:
         repo.settings()  # git must know the hooks to switch off
         self._marker, self._word = Marker(repo), os.urandom(8).hex()
         self.path = self._marker.path
-        self.git_dir = os.path.join(repo.layout.common_dir, "worktrees", self._marker.name)
-        self._marker.add(self.git_dir)
+        git_dir = os.path.join(repo.layout.common_dir, "worktrees", self._marker.name)
+        self._marker.add(git_dir)
         self._marker.runs(Child(word=self._word))
         config = ("submodule.recurse=false", "worktree.useRelativePaths=false", *repo.git.config)
         self._common = repo.git.changed(marked(repo.git.env, self._word), *config[:2])
-        env = marked(_environment(repo, self.git_dir, self.path), self._word)
+        env = marked(_environment(repo, git_dir, self.path), self._word)
         self._own = Git(self.path, env, config=config, timeout=repo.git.timeout)
         # A command that stands in the terminal's foreground must stay there, or reading from it would stop it.
-        self._group = not _is_terminal(0)
+        self._group = not os.isatty(0)
 
     def make(self, commit: Oid) -> None:
         """Register the work tree, without files yet. Raises GitError."""
-        self._common.out("worktree", "add", "-q", "--detach", "--no-checkout", "--", self.path, _checked(commit))
-        if not os.path.isdir(self.git_dir):
-            raise GitError(f"git made no '{self.git_dir}' for the scratch work tree")
+        self._common.out("worktree", "add", "-q", "--detach", "--no-checkout", "--", self.path, commit)
 
     def move(self, commit: Oid) -> None:
         """Put the files of a commit into the work tree, over what a command changed in them; what it left beside them stays,
         as with ``git bisect run``. Raises GitError."""
-        words = ("checkout", "-q", "--force", "--detach", _checked(commit))
+        words = ("checkout", "-q", "--force", "--detach", commit)
         try:
             self._own.out(*words)
         except GitTimeoutError:
@@ -94,16 +91,3 @@ def _environment(repo: Repo, git_dir: str, path: str) -> dict[str, str]:
     places = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
     env = base_environment(strip_local=True) | {k: v for k, v in repo.git.env.items() if k in places}
     return env | {"GIT_DIR": git_dir, "GIT_WORK_TREE": path}
-
-
-def _checked(commit: Oid) -> Oid:
-    if not OID.match(commit):
-        raise GitError(f"'{commit}' is not an object id")
-    return commit
-
-
-def _is_terminal(fd: int) -> bool:
-    try:
-        return os.isatty(fd)
-    except OSError:
-        return False
