@@ -9,11 +9,7 @@ from gitbaton.git.objects import OID
 from gitbaton.git.reffiles import detached, head_of
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
-from gitbaton.system.files import READ, remove_folder, signature, write_atomic
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from gitbaton.system.files import Signature
+from gitbaton.system.files import READ, remove_folder, write_atomic
 
 _UNBORN = "refs/worktree/lane"  # a commit there makes no branch in the user's repository
 _KEPT = ("HEAD", "commondir", "gitdir", "index", "config.worktree", "info")
@@ -35,7 +31,6 @@ class Registration:
         self._git = Git(common, env, config=config, timeout=git.timeout)
         self._reftable = os.path.isdir(os.path.join(common, "reftable"))
         self._at: Oid | None = None
-        self._seen: tuple[Signature | None, Signature | None] | None = None
 
     def make(self, lock_fd: int) -> None:
         """Register; git holds the lock ``lock_fd``, too: it may outlive us, and what it makes is not swept before. The folder
@@ -48,7 +43,7 @@ class Registration:
             finally:
                 os.set_inheritable(lock_fd, False)
             self.point()
-            _write(os.path.join(self.git_dir, "gitdir"), os.fsencode(os.path.join(self.place, ".git")) + b"\n")
+            write_atomic(os.path.join(self.git_dir, "gitdir"), os.fsencode(os.path.join(self.place, ".git")) + b"\n")
         except OSError as error:
             raise GitError(f"'{self.git_dir}' cannot be made: {error.strerror}") from None
         remove_folder(self.building)
@@ -89,7 +84,7 @@ class Registration:
             remove_folder(path)
         elif os.path.lexists(path):
             os.unlink(path)
-        _write(path, wanted)
+        write_atomic(path, wanted)
 
     def follow(self) -> None:
         """Give it the HEAD and the index that the other work tree has now, and nothing else. Raises GitError."""
@@ -112,25 +107,15 @@ class Registration:
 
     def _follow_head(self) -> None:
         self._at = head_of(self.source, self._common) or self._oid(self.source, "HEAD")
-        if self._at is not None and self._stays():
+        if self._stays():
             return
-        if not self._reftable and not self._has_head():
-            _write(os.path.join(self.git_dir, "HEAD"), b"ref: %s\n" % _UNBORN.encode())
+        if not self._reftable:  # what a command made of it may be no HEAD by which git knows a git directory
+            write_atomic(os.path.join(self.git_dir, "HEAD"), b"ref: %s\n" % _UNBORN.encode())
         if self._at is not None:
             self._run(self.git_dir, "update-ref", "--no-deref", "HEAD", self._at)
         else:
             self._run(self.git_dir, "symbolic-ref", "HEAD", _UNBORN)
             self._run(self.git_dir, "update-ref", "-d", _UNBORN)
-
-    def _has_head(self) -> bool:
-        """Whether there is a HEAD still by which git knows a git directory, whatever a command made of it."""
-        path = os.path.join(self.git_dir, "HEAD")
-        try:
-            with open(path, "rb") as file:
-                text = os.fsdecode(file.read(4096)).strip()
-        except OSError:
-            return False
-        return not os.path.islink(path) and bool(OID.match(text) or text.startswith("ref: refs/"))
 
     def _stays(self) -> bool:
         """Whether HEAD is detached where ``follow`` put it."""
@@ -152,25 +137,18 @@ class Registration:
 
     def _follow_index(self) -> None:
         own = os.path.join(self.git_dir, "index")
-        theirs = _signature(self.index)
-        if self._seen == (theirs, _signature(own)):
-            return
-        if theirs is None:
+        if not os.path.exists(self.index):
             if os.path.lexists(own):
                 os.unlink(own)
-        else:
-            shared = [name for name in os.listdir(os.path.dirname(self.index)) if name.startswith("sharedindex.")]
-            for name in shared:
-                _copy(os.path.join(os.path.dirname(self.index), name), os.path.join(self.git_dir, name))
-            _copy(self.index, own)
-            self._sparse(self.git_dir)
-        self._seen = (theirs, _signature(own))
-
-    def _sparse(self, folder: str) -> None:
-        name = os.path.join("info", "sparse-checkout")
-        if os.path.isfile(os.path.join(self.source, name)):
-            os.makedirs(os.path.join(folder, "info"), exist_ok=True)
-            _copy(os.path.join(self.source, name), os.path.join(folder, name))
+            return
+        shared = [name for name in os.listdir(os.path.dirname(self.index)) if name.startswith("sharedindex.")]
+        for name in shared:
+            _copy(os.path.join(os.path.dirname(self.index), name), os.path.join(self.git_dir, name))
+        _copy(self.index, own)
+        rules = os.path.join("info", "sparse-checkout")
+        if os.path.isfile(os.path.join(self.source, rules)):
+            os.makedirs(os.path.join(self.git_dir, "info"), exist_ok=True)
+            _copy(os.path.join(self.source, rules), os.path.join(self.git_dir, rules))
 
     def _oid(self, git_dir: str, name: str) -> Oid | None:
         """The object of a name; None where there is none."""
@@ -182,20 +160,8 @@ class Registration:
         self._git.changed({"GIT_DIR": git_dir}).out(*args)
 
 
-def _signature(path: str) -> Signature | None:
-    try:
-        return signature(os.stat(path))
-    except OSError:
-        return None
-
-
-def _write(path: str, data: bytes, times: tuple[int, int] | None = None) -> None:
-    """Write a file anew, through no link that a command put in its place."""
-    write_atomic(path, data, times=times)
-
-
 def _copy(source: str, target: str) -> None:
     """Copy a small file with its time: git compares an index's with those of the files."""
     with open(source, "rb") as file:
         found = os.fstat(file.fileno())
-        _write(target, file.read(), (found.st_atime_ns, found.st_mtime_ns))
+        write_atomic(target, file.read(), times=(found.st_atime_ns, found.st_mtime_ns))
