@@ -143,35 +143,16 @@ def _read(data: bytes) -> tuple[list[str], Child | None, bool]:
 
 
 def _remove(marker: str, places: list[str]) -> bool:
-    """Remove some places and the marker that names them; it stays where something of them does."""
-    if places:
-        remove(*places)
+    """Remove some places, also where a command took its own permissions away, the folders that registrations (all but the first
+    place) were in, where they are empty, and the marker that names them; it stays where something of them does."""
+    for place in places:
+        with suppress(OSError):
+            reflink.remove(place)
+    for place in places[1:]:
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(place))
     left = any(os.path.lexists(place) for place in places)
     if not left:
-        try:
+        with suppress(OSError):
             os.unlink(marker)
-        except OSError:
-            pass
     return not left
-
-
-def remove(path: str, *places: str) -> None:
-    """Remove a work tree and its registrations, also where a command took its own permissions away, and the folders that the
-    registrations were in, where they are empty."""
-    for place in (path, *places):
-        above, name = os.path.split(place)
-        try:
-            folder = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            reflink.remove(name, folder)
-        except OSError:
-            continue
-        finally:
-            os.close(folder)
-    for place in places:
-        try:
-            os.rmdir(os.path.dirname(place))
-        except OSError:
-            continue

@@ -13,12 +13,13 @@ from gitbaton.system.files import NEW, open_folder, open_regular, signature, wri
 _FICLONE = 0x40049409  # of linux/fs.h
 _CANNOT = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
 _SMALL = 1 << 16
-_BLOCK = 1 << 20
+_BLOCK = 1 << 16
 _TRIES = 3
 
 
-def remove(name: str, above: int) -> None:
-    """Remove a file or a folder with all that is in it, also where its permissions are gone. Raises OSError."""
+def remove(name: str, above: int | None = None) -> None:
+    """Remove a file or a folder with all that is in it, also where its permissions are gone; ``name`` is one in the open folder
+    ``above``, or a path. Raises OSError."""
     try:
         os.unlink(name, dir_fd=above)
         return
@@ -44,12 +45,11 @@ def remove(name: str, above: int) -> None:
 class Copier:
     """Copies files and symbolic links from one folder to another, and remembers on which devices reflinks fail.
 
-    ``cloned`` and ``copied`` count the regular files that were made by reflink, and otherwise."""
+    ``cloned``: whether one was made so."""
 
     def __init__(self) -> None:
-        self.cloned = self.copied = 0
+        self.cloned = False
         self._unable = set[int]()
-        self._linux = sys.platform == "linux"
 
     def link(self, name: str, source: int, target: int) -> tuple[os.stat_result, os.stat_result]:
         """Make a symbolic link in the folder ``target`` like the one in ``source``: what both are then. Raises OSError."""
@@ -86,49 +86,27 @@ class Copier:
 
     def _fill(self, reader: int, writer: int, found: os.stat_result) -> None:
         """The bytes that a file has now; what somebody appends meanwhile is left for the next time."""
-        if self._linux and found.st_size > 16384 and found.st_dev not in self._unable:
+        if sys.platform == "linux" and found.st_size > 16384 and found.st_dev not in self._unable:
             try:
                 fcntl.ioctl(writer, _FICLONE, reader)
-                self.cloned += 1
+                self.cloned = True
                 return
             except OSError as error:
                 if error.errno not in _CANNOT:
                     raise
                 self._unable.add(found.st_dev)
-        self.copied += 1
-        if found.st_size <= _SMALL:
-            data = os.pread(reader, found.st_size, 0)
-            if len(data) == found.st_size:
-                write_all(writer, data)
-                return
-        _stream(reader, writer, found)
+        _stream(reader, writer, found.st_size)
 
 
-def _stream(reader: int, writer: int, found: os.stat_result) -> None:
-    """A file as far as it went when it was looked at, holes left out. Raises OSError."""
-    holes = found.st_blocks * 512 < found.st_size
-    for start, end in _extents(reader, found.st_size) if holes else [(0, found.st_size)]:
-        os.lseek(reader, start, os.SEEK_SET)
-        os.lseek(writer, start, os.SEEK_SET)
-        while start < end:
-            block = os.read(reader, min(_BLOCK, end - start))
-            if not block:  # it was cut short meanwhile
-                return
+def _stream(reader: int, writer: int, size: int) -> None:
+    """A file as far as it went when it was looked at; where it has nothing but zeros, the copy has holes. Raises OSError."""
+    os.lseek(reader, 0, os.SEEK_SET)
+    os.lseek(writer, 0, os.SEEK_SET)
+    left = size
+    while left > 0 and (block := os.read(reader, min(_BLOCK, left))):
+        if block.strip(b"\0"):
             write_all(writer, block)
-            start += len(block)
-    os.ftruncate(writer, found.st_size)
-
-
-def _extents(fd: int, size: int) -> list[tuple[int, int]]:
-    """Where a file with holes has data. Raises OSError."""
-    found, at = [], 0
-    while at < size:
-        try:
-            start = os.lseek(fd, at, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # the file system does not know
-                return [(0, size)]
-            break
-        at = min(size, os.lseek(fd, start, os.SEEK_HOLE))
-        found.append((start, at))
-    return found
+        else:
+            os.lseek(writer, len(block), os.SEEK_CUR)
+        left -= len(block)
+    os.ftruncate(writer, size - left)
