@@ -13,7 +13,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
 from gitbaton.system.files import Signature, open_below, open_file, settled, signature
-from gitbaton.values import cast, replace
+from gitbaton.values import cast
 from gitbaton.worktree import swap as one
 from gitbaton.worktree.filetrees import (
     EXECUTABLE,
@@ -25,8 +25,8 @@ from gitbaton.worktree.filetrees import (
     Read,
     Reader,
     digest_text,
-    is_digest,
     is_safe,
+    marked,
 )
 from gitbaton.worktree.swap import Bits, identity, is_same, temporary_name
 
@@ -73,7 +73,7 @@ def swap(
         if not is_safe(path):
             raise GitError(f"'{path}' cannot be a path of a work tree")
     job = _Swap(repo, root, between, source, files, keep, modes)
-    job.look(changes, expect)
+    job.look(marked(repo.objects, changes), expect)
     return job.run()
 
 
@@ -208,24 +208,9 @@ class _Swap:
             data = links.get(path)
             if data is None and not self.writes[path][0].digest:
                 data = next(contents)
-                if is_digest(data):
-                    data = None
-                    if not self._by_digest(path):
-                        continue
             if not self._put(path, data):
                 blocked.append(path)
         return blocked
-
-    def _by_digest(self, path: str) -> bool:
-        """Whether a file that proves to be recorded by digest only is to be brought from the source; its text is none."""
-        entry, expected, seen = self.writes[path]
-        entry = replace(entry, digest=True)
-        with self._looked(path) as there:
-            wanted = not there.equals(entry)
-        self.writes[path] = (entry, expected, seen)
-        if wanted and self.source is None:
-            self.left.append(path)
-        return wanted and self.source is not None
 
     def _contents(self, paths: Sequence[str]) -> Iterator[bytes]:
         found = self.repo.objects.read_many([self.writes[p][0].oid for p in paths], LARGE)
