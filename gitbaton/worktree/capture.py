@@ -17,7 +17,17 @@ from gitbaton.model import Flag, Oid, Skipped
 from gitbaton.system.files import READ, remove_folder
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
-from gitbaton.worktree.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, fresh_index, listed, stages_tree, without_filter
+from gitbaton.worktree.index import (
+    DENIED,
+    FILTER,
+    Facts,
+    PrivateIndex,
+    fresh_index,
+    listed,
+    modified,
+    stages_tree,
+    without_filter,
+)
 from gitbaton.worktree.rawbytes import Entry, filters, keep, may_convert
 from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, sort_out, special, specials
 
@@ -28,7 +38,6 @@ _ONE_BY_ONE = 200
 _AGAIN = "again"
 _PATIENCE = 3  # files that a filter may fail on before it is switched off for all
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.M)
-_DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
 _LEFTOVER_SECONDS = 3600.0
 
 
@@ -240,7 +249,7 @@ def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rule
     changes.never = [p for p in untracked if ours(p, rules.never)]
     changes.skipped += left
     changes.skipped += [Skipped(path=p, reason="nested-repository") for p in changes.untracked if p.endswith("/")]
-    closed = _CLOSED.findall(shown.err) + _DENIED.findall(result.err)
+    closed = _CLOSED.findall(shown.err) + DENIED.findall(result.err)
     changes.skipped += [Skipped(path=p, reason="unreadable") for p in closed]
     return changes
 
@@ -353,23 +362,9 @@ class _Intake:
         """Paths that still differ from the private index after ``add`` failed on some."""
         listing = ("ls-files", "-o", "-z", "--exclude-standard")
         untracked = [] if self.rules.untracked == "none" else zsplit(self.index.git.out(*listing))
-        return {p.rstrip("/") for p in (*self._modified(), *untracked)}.difference(self.left, self.raw)
-
-    def _modified(self) -> list[str]:
-        """Tracked paths that differ, though a broken submodule or a filter that fails may make git stop at them."""
-        git, submodules = self.index.git, "dirty"
         specs = [f":(top,exclude,literal){p}" for p in self.raw]
-        for _ in range(MAX_FILTERS):
-            options = ("-z", "--name-only", "--no-renames", f"--ignore-submodules={submodules}", "--", *specs)
-            result = git.run("diff-files", *options)
-            failed = FILTER.search(result.err) if result.code else None
-            if failed:
-                git = without_filter(git, failed.group(2))
-            elif result.code > 0 and submodules == "dirty":
-                submodules = "all"
-            elif result.code >= 0:  # else it died of a file that shrank while it was compared
-                break
-        return zsplit(checked(result, "diff-files"))
+        tracked = zsplit(modified(self.index.git, "--name-only", specs=specs))
+        return {p.rstrip("/") for p in (*tracked, *untracked)}.difference(self.left, self.raw)
 
     def _unwelcome(self) -> list[Skipped]:
         """Take out again what appeared after the untracked files were listed and must not be stored."""

@@ -16,12 +16,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from gitbaton.errors import GitError, PathError, StaleError
 from gitbaton.git.objects import new_object
 from gitbaton.git.run import Git, zsplit
-from gitbaton.git.treediff import compared
+from gitbaton.git.treediff import compared, records
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import is_safe
-from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.index import PrivateIndex, index_entries
 
 GITLINK = "160000"
 CHECKOUT_SECONDS = 6 * 3600.0
@@ -62,16 +62,13 @@ def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> lis
     if now == then:
         return []
     options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "--no-relative")
-    fields = compared(git.run("diff-tree", *options, now, then, "--", *specs)).split(b"\0")[:-1]
-    found = []
-    for meta, path in zip(fields[0::2], fields[1::2], strict=True):
-        before, after, old, new, _ = meta[1:].decode("ascii").split(" ")
-        found.append(Difference(path=os.fsdecode(path), now=_entry(before, old), then=_entry(after, new)))
-    return found
+    changes = records(compared(git.run("diff-tree", *options, now, then, "--", *specs)))[0][1]
+    return [Difference(path=c.path, now=_entry(c.before), then=_entry(c.after)) for c in changes]
 
 
-def _entry(mode: str, oid: str) -> Entry | None:
-    return Entry(mode=mode, oid=oid) if mode != "000000" else None
+def _entry(said: str | None) -> Entry | None:
+    mode, _, oid = (said or "").partition(" ")
+    return Entry(mode=mode, oid=oid) if oid else None
 
 
 def parents(path: str) -> list[str]:
@@ -173,13 +170,8 @@ def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
     stdin = b"".join(b":(top,literal)" + os.fsencode(path) + b"\0" for path in wanted)
     words = ("add", "-f", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
     index.git.changed({}, "core.safecrlf=false").run(*words, stdin=stdin)
-    rows = index.git.out("ls-files", "-s", "-z", "--", *(f":(top,literal){path}" for path in wanted)).split(b"\0")[:-1]
-    there = {}
-    for row in rows:
-        meta, path = row.split(b"\t", 1)
-        mode, oid, _ = meta.decode("ascii").split(" ")
-        there[os.fsdecode(path)] = Entry(mode=mode, oid=oid)
-    other = [os.fsencode(path) for path, entry in there.items() if entry != wanted.get(path)]
+    there = index_entries(index.git, [f":(top,literal){path}" for path in wanted])
+    other = [os.fsencode(path) for mode, oid, _, path in there if Entry(mode=mode, oid=oid) != wanted.get(path)]
     if other:
         index.forget(other)
     return index.write_tree()

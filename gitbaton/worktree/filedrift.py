@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,19 +13,17 @@ from gitbaton.git.prefetch import TRACKED, look
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.git.treediff import TREES, Change, Entry, compared, records
-from gitbaton.model import Flag, Oid
+from gitbaton.model import Oid
 from gitbaton.system.files import remove_folder
 from gitbaton.system.process import Process, Result
 from gitbaton.values import value
-from gitbaton.worktree.index import FILTER, MAX_FILTERS, Facts, PrivateIndex, without_filter
+from gitbaton.worktree.index import DENIED, FILTER, Facts, PrivateIndex, index_entries, modified, without_filter
 from gitbaton.worktree.untracked import Rules, sort_out
 
 _ATTEMPTS = 4
 _PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
 _FEW = 3  # files that a filter may fail on before it is switched off for all
 _STAGED = ("--cached", "-r", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
-_DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
-_HIDDEN = re.compile(rb"(?<=\0)([a-zS]) ([^\0]*)(?=\0)")
 # An index of a few paths must neither be split nor folded: git would write trees for that.
 _SMALL = ("core.splitIndex=false", "index.sparse=false", "core.sparseCheckout=false", "core.safecrlf=false")
 
@@ -103,7 +100,7 @@ class _Comparison:
         staged = self.index.git.start("diff-index", *_STAGED, first, "--")
         pairs = "".join(f"{first} {tree}\n" for tree in self.trees[1:])
         trees = self.index.git.start(*TREES, stdin=pairs.encode()) if pairs else None
-        flags = self._flags()
+        flags = self.index.hidden()
         self.index.relied = True
         self.index.reveal(Facts(tree="", flags=flags), self.root)
         if ahead is not None and self.index.revealed:
@@ -127,39 +124,18 @@ class _Comparison:
         ahead[2].stop()
         return None
 
-    def _flags(self) -> tuple[Flag, ...]:
-        """Paths with a bit that hides edits from git."""
-        known = self.index.known_facts()
-        if known is not None:
-            return known.flags
-        listed = self.index.git.out("ls-files", "-v", "-z")
-        sparse = self.index.repo.boolean("core.sparsecheckout")
-        flags = []
-        for tag, path in _HIDDEN.findall(b"\0" + listed):
-            bits = ("a" if tag.islower() else "") + ("s" if tag in b"Ss" and not sparse else "")
-            flags += [Flag(path=os.fsdecode(path), bits=bits)] if bits else []
-        return tuple(flags)
-
     def _suspect_tracked(self, result: Result) -> None:
         """What ``diff-files`` names; without a filter where it fails, for then the path is named all the same, and before that
         without a look into submodules, which stops git where one is broken."""
-        git, words = self.index.git, (*TRACKED, "--ignore-submodules=dirty")
-        if result.code:
-            result = git.run(*words)
-        for _ in range(MAX_FILTERS):
-            failed = FILTER.search(result.err) if result.code else None
-            if failed is None:
-                break
-            git = without_filter(git, failed.group(2))
-            result = git.run(*words)
-        for change in records(checked(result, "diff-files"))[0][1]:
+        listed = modified(self.index.git, *TRACKED[1:]) if result.code else result.out
+        for change in records(listed)[0][1]:
             mode = change.after.split(" ")[0] if change.after else None
             known = self.suspects.get(change.path)
             if known is not None:  # the second line of an unmerged path shows the entry of ours
                 self.suspects[change.path] = _Suspect(staged=None, like=change.before, mode=known.mode)
             else:
                 self.suspects[change.path] = _Suspect(staged=change.before, like=change.before, mode=mode)
-        for path in _DENIED.findall(result.err):
+        for path in DENIED.findall(result.err):
             self.suspects.setdefault(path, _Suspect(staged=None, like=None, mode=""))
 
     def _suspect_untracked(self, paths: list[str]) -> None:
@@ -218,8 +194,7 @@ class _Comparison:
         if context:
             git.out("update-index", "-z", "--index-info", stdin=context)
         good = self._index(git, paths)
-        rows = (row.split("\t", 1) for row in zsplit(git.out("ls-files", "-s", "-z")))
-        return {path: meta[:-2] for meta, path in rows if path in good}
+        return {path: f"{mode} {oid}" for mode, oid, _, path in index_entries(git) if path in good}
 
     def _index(self, git: Git, paths: list[str]) -> set[str]:
         """Bring paths into the index of ``git``, storing no object; those that got in. Git stops at the first it cannot take.
@@ -252,9 +227,8 @@ class _Comparison:
         """The entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""
         if not self.index.repo.boolean("core.sparsecheckout"):
             return b""
-        listed = zsplit(self.index.git.out("ls-files", "-s", "-z", "--", ":(top,glob)**/.gitattributes"))
-        rows = (row.split("\t", 1) for row in listed)
-        return b"".join(_info(path, meta[:-2]) for meta, path in rows if meta.endswith(" 0"))
+        found = index_entries(self.index.git, [":(top,glob)**/.gitattributes"])
+        return b"".join(_info(path, f"{mode} {oid}") for mode, oid, stage, path in found if stage == "0")
 
 
 def _info(path: str, entry: str) -> bytes:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
 
 from gitbaton.git.prefetch import OTHERS
-from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.git.run import checked, zsplit
+from gitbaton.git.treediff import records
 from gitbaton.model import Oid
 from gitbaton.system.files import settled, signature
-from gitbaton.system.process import Result
 from gitbaton.values import value
 from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.filesets import TEMPORARY, Files
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, Entry, is_safe
-from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.index import PrivateIndex, modified
 from gitbaton.worktree.rawbytes import may_convert
 
 _TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ita-invisible-in-index", "--ignore-submodules=all")
-_HIDDEN = re.compile(rb"(?:\A|(?<=\0))[a-zS] ([^\0]*)(?=\0)")
 _MODES = (FILE, EXECUTABLE, LINK)
 
 MOST_ANEW = 64 << 20  # bytes that are stored of what is modified and untracked, each time it is looked at
@@ -80,10 +78,9 @@ class Watch:
             folder = self._open.enter_context(private_folder(files.repo))
             self._index = PrivateIndex(files.repo, files.repo.layout.index, os.path.join(folder, "index"))
             self._index.copy()
-            hidden = self._index.git.start("ls-files", "-v", "-z")
             paths, _ = self._listed()
-            self._hidden = {os.fsdecode(p) for p in _HIDDEN.findall(checked(hidden.finish(), "ls-files"))}
-            self._before = self._look({*paths, *(p for p in self._hidden if self._watched(p))})
+            hidden = (flag.path for flag in self._index.hidden() if flag.bits != "i")
+            self._before = self._look({*paths, *(p for p in hidden if self._watched(p))})
         except BaseException:
             self.close()
             raise
@@ -106,7 +103,9 @@ class Watch:
         """The paths that may differ from the index, and those among them that are tracked, as the index has them."""
         git = self._index.git
         tracked, others = git.start(*_TRACKED), git.start(*OTHERS)
-        changed = _entries(tracked.finish(), git, filemode=self._files.reader.filemode)
+        result = tracked.finish()
+        listing = modified(git, *_TRACKED[1:]) if result.code else result.out
+        changed = _entries(listing, filemode=self._files.reader.filemode)
         untracked = zsplit(checked(others.finish(), "ls-files"))
         return {p for p in (*changed, *untracked) if self._watched(p)}, {p: e for p, e in changed.items() if e is not None}
 
@@ -220,26 +219,14 @@ def _stat(path: str) -> os.stat_result | None:
     return None if stat.S_ISDIR(found.st_mode) else found
 
 
-def _entries(result: Result, git: Git, *, filemode: bool) -> dict[str, Entry | None]:
-    """The paths of a raw listing, with the entries of the index; of all paths where git could not compare them."""
-    if result.code != 0:  # a required filter that is missing, a file that shrinks: every path may differ
-        found: dict[str, Entry | None] = {}
-        for item in git.out("ls-files", "-s", "-z").split(b"\0")[:-1]:
-            meta, _, name = item.partition(b"\t")
-            mode, oid, stage = meta.decode("ascii").split(" ")
-            _add(found, os.fsdecode(name), mode if filemode or mode != EXECUTABLE else FILE, oid if stage == "0" else "")
-        return found
-    fields = result.out.split(b"\0")[:-1]
-    found = {}
-    for meta, name in zip(fields[0::2], fields[1::2], strict=True):
-        mode, _, oid, _, status = meta.decode("ascii")[1:].split(" ")
-        _add(found, os.fsdecode(name), mode if filemode or mode != EXECUTABLE else FILE, oid if status != "U" else "")
+def _entries(listing: bytes, *, filemode: bool) -> dict[str, Entry | None]:
+    """The paths of a raw listing, with the entries of the index; none for one in conflict, which comes twice."""
+    found: dict[str, Entry | None] = {}
+    for change in records(listing)[0][1]:
+        mode, _, oid = (change.before or "").partition(" ")
+        if mode == "160000":
+            continue
+        mode = mode if filemode or mode != EXECUTABLE else FILE
+        known = mode in _MODES and oid.strip("0") and change.path not in found
+        found[change.path] = Entry(path=change.path, mode=mode, oid=oid) if known else None
     return found
-
-
-def _add(found: dict[str, Entry | None], path: str, mode: str, oid: str) -> None:
-    """A path that is in conflict comes twice, and has no entry."""
-    if mode == "160000":
-        return
-    known = mode in _MODES and oid.strip("0") != ""
-    found[path] = Entry(path=path, mode=mode, oid=oid) if known and path not in found else None

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from gitbaton.errors import DamagedIndexError
 from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import NewObject, new_object, tree_objects
 from gitbaton.git.prefetch import EXACT, Signature, signature, start_listings
 from gitbaton.git.repo import Repo, shared
-from gitbaton.git.run import Git
+from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Flag, Oid
 from gitbaton.system.files import copy_rest, write_atomic
 from gitbaton.system.process import Process
@@ -22,6 +23,7 @@ MAX_FLAGS = 1000
 MAX_FLAG_BYTES = 128 << 10
 MAX_FILTERS = 20
 FILTER = re.compile(r"^fatal: (.*): clean filter '(.+)' failed$", re.M | re.S)
+DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
 _EMPTY_BLOB = {
     "sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     "sha256": b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
@@ -85,6 +87,17 @@ class PrivateIndex:
         key = self._key()
         return _load(self._cache(), key) if key else None
 
+    def hidden(self) -> tuple[Flag, ...]:
+        """The paths with a bit that hides edits from git."""
+        known = self.known_facts()
+        if known is not None:
+            return known.flags
+        flags = []
+        for row in zsplit(self.git.out("ls-files", "-v", "-z")):
+            bits = ("a" if row[0].islower() else "") + ("s" if row[0] in "Ss" and not self._sparse() else "")
+            flags += [Flag(path=row[2:], bits=bits)] if bits else []
+        return tuple(flags)
+
     def facts(self, reachable: Collection[Oid]) -> Facts:
         """What the index says. A cached answer counts only while its tree is one of ``reachable``, which gc must keep."""
         known = self.known_facts()
@@ -120,10 +133,8 @@ class PrivateIndex:
 
     def unlock(self) -> None:
         """Remove the lock that a killed git left on the copy (a file that shrinks under it kills it); nobody else writes it."""
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(self.path + ".lock")
-        except FileNotFoundError:
-            return
 
     def forget(self, paths: Collection[bytes]) -> None:
         """Remove paths from the copy, every stage of them."""
@@ -145,7 +156,7 @@ class PrivateIndex:
         empty = os.path.join(os.path.dirname(self.path), "empty")
         os.makedirs(empty, exist_ok=True)
         env = {"GIT_DIR": self.repo.layout.git_dir, "GIT_WORK_TREE": empty}
-        stamp = _mtime(self.path)
+        stamp = os.stat(self.path).st_mtime_ns if os.path.exists(self.path) else None
         out = self.git.changed(env, directory=empty).out(*args, stdin=stdin)
         if stamp is not None:
             os.utime(self.path, ns=(stamp, stamp))
@@ -162,13 +173,6 @@ def fresh_index(repo: Repo, folder: str) -> str:
     return path
 
 
-def _mtime(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mtime_ns
-    except FileNotFoundError:
-        return None
-
-
 def without_filter(git: Git, name: str) -> Git:
     """The same without a filter driver. A name with an equals sign does not fit behind ``-c``, which else wins."""
     settings = (("required", "false"), ("clean", ""), ("process", ""))
@@ -180,6 +184,29 @@ def without_filter(git: Git, name: str) -> Git:
     for number, (key, setting) in enumerate(settings, at):
         env |= {f"GIT_CONFIG_KEY_{number}": f"filter.{name}.{key}", f"GIT_CONFIG_VALUE_{number}": setting}
     return git.changed(env)
+
+
+def modified(git: Git, *options: str, specs: Sequence[str] = ()) -> bytes:
+    """What ``git diff-files`` says, though a broken submodule or a filter that fails may make it stop. Raises GitError."""
+    submodules = "dirty"
+    for _ in range(MAX_FILTERS):
+        result = git.run("diff-files", "-z", "--no-renames", *options, f"--ignore-submodules={submodules}", "--", *specs)
+        failed = FILTER.search(result.err) if result.code else None
+        if failed:
+            git = without_filter(git, failed.group(2))
+        elif result.code > 0 and submodules == "dirty":
+            submodules = "all"
+        elif result.code >= 0:  # else it died of a file that shrank while it was compared
+            break
+    return checked(result, "diff-files")
+
+
+def index_entries(git: Git, specs: Iterable[str] = ()) -> Iterator[tuple[str, str, str, str]]:
+    """Mode, id, stage and path of what the index of ``git`` holds, perhaps only of what pathspecs match. Raises GitError."""
+    for row in zsplit(git.out("ls-files", "-s", "-z", "--", *specs)):
+        meta, path = row.split("\t", 1)
+        mode, oid, stage = meta.split(" ")
+        yield mode, oid, stage, path
 
 
 def list_ahead(repo: Repo) -> None:
