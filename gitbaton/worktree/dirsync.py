@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from gitbaton.system.files import lasting, open_below, open_folder, open_regular, signature
 from gitbaton.worktree.reflink import Copier, remove
+from gitbaton.worktree.swap import look_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -218,11 +219,9 @@ class Tree:
             return
         try:
             for name, then in doubtful:
-                found = _stat(name, here)
-                if found is None or signature(found) != then or _same(name, here, fd, stat.S_IFMT(found.st_mode)):
+                if look_at(name, here) != then or _same(name, here, fd, stat.S_IFMT(then[4])):
                     continue
-                now = _stat(name, here)
-                if now is not None and signature(now) == then:
+                if look_at(name, here) == then:
                     yield name
         finally:
             os.close(here)
@@ -263,13 +262,6 @@ def _open_own(name: str, above: int) -> int:
 def _set_time(fd: int, wanted: os.stat_result) -> None:
     if os.fstat(fd).st_mtime_ns != wanted.st_mtime_ns:
         os.utime(fd, ns=(wanted.st_atime_ns, wanted.st_mtime_ns))
-
-
-def _stat(name: str, folder: int) -> os.stat_result | None:
-    try:
-        return os.lstat(name, dir_fd=folder)
-    except OSError:
-        return None
 
 
 def _same(name: str, here: int, there: int, kind: int) -> bool:

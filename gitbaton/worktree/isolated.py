@@ -30,7 +30,7 @@ class Lane:
 
     ``how`` says how its files were made: ``reflink`` or ``copy``. ``left_out`` are files and folders that could not be read;
     sockets, pipes and devices are never taken. When it is closed, folder and registration are removed; where this process is
-    killed before, by ``sweep``. Not thread-safe. A context manager. Raises GitError.
+    killed before, by ``sweep``. Not thread-safe. Raises GitError.
     """
 
     def __init__(self, repo: Repo) -> None:
@@ -50,12 +50,6 @@ class Lane:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Lane:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def how(self) -> str:

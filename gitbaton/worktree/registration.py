@@ -9,7 +9,8 @@ from gitbaton.git.objects import OID
 from gitbaton.git.reffiles import detached, head_of
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
-from gitbaton.system.files import READ, remove_folder, write_atomic
+from gitbaton.system.files import remove_folder, write_atomic
+from gitbaton.worktree.reflink import remove
 
 _UNBORN = "refs/worktree/lane"  # a commit there makes no branch in the user's repository
 _KEPT = ("HEAD", "commondir", "gitdir", "index", "config.worktree", "info")
@@ -70,21 +71,9 @@ class Registration:
 
     def point(self) -> None:
         """Make the ``.git`` file of the work tree lead here. Raises OSError."""
-        path, wanted = os.path.join(self.place, ".git"), b"gitdir: " + os.fsencode(self.git_dir) + b"\n"
-        try:
-            fd = os.open(path, READ)
-            try:
-                if os.read(fd, len(wanted) + 1) == wanted:
-                    return
-            finally:
-                os.close(fd)
-        except OSError:
-            pass
-        if os.path.isdir(path) and not os.path.islink(path):
-            remove_folder(path)
-        elif os.path.lexists(path):
-            os.unlink(path)
-        write_atomic(path, wanted)
+        path = os.path.join(self.place, ".git")
+        remove(path)  # a command may have made it a repository
+        write_atomic(path, b"gitdir: " + os.fsencode(self.git_dir) + b"\n")
 
     def follow(self) -> None:
         """Give it the HEAD and the index that the other work tree has now, and nothing else. Raises GitError."""
@@ -101,9 +90,7 @@ class Registration:
             path = os.path.join(self.git_dir, name)
             if name in _KEPT or name.startswith("sharedindex.") or (self._reftable and name in _TABLES):
                 continue
-            remove_folder(path)
-            if os.path.lexists(path):
-                os.unlink(path)
+            remove(path)
 
     def _follow_head(self) -> None:
         self._at = head_of(self.source, self._common) or self._oid(self.source, "HEAD")
@@ -138,8 +125,7 @@ class Registration:
     def _follow_index(self) -> None:
         own = os.path.join(self.git_dir, "index")
         if not os.path.exists(self.index):
-            if os.path.lexists(own):
-                os.unlink(own)
+            remove(own)
             return
         shared = [name for name in os.listdir(os.path.dirname(self.index)) if name.startswith("sharedindex.")]
         for name in shared:

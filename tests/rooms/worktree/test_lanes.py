@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def state(repo: Sandbox) -> tuple[object, ...]:
 
 @pytest.fixture
 def lane(repo: Sandbox) -> Iterator[Lane]:
-    with Lane(discover(str(repo.path))) as made:
+    with closing(Lane(discover(str(repo.path)))) as made:
         yield made
 
 
@@ -91,7 +92,7 @@ def test_git_means_the_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nam
     repo.write("a.txt", "changed\n")
     repo.write("new", "new\n")
     before, status = state(repo), repo.git("status", "--porcelain", "-uall")
-    with Lane(discover(str(repo.path))) as lane:
+    with closing(Lane(discover(str(repo.path)))) as lane:
         lane.sync()
         assert inside(lane, "git", "rev-parse", "--show-toplevel", "--is-inside-work-tree") == f"{lane.path}\ntrue"
         assert inside(lane, "git", "status", "--porcelain", "-uall") == status
@@ -155,7 +156,7 @@ def test_before_the_first_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     repo = Sandbox.init(tmp_path / "repo", *options)
     repo.write("f", "f\n")
     before = state(repo)
-    with Lane(discover(str(repo.path))) as lane:
+    with closing(Lane(discover(str(repo.path)))) as lane:
         lane.sync()
         assert inside(lane, "git", "status", "--porcelain") == "?? f"
         inside(lane, "git", "add", "-A")
@@ -188,7 +189,7 @@ def test_conflicts_split_and_sparse_indexes_come_along(repo: Sandbox) -> None:
     repo.try_git("merge", "main")
     status = repo.git("status", "--porcelain")
     assert "AA a.txt" in status or "UU a.txt" in status
-    with Lane(discover(str(repo.path))) as lane:
+    with closing(Lane(discover(str(repo.path)))) as lane:
         lane.sync()
         assert inside(lane, "git", "status", "--porcelain") == status
         assert inside(lane, "git", "ls-files", "-s", "-v") == repo.git("ls-files", "-s", "-v")
@@ -208,7 +209,7 @@ def test_nested_repositories_are_the_lanes_own(repo: Sandbox, tmp_path: Path) ->
     nested = [Sandbox(repo.path / name) for name in ("sub", "linked", "inner")]
     before = [(r.head(), r.git("status", "--porcelain"), r.git("ls-files", "-s")) for r in nested]
     status = repo.git("status", "--porcelain")
-    with Lane(discover(str(repo.path))) as lane:
+    with closing(Lane(discover(str(repo.path)))) as lane:
         for _ in range(2):
             lane.sync()
             assert inside(lane, "git", "status", "--porcelain") == status
@@ -230,7 +231,7 @@ def test_a_lane_of_a_linked_work_tree(repo: Sandbox, tmp_path: Path) -> None:
     side = Sandbox(tmp_path / "side")
     side.commit("on the side", s_txt="s\n")
     side.write("s.txt", "changed\n")
-    with Lane(discover(str(side.path))) as lane:
+    with closing(Lane(discover(str(side.path)))) as lane:
         lane.sync()
         assert inside(lane, "git", "rev-parse", "HEAD") == side.head()
         assert inside(lane, "git", "status", "--porcelain") == side.git("status", "--porcelain")
@@ -242,7 +243,7 @@ def test_no_variable_leads_git_elsewhere(repo: Sandbox, monkeypatch: pytest.Monk
     monkeypatch.setenv("GIT_WORK_TREE", str(repo.path))
     monkeypatch.setenv("GIT_INDEX_FILE", str(repo.path / ".git/index"))
     monkeypatch.chdir(repo.path)
-    with Lane(discover(None)) as lane:
+    with closing(Lane(discover(None))) as lane:
         lane.sync()
         assert inside(lane, "git", "rev-parse", "--show-toplevel") == lane.path
         env = lane.child_env()
@@ -254,7 +255,7 @@ def test_no_variable_leads_git_elsewhere(repo: Sandbox, monkeypatch: pytest.Monk
 
 
 def test_it_lies_beside_the_work_tree_but_in_no_other(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Lane(discover(str(repo.path))) as lane:
+    with closing(Lane(discover(str(repo.path)))) as lane:
         assert Path(lane.path).parent == tmp_path.resolve() and stat.S_IMODE(os.stat(lane.path).st_mode) == 0o700
     inner = Sandbox.init(repo.path / "inner")
     temporary = tmp_path / "temporary"
@@ -262,7 +263,7 @@ def test_it_lies_beside_the_work_tree_but_in_no_other(repo: Sandbox, tmp_path: P
     for where, expected in ((temporary, temporary.resolve()), (inner.path / "t", inner.path.resolve() / ".git/baton/lanes")):
         where.mkdir(exist_ok=True)
         monkeypatch.setattr(tempfile, "tempdir", str(where))
-        with Lane(discover(str(inner.path))) as lane:
+        with closing(Lane(discover(str(inner.path)))) as lane:
             lane.sync()
             assert Path(lane.path).parent == expected
             assert inside(lane, "git", "rev-parse", "--show-toplevel", "--is-inside-work-tree") == f"{lane.path}\ntrue"
@@ -299,7 +300,7 @@ def killed(opened: Repo, at: int) -> bool:
                     os.kill(0, signal.SIGKILL)
 
         sys.addaudithook(hook)
-        with Lane(opened) as lane:
+        with closing(Lane(opened)) as lane:
             lane.sync()
             Path(lane.path, "a.txt").unlink()
             lane.changed(lambda path: False)
@@ -351,7 +352,7 @@ def test_what_a_killed_owner_left_running_is_ended_by_the_next(repo: Sandbox, tm
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert left(repo) and not ended(note.read_text().strip())
     sweep(opened)
-    with Lane(opened) as lane:
+    with closing(Lane(opened)) as lane:
         assert {os.path.basename(place) for place in left(repo)} == {os.path.basename(lane.path)}
     assert ended(note.read_text().strip()) and not left(repo)
 
@@ -395,7 +396,7 @@ def test_what_cannot_be_removed_is_tried_again_by_the_next(repo: Sandbox, monkey
     opened = discover(str(repo.path))
     with monkeypatch.context() as patched:
         patched.setattr("gitbaton.worktree.reflink.remove", lambda *places: None)
-        with pytest.raises(GitError, match="could not be removed"), Lane(opened):
+        with pytest.raises(GitError, match="could not be removed"), closing(Lane(opened)):
             pass
     assert left(repo)
     sweep(opened)
@@ -404,12 +405,25 @@ def test_what_cannot_be_removed_is_tried_again_by_the_next(repo: Sandbox, monkey
 
 def test_the_folders_around_it_keep_their_permissions(repo: Sandbox) -> None:
     around = (repo.path.parent, repo.path / ".git", repo.path / ".git/worktrees")
-    with Lane(discover(str(repo.path))):  # that of another, so that the folder of both stays
+    with closing(Lane(discover(str(repo.path)))):  # that of another, so that the folder of both stays
         for folder in around:
             folder.chmod(0o755)
-        with Lane(discover(str(repo.path))) as gone:
+        with closing(Lane(discover(str(repo.path)))) as gone:
             subprocess.run(["rm", "-rf", gone.path, gone.git_dir], check=True)
         assert [stat.S_IMODE(folder.stat().st_mode) for folder in around] == [0o755] * 3
+
+
+def test_no_link_that_a_command_left_is_followed(repo: Sandbox, lane: Lane, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("somebody's")
+    lane.sync()
+    os.symlink(kept, os.path.join(lane.git_dir, "link"))
+    os.unlink(os.path.join(lane.path, ".git"))
+    os.symlink(kept, os.path.join(lane.path, ".git"))
+    lane.sync()
+    assert (kept / "file").read_text() == "somebody's" and not os.path.lexists(os.path.join(lane.git_dir, "link"))
+    assert Path(lane.path, ".git").read_text() == f"gitdir: {lane.git_dir}\n"
 
 
 @pytest.mark.parametrize("wrecked", ["gone", "garbage", "link"])
