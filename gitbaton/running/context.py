@@ -23,7 +23,7 @@ from gitbaton.system.groups import Child
 from gitbaton.values import value
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.filesets import TEMPORARY, Files, swap
-from gitbaton.worktree.filetrees import Entry, FileSet, differences, read_tree, write_tree
+from gitbaton.worktree.filetrees import Entry, FileSet, differences, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -308,7 +308,7 @@ class Context:
         for item in like:
             if len(item.entries) == len(entries) and not differences(item.entries, entries):
                 return item.tree
-        tree = write_tree(self.repo, entries)
+        tree = self.files.tree(entries)
         self.know(tree, entries)
         return tree
 

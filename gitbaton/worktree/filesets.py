@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, settled, signature
 from gitbaton.values import cast
-from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Read, Reader, is_safe, read_tree, write_tree
+from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Read, Reader, is_safe, read_tree
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swapeach import leads_outside, swap
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 else:
     Found = Keep = Learned = str
 
-__all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "unmatched", "write_tree"]
+__all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "unmatched"]
 
 
 _HELD = 32 << 20  # bytes of new blobs that wait to be written together
@@ -49,7 +49,7 @@ class Files:
 
     A file that has not changed since it was read is not read again, in this object's life; with ``cached``, and where
     ``root`` is the top of the repository's own work tree, not by the next process either (``files.cache`` in gitbaton's folder
-    of the git directory). Not thread-safe. A context manager.
+    of the git directory). Not thread-safe.
     """
 
     def __init__(self, repo: Repo, root: str, *, cached: bool = True) -> None:
@@ -60,12 +60,6 @@ class Files:
         self._cache = FileCache(repo, root, place)
         self._folded = os.path.lexists(os.path.join(root, ".GIT"))  # names that differ in case are one
         self._trees: dict[tuple[Row, ...], tuple[Oid, ...]] = {}  # of the last sets: their trees, the whole one last
-
-    def __enter__(self) -> Files:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Keep for the next process what it would have to read anew. Never raises."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.loose import drop_torn, is_hollow, remember
-from gitbaton.git.objects import Algorithm, NewObject, Objects, object_id, parse_tree, tree_objects
+from gitbaton.git.objects import Algorithm, NewObject, Objects, object_id, parse_tree
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.system.files import READ, Signature, signature
@@ -74,18 +74,6 @@ def _is_safe(name: bytes) -> bool:
     return bool(name) and b"/" not in name and name not in (b".", b"..") and text not in (".git", "git~1")
 
 
-def write_tree(repo: Repo, entries: Mapping[str, Entry]) -> Oid:
-    """Write the tree that holds these files, whose blobs must be there, into the quarantine; its id. Raises GitError for a path
-    that may not be one of a work tree."""
-    for path in entries:
-        if not is_safe(path):
-            raise GitError(f"'{path}' cannot be a path of a tree")
-    trees = tree_objects(repo.layout.algorithm, ((p, e.mode, e.oid) for p, e in entries.items()))
-    remember(trees)
-    repo.stow(trees)
-    return trees[-1].oid
-
-
 def is_digest(data: bytes) -> bool:
     """Whether a blob's bytes are the text that stands for a file which is recorded by digest only. A file that holds such a
     text is itself recorded so: no text of this form is ever written into a file."""
@@ -105,7 +93,7 @@ def marked(objects: Objects, entries: Mapping[str, Entry | None]) -> dict[str, E
 
 def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dict[str, Entry]:
     """The files of a tree by path, those of ``digests`` marked as recorded by digest. Raises RecordError for a tree that is
-    not there, or that holds what no ``write_tree`` writes: odd modes, submodules, names like ``.git`` or ``..``."""
+    not there, or that holds what we do not write: odd modes, submodules, names like ``.git`` or ``..``."""
     found: dict[str, Entry] = {}
     level = [("", tree)]
     for _ in range(_MAX_DEPTH):

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 
 from gitbaton.errors import GitError
@@ -341,7 +341,5 @@ def _free(folder: int, old: str) -> str:
 
 
 def _unlink(folder: int, name: str) -> None:
-    try:
+    with suppress(OSError):
         os.unlink(name, dir_fd=folder)
-    except OSError:
-        return

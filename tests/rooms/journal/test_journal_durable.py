@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -326,7 +327,7 @@ def test_r44_git_collects_while_the_ref_of_many_new_files_moves(
     j = journal(repo, door=door)
     for number in range(150):
         repo.write(f"d/{number}", str(number))
-    with Files(j.repo, os.fspath(repo.path)) as files:
+    with closing(Files(j.repo, os.fspath(repo.path))) as files:
         some = files.scan(["d/**"]).tree
     real, said = Durable.update_all, list[str]()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -97,15 +98,15 @@ def test_the_next_process_reads_nothing_again(repo: Sandbox, opened: Repo, reads
     repo.write("d/b", "b" * 100).chmod(0o755)
     (repo.path / "d/l").symlink_to("b")
     time.sleep(RACY)
-    with files(opened) as seen:
+    with closing(files(opened)) as seen:
         first = seen.scan(["d/**"])
         none = seen.scan(["d/**"], store="none")
     reads.clear()
-    with files(opened) as seen:
+    with closing(files(opened)) as seen:
         assert seen.scan(["d/**"]) == first and seen.scan(["d/**"], store="none") == none
     assert reads == []
     repo.write("d/b", "B" * 100)
-    with files(opened) as seen:
+    with closing(files(opened)) as seen:
         assert seen.scan(["d/**"]).tree != first.tree
     assert reads == ["d/b"]
 
@@ -162,7 +163,7 @@ def test_what_is_relied_on_is_as_good_as_new(repo: Sandbox, opened: Repo) -> Non
     files(opened).scan(["d/**"])
     loose = repo.loose(oid)
     os.utime(loose, (0, 0))
-    with files(opened) as seen:
+    with closing(files(opened)) as seen:
         seen.scan(["d/**"])
         os.utime(loose, (0, 0))
     seen.store._fresh.clear()
@@ -175,7 +176,7 @@ def test_what_is_relied_on_is_as_good_as_new(repo: Sandbox, opened: Repo) -> Non
 def test_a_broken_cache_is_no_cache(repo: Sandbox, opened: Repo, reads: list[str], harm: str) -> None:
     repo.write("d/a", "a")
     time.sleep(RACY)
-    with files(opened) as seen:
+    with closing(files(opened)) as seen:
         first = seen.scan(["d/**"])
     place = repo.path / ".git/baton/files.cache"
     data = place.read_bytes()
@@ -194,6 +195,6 @@ def test_a_broken_cache_is_no_cache(repo: Sandbox, opened: Repo, reads: list[str
 
 def test_a_few_files_are_not_worth_a_cache(repo: Sandbox, opened: Repo) -> None:
     time.sleep(RACY)
-    with files(opened) as seen:
+    with closing(files(opened)) as seen:
         seen.scan(["**"])
     assert not (repo.path / ".git/baton/files.cache").exists()
