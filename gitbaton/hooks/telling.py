@@ -12,6 +12,7 @@ from gitbaton.briefing import Scene, brief, others, overview, reminder, stale_wo
 from gitbaton.codec import first_line
 from gitbaton.config import load
 from gitbaton.errors import GitError
+from gitbaton.git.prefetch import look
 from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
 from gitbaton.hooks.guard import DeadlineError, deadline
@@ -22,7 +23,7 @@ from gitbaton.store.choosing import within_reach
 from gitbaton.survey import Surveyor
 from gitbaton.system.process import Process
 from gitbaton.values import replace
-from gitbaton.worktree import filedrift
+from gitbaton.worktree.index import list_ahead
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old
@@ -38,7 +39,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     Raises BatonError.
     """
     repo.prefetch_settings()
-    filedrift.list_ahead(repo)
+    list_ahead(repo, look)
     baton = Baton(repo=repo, settings=load(repo, complain))
     if baton.current() is None and not baton.store.chains()[0]:
         return ""

@@ -300,14 +300,11 @@ class _Intake:
             if path in self.raw or len(self.raw) >= _PATIENCE or not os.path.lexists(os.path.join(self.root, path)):
                 if name in self.off:
                     break
-                self._switch_off(name)
+                self.off.append(name)
+                self.index.git = without_filter(self.index.git, name)
             else:
                 self.raw.append(path)
         return result
-
-    def _switch_off(self, name: str) -> None:
-        self.off.append(name)
-        self.index.git = without_filter(self.index.git, name)
 
     def _add(self, paths: list[str] | None) -> Result:
         """``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
@@ -375,7 +372,7 @@ class _Intake:
         self.appeared += taken
         refused = set(new).difference(taken)
         if refused:
-            self.index.forget([os.fsencode(p) for p in refused])
+            self.index.forget(refused)
             self.left += refused
         return left
 
@@ -445,9 +442,8 @@ def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool, many:
 def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
     """The private index as a tree; a path still unmerged there could not be read and has no entry."""
     if facts.stages:
-        rest = index.git.out("ls-files", "-u", "-z").split(b"\0")[:-1]
-        unread = {line.split(b"\t", 1)[1] for line in rest}
+        unread = {row.split("\t", 1)[1] for row in zsplit(index.git.out("ls-files", "-u", "-z"))}
         if unread:
             index.forget(unread)
-            skipped += [Skipped(path=os.fsdecode(p), reason="unreadable") for p in unread]
+            skipped += [Skipped(path=p, reason="unreadable") for p in unread]
     return index.write_tree()

@@ -21,7 +21,7 @@ from gitbaton.model import Oid
 from gitbaton.system.process import Result
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import is_safe
-from gitbaton.worktree.index import PrivateIndex, index_entries
+from gitbaton.worktree.index import PrivateIndex, index_entries, index_info
 
 GITLINK = "160000"
 CHECKOUT_SECONDS = 6 * 3600.0
@@ -159,7 +159,7 @@ def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None]) -> Oid
     os.makedirs(empty, exist_ok=True)
     env = {"GIT_DIR": index.repo.layout.git_dir, "GIT_WORK_TREE": empty}
     git = target.git.changed(env, *PLAIN, directory=empty)
-    git.out("update-index", "-z", "--index-info", stdin=index_info(wanted, index.width * 2))
+    git.out("update-index", "-z", "--index-info", stdin=index_info(rows_of(wanted), index.width))
     tree = git.out("write-tree").decode("ascii").strip()
     os.unlink(target.path)
     return tree
@@ -171,17 +171,15 @@ def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
     words = ("add", "-f", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
     index.git.changed({}, "core.safecrlf=false").run(*words, stdin=stdin)
     there = index_entries(index.git, [f":(top,literal){path}" for path in wanted])
-    other = [os.fsencode(path) for mode, oid, _, path in there if Entry(mode=mode, oid=oid) != wanted.get(path)]
+    other = [path for mode, oid, _, path in there if Entry(mode=mode, oid=oid) != wanted.get(path)]
     if other:
         index.forget(other)
     return index.write_tree()
 
 
-def index_info(wanted: Mapping[str, Entry | None], width: int) -> bytes:
-    """Lines for ``update-index -z --index-info``: what is to go first, so that a file can make room for a directory."""
-    gone = [f"0 {'0' * width}\t{path}\0" for path, entry in wanted.items()]
-    new = [f"{entry.mode} {entry.oid}\t{path}\0" for path, entry in wanted.items() if entry is not None]
-    return os.fsencode("".join(gone + new))
+def rows_of(wanted: Mapping[str, Entry | None]) -> dict[str, list[str]]:
+    """What is wanted at each path, as ``index_info`` takes it."""
+    return {path: [f"{entry.mode} {entry.oid}"] if entry is not None else [] for path, entry in wanted.items()}
 
 
 def hidden(index: PrivateIndex, paths: Collection[str]) -> list[str]:
@@ -193,7 +191,7 @@ def hidden(index: PrivateIndex, paths: Collection[str]) -> list[str]:
 
 def take_out(index: PrivateIndex, paths: Iterable[str]) -> Oid:
     """Remove paths from a private index that are not on disk, though git was told to take them for unchanged; its tree."""
-    index.forget([os.fsencode(path) for path in paths])
+    index.forget(paths)
     return index.write_tree()
 
 

@@ -12,12 +12,12 @@ from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.prefetch import TRACKED, look
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, zsplit
-from gitbaton.git.treediff import TREES, Change, Entry, compared, records
+from gitbaton.git.treediff import Change, Entry, finished, records, started
 from gitbaton.model import Oid
 from gitbaton.system.files import remove_folder
-from gitbaton.system.process import Process, Result
+from gitbaton.system.process import Result
 from gitbaton.values import value
-from gitbaton.worktree.index import DENIED, FILTER, Facts, PrivateIndex, index_entries, modified, without_filter
+from gitbaton.worktree.index import DENIED, FILTER, Facts, PrivateIndex, index_entries, index_info, modified, without_filter
 from gitbaton.worktree.untracked import Rules, sort_out
 
 _ATTEMPTS = 4
@@ -37,13 +37,6 @@ class _Suspect:
     staged: Entry
     like: Entry
     mode: str | None
-
-
-def list_ahead(repo: Repo) -> None:
-    """Start the listings that ``changed_paths`` will need; the index is only read."""
-    if repo.layout.root is not None and repo.listings is None:
-        index = PrivateIndex(repo, repo.layout.index, "")
-        repo.listings = (index.signature, *look(index.git))
 
 
 def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, list[str]]:
@@ -95,34 +88,21 @@ class _Comparison:
 
     def run(self) -> dict[Oid, list[str]]:
         """The paths that differ, by tree."""
-        ahead, first = self._ahead(), self.trees[0]
+        first = self.trees[0]
         # Neither asks the work tree: what is hidden there does not matter to them.
         staged = self.index.git.start("diff-index", *_STAGED, first, "--")
-        pairs = "".join(f"{first} {tree}\n" for tree in self.trees[1:])
-        trees = self.index.git.start(*TREES, stdin=pairs.encode()) if pairs else None
+        pairs = [(first, tree) for tree in self.trees[1:]]
+        trees = started(self.index.repo, pairs) if pairs else None
         flags = self.index.hidden()
         self.index.relied = True
         self.index.reveal(Facts(tree="", flags=flags), self.root)
-        if ahead is not None and self.index.revealed:
-            for process in ahead:
-                process.stop()
-            ahead = None
-        tracked, others = ahead or look(self.index.git)
+        tracked, others = self.index.listings(look)
         self._suspect_tracked(tracked.finish())
         self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
         base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
-        deltas = records(compared(trees.finish()))[1:] if trees else []
+        deltas = finished(trees, len(pairs)) if trees else []
         self._settle_intent_to_add(base)
-        return self._compare(base, [{}, *({c.path: c for c in changes} for _, changes in deltas)])
-
-    def _ahead(self) -> tuple[Process, Process] | None:
-        """Listings that were started ahead, while the index is the very file that they read."""
-        ahead, self.index.repo.listings = self.index.repo.listings, None
-        if ahead is None or ahead[0] == self.index.signature:
-            return ahead and ahead[1:]
-        ahead[1].stop()
-        ahead[2].stop()
-        return None
+        return self._compare(base, [{}, *deltas])
 
     def _suspect_tracked(self, result: Result) -> None:
         """What ``diff-files`` names; without a filter where it fails, for then the path is named all the same, and before that
@@ -189,10 +169,13 @@ class _Comparison:
         keeps CRLF where the entry has it, and the mode where the file system has none.
         """
         git = self.index.git.changed({"GIT_INDEX_FILE": self.index.path + ".hashed"}, *_SMALL)
-        like = {p: s.like for p in paths if (s := self.suspects[p]).like and s.mode and s.mode[:3] in ("100", "120")}
-        context = b"".join(_info(path, entry) for path, entry in like.items() if entry) + self._attributes()
+        context = self._attributes()
+        for path in paths:
+            suspect = self.suspects[path]
+            if suspect.like and suspect.mode and suspect.mode[:3] in ("100", "120"):
+                context[path] = [suspect.like]
         if context:
-            git.out("update-index", "-z", "--index-info", stdin=context)
+            git.out("update-index", "-z", "--index-info", stdin=index_info(context, self.index.width))
         good = self._index(git, paths)
         return {path: f"{mode} {oid}" for mode, oid, _, path in index_entries(git) if path in good}
 
@@ -223,14 +206,9 @@ class _Comparison:
                     waiting = [(git, [p for _, rest in waiting for p in rest])]
         return good
 
-    def _attributes(self) -> bytes:
+    def _attributes(self) -> dict[str, list[str]]:
         """The entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""
         if not self.index.repo.boolean("core.sparsecheckout"):
-            return b""
+            return {}
         found = index_entries(self.index.git, [":(top,glob)**/.gitattributes"])
-        return b"".join(_info(path, f"{mode} {oid}") for mode, oid, stage, path in found if stage == "0")
-
-
-def _info(path: str, entry: str) -> bytes:
-    """A line for ``update-index --index-info``."""
-    return f"{entry}\t".encode() + os.fsencode(path) + b"\0"
+        return {path: [f"{mode} {oid}"] for mode, oid, stage, path in found if stage == "0"}

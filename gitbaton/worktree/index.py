@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.errors import DamagedIndexError
@@ -18,6 +18,12 @@ from gitbaton.model import Flag, Oid
 from gitbaton.system.files import copy_rest, write_atomic
 from gitbaton.system.process import Process
 from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Listings = Callable[[Git], tuple[Process, Process]]
 
 MAX_FLAGS = 1000
 MAX_FLAG_BYTES = 128 << 10
@@ -65,18 +71,18 @@ class PrivateIndex:
         # A split index would be split again on writing, into a new shared file in the user's git directory.
         self.git = self.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
 
-    def listings(self) -> tuple[Process, Process]:
+    def listings(self, start: Listings = start_listings) -> tuple[Process, Process]:
         """Two listings under way: which tracked paths differ from the index, and which paths are untracked.
 
-        Those that were started ahead count while the index is the very file that they read.
+        Those that were started ahead, in the same way, count while the index is the very file that they read.
         """
         ahead, self.repo.listings = self.repo.listings, None
         if ahead is not None:
             if not self.revealed and ahead[0] == self.signature:
                 return ahead[1], ahead[2]
-            ahead[1].finish()
-            ahead[2].finish()
-        return start_listings(self.git)
+            ahead[1].stop()
+            ahead[2].stop()
+        return start(self.git)
 
     def whole(self) -> bool:
         """Whether all that was read came from one and the same index; somebody else may have written it meanwhile."""
@@ -136,11 +142,9 @@ class PrivateIndex:
         with suppress(FileNotFoundError):
             os.unlink(self.path + ".lock")
 
-    def forget(self, paths: Collection[bytes]) -> None:
+    def forget(self, paths: Iterable[str]) -> None:
         """Remove paths from the copy, every stage of them."""
-        nothing = b"0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
-        lines = b"".join(b"0 " + nothing + b"\t" + path + b"\0" for path in paths)
-        self._write("update-index", "-z", "--index-info", stdin=lines)
+        self._write("update-index", "-z", "--index-info", stdin=index_info(dict.fromkeys(paths, ()), self.width))
 
     def write_tree(self) -> Oid:
         """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
@@ -161,6 +165,14 @@ class PrivateIndex:
         if stamp is not None:
             os.utime(self.path, ns=(stamp, stamp))
         return out
+
+
+def index_info(wanted: Mapping[str, Iterable[str]], width: int) -> bytes:
+    """Lines for ``update-index -z --index-info``, by path what is to stand there: ``MODE ID`` and perhaps a stage. All that was
+    there goes first, so that a file can make room for a directory. ``width``: of an id, in bytes."""
+    gone = [f"0 {'00' * width}\t{path}\0" for path in wanted]
+    new = [f"{row}\t{path}\0" for path, rows in wanted.items() for row in rows]
+    return os.fsencode("".join(gone + new))
 
 
 def fresh_index(repo: Repo, folder: str) -> str:
@@ -209,11 +221,11 @@ def index_entries(git: Git, specs: Iterable[str] = ()) -> Iterator[tuple[str, st
         yield mode, oid, stage, path
 
 
-def list_ahead(repo: Repo) -> None:
-    """Start the listings of a capture that is to come; the index is only read."""
+def list_ahead(repo: Repo, start: Listings = start_listings) -> None:
+    """Start the listings of a capture that is to come, or those that ``start`` starts; the index is only read."""
     if repo.layout.root is not None and repo.listings is None:
         mark = signature(repo.layout.index, 0)[0]
-        repo.listings = (mark, *start_listings(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index}, *EXACT)))
+        repo.listings = (mark, *start(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index}, *EXACT)))
 
 
 def _copy(source: str, target: str) -> Signature:
@@ -290,7 +302,7 @@ def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> Oid:
     second = PrivateIndex(index.repo, index.path, index.path + ".staged")
     second.git = index.repo.writing(second.git)
     second.copy()
-    second.forget(unmerged)
+    second.forget(os.fsdecode(path) for path in unmerged)
     return second.write_tree()
 
 

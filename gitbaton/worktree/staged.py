@@ -19,7 +19,7 @@ from gitbaton.model import FileState, Oid
 from gitbaton.values import value
 from gitbaton.worktree.checkout import Entry, differences, hidden
 from gitbaton.worktree.filetrees import is_safe
-from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.index import Facts, PrivateIndex, index_info
 
 LOCK_WAIT = 2.0
 MARK = "gitbaton "  # what a lock of ours begins with
@@ -139,7 +139,8 @@ class Restaging:
         index.copy()
         unseen = set(hidden(index, self.entries)) if self.sparse and self.entries else set()
         if self.entries:
-            index.git.out("update-index", "-z", "--index-info", stdin=self._lines())
+            rows = {path: [f"{e.mode} {e.oid} {stage}" for stage, e in items] for path, items in self.entries.items()}
+            index.git.out("update-index", "-z", "--index-info", stdin=index_info(rows, index.width))
         self._intend(index, folder)
         # Its exit status says whether something is modified; where a required filter fails, git looks again later.
         index.git.run("update-index", "-q", "--unmerged", "--ignore-missing", "--refresh")
@@ -155,12 +156,6 @@ class Restaging:
 
     def _absent(self, path: str) -> bool:
         return not os.path.lexists(os.path.join(self.repo.layout.root or "", path))
-
-    def _lines(self) -> bytes:
-        nothing = "0" * (40 if self.repo.layout.algorithm == "sha1" else 64)
-        gone = [f"0 {nothing}\t{path}\0" for path in self.entries]
-        new = [f"{e.mode} {e.oid} {stage}\t{path}\0" for path, items in self.entries.items() for stage, e in items]
-        return os.fsencode("".join(gone + new))
 
     def _intend(self, index: PrivateIndex, folder: str) -> None:
         """Mark paths intent-to-add, in a work tree of their own: the files themselves may be anything by now."""

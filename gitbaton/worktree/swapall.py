@@ -20,8 +20,8 @@ from gitbaton.model import Oid
 from gitbaton.system.files import Signature, open_below, remove_folder
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree import swap
-from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, index_info, parents
-from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, parents, rows_of
+from gitbaton.worktree.index import PrivateIndex, index_info
 from gitbaton.worktree.rawbytes import filters
 from gitbaton.worktree.swap import Identity, identity, look_at
 
@@ -159,7 +159,6 @@ class SwapAll:
         place = self.index.path + ".new"
         git = self.index.git.changed({"GIT_INDEX_FILE": place}, *PLAIN)
         git.timeout = CHECKOUT_SECONDS
-        width = self.index.width * 2
         if os.path.exists(place):
             os.unlink(place)
         facts = self.index.known_facts()
@@ -167,7 +166,8 @@ class SwapAll:
         if skipped or self.index.repo.boolean("core.sparsecheckout"):  # attributes may be in the index alone
             git.out("read-tree", tree)
         else:
-            git.out("update-index", "-z", "--index-info", stdin=index_info({d.path: d.then for d in coming}, width))
+            lines = index_info(rows_of({d.path: d.then for d in coming}), self.index.width)
+            git.out("update-index", "-z", "--index-info", stdin=lines)
         stdin = b"".join(os.fsencode(d.path) + b"\0" for d in coming)
         return git.start("checkout-index", "-f", "-z", "--stdin", f"--prefix={self.new}/", stdin=stdin)
 
@@ -226,10 +226,8 @@ class SwapAll:
                 at = os.path.dirname(at)
         wanted = found.st_gid if at == path or found.st_mode & stat.S_ISGID else group
         if wanted != group:
-            try:
+            with suppress(OSError):
                 os.chown(full, -1, wanted, follow_symlinks=False)
-            except OSError:
-                return
 
     @contextmanager
     def _opened(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:

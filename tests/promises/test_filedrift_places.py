@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.git.prefetch import look
 from gitbaton.git.repo import discover
-from gitbaton.worktree.filedrift import changed_paths, list_ahead
+from gitbaton.worktree.filedrift import changed_paths
+from gitbaton.worktree.index import list_ahead
 from gitbaton.worktree.untracked import Rules
 from tests.kit import Outcome, Sandbox
 from tests.kit.capturekit import index_path, without_privilege
@@ -192,7 +194,7 @@ def test_listings_started_ahead_count_while_the_index_stays(repo: Sandbox) -> No
     tree = state_of(repo)
     for stage in (False, True):
         opened = discover(str(repo.path), door="binary")
-        list_ahead(opened)
+        list_ahead(opened, look)
         assert opened.listings is not None
         repo.write("later.txt", "later\n")
         if stage:
