@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from gitbaton.store import CHAINS, CURRENT, NOTES, TIPS, tip_ref
 from gitbaton.system.process import Result
 from gitbaton.values import value
 from gitbaton.worktree.clone import Copy, look, scratch_copy
+from gitbaton.worktree.reflink import remove
 
 FOLDER = "gitbaton-drill"
 _LATEST = ("latest/LATEST.json", "latest/LATEST.md")
@@ -266,11 +266,7 @@ class Drill:
             file.write(text)
 
     def _remove(self, name: str) -> None:
-        path = self._path(name)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        elif os.path.lexists(path):
-            os.unlink(path)
+        remove(self._path(name))
 
     def _path(self, name: str) -> str:
         return os.path.join(self.copy.path, self.folder, name)

@@ -22,11 +22,11 @@ class Scratch:
 
     def __init__(self, repo: Repo) -> None:
         repo.settings()  # git must know the hooks to switch off
-        self._marker, self._word = Marker(repo), os.urandom(8).hex()
-        self.path = self._marker.path
-        git_dir = os.path.join(repo.layout.common_dir, "worktrees", self._marker.name)
-        self._marker.add(git_dir)
-        self._marker.runs(Child(word=self._word))
+        self.marker, self._word = Marker(repo), os.urandom(8).hex()
+        self.path = self.marker.path
+        git_dir = os.path.join(repo.layout.common_dir, "worktrees", self.marker.name)
+        self.marker.add(git_dir)
+        self.marker.runs(Child(word=self._word))
         config = ("submodule.recurse=false", "worktree.useRelativePaths=false", *repo.git.config)
         self._common = repo.git.changed(marked(repo.git.env, self._word), *config[:2])
         env = marked(_environment(repo, git_dir, self.path), self._word)
@@ -57,17 +57,13 @@ class Scratch:
         words = ["sh", "-c", 'cd -- "$1" || exit 128; shift; exec "$@"', "sh", self.path, *argv]
         child = Child.of(self._word, spawn(words, env, 0, out, 2, group=self._group))
         try:
-            self._marker.runs(child)
+            self.marker.runs(child)
             code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
         except BaseException:
             end(child, _POLITE_SECONDS)
             os.waitpid(child.pid, 0)
             raise
         return 128 - code if code < 0 else code
-
-    def close(self) -> bool:
-        """Remove the work tree; whether nothing is left."""
-        return self._marker.remove()
 
 
 @contextmanager
@@ -76,12 +72,11 @@ def scratch(repo: Repo, commit: Oid) -> Iterator[Scratch]:
     are removed; where this process is killed, by ``sweep``, which ends what still runs there. Raises GitError."""
     sweep(repo)
     place = Scratch(repo)
-    gone = True
     try:
         place.make(commit)
         yield place
     finally:
-        gone = place.close()
+        gone = place.marker.remove()
     if not gone:
         raise GitError(f"the scratch work tree '{place.path}' could not be removed")
 

@@ -173,7 +173,7 @@ def test_what_a_killed_owner_left_goes_with_the_next_and_nothing_of_a_living_one
     left = Scratch(repo)
     left.make(commit)
     left.move(commit)
-    os.close(left._marker.lock_fd)  # as the kernel does when the owner dies
+    os.close(left.marker.lock_fd)  # as the kernel does when the owner dies
     with scratch(repo, commit) as other, scratch(repo, commit) as third:
         assert not Path(left.path).exists() and left.path not in track.git("worktree", "list")
         assert Path(other.path).exists() and Path(third.path).exists()
