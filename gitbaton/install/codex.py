@@ -21,6 +21,7 @@ from gitbaton.system.process import Talk
 from gitbaton.values import value
 
 SECONDS = 20.0
+_PATIENCE = 4.0  # seconds in which it is to end when nobody asks it any more
 CODEX = next(client for client in CLIENTS if client.name == "codex")
 TRUSTED = ("trusted", "managed")
 _TEXTS = ("key", "currentHash", "command", "sourcePath")
@@ -150,16 +151,11 @@ class Peer(Talk):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for fd in (self.writer, self.reader, self.err):
             os.close(fd)
-        for number, patience in ((0, 2.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, None)):
-            if number:
-                os.kill(self.pid, number)
-            until = time.monotonic() + patience if patience else None
-            while os.waitpid(self.pid, os.WNOHANG if until else 0)[0] == 0:
-                if until and time.monotonic() > until:
-                    break
-                time.sleep(0.01)
-            else:
-                return
+        until = time.monotonic() + _PATIENCE
+        while os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > until:
+                os.kill(self.pid, signal.SIGKILL)
+            time.sleep(0.01)
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """The result of a request; what else the program says meanwhile is passed over."""

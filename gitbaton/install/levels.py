@@ -207,7 +207,6 @@ class Hooks(Part):
         document = Document(text, comments=self.client.comments)
         if document.root is None:
             document.begin({})
-            made = [HOOKS, *wanted]
         root = _root(document)
         if self.client.version and not root.members:
             document.put((), VERSION, 1)
@@ -215,8 +214,7 @@ class Hooks(Part):
         hooks = _hooks(document)
         if hooks is None:
             document.put((), HOOKS, {event: [item] for event, item in wanted.items()})
-            made = [*dict.fromkeys([*made, HOOKS, *wanted])]
-            return _merged(document, made)
+            return _merged(document, [*made, HOOKS, *wanted])
         for event, item in wanted.items():
             node = document.at(HOOKS, event)
             if node is None:
@@ -253,7 +251,7 @@ class Hooks(Part):
         document = Document(text, comments=self.client.comments)
         hooks = _hooks(document) if document.root is not None else None
         if hooks is None:
-            return Found(count=0, tracks=())
+            return NONE
         handlers = [
             handler
             for event in hooks.members
