@@ -126,9 +126,10 @@ def search(baton: Baton, plan: Plan, command: Sequence[str], *, out: int = 1, sa
     low, high, skipped = -1, len(plan.candidates) - 1, {n for n, c in enumerate(plan.candidates) if not c.checkpoint.files}
     with scratch(baton.repo, plan.bad.commit) as place:
         tried = _try_ends(place, plan, command, out, say)
-        while open_ := _open(low, high, skipped):
-            at = open_[len(open_) // 2]
-            say(_step(plan, open_, at))
+        while open_ := [n for n in range(low + 1, high) if n not in skipped]:
+            middle = len(open_) // 2
+            at, left = open_[middle], max(middle, len(open_) - 1 - middle)  # as git counts: when the worse half remains
+            say(Step(checkpoint=plan.candidates[at], left=left, steps=left.bit_length()))
             code = _try(place, plan.candidates[at], command, out)
             tried += 1
             if code == 0:
@@ -164,17 +165,6 @@ def _not_so(stored: Stored, end: str, command: Sequence[str], code: int) -> NoAn
     what = "cannot be tried" if code == SKIP else f"is not {end}"
     said = f"the {end} checkpoint '{stored.id[:10]}' {what}: '{plain(command[0])}' exited with {code} on it"
     return NoAnswerError(said, _INSTEAD[end])
-
-
-def _open(low: int, high: int, skipped: set[int]) -> list[int]:
-    """The candidates that may still be tried."""
-    return [n for n in range(low + 1, high) if n not in skipped]
-
-
-def _step(plan: Plan, open_: list[int], at: int) -> Step:
-    """As git counts: what is left when the worse half remains."""
-    left = max(open_.index(at), len(open_) - 1 - open_.index(at))
-    return Step(checkpoint=plan.candidates[at], left=left, steps=left.bit_length())
 
 
 def _try(place: Scratch, stored: Stored, command: Sequence[str], out: int) -> int:
