@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
-import stat
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ from gitbaton.store import NOTES, chain_ref, tip_ref
 from gitbaton.store.join import Link
 from gitbaton.store.revision import Revision
 from gitbaton.store.write import NOBODY
-from gitbaton.system.files import READ
+from gitbaton.system.files import open_regular
 from gitbaton.values import replace, value
 
 HISTORY = re.compile(rf"{EXPORTED}(?P<stem>.+)\.json\Z", re.DOTALL)
@@ -129,23 +129,14 @@ def _latest_records(path: str) -> tuple[str | None, list[Record]]:
 def _load(path: str, limit: int) -> tuple[dict[str, Any], datetime]:
     """The JSON object of a file that is neither a link nor a device, and when it was written."""
     try:
-        fd = os.open(path, READ)
-    except OSError as error:
-        link = os.path.islink(path)
-        reason = "is a symbolic link" if link else f"cannot be read: {error.strerror}"
-        raise RecordError(f"'{path}' {reason}") from None
-    try:
-        state = os.fstat(fd)
-        if not stat.S_ISREG(state.st_mode):
-            raise RecordError(f"'{path}' is not a file")
-        if state.st_size > limit:
-            raise RecordError(f"'{path}' has {state.st_size} bytes; the limit is {limit}")
-        with open(fd, "rb", closefd=False) as file:
+        with open(path, "rb", opener=lambda name, _: open_regular(name)) as file:
+            state = os.fstat(file.fileno())
+            if state.st_size > limit:
+                raise RecordError(f"'{path}' has {state.st_size} bytes; the limit is {limit}")
             raw = file.read(limit)
     except OSError as error:
-        raise RecordError(f"'{path}' cannot be read: {error.strerror}") from None
-    finally:
-        os.close(fd)
+        odd = "is not a file" if error.errno == errno.EINVAL else f"cannot be read: {error.strerror}"
+        raise RecordError(f"'{path}' {'is a symbolic link' if os.path.islink(path) else odd}") from None
     return _parsed(path, raw), datetime.fromtimestamp(int(state.st_mtime), UTC)
 
 
