@@ -78,10 +78,7 @@ def _excluded(git: Git, folder: str, paths: list[str], patterns: tuple[str, ...]
     own = _empty_repository(git, folder, patterns, f"core.ignoreCase={case}")
     # A nested repository ends in a slash, and git here sees no directory: ask for a path inside it, too.
     asked = {name: p for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))}
-    result = own.run("check-ignore", "--no-index", "-z", "-v", "--stdin", stdin=_names(asked))
-    if result.code not in (0, 1):
-        checked(result, "check-ignore")
-    fields = zsplit(result.out)
+    fields = _ignored(own, asked, "--no-index", "-v")
     rows = zip(fields[2::4], fields[3::4], strict=True)
     return {asked[path[2:]] for pattern, path in rows if not pattern.startswith("!")}
 
@@ -100,9 +97,14 @@ def _empty_repository(git: Git, folder: str, patterns: tuple[str, ...], *config:
     return git.changed(env, "core.excludesFile=", *config, directory=empty)
 
 
-def _names(paths: Iterable[str]) -> bytes:
-    """Paths for ``check-ignore``, each behind ``./``: one that begins with a colon would be read as a pathspec."""
-    return b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+def _ignored(git: Git, paths: Iterable[str], *options: str) -> list[str]:
+    """What ``check-ignore`` says of paths, each behind ``./``: one that begins with a colon would be read as a pathspec. Raises
+    GitError."""
+    stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+    result = git.run("check-ignore", "-z", *options, "--stdin", stdin=stdin)
+    if result.code not in (0, 1):
+        checked(result, "check-ignore")
+    return zsplit(result.out)
 
 
 def special(path: str) -> bool:
@@ -136,7 +138,7 @@ def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
                 elif not entry.is_symlink():
                     found.append(path)
         level = deeper
-    ignored = zsplit(git.run("check-ignore", "-z", "--stdin", stdin=_names(found)).out) if found else []
+    ignored = _ignored(git, found) if found else []
     return [p for p in found if "./" + p not in ignored]
 
 
@@ -200,12 +202,7 @@ def ignored_by(repo: Repo, folder: str, tree: Oid, paths: list[str]) -> set[str]
             with open(os.path.join(place, name), "wb") as file:
                 file.write(found.data)
     env = {"GIT_DIR": repo.layout.git_dir, "GIT_WORK_TREE": place, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
-    git = repo.git.changed(env, directory=place)
-    stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
-    result = git.run("check-ignore", "--no-index", "-z", "--stdin", stdin=stdin)
-    if result.code not in (0, 1):
-        checked(result, "check-ignore")
-    return {path[2:] for path in zsplit(result.out)}
+    return {path[2:] for path in _ignored(repo.git.changed(env, directory=place), paths, "--no-index")}
 
 
 def _folders(path: str) -> list[str]:
