@@ -3,6 +3,7 @@ manifests that remember what was done to them."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -13,7 +14,7 @@ from typing import Any, Literal
 from gitbaton.agents.settings import Edit
 from gitbaton.errors import BatonError
 from gitbaton.git.repo import Repo, shared
-from gitbaton.system.files import acquire, sync_paths, write_atomic
+from gitbaton.system.files import acquire, open_regular, sync_paths, write_atomic
 from gitbaton.values import value
 
 MAX_BYTES = 4 << 20
@@ -150,23 +151,17 @@ def _below(path: str, folder: str) -> bool:
 def _read_plain(path: str, shown: str) -> tuple[bytes, os.stat_result] | None:
     """A plain file of no great size, whole; None where there is none. Raises BatonError for what cannot be read."""
     try:
-        _check_plain(os.stat(path), shown)
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())  # another one may stand there by now
-            _check_plain(found, shown)
-            data = file.read(MAX_BYTES + 1)
+        with open(path, "rb", opener=lambda name, _: open_regular(name)) as file:
+            found, data = os.fstat(file.fileno()), file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENXIO):
+            raise BatonError(f"'{shown}' is {'a directory' if os.path.isdir(path) else 'not a plain file'}") from None
         raise BatonError(f"'{shown}' cannot be read: {error.strerror}") from None
     if len(data) > MAX_BYTES:
         raise BatonError(f"'{shown}' is over {MAX_BYTES >> 20} MiB")
     return data, found
-
-
-def _check_plain(found: os.stat_result, shown: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise BatonError(f"'{shown}' is {'a directory' if stat.S_ISDIR(found.st_mode) else 'not a plain file'}")
 
 
 def check_unchanged(file: File, after: bytes | None) -> bool:
