@@ -49,6 +49,7 @@ from gitbaton.running.outputs import (
 )
 from gitbaton.running.plans import written
 from gitbaton.values import replace, value
+from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.filesets import Files
 from gitbaton.worktree.filetrees import LARGE, Entry, FileSet, differences, is_safe, same
 from gitbaton.worktree.filewatch import Stray, Strays, Watch
@@ -211,7 +212,8 @@ class Attempt:
                 return self._run(lambda: in_lane(ctx, shop, matches))
         before = [*ctx.active, *(held.writes for held in ctx.claims.others())]
         since = len(ctx.claimed_so_far)
-        with Watch(ctx.files, matches, max_size=ctx.baton.settings.max_file_size) as watch:
+        with private_folder(ctx.repo) as folder:
+            watch = Watch(ctx.files, matches, folder, max_size=ctx.baton.settings.max_file_size)
             return self._run(lambda: in_place(ctx, watch.changed(), [*before, *ctx.claimed_so_far[since:]]))
 
     def _resolve(self, edited: tuple[str, ...]) -> None:

@@ -253,7 +253,7 @@ def put(
     between = (lambda: crash_at(point)) if point is not None else None
     expect = {path: have.get(path) for path in want}
     stay = keep() if None in want.values() else ()
-    return swap(files.repo, files.root, want, expect, between=between, source=source, files=files, keep=stay, modes=modes)
+    return swap(files.repo, files.root, want, expect, between=between, source=source, known=files.known, keep=stay, modes=modes)
 
 
 def kept(number: int, what: str) -> str:

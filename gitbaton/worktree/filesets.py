@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, settled, signature
 from gitbaton.values import cast
-from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Read, Reader, is_safe, read_tree
+from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Reader, is_safe, read_tree
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swapeach import leads_outside, swap
 
@@ -101,7 +101,7 @@ class Files:
             modes={path: seen.st_mode & 0o777 for path, seen in found if stat.S_ISREG(seen.st_mode)},
         )
 
-    def known(self, path: str, found: os.stat_result, *, digest: bool) -> Entry | None:
+    def known(self, path: str, found: os.stat_result, digest: bool = False) -> Entry | None:
         """The entry of a file that was seen with this stat, if it was read before and has not changed since."""
         return self._cache.get(path, signature(found), digest=digest)
 
@@ -142,17 +142,14 @@ class Files:
             if oid is None:
                 held.append(new_object(self.reader.algorithm, "blob", read.data or b""))
                 oid, size = held[-1].oid, size + len(held[-1].data)
-            yield path, self._learned(path, read, oid)
+            entry = Entry(path=path, mode=read.mode, oid=oid, digest=read.digest)
+            if read.whole:
+                self._cache.put(read.signature, read.before, entry)
+            yield path, entry
             if size > _HELD:
                 self.store.write(held)
                 held, size = [], 0
         self.store.write(held)
-
-    def _learned(self, path: str, read: Read, oid: Oid) -> Entry:
-        entry = Entry(path=path, mode=read.mode, oid=oid, digest=read.digest)
-        if read.whole:
-            self._cache.put(read.signature, read.before, entry)
-        return entry
 
     def tree(self, entries: Mapping[str, Entry]) -> Oid:
         """Write the tree of entries whose blobs are there; its id. Raises GitError."""
@@ -190,8 +187,9 @@ class Files:
             if start and not self._is_solid(start):
                 continue
             seen = self._look_at(start)
-            if seen is None or not stat.S_ISDIR(seen.st_mode):
-                found += [(start, seen)] if seen is not None and _is_file(seen) and matches(start) else []
+            kind = stat.S_IFMT(seen.st_mode) if seen is not None else 0
+            if seen is None or kind != stat.S_IFDIR:
+                found += [(start, seen)] if seen is not None and kind in (stat.S_IFREG, stat.S_IFLNK) and matches(start) else []
                 bare |= self._bare_above(start)
                 continue
             waiting = [start]
@@ -262,10 +260,6 @@ class Files:
         except OSError as error:
             raise GitError(f"'{folder or '.'}' cannot be read: {error.strerror}") from None
         return deeper
-
-
-def _is_file(found: os.stat_result) -> bool:
-    return stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
 
 
 def _listed(folder: str) -> list[str]:

@@ -271,14 +271,13 @@ def digest_text(sha256: str, size: int) -> bytes:
 
 class ObjectStore:
     """The object store of a repository. What was found in it is looked for again each time, because git may collect what
-    nothing refers to yet: loose objects by listing their folders, packed ones when a pack has gone."""
+    nothing refers to yet: loose objects by listing their folders, packed ones when packs have come or gone."""
 
     def __init__(self, repo: Repo) -> None:
         self.repo = repo
         self.folder = repo.objects_dir
         self._packed: set[Oid] = set()
         self._mark = -1
-        self._packs: set[str] = set()
         self._fresh: set[Oid] = set()
 
     def missing(self, oids: Iterable[Oid]) -> set[Oid]:
@@ -286,10 +285,8 @@ class ObjectStore:
         rest = self._not_loose(set(oids) - self.repo.stowed)
         mark = self.repo.object_store()[0]
         if mark != self._mark:
-            packs = {name for name in _names(os.path.join(self.folder, "pack")) if name.endswith(".idx")}
-            if not self._packs <= packs:
-                self._packed.clear()
-            self._mark, self._packs = mark, packs
+            self._packed.clear()
+            self._mark = mark
         rest -= self._packed
         if not rest:
             return set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from types import MappingProxyType
 
 from gitbaton.git.prefetch import OTHERS
@@ -14,7 +13,6 @@ from gitbaton.git.treediff import records
 from gitbaton.model import Oid
 from gitbaton.system.files import settled, signature
 from gitbaton.values import value
-from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.filesets import TEMPORARY, Files
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, Entry, is_safe
 from gitbaton.worktree.index import PrivateIndex, modified
@@ -67,33 +65,17 @@ class Watch:
 
     Ignored files are not watched, nor what is in nested repositories and submodules. What is modified or untracked is stored
     (files over ``max_size`` bytes are not, and of what was not read before at most ``MOST_ANEW`` bytes, the smallest files
-    first: the others are noticed by their stat); of what is as in the index, the index's blob is the image. Holds a private
-    copy of the index until ``close``. Raises GitError. A context manager.
+    first: the others are noticed by their stat); of what is as in the index, the index's blob is the image. ``folder`` is one
+    of our own, for a private copy of the index. Raises GitError.
     """
 
-    def __init__(self, files: Files, matches: Callable[[str], bool], *, max_size: int) -> None:
+    def __init__(self, files: Files, matches: Callable[[str], bool], folder: str, *, max_size: int) -> None:
         self._files, self._matches, self._limit = files, matches, min(max_size, LARGE)
-        self._open = ExitStack()
-        try:
-            folder = self._open.enter_context(private_folder(files.repo))
-            self._index = PrivateIndex(files.repo, files.repo.layout.index, os.path.join(folder, "index"))
-            self._index.copy()
-            paths, _ = self._listed()
-            hidden = (flag.path for flag in self._index.hidden() if flag.bits != "i")
-            self._before = self._look({*paths, *(p for p in hidden if self._watched(p))})
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the private index."""
-        self._open.close()
+        self._index = PrivateIndex(files.repo, files.repo.layout.index, os.path.join(folder, "index"))
+        self._index.copy()
+        paths, _ = self._listed()
+        hidden = (flag.path for flag in self._index.hidden() if flag.bits != "i")
+        self._before = self._look({*paths, *(p for p in hidden if self._watched(p))})
 
     def _watched(self, path: str) -> bool:
         named = is_safe(path) and not TEMPORARY.match(path.rpartition("/")[2])  # a nested repository ends in a slash
@@ -125,7 +107,7 @@ class Watch:
             return found
         kept, left = [], MOST_ANEW
         for path, seen in sorted(found, key=lambda item: item[1].st_size):
-            if self._files.known(path, seen, digest=False) is None:
+            if self._files.known(path, seen) is None:
                 left -= seen.st_size
                 if left < 0:
                     continue
@@ -147,7 +129,7 @@ class Watch:
         # What was untracked may be ignored by now.
         suspects = {p for p in {*listed, *self._before} if self._moved(p)}
         after = self._look(suspects)
-        before = {p: self._was(p, clean) for p in suspects}
+        before = {p: self._before.get(p) or _Seen(stat=None, entry=clean.get(p), sure=True) for p in suspects}
         same = {p for p in suspects if _equal(before[p], after[p])}
         same |= self._same_to_git({p: e for p, e in clean.items() if p in suspects - same and p not in self._before}, after)
         return self._strays({p: (before[p], after[p]) for p in sorted(suspects - same, key=os.fsencode)})
@@ -161,10 +143,6 @@ class Watch:
         if now is None or seen.stat is None:
             return now is not seen.stat
         return signature(now) != signature(seen.stat)
-
-    def _was(self, path: str, clean: Clean) -> _Seen:
-        seen = self._before.get(path)
-        return seen if seen is not None else _Seen(stat=None, entry=clean.get(path), sure=True)
 
     def _same_to_git(self, clean: Clean, after: Mapping[str, _Seen]) -> set[str]:
         """Files that were only touched, though their bytes are not those in the index: git converts them."""

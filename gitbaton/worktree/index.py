@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from gitbaton.errors import DamagedIndexError
 from gitbaton.git.loose import index_is_torn
-from gitbaton.git.objects import NewObject, new_object, tree_objects
+from gitbaton.git.objects import NewObject, new_object, object_id, tree_objects
 from gitbaton.git.prefetch import EXACT, Signature, signature, start_listings
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import Git, checked, zsplit
@@ -30,10 +30,6 @@ MAX_FLAG_BYTES = 128 << 10
 MAX_FILTERS = 20
 FILTER = re.compile(r"^fatal: (.*): clean filter '(.+)' failed$", re.M | re.S)
 DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", re.M)
-_EMPTY_BLOB = {
-    "sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
-    "sha256": b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
-}
 
 
 @value
@@ -263,8 +259,7 @@ def _save(repo: Repo, path: str, temporary: str, key: str, facts: Facts) -> None
 
 def _read(index: PrivateIndex, sparse: bool) -> Facts:
     """Ask git: one listing, and one tree. ``ls-files -v`` shows every bit but intent-to-add, which no tree holds."""
-    width = 40 if index.repo.layout.algorithm == "sha1" else 64
-    empty = _EMPTY_BLOB[index.repo.layout.algorithm]
+    width, empty = index.width * 2, object_id(index.repo.layout.algorithm, "blob", b"").encode()
     listing = index.git.run("ls-files", "-s", "-v", "-z")
     if listing.code != 0 or index_is_torn(index.path, index.repo.layout.algorithm):
         raise DamagedIndexError(

@@ -30,18 +30,8 @@ from gitbaton.worktree.filetrees import (
 )
 from gitbaton.worktree.swap import Bits, identity, is_same, temporary_name
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class Files(Protocol):
-        """What knows of the files that it read: gitbaton.worktree.filesets.Files."""
-
-        def known(self, path: str, stat: os.stat_result, *, digest: bool) -> Entry | None:
-            """The entry of a file that was read before and has not changed since."""
-
-
 Wanted = Mapping[str, Entry | None]
+Known = Callable[[str, os.stat_result, bool], Entry | None]  # the entry of a file that was read, if it has not changed since
 Seen = tuple[Signature, bool]  # of the file that was looked at, and whether every later change must show in it
 _GONE = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # a folder is not there any more, or a file or a link stands in its place
 
@@ -54,7 +44,7 @@ def swap(
     *,
     between: Callable[[], None] | None = None,
     source: str | None = None,
-    files: Files | None = None,
+    known: Known | None = None,
     keep: Collection[str] = (),
     modes: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
@@ -64,7 +54,7 @@ def swap(
     Each file is old or new at any moment, never torn; a killed swap can be done again. Writes come before removals where that
     is possible; folders go with their last file, but for those to ``keep``. Nothing is done through a symbolic link, and
     nothing to ``.git``. ``between`` is called after each file. Files that are recorded by digest come from the same path below
-    ``source``; without one they are left alone. ``files`` spares reading again what it has read below ``root``.
+    ``source``; without one they are left alone. ``known`` spares reading again what was read below ``root``.
     A file keeps the permissions of the one that it replaces, or gets those of ``modes``; a new one has those of its source.
     Raises GitError that names the file which cannot be read or written, or, before anything is written, a path that no file
     may have and a symbolic link that would lead out of ``root``.
@@ -72,7 +62,7 @@ def swap(
     for path in (*changes, *expect):
         if not is_safe(path):
             raise GitError(f"'{path}' cannot be a path of a work tree")
-    job = _Swap(repo, root, between, source, files, keep, modes)
+    job = _Swap(repo, root, between, source, known, keep, modes)
     job.look(marked(repo.objects, changes), expect)
     return job.run()
 
@@ -87,8 +77,8 @@ def leads_outside(root: str, path: str, target: str) -> bool:
 class _Look:
     """What stands at a name of an open folder: read once for each way of recording it."""
 
-    def __init__(self, reader: Reader, files: Files | None, folder: int, name: str, path: str) -> None:
-        self.reader, self.files, self.folder, self.name, self.path = reader, files, folder, name, path
+    def __init__(self, reader: Reader, known: Known | None, folder: int, name: str, path: str) -> None:
+        self.reader, self.known, self.folder, self.name, self.path = reader, known, folder, name, path
         self.seen: Seen | None = None  # of the last entry that it was
         self._reads: dict[bool, Read | None] = {}
         try:
@@ -106,7 +96,7 @@ class _Look:
             return False
         if not entry.digest and self.stat.st_size > LARGE:
             return False
-        known = self.files.known(self.path, self.stat, digest=entry.digest) if self.files else None
+        known = self.known(self.path, self.stat, entry.digest) if self.known else None
         if known is not None:
             self.seen = (signature(self.stat), True)
             return known.oid == entry.oid
@@ -128,11 +118,11 @@ class _Swap:
         root: str,
         between: Callable[[], None] | None,
         source: str | None,
-        files: Files | None,
+        known: Known | None,
         keep: Collection[str],
         modes: Mapping[str, int],
     ) -> None:
-        self.repo, self.root, self.between, self.source, self.files = repo, root, between, source, files
+        self.repo, self.root, self.between, self.source, self.known = repo, root, between, source, known
         self.keep, self.modes = keep, modes
         self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True), held=1 << 20)
         self.writes: dict[str, tuple[Entry, Entry | None, Seen | None]] = {}
@@ -162,11 +152,11 @@ class _Swap:
         except OSError as error:
             if error.errno not in _GONE:
                 raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
-            yield _Look(self.reader, self.files, -1, name, path)
+            yield _Look(self.reader, self.known, -1, name, path)
             return
         try:
             self._sweep(folder, path)
-            yield _Look(self.reader, self.files, folder, name, path)
+            yield _Look(self.reader, self.known, folder, name, path)
         finally:
             os.close(folder)
 

@@ -208,7 +208,7 @@ def test_what_a_scan_has_read_is_not_read_again(kit: Kit, monkeypatch: pytest.Mo
     seen = Files(kit.opened, os.fspath(kit.top), cached=False)
     seen.scan(["d/**"])
     monkeypatch.setattr("gitbaton.worktree.filetrees.Reader.read", None)
-    assert kit.swap({"d/a": ("100644", b"two")}, {"d/a": ("100644", b"one")}, files=seen) == ()
+    assert kit.swap({"d/a": ("100644", b"two")}, {"d/a": ("100644", b"one")}, known=seen.known) == ()
     assert disk(kit.top) == {"d/a": ("100644", b"two")}
 
 

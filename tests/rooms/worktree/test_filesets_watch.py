@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo, discover
 from gitbaton.worktree import filesets, filetrees, filewatch
+from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.filesets import Files, read_tree, swap
 from gitbaton.worktree.filewatch import Strays, Watch
 from gitbaton.worktree.globs import matcher
@@ -41,8 +43,10 @@ def opened(repo: Sandbox) -> Iterator[Repo]:
     found.close()
 
 
-def watch(opened: Repo) -> Watch:
-    return Watch(Files(opened, opened.layout.root or "", cached=False), matcher(["out/**"]), max_size=LIMIT)
+@contextmanager
+def watch(opened: Repo) -> Iterator[Watch]:
+    with private_folder(opened) as folder:
+        yield Watch(Files(opened, opened.layout.root or "", cached=False), matcher(["out/**"]), folder, max_size=LIMIT)
 
 
 def strays(repo: Sandbox, opened: Repo, change: Callable[[Sandbox], object]) -> Strays:
@@ -215,6 +219,6 @@ def test_the_private_index_goes_when_the_look_fails(repo: Sandbox, opened: Repo,
         raise KeyboardInterrupt
 
     monkeypatch.setattr(filewatch, "settled", fail)
-    with pytest.raises(KeyboardInterrupt):
-        watch(opened)
+    with pytest.raises(KeyboardInterrupt), watch(opened):
+        pass
     assert {*(repo.path / ".git/baton/tmp").iterdir()} <= {Path(opened.quarantine()).parent}
