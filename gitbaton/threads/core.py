@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import Repo, sharer
-from gitbaton.threads.chain import Chain, merged
+from gitbaton.threads.chain import merged
 from gitbaton.threads.codec import (
     Entry,
     Id,
@@ -427,23 +427,14 @@ class _Unopened:
         return getattr(self._core.wal, name)
 
 
-def _under(chain: Chain, start: Entry) -> Iterator[Entry]:
-    entry = chain.below(start)
-    while entry is not None:
-        yield entry
-        entry = chain.below(entry)
-
-
 def _merged(order: list[str], puts: Mapping[str, tuple[int, Entry]], view: View, below: str | None) -> Iterator[Entry]:
     """Checkpoints of memory and of git, newest first; where both have one, memory's."""
-    start = view.known.get(below) if below is not None else None
-    for entry in view.chain.walk(below) if start is None else _under(view.chain, start):
+    for entry in view.chain.walk(below):
         while order and order[-1] > entry.id:
             yield puts[order.pop()][1]
         if order and order[-1] == entry.id:
             yield puts[order.pop()][1]
         else:
-            view.know(entry)
             yield entry
     while order:
         yield puts[order.pop()][1]

@@ -76,12 +76,8 @@ class View:
         if found is None and self.head is not None and id <= self.head.id:
             found = self.chain.find(id)
             if found is not None:
-                self.know(found)
+                self.known[id] = found
         return found
-
-    def know(self, entry: Entry) -> None:
-        """Keep a checkpoint of the chain."""
-        self.known[entry.id] = entry
 
 
 class Shelf:
