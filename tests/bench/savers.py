@@ -259,6 +259,7 @@ class Team:
             self.lines[name], theirs = context.Pipe()
             process = context.Process(target=play, args=(theirs, name, str(folder / name), count, size, grows), daemon=True)
             process.start()
+            theirs.close()  # or nobody hears that a process has ended
             self.processes[name] = process
             self._answer(name)
 
@@ -375,6 +376,7 @@ def crowd(folder: Path, names: Sequence[str], count: int) -> str:
                 line, theirs = context.Pipe()
                 about = (theirs, name, str(place), count, 2048, False)
                 context.Process(target=play, args=about, daemon=True).start()
+                theirs.close()
                 line.recv()
                 lines.append(line)
             begun = time.time()
