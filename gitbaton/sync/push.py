@@ -331,7 +331,8 @@ class _Push:
             "shallow": f"'{self.shown}' refuses what this shallow repository has: {row.reason}",
             "read-only": f"'{self.shown}' cannot be written: {row.reason}",
         }
-        hints = [f"refs that were pushed all the same: {done:,}"] if done else []
+        hints = ["the whole history makes it possible: git fetch --unshallow"] if row.kind == "shallow" else []
+        hints += [f"refs that were pushed all the same: {done:,}"] if done else []
         return RemoteError(told.get(row.kind, f"'{self.shown}' refuses '{row.ref}': {row.reason}"), *hints, kind=row.kind)
 
     def _remember(self, moves: Sequence[Move], written: Collection[Oid]) -> None:

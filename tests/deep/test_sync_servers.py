@@ -175,6 +175,9 @@ def test_t22_shallow_on_either_side(far: Far, tmp_path: Path) -> None:
     other = bare(tmp_path / "other.git")
     one_line(shallow.here("push", "--yes", str(other)), "shallow")
     assert State(other).chains == {}
+    shallow.git("fetch", "-q", "--unshallow")  # as its hint says
+    ok(shallow, "push", "--yes", str(other))
+    assert steps(State(other)) == ["of a", "of the shallow one"]
 
 
 def test_t22_a_partial_clone_gets_all_that_a_restore_needs(far: Far, tmp_path: Path) -> None:
