@@ -13,7 +13,7 @@ from gitbaton.errors import GitError, NotARepositoryError
 from gitbaton.git.binary import GitObjects
 from gitbaton.git.objects import LONGEST, MAX_READ, Algorithm, Kind, Object, check_size, is_oid, is_ref, linked_ref
 from gitbaton.git.run import Git
-from gitbaton.model import Oid
+from gitbaton.model import Head, Oid
 from gitbaton.system.files import mode_of
 
 _KIND: dict[int, Kind] = {
@@ -134,6 +134,12 @@ class Libgit2Objects(GitObjects):
             return isinstance(self._reference(name).raw_target, bytes)
         except _ERRORS:
             return False
+
+    def head(self) -> Head:
+        """See Objects. Its commit is not looked at: of a work tree in which a power cut tore it a checkpoint is taken all the
+        same."""
+        ref = self.symref("HEAD")
+        return Head(branch=ref.removeprefix("refs/heads/") if ref else None, oid=self._target("HEAD"))
 
     def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
         """See Objects."""

@@ -47,6 +47,25 @@ def test_what_a_power_cut_tore_before_is_stored_again_from_the_files(repo: Sandb
     assert repo.ok("snapshot", "--track", "t", "again").err == ""
 
 
+@some("gone", [False, True])
+def test_a_head_that_a_power_cut_took_is_in_the_way_of_no_checkpoint(repo: Sandbox, gone: bool) -> None:
+    place = repo.loose(repo.head())
+    place.unlink() if gone else place.write_bytes(b"")
+    with repo.open() as baton:
+        made = baton.snapshot("s")
+    assert made.warnings[0] == "HEAD's commit cannot be read; the checkpoint names none"
+    assert {*repo.tree("refs/baton/tracks/main")} == {"a.txt"}
+
+
+def test_a_head_that_a_power_cut_took_is_in_the_way_of_no_step(repo: Sandbox) -> None:
+    """Also where what the step made is too much to be known without a look at what HEAD has."""
+    repo.ok("run", "--run", "r", "--step", "before", "--", "true")
+    repo.loose(repo.commit("more", b="two\n")).unlink()
+    many = "mkdir out; for i in $(seq 80); do echo $i > out/$i; done"
+    repo.ok("run", "--run", "r", "--step", "many", "--writes", "out/*", "--", "sh", "-c", many)
+    assert "2 of 2 steps done" in repo.ok("run", "list").out
+
+
 def test_a_torn_object_that_git_took_for_stored_is_written_again(repo: Sandbox) -> None:
     """The same bytes were added before the cut: git finds a file, and would not write them."""
     repo.write("new.txt", "new\n")
