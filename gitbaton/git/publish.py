@@ -91,6 +91,7 @@ class Durable:
         them there. Those that were brought there by this object cost nothing. Raises GitError."""
         due = [change for change in changes if self._settled.get(change.name) != change.new]
         if due and not self._tables():
+            self._folders.clear()  # others may have made one anew, with the number of one that was known and went
             for change in due:
                 self._flush([self._file(change.name)])
                 self._up(os.path.dirname(self._file(change.name)))

@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from gitbaton.git.objects import new_object
+from gitbaton.git.objects import RefChange, new_object
+from gitbaton.git.publish import Durable
+from gitbaton.git.repo import discover
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.processes import chain, meanwhile
@@ -64,6 +67,26 @@ def test_a_head_that_a_power_cut_took_is_in_the_way_of_no_step(repo: Sandbox) ->
     many = "mkdir out; for i in $(seq 80); do echo $i > out/$i; done"
     repo.ok("run", "--run", "r", "--step", "many", "--writes", "out/*", "--", "sh", "-c", many)
     assert "2 of 2 steps done" in repo.ok("run", "list").out
+
+
+def test_folders_that_others_may_have_made_anew_are_on_disk(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is made where another went may have its number: that it is known says nothing of the new one's name."""
+    one, two, seen = "refs/baton/threads/t/one", "refs/baton/threads/t/two", list[str]()
+    opened, head = discover(str(repo.path)), repo.head()
+    disk, flush = Durable(opened), Durable._flush
+    disk.update_all([RefChange(name=one, new=head, old=None)])
+    repo.git("update-ref", two, head)
+
+    def flushed(disk: Durable, paths: Sequence[str]) -> None:
+        seen.extend(paths)
+        flush(disk, paths)
+
+    monkeypatch.setattr(Durable, "_flush", flushed)
+    disk.confirm([RefChange(name=two, new=head, old=head)])
+    above = ("refs", "refs/baton", "refs/baton/threads", "refs/baton/threads/t", two)
+    assert {str(repo.path / ".git" / name) for name in above} <= {*seen}
+    disk.close()
+    opened.close()
 
 
 def test_a_torn_object_that_git_took_for_stored_is_written_again(repo: Sandbox) -> None:
