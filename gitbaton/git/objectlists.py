@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from gitbaton.errors import GitError, GitTimeoutError
-from gitbaton.git.objects import LARGEST, Algorithm, Object, Objects, is_oid
+from gitbaton.git.objects import Algorithm, Object, Objects, is_oid
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked
 from gitbaton.model import Oid
@@ -50,7 +50,8 @@ def sizes(objects: Objects, oids: Sequence[Oid]) -> Iterator[Object]:
 def contents(objects: Objects, items: Iterable[Object]) -> Iterator[tuple[Object, bytes]]:
     """Each object with its bytes; a few MiB are held at once. Raises GitError when one cannot be read."""
     asked = list(items)
-    for item, found in zip(asked, objects.read_many([item.oid for item in asked], LARGEST), strict=True):
+    most = max((item.size for item in asked), default=0)  # how large they may be is the caller's to say
+    for item, found in zip(asked, objects.read_many([item.oid for item in asked], most), strict=True):
         if found is None or found.data is None:
             raise GitError(f"object {item.oid} cannot be read")
         yield item, found.data

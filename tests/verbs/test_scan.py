@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,8 @@ from gitbaton import Baton
 from gitbaton.codec import canonical, encode, message
 from gitbaton.commands.finding import hit_place
 from gitbaton.errors import GitError
-from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object
+from gitbaton.git.objectlists import contents
+from gitbaton.git.objects import LARGEST, Object, RefChange, TreeEntry, commit_data, new_object
 from gitbaton.model import Agent, Carried, Checkpoint
 from gitbaton.scanning import NOT_SCANNED, Hit, lacking, scan
 from gitbaton.scanning.objects import readable, scanner
@@ -24,6 +25,7 @@ from gitbaton.store import chain_ref
 from gitbaton.store.chain import root_objects
 from gitbaton.store.refs import TRANSCRIPTS, remote_ref
 from gitbaton.transcripts.layout import frame
+from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
 from tests.kit.repos import SOME_TIME
 
@@ -193,6 +195,22 @@ def test_large_texts_are_listed_and_binary_files_are_looked_at(baton: Baton, rep
     with repo.open(door="binary") as opened:
         assert (None, "large.txt:1", NOT_SCANNED) in brief(lacking(opened, [commit]))
         assert not any("large.bin" in where for _, where, _ in brief(lacking(opened, [commit])))
+
+
+def test_how_large_a_file_may_be_is_said_by_the_setting_alone(
+    baton: Baton, repo: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects, limits = baton.repo.objects, list[int]()
+    known, read = objects.info(repo.git("rev-parse", "HEAD:a.txt")), objects.read_many
+    assert known is not None
+
+    def asked(oids: Sequence[str], limit: int) -> Iterator[Object | None]:
+        limits.append(limit)
+        return read(oids, limit)
+
+    monkeypatch.setattr(objects, "read_many", asked)
+    ((_, data),) = contents(objects, [replace(known, size=LARGEST + 1)])
+    assert len(data) == known.size and limits == [LARGEST + 1]
 
 
 def test_what_cannot_be_read_is_an_error(baton: Baton, repo: Sandbox) -> None:
