@@ -101,9 +101,11 @@ def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dic
         for (prefix, oid), item in zip(level, objects.read_many([oid for _, oid in level], _MAX_TREE), strict=True):
             if item is None or item.kind != "tree" or item.data is None:
                 raise RecordError(f"tree {oid} is not there")
-            for entry in parse_tree(item.data, objects.algorithm):
+            rows = parse_tree(item.data, objects.algorithm)
+            twice = len({row.name for row in rows}) < len(rows)  # a link that is a folder, too, would lead a writer out
+            for entry in rows:
                 path, mode = prefix + os.fsdecode(entry.name), entry.mode.decode("ascii", "replace")
-                if b"/" in entry.name or not is_safe(os.fsdecode(entry.name)) or path in found:
+                if b"/" in entry.name or not is_safe(os.fsdecode(entry.name)) or twice:
                     raise RecordError(f"tree {oid} has a path that is no file's")
                 if entry.is_tree:
                     deeper.append((path + "/", entry.oid))

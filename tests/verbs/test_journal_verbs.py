@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -106,6 +106,25 @@ def test_a_tree_that_is_no_files_is_not_exported(repo: Sandbox, j: Journal, tmp_
         j.append(f"run{number}", record("gate", "x"), trees={"orphan": made.oid})
         with pytest.raises(RecordError, match=r"can be no file's|is no file"):
             to_export(j, f"run{number}", str(tmp_path / "out"))
+
+
+def test_an_export_is_not_led_out_by_a_link_that_is_a_folder_too(repo: Sandbox, j: Journal, tmp_path: Path) -> None:
+    def made(kind: Literal["blob", "tree"], data: bytes) -> str:
+        item = new_object("sha1", kind, data)
+        Path(repo.path / ".git/raw").write_bytes(data)
+        repo.git("hash-object", "-w", "--literally", "-t", kind, ".git/raw")
+        return item.oid
+
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    link, blob = made("blob", bytes(outside)), made("blob", b"x")
+    below = made("tree", tree_data([TreeEntry(mode=b"100644", name=b"f", oid=blob)]))
+    twice = [TreeEntry(mode=b"40000", name=b"a", oid=below)], [TreeEntry(mode=b"120000", name=b"a", oid=link)]
+    for number, order in enumerate((twice, twice[::-1])):
+        j.append(f"run{number}", record("gate", "x"), trees={"orphan": made("tree", b"".join(map(tree_data, order)))})
+        done = repo.here("run", "export", f"run{number}", "--output", str(tmp_path / "out"))
+        assert done.code == 128 and "a path that is no file's" in done.err
+    assert not [*outside.iterdir()]
 
 
 def ended(j: Journal, *runs: str) -> None:
