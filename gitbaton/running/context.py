@@ -207,6 +207,7 @@ class Context:
         self._drawn = ""  # the lineage of a run that has no record yet
         self._depth = 0
         self._idle: list[Workshop] = []
+        self._shops: set[Workshop] = set()  # those too that other threads have when an interrupt ends this one
         self._trees: dict[tuple[Oid, tuple[str, ...]], Mapping[str, Entry]] = {}
         self._told: tuple[tuple[Logged, ...], RunState] = ((), NOTHING)  # what ``state`` was made from, and it
 
@@ -333,10 +334,12 @@ class Context:
     def workshop(self) -> Iterator[Workshop]:
         """A lane that no other thread uses meanwhile; it is kept for the next step, unless a command has removed it."""
         shop = self._idle.pop() if self._idle else Workshop(self)
+        self._shops.add(shop)
         try:
             yield shop
         finally:
             if shop.lane.gone:
+                self._shops.discard(shop)
                 self._shut(shop)
             else:
                 self._idle.append(shop)
@@ -349,8 +352,9 @@ class Context:
 
     def close(self) -> None:
         """Remove the lanes and let go of what is open; the baton and the journal stay open."""
-        while self._idle:
-            self._shut(self._idle.pop())
+        self._idle.clear()
+        while self._shops:
+            self._shut(self._shops.pop())
         self.files.close()
 
     def __enter__(self) -> Context:

@@ -62,6 +62,13 @@ def test_r40_two_processes_at_one_step_do_it_once(run: Runner) -> None:
     run.checked()
 
 
+def test_the_copies_that_steps_side_by_side_have_go_when_an_interrupt_ends_the_process(run: Runner) -> None:
+    with run.open() as ctx, ctx.workshop() as shop:
+        assert run.repo.git("worktree", "list").count("baton-step-") == 1
+        ctx.close()
+        assert "baton-step-" not in run.repo.git("worktree", "list") and not os.path.lexists(shop.lane.path)
+
+
 def test_auto_is_apart_where_somebody_else_is_at_work_and_on_another_attempt(run: Runner) -> None:
     step = sh("build", "mkdir -p out; echo x > out/x; test $GIT_BATON_ATTEMPT = 2", reads="src/**", writes="out/**", retries=1)
     run.go(changed(step, isolate="auto"))
