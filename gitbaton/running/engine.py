@@ -25,7 +25,7 @@ from gitbaton.running.recorded import digest, everything, opened, whole
 from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
 from gitbaton.running.report import Forecast, Report, closed, explain, forecast, report
-from gitbaton.running.step import Guards, perform, rejected
+from gitbaton.running.step import Guards, perform, rejected, waits
 from gitbaton.system.children import signals
 from gitbaton.system.files import acquire
 from gitbaton.worktree.crashmarker import sweep
@@ -91,6 +91,9 @@ class Engine:
     ) -> Outcome:
         """Bring one step to its result. Raises UsageError when a step that it waits for has none in this run."""
         with self._context(run, foreign, take, wait) as ctx, ctx.hold():
+            for name in step.after:  # before anything is undone, or waited for
+                if ctx.step_state(name).end is None:
+                    raise waits(step, name, run)
             plan = whole(Plan(steps=(step,), max_runs=max_runs, max_wall=max_wall), ctx.state())
             ctx.guard = Guards(plan, ctx.state(), self.monotonic).before
             ctx.defined.add(step.name)

@@ -75,7 +75,7 @@ class _Performance:
                 ctx.emit("warning", step.name, f"reads '{glob}' matches nothing")
             told = True
             if now.missing:
-                raise UsageError(f"step '{step.name}' waits for '{now.missing[0]}', which has no result in run '{ctx.run}'")
+                raise waits(step, now.missing[0], ctx.run)
             state = ctx.step_state(step.name)
             if state.begun is not None:
                 self.number = state.begun.record.attempt or 1
@@ -197,6 +197,11 @@ class _Performance:
             )
         except (BatonError, OSError) as error:
             ctx.emit("warning", step.name, f"no checkpoint was recorded: {error}")
+
+
+def waits(step: Step, name: str, run: str) -> UsageError:
+    """That a step cannot begin before one that it waits for."""
+    return UsageError(f"step '{step.name}' waits for '{name}', which has no result in run '{run}'")
 
 
 def rejected(ctx: Context, step: Step, key: str) -> Done:

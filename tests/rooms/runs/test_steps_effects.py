@@ -107,6 +107,16 @@ def test_what_was_fetched_is_not_run_unasked(run: Runner) -> None:
     run.checked()
 
 
+def test_what_cannot_begin_goes_on_with_no_compensation(run: Runner) -> None:
+    run.go(changed(A, compensate="false"))
+    with run.open() as ctx:
+        assert compensate(ctx, ("a",)) == 77
+    before = run.types()
+    with run.engine() as engine, pytest.raises(UsageError, match="step 'b' waits for 'gone', which has no result in run 'r1'"):
+        engine.run_step(changed(B, after=("gone",)), run.run)
+    assert run.types() == before
+
+
 @pytest.mark.deep
 def test_r31_a_compensation_that_fails_stops_everything_and_is_gone_on_with(run: Runner) -> None:
     broken = changed(B, compensate=f'test -e "$X/repaired" && {UNDO}')
