@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from gitbaton.errors import MENDS
 from gitbaton.git.reffiles import below
@@ -83,8 +84,9 @@ def recording(baton: Baton, track: str) -> tuple[Unfinished, ...]:
 
 def _open(baton: Baton) -> Iterator[tuple[str, RunState | UnreadableRunError]]:
     """The state of each run that is not finished, by its name; of one that cannot be read, why."""
-    if not below(baton.repo, RUNS):
-        return
+    with suppress(OSError):  # a folder that cannot be listed may hold some: the journal says which it cannot read
+        if not below(baton.repo, RUNS):
+            return
     from gitbaton.errors import NotFoundError, UnreadableRunError
     from gitbaton.journal.chain import Journal
     from gitbaton.journal.state import fold

@@ -155,6 +155,15 @@ def test_every_verb_says_so_in_one_line(box: Sandbox, kind: str) -> None:
     assert deployed(box) == "x\n"
 
 
+def test_a_folder_of_runs_that_cannot_be_listed_keeps_nobody_from_resuming(box: Sandbox) -> None:
+    box.ok("snapshot", "--track", "t", "--step", "s")
+    box.git("pack-refs", "--all")
+    runs = (box.path / ".git" / REF).parent
+    runs.symlink_to(runs.name)
+    found = box.here("resume", "t")
+    assert found.code == 0 and "\nrun=fine: it cannot be read, so nobody knows what it did: " in found.out
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_runs_go_on(box: Sandbox, kind: str) -> None:
