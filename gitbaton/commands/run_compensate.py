@@ -45,14 +45,15 @@ def command(
         return told(at, compensate(context, names, plan))
 
 
-def _foretell(context: "Context", names: list[str], plan: "Plan", *, json: bool) -> int:
+def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, json: bool) -> int:
     """Print what would be undone, in its order; exit 1 for nothing. Raises RunError 76 for what nobody knows."""
     from gitbaton.running.effects import compensation, to_compensate
     from gitbaton.running.recorded import step_of
 
     found = []
     for name, effect in to_compensate(context, names, plan):
-        line = compensation(plan.step(name) or step_of(effect.logged.record), effect)
+        step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
+        line = compensation(step, effect)
         said = f"would leave the effect of '{name}': nothing undoes it"
         if line:
             said = f"would undo the effect of '{name}': {line}"

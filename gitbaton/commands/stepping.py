@@ -5,7 +5,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Optional, Union
 
 from gitbaton import terminal
@@ -23,7 +23,7 @@ from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Outcome, Take
 from gitbaton.running.engine import Engine
 from gitbaton.running.plans import duration
-from gitbaton.running.recorded import everything
+from gitbaton.running.recorded import everything, kept_plan, newest, step_of
 from gitbaton.running.report import Forecast
 from gitbaton.values import cast, value
 
@@ -125,15 +125,21 @@ def decided(
             yield at, context
 
 
-def plan_of(context: Context) -> Plan:
-    """All steps of the run, as its plan has them, if it can be had, or else its records."""
-    return everything(context, strict=False)[0]
+def plan_of(context: Context) -> Optional[Plan]:
+    """All steps of the run, as its plan has them, if it can be had, or else its records; where one of these is of no step that
+    there can be, only the plan."""
+    with suppress(BatonError):
+        return everything(context, strict=False)[0]
+    with suppress(BatonError):  # such a record keeps nobody from deciding on another step
+        return kept_plan(context.state(), context.objects)
+    return None
 
 
-def step_named(context: Context, plan: Plan, name: str) -> Step:
-    """A step of the run. Raises NotFoundError that lists them."""
+def step_named(context: Context, plan: Optional[Plan], name: str) -> Step:
+    """A step of the run, as the plan has it or else its own records. Raises NotFoundError that lists them."""
     known(context, [name])
-    return plan.step(name) or Step(name=name, argv=())
+    found, logged = plan.step(name) if plan is not None else None, newest(context.step_state(name))
+    return found or (step_of(logged.record) if logged is not None else Step(name=name, argv=()))
 
 
 def known(context: Context, names: Sequence[str]) -> None:

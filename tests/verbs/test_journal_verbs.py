@@ -15,7 +15,7 @@ from gitbaton.journal import prune
 from gitbaton.journal.audit import to_export
 from gitbaton.journal.chain import Journal, remember
 from gitbaton.journal.state import fold
-from gitbaton.journal.values import Undeclared, run_ref
+from gitbaton.journal.values import Undeclared, Writes, run_ref
 from tests.kit import Sandbox
 from tests.kit.far import Far, ok, snap
 from tests.kit.journals import RUN, journal, record, step_of, tree
@@ -125,6 +125,16 @@ def test_an_export_is_not_led_out_by_a_link_that_is_a_folder_too(repo: Sandbox, 
         done = repo.here("run", "export", f"run{number}", "--output", str(tmp_path / "out"))
         assert done.code == 128 and "a path that is no file's" in done.err
     assert not [*outside.iterdir()]
+
+
+def test_a_record_of_no_step_keeps_nobody_from_deciding_on_another(repo: Sandbox, j: Journal) -> None:
+    j.append(RUN, record("begin", "pub", effect="once"))
+    j.append(RUN, record("gate", "review", key="0" * 64))
+    j.append(RUN, record("begin", "evil", writes=Writes(globs=("../out",), pre=tree(j.repo, {}))))
+    assert repo.here("run", "show").code == 128
+    assert repo.here("run", "approve", "review").err == "baton: review: approved\n"
+    assert repo.here("run", "settle", "pub", "--undone").code == 0
+    assert "'../out' leaves the work tree" in repo.here("run", "settle", "evil", "--undone").err
 
 
 def ended(j: Journal, *runs: str) -> None:
