@@ -158,6 +158,7 @@ def fold(records: Iterable[Logged], since: RunState = NOTHING) -> RunState:
     """The state of a run after its records, oldest first; ``since``: the state after those before them."""
     steps, run, lineage = dict(since.steps), since.run, since.lineage
     plan, released, repair, lost, last = since.plan, since.released, since.repair, since.lost, since.last
+    own: dict[str, list[Logged]] = {}  # put into its step at the end: anew for each record it takes the square of their number
     for logged in records:
         record, last = logged.record, logged
         run, lineage = record.run, lineage or record.lineage
@@ -170,7 +171,9 @@ def fold(records: Iterable[Logged], since: RunState = NOTHING) -> RunState:
             repair = logged if record.state is None else None
         if record.step is not None and record.type in _HANDLERS:
             step = steps.get(record.step) or StepState(name=record.step)
-            steps[record.step] = _HANDLERS[record.type](replace(step, records=(*step.records, logged)), logged)
+            steps[record.step] = _HANDLERS[record.type](step, logged)
+            own.setdefault(record.step, []).append(logged)
+    steps |= {name: replace(steps[name], records=(*steps[name].records, *more)) for name, more in own.items()}
     return RunState(run=run, lineage=lineage, steps=steps, plan=plan, released=released, repair=repair, lost=lost, last=last)
 
 
