@@ -264,6 +264,14 @@ def test_t24_a_text_that_no_encoding_fits_does_not_keep_the_rest_out(repo: Sandb
     assert stored.tree == expected_tree(repo)
 
 
+def test_t23_a_pipe_in_a_submodule_that_is_in_conflict_is_listed(repo: Sandbox) -> None:
+    rows = "".join(f"160000 {str(stage) * 40} {stage}\tsub\n" for stage in (1, 2, 3))
+    repo.git("update-index", "--index-info", stdin=rows.encode())
+    (repo.path / "sub").mkdir()
+    os.mkfifo(repo.path / "sub/fifo")
+    assert skipped(snap(repo))["sub/fifo"] == "special-file"
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("gone", ["repository", "commit"])
 def test_t23_a_broken_submodule_does_not_keep_the_rest_out(repo: Sandbox, gone: str) -> None:
