@@ -360,7 +360,7 @@ class _Intake:
         listing = ("ls-files", "-o", "-z", "--exclude-standard")
         untracked = [] if self.rules.untracked == "none" else zsplit(self.index.git.out(*listing))
         specs = [f":(top,exclude,literal){p}" for p in self.raw]
-        tracked = zsplit(modified(self.index.git, "--name-only", specs=specs))
+        tracked = zsplit(modified(self.index.git, "--name-only", specs=specs).out)
         return {p.rstrip("/") for p in (*tracked, *untracked)}.difference(self.left, self.raw)
 
     def _unwelcome(self) -> list[Skipped]:

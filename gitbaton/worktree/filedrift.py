@@ -107,8 +107,9 @@ class _Comparison:
     def _suspect_tracked(self, result: Result) -> None:
         """What ``diff-files`` names; without a filter where it fails, for then the path is named all the same, and before that
         without a look into submodules, which stops git where one is broken."""
-        listed = modified(self.index.git, *TRACKED[1:]) if result.code else result.out
-        for change in records(listed)[0][1]:
+        if result.code:
+            result = modified(self.index.git, *TRACKED[1:])
+        for change in records(result.out)[0][1]:
             mode = change.after.split(" ")[0] if change.after else None
             known = self.suspects.get(change.path)
             if known is not None:  # the second line of an unmerged path shows the entry of ours

@@ -86,8 +86,9 @@ class Watch:
         git = self._index.git
         tracked, others = git.start(*_TRACKED), git.start(*OTHERS)
         result = tracked.finish()
-        listing = modified(git, *_TRACKED[1:]) if result.code else result.out
-        changed = _entries(listing, filemode=self._files.reader.filemode)
+        if result.code:
+            result = modified(git, *_TRACKED[1:])
+        changed = _entries(result.out, filemode=self._files.reader.filemode)
         untracked = zsplit(checked(others.finish(), "ls-files"))
         return {p for p in (*changed, *untracked) if self._watched(p)}, {p: e for p, e in changed.items() if e is not None}
 

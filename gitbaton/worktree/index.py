@@ -16,7 +16,7 @@ from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Flag, Oid
 from gitbaton.system.files import copy_rest, write_atomic
-from gitbaton.system.process import Process
+from gitbaton.system.process import Process, Result
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -194,8 +194,9 @@ def without_filter(git: Git, name: str) -> Git:
     return git.changed(env)
 
 
-def modified(git: Git, *options: str, specs: Sequence[str] = ()) -> bytes:
-    """What ``git diff-files`` says, though a broken submodule or a filter that fails may make it stop. Raises GitError."""
+def modified(git: Git, *options: str, specs: Sequence[str] = ()) -> Result:
+    """What ``git diff-files`` says and warns of, though a broken submodule or a filter that fails may make it stop. Raises
+    GitError."""
     submodules = "dirty"
     for _ in range(MAX_FILTERS):
         result = git.run("diff-files", "-z", "--no-renames", *options, f"--ignore-submodules={submodules}", "--", *specs)
@@ -206,7 +207,8 @@ def modified(git: Git, *options: str, specs: Sequence[str] = ()) -> bytes:
             submodules = "all"
         elif result.code >= 0:  # else it died of a file that shrank while it was compared
             break
-    return checked(result, "diff-files")
+    checked(result, "diff-files")
+    return result
 
 
 def index_entries(git: Git, specs: Iterable[str] = ()) -> Iterator[tuple[str, str, str, str]]:

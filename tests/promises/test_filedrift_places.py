@@ -164,6 +164,24 @@ def test_what_may_not_be_read_counts_unless_the_checkpoint_says_so(tmp_path: Pat
 
 
 @pytest.mark.deep
+def test_what_may_not_be_read_counts_behind_a_filter_that_fails(tmp_path: Path) -> None:
+    lesser = without_privilege(sys.executable, "-m", "gitbaton")
+    if lesser is None:
+        pytest.skip("root reads everything here, and setpriv is missing")
+    repo = filtered(tmp_path, "")
+    repo.write("shut/tracked.dat", "t\n")
+    (repo.path / "untracked.txt").unlink()
+    repo.commit("more")
+    snapshot(repo, "t")
+    repo.write("one.txt", "3\n")  # of the same size: git must look at the content
+    repo.git("config", "filter.up.clean", "no-such-program-anywhere")
+    (repo.path / "shut").chmod(0)
+    found = repo.run(*lesser, "verify", "--track", "t", "--json").json["live"]["files_changed"]
+    (repo.path / "shut").chmod(0o755)
+    assert found == 2
+
+
+@pytest.mark.deep
 def test_an_encoding_that_fits_no_more(tmp_path: Path) -> None:
     repo = plain(tmp_path, "")
     repo.write(".gitattributes", "*.u working-tree-encoding=UTF-16\n")
