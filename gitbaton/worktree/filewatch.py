@@ -73,8 +73,10 @@ class Watch:
         self._files, self._matches, self._limit = files, matches, min(max_size, LARGE)
         self._index = PrivateIndex(files.repo, files.repo.layout.index, os.path.join(folder, "index"))
         self._index.copy()
+        flags = self._index.git.start("ls-files", "-v", "-z")
         paths, _ = self._listed()
-        hidden = (flag.path for flag in self._index.hidden() if flag.bits != "i")
+        # Those of a sparse checkout, too: where a file is missing as it should be, its entry is not what stood there.
+        hidden = (row[2:] for row in zsplit(checked(flags.finish(), "ls-files")) if row[0].islower() or row[0] == "S")
         self._before = self._look({*paths, *(p for p in hidden if self._watched(p))})
 
     def _watched(self, path: str) -> bool:

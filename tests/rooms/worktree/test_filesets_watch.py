@@ -78,6 +78,18 @@ def test_nothing_changed_is_nothing_found(repo: Sandbox, opened: Repo) -> None:
     assert strays(repo, opened, touch).found == ()
 
 
+@pytest.mark.parametrize("data", [b"clean\n", b"stray\n"])
+def test_a_file_that_a_sparse_checkout_leaves_out_was_not_there(repo: Sandbox, data: bytes) -> None:
+    repo.write("far/out.txt", "clean\n")
+    repo.git("add", "far")
+    repo.git("commit", "-qm", "far")
+    repo.git("sparse-checkout", "set", "near")
+    opened = discover(os.fspath(repo.path), door="binary")
+    found = strays(repo, opened, lambda repo: repo.write("far/out.txt", data))
+    opened.close()
+    assert [(s.path, s.before, s.after) for s in found.found] == [("far/out.txt", None, blob(data))]
+
+
 EDITS: dict[str, tuple[bytes | None, bytes | None]] = {
     "clean.txt": (b"clean\n", b"stray\n"),
     "modified.txt": (b"mine\n", b"MINE\n"),
