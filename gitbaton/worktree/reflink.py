@@ -99,14 +99,19 @@ class Copier:
 
 
 def _stream(reader: int, writer: int, size: int) -> None:
-    """A file as far as it went when it was looked at; where it has nothing but zeros, the copy has holes. Raises OSError."""
-    os.lseek(reader, 0, os.SEEK_SET)
-    os.lseek(writer, 0, os.SEEK_SET)
-    left = size
-    while left > 0 and (block := os.read(reader, min(_BLOCK, left))):
-        if block.strip(b"\0"):
-            write_all(writer, block)
-        else:
-            os.lseek(writer, len(block), os.SEEK_CUR)
-        left -= len(block)
-    os.ftruncate(writer, size - left)
+    """A file as far as it went when it was looked at, holes left out. Raises OSError."""
+    at = 0
+    while at < size:
+        try:
+            at = os.lseek(reader, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole is left
+                break
+            os.lseek(reader, at, os.SEEK_SET)  # the file system does not know of holes
+        block = os.read(reader, min(_BLOCK, max(0, size - at)))
+        if not block:
+            break
+        os.lseek(writer, at, os.SEEK_SET)
+        write_all(writer, block)
+        at += len(block)
+    os.ftruncate(writer, min(size, os.fstat(reader).st_size))

@@ -180,6 +180,16 @@ def test_a_large_file_with_holes_keeps_them(repo: Sandbox, lane: Lane) -> None:
     assert copy.st_size == 64 << 20 and copy.st_blocks * 512 < 1 << 20
 
 
+def test_holes_are_not_read(repo: Sandbox, lane: Lane) -> None:
+    with (repo.path / "image").open("wb") as file:
+        file.write(b"x")
+        file.truncate(2 << 30)
+    began = time.process_time()
+    lane.sync()
+    assert time.process_time() - began < 1
+    assert Path(lane.path, "image").stat().st_size == 2 << 30
+
+
 def test_files_that_somebody_always_appends_to(repo: Sandbox, lane: Lane) -> None:
     small, large = repo.write("small.log", ""), repo.write("large.log", b"x" * 300_000)
     stop = threading.Event()
