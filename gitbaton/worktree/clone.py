@@ -93,8 +93,9 @@ class Copy:
     def tree(self, *, files: bool) -> Oid:
         """The tree of the index, or with ``files`` the one that ``git add -A`` would make: plain git says it, on a copy of the
         index, so that the index stays as it is. Raises GitError."""
-        with tempfile.TemporaryDirectory() as folder:
-            env, index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}, os.path.join(self.path, ".git", "index")
+        git_dir = os.path.join(self.path, ".git")  # where it goes with the copy, whatever ends us
+        with tempfile.TemporaryDirectory(dir=git_dir) as folder:
+            env, index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}, os.path.join(git_dir, "index")
             if os.path.exists(index):
                 shutil.copy2(index, env["GIT_INDEX_FILE"])
             if files:
