@@ -171,9 +171,10 @@ class Chain:
             return None
         return found if found.id == id and found.seq == seq else None
 
-    def walk(self, below: str | None = None) -> Iterator[Entry]:
-        """The checkpoints, newest first; those with a smaller id than ``below``. Reads one commit each, and no trees."""
-        entry = self.head() if below is None else self.floor(below)
+    def walk(self, below: str | None = None, start: Entry | None = None) -> Iterator[Entry]:
+        """The checkpoints, newest first; those with a smaller id than ``below``, which may be given as ``start``. Reads one
+        commit each, and no trees."""
+        entry = start or (self.head() if below is None else self.floor(below))
         if entry is not None and entry.id == below:
             entry = self.below(entry)
         while entry is not None:

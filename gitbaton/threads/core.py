@@ -429,7 +429,7 @@ class _Unopened:
 
 def _merged(order: list[str], puts: Mapping[str, tuple[int, Entry]], view: View, below: str | None) -> Iterator[Entry]:
     """Checkpoints of memory and of git, newest first; where both have one, memory's."""
-    for entry in view.chain.walk(below):
+    for entry in view.chain.walk(below, view.known.get(below or "")):
         while order and order[-1] > entry.id:
             yield puts[order.pop()][1]
         if order and order[-1] == entry.id:
