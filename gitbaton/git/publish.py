@@ -62,7 +62,7 @@ class Durable:
 
     def __init__(self, repo: Repo, *, lasting: bool = False) -> None:
         self.repo, self._lasting = repo, lasting
-        self._folders: set[str] = set()
+        self._folders: dict[str, tuple[int, int]] = {}  # those whose names are on disk: number, and when a name beside it moved
         self._settled: dict[str, Oid | None] = {}  # refs that this object has on disk, and what they point at
         self._refs: Objects | None = None
 
@@ -80,8 +80,7 @@ class Durable:
         if not names:
             return
         if not self._tables():
-            for folder in dict.fromkeys(os.path.dirname(self._file(change.name)) for change in changes):
-                self._up(folder)
+            self._up(os.path.dirname(self._file(change.name)) for change in changes)
             if any(change.new is None for change in changes):  # git writes packed-refs anew without it
                 self._packed()
         self._settle(changes)
@@ -91,18 +90,16 @@ class Durable:
         them there. Those that were brought there by this object cost nothing. Raises GitError."""
         due = [change for change in changes if self._settled.get(change.name) != change.new]
         if due and not self._tables():
-            self._folders.clear()  # others may have made one anew, with the number of one that was known and went
-            for change in due:
-                self._flush([self._file(change.name)])
-                self._up(os.path.dirname(self._file(change.name)))
+            paths = [self._file(change.name) for change in due]
+            self._flush(paths)
+            self._up(map(os.path.dirname, paths))
             self._packed()  # some may stand there
         self._settle(due)
 
     def emptied(self, folders: Iterable[str]) -> None:
         """Have on disk that refs below folders are gone, by whoever removed them. Raises GitError."""
         if not self._tables():
-            for folder in folders:
-                self._up(self._file(folder.rstrip("/")))
+            self._up(self._file(folder.rstrip("/")) for folder in folders)
             self._packed()
 
     def _tables(self) -> bool:
@@ -118,18 +115,23 @@ class Durable:
         common = self.repo.layout.common_dir
         self._flush([os.path.join(common, "packed-refs"), common])
 
-    def _up(self, folder: str) -> None:
-        """Have on disk which refs a folder has, and where this object meets it for the first time, that it is there."""
+    def _up(self, folders: Iterable[str]) -> None:
+        """Have on disk which refs folders have, and where this object does not know that, that they are there."""
         top = os.path.join(self.repo.layout.common_dir, "refs")
-        while folder.startswith(top):
-            if os.path.isdir(folder):  # one that is gone has no names
-                self._flush([folder])
-            with suppress(OSError):
-                mark = f"{folder}\0{os.stat(folder).st_ino}"  # git removes one that is empty, and another comes in its place
-                if mark in self._folders:
+        met: dict[str, tuple[int, int] | None] = {}
+        for folder in folders:
+            while folder.startswith(top) and folder not in met:
+                above = os.path.dirname(folder)
+                met[folder] = None
+                with suppress(OSError):  # one that is gone has no names
+                    # Git removes one that is empty, and file systems give its number to the next.
+                    met[folder] = (os.stat(folder).st_ino, os.stat(above).st_mtime_ns)
+                if met[folder] is not None and self._folders.get(folder) == met[folder]:
                     break
-                self._folders.add(mark)
-            folder = os.path.dirname(folder)
+                folder = above
+        there = {folder: seen for folder, seen in met.items() if seen is not None}
+        self._flush([*there])
+        self._folders.update(there)
 
     def _file(self, ref: str) -> str:
         return os.path.join(self.repo.layout.common_dir, *ref.split("/"))

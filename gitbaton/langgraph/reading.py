@@ -243,11 +243,7 @@ def _all(reader: Reader, chains: list[tuple[str, str]], below: str | None) -> It
     def one(thread: str, namespace: str) -> Iterator[Place]:
         return ((thread, namespace, entry) for entry in reader.store.walk(thread, namespace, below or None))
 
-    return merge(*(one(*chain) for chain in chains), key=_id, reverse=True)
-
-
-def _id(place: Place) -> str:
-    return place[2].id
+    return merge(*(one(*chain) for chain in chains), key=lambda place: place[2].id, reverse=True)
 
 
 def _matching(reader: Reader, found: Iterator[Place], where: Mapping[str, Any]) -> Iterator[Place]:

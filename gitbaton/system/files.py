@@ -216,22 +216,38 @@ def sync_paths(paths: Iterable[str], *, missing: bool = False) -> None:
                 os.close(fds.pop())
 
 
-def remove_folder(folder: str) -> None:
-    """Remove a folder of ours, as far as it can be removed; not what a link in its place leads to. Never raises."""
-    if os.path.islink(folder):
-        return
+def remove(name: str, above: int | None = None) -> None:
+    """Remove a file or a folder with all that is in it, also where its permissions are gone, as far as that goes; ``name`` is
+    one in the open folder ``above``, or a path. A link goes, and not what it leads to. Raises OSError where something stays."""
     try:
-        with os.scandir(folder) as entries:
-            found = list(entries)
-        for entry in found:
-            if entry.is_dir(follow_symlinks=False):
-                remove_folder(entry.path)
-            else:
-                with suppress(OSError):
-                    os.unlink(entry.path)
-        os.rmdir(folder)
-    except OSError:
+        os.unlink(name, dir_fd=above)
         return
+    except FileNotFoundError:
+        return
+    except OSError:
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=above).st_mode):
+            raise
+    try:
+        fd = open_folder(name, above)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=above)
+        fd = open_folder(name, above)
+    try:
+        with suppress(PermissionError):  # another's, of those who share the repository
+            os.fchmod(fd, 0o700)
+        for entry in os.listdir(fd):
+            with suppress(OSError):
+                remove(entry, fd)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=above)
+
+
+def remove_folder(folder: str) -> None:
+    """As ``remove``, of a folder of ours; a link in its place stays. Never raises."""
+    with suppress(OSError):
+        if not os.path.islink(folder):
+            remove(folder)
 
 
 def copy_rest(reader: BinaryIO, writer: BinaryIO) -> None:

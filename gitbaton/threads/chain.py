@@ -43,8 +43,9 @@ class Entries:
 
     def add(self, entry: Entry) -> Entry:
         """Keep an entry that has a commit; the one that is kept already, where there is one."""
+        assert entry.commit is not None
         with self._guard:
-            kept = self._held.setdefault(entry.commit or b"", entry)
+            kept = self._held.setdefault(entry.commit, entry)
             if kept is entry:
                 self._bytes += _cost(entry)
                 while self._bytes > self.limit and len(self._held) > 1:

@@ -306,7 +306,9 @@ def _group(doc: list[Doc] | dict[str, Doc]) -> tuple[str, list[tuple[str, Doc]],
         return f"{name}(", _items(doc["$args"]), ")"
     if isinstance(fields, dict):
         return f"{name}(", _fields(str(kind), fields), ")"
-    return f"{name}(", [("", pairs)] if "$value" in doc else [], ")" if "$value" in doc else f"{_said(doc)})"
+    if "$value" in doc:
+        return f"{name}(", [("", pairs)], ")"
+    return f"{name}({_said(doc)})", [], ""
 
 
 def _said(doc: dict[str, Doc]) -> str:
@@ -323,8 +325,7 @@ def _pairs(doc: dict[str, Doc]) -> list[tuple[str, Doc]]:
 
 def _keyed(pairs: list[Doc]) -> list[tuple[str, Doc]]:
     """A map whose keys are not all plain texts."""
-    whole = [isinstance(pair, list) and len(pair) == 2 for pair in pairs]
-    return [(f"{flat(pair[0])}: ", pair[1]) if two else ("", pair) for pair, two in zip(pairs, whole, strict=True)]
+    return [(f"{flat(p[0])}: ", p[1]) if isinstance(p, list) and len(p) == 2 else ("", p) for p in pairs]
 
 
 def _fields(kind: str, fields: dict[str, Doc]) -> list[tuple[str, Doc]]:

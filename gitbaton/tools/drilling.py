@@ -16,10 +16,10 @@ from gitbaton.git.objects import RefChange
 from gitbaton.model import Head, Oid, Stored
 from gitbaton.render import stored_document
 from gitbaton.store import CHAINS, CURRENT, NOTES, TIPS, tip_ref
+from gitbaton.system.files import remove
 from gitbaton.system.process import Result
 from gitbaton.values import value
 from gitbaton.worktree.clone import Copy, look, scratch_copy
-from gitbaton.worktree.reflink import remove
 
 FOLDER = "gitbaton-drill"
 _LATEST = ("latest/LATEST.json", "latest/LATEST.md")

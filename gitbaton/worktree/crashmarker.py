@@ -9,9 +9,8 @@ from contextlib import suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, make_folder, shared
-from gitbaton.system.files import acquire
+from gitbaton.system.files import acquire, remove
 from gitbaton.system.groups import Child, boot, end
-from gitbaton.worktree import reflink
 
 _PREFIX = "baton-step-"
 _FOLDER = "isolated"
@@ -147,7 +146,7 @@ def _remove(marker: str, places: list[str]) -> bool:
     place) were in, where they are empty, and the marker that names them; it stays where something of them does."""
     for place in places:
         with suppress(OSError):
-            reflink.remove(place)
+            remove(place)
     for place in places[1:]:
         with suppress(OSError):
             os.rmdir(os.path.dirname(place))

@@ -8,8 +8,8 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterator
 
-from gitbaton.system.files import lasting, open_below, open_folder, open_regular, signature
-from gitbaton.worktree.reflink import Copier, remove
+from gitbaton.system.files import lasting, open_below, open_folder, open_regular, remove, signature
+from gitbaton.worktree.reflink import Copier
 from gitbaton.worktree.swap import look_at
 
 TYPE_CHECKING = False

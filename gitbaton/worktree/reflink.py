@@ -5,41 +5,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 import sys
 
-from gitbaton.system.files import NEW, open_folder, open_regular, signature, write_all
+from gitbaton.system.files import NEW, open_regular, signature, write_all
 
 _FICLONE = 0x40049409  # of linux/fs.h
 _CANNOT = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
 _SMALL = 1 << 16
 _BLOCK = 1 << 16
 _TRIES = 3
-
-
-def remove(name: str, above: int | None = None) -> None:
-    """Remove a file or a folder with all that is in it, also where its permissions are gone; ``name`` is one in the open folder
-    ``above``, or a path. Raises OSError."""
-    try:
-        os.unlink(name, dir_fd=above)
-        return
-    except FileNotFoundError:
-        return
-    except OSError:
-        if not stat.S_ISDIR(os.lstat(name, dir_fd=above).st_mode):
-            raise
-    try:
-        fd = open_folder(name, above)
-    except PermissionError:
-        os.chmod(name, 0o700, dir_fd=above)
-        fd = open_folder(name, above)
-    try:
-        os.fchmod(fd, 0o700)
-        for entry in os.listdir(fd):
-            remove(entry, fd)
-    finally:
-        os.close(fd)
-    os.rmdir(name, dir_fd=above)
 
 
 class Copier:

@@ -9,8 +9,7 @@ from gitbaton.git.objects import OID
 from gitbaton.git.reffiles import detached, head_of
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
-from gitbaton.system.files import remove_folder, write_atomic
-from gitbaton.worktree.reflink import remove
+from gitbaton.system.files import remove, remove_folder, write_atomic
 
 _UNBORN = "refs/worktree/lane"  # a commit there makes no branch in the user's repository
 _KEPT = ("HEAD", "commondir", "gitdir", "index", "config.worktree", "info")

@@ -21,6 +21,15 @@ from tests.promises.test_filedrift import repo, said, snapshot, state_of, verify
 __all__ = ["repo"]
 
 
+@pytest.fixture
+def lesser() -> list[str]:
+    """A git-baton that may read less than root."""
+    found = without_privilege(sys.executable, "-m", "gitbaton")
+    if found is None:
+        pytest.skip("root reads everything here, and setpriv is missing")
+    return found
+
+
 @pytest.mark.deep
 @some("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index"])
 def test_repositories_of_many_kinds(tmp_path: Path, name: str) -> None:
@@ -135,10 +144,7 @@ def test_a_racily_clean_file_whose_filter_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.deep
-def test_what_may_not_be_read_counts_unless_the_checkpoint_says_so(tmp_path: Path) -> None:
-    lesser = without_privilege(sys.executable, "-m", "gitbaton")
-    if lesser is None:
-        pytest.skip("root reads everything here, and setpriv is missing")
+def test_what_may_not_be_read_counts_unless_the_checkpoint_says_so(tmp_path: Path, lesser: list[str]) -> None:
     repo = plain(tmp_path, "")
     repo.write("shut/tracked", "t\n")
     repo.write("untracked", "u\n")
@@ -164,10 +170,7 @@ def test_what_may_not_be_read_counts_unless_the_checkpoint_says_so(tmp_path: Pat
 
 
 @pytest.mark.deep
-def test_what_may_not_be_read_counts_behind_a_filter_that_fails(tmp_path: Path) -> None:
-    lesser = without_privilege(sys.executable, "-m", "gitbaton")
-    if lesser is None:
-        pytest.skip("root reads everything here, and setpriv is missing")
+def test_what_may_not_be_read_counts_behind_a_filter_that_fails(tmp_path: Path, lesser: list[str]) -> None:
     repo = filtered(tmp_path, "")
     repo.write("shut/tracked.dat", "t\n")
     (repo.path / "untracked.txt").unlink()

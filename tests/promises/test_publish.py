@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,22 +70,30 @@ def test_a_head_that_a_power_cut_took_is_in_the_way_of_no_step(repo: Sandbox) ->
     assert "2 of 2 steps done" in repo.ok("run", "list").out
 
 
-def test_folders_that_others_may_have_made_anew_are_on_disk(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is made where another went may have its number: that it is known says nothing of the new one's name."""
+@some("how", ["moved", "confirmed"])
+def test_a_folder_that_others_made_anew_is_on_disk(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """It may have the number of the one that went: that this one was known says nothing of the new one's name."""
     one, two, seen = "refs/baton/threads/t/one", "refs/baton/threads/t/two", list[str]()
     opened, head = discover(str(repo.path)), repo.head()
     disk, flush = Durable(opened), Durable._flush
     disk.update_all([RefChange(name=one, new=head, old=None)])
-    repo.git("update-ref", two, head)
+    time.sleep(0.05)  # file systems count in some milliseconds
+    place = repo.path / ".git/refs/baton/threads/t"
+    place.rename(repo.path / ".git/aside").rename(place)
+    if how == "confirmed":
+        repo.git("update-ref", two, head)
 
     def flushed(disk: Durable, paths: Sequence[str]) -> None:
         seen.extend(paths)
         flush(disk, paths)
 
     monkeypatch.setattr(Durable, "_flush", flushed)
-    disk.confirm([RefChange(name=two, new=head, old=head)])
-    above = ("refs", "refs/baton", "refs/baton/threads", "refs/baton/threads/t", two)
-    assert {str(repo.path / ".git" / name) for name in above} <= {*seen}
+    change = RefChange(name=two, new=head, old=head if how == "confirmed" else None)
+    disk.confirm([change]) if how == "confirmed" else disk.update_all([change])
+    assert {str(place.parent), str(place)} <= {*seen}
+    seen.clear()
+    disk.update_all([RefChange(name=two, new=None, old=head)])
+    assert str(place) in seen and str(place.parent) not in seen, "what stays is waited for once"
     disk.close()
     opened.close()
 
@@ -392,8 +401,8 @@ def test_git_removes_empty_folders_of_objects_while_we_look(repo: Sandbox, monke
     """The first snapshot after a start of the machine looks at every loose object; a mend, too."""
     listed, gone = os.listdir, list[str]()
 
-    def listing(path: str) -> list[str]:
-        if len(os.path.basename(path)) == 2 and "/objects/" in path and not listed(path):
+    def listing(path: str | int) -> list[str]:
+        if isinstance(path, str) and len(os.path.basename(path)) == 2 and "/objects/" in path and not listed(path):
             os.rmdir(path)
             gone.append(path)
         return listed(path)
