@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.hurry import hurry
 from tests.kit.processes import chain, repo_ids
 from tests.kit.tiers import deep, some
 
@@ -229,8 +230,7 @@ def refs(repo: Sandbox) -> dict[str, str]:
 
 @pytest.mark.deep
 def test_the_chain_is_moved_before_the_note_and_the_tip(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitbaton.store.write.RETRY_SECONDS", 0.3)
-    monkeypatch.setattr("gitbaton.store.write.REPAIR_SECONDS", 0.3)
+    hurry(monkeypatch, pace=20)
     snap(repo, "one")
     for held, moved in (
         ("refs/baton/tracks/t", set()),
