@@ -7,8 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -73,27 +71,25 @@ def test_a_head_that_a_power_cut_took_is_in_the_way_of_no_step(repo: Sandbox) ->
 @some("how", ["moved", "confirmed"])
 def test_a_folder_that_others_made_anew_is_on_disk(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """It may have the number of the one that went: that this one was known says nothing of the new one's name."""
-    one, two, seen = "refs/baton/threads/t/one", "refs/baton/threads/t/two", list[str]()
+    one, two, seen, fsync = "refs/baton/threads/t/one", "refs/baton/threads/t/two", set[int](), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (seen.add(os.fstat(fd).st_ino), fsync(fd)))
     opened, head = discover(str(repo.path)), repo.head()
-    disk, flush = Durable(opened), Durable._flush
+    disk = Durable(opened)
     disk.update_all([RefChange(name=one, new=head, old=None)])
-    time.sleep(0.05)  # file systems count in some milliseconds
     place = repo.path / ".git/refs/baton/threads/t"
-    place.rename(repo.path / ".git/aside").rename(place)
+    before = place.parent.stat().st_mtime_ns
+    while place.parent.stat().st_mtime_ns == before:  # file systems count in some milliseconds
+        place.rename(repo.path / ".git/aside").rename(place)
     if how == "confirmed":
         repo.git("update-ref", two, head)
-
-    def flushed(disk: Durable, paths: Sequence[str]) -> None:
-        seen.extend(paths)
-        flush(disk, paths)
-
-    monkeypatch.setattr(Durable, "_flush", flushed)
+    seen.clear()
     change = RefChange(name=two, new=head, old=head if how == "confirmed" else None)
     disk.confirm([change]) if how == "confirmed" else disk.update_all([change])
-    assert {str(place.parent), str(place)} <= {*seen}
+    inner, outer = place.stat().st_ino, place.parent.stat().st_ino
+    assert {inner, outer} <= seen
     seen.clear()
     disk.update_all([RefChange(name=two, new=None, old=head)])
-    assert str(place) in seen and str(place.parent) not in seen, "what stays is waited for once"
+    assert inner in seen and outer not in seen, "what stays is waited for once"
     disk.close()
     opened.close()
 
