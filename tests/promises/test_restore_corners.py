@@ -7,17 +7,14 @@ import shutil
 import stat
 import subprocess
 import sys
-from importlib import import_module
-from typing import Any
 
 import pytest
 
-from gitbaton import Baton
 from gitbaton.errors import BatonError, GitError
-from gitbaton.restore import Order, alone, apply, carry_out, planned
-from gitbaton.worktree import capture
+from gitbaton.restore import Order, alone, apply, planned
 from tests.kit import Sandbox
 from tests.kit.capturekit import without_privilege
+from tests.kit.moments import Args, at
 from tests.kit.state import SAFETY, actions, assert_same, files_of, snap, sound, state_of
 from tests.kit.tiers import some
 
@@ -270,21 +267,20 @@ def test_two_restores_at_once_leave_one_state(repo: Sandbox) -> None:
         assert held(repo, f"three {number}\n".encode())
 
 
-def test_no_other_restore_is_at_work_while_one_looks(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_restore_is_at_work_while_one_looks(repo: Sandbox) -> None:
     """Else it would take what another one has put aside for a change of somebody's."""
     snap(repo)
     repo.write("a.txt", "spoilt\n")
-    module = import_module("gitbaton.restore.plan")
-    real = module.looked
+    listed: list[str] = []
 
-    def looked(baton: Baton) -> Any:
-        with pytest.raises(GitError, match="another restore is at work"), alone(baton.repo, 0):
+    def another(_: Args) -> None:
+        with repo.open() as other, pytest.raises(GitError, match="another restore is at work"), alone(other.repo, 0):
             pass
-        return real(baton)
+        listed.append(repo.git("diff-files", "--name-only"))
 
-    monkeypatch.setattr(module, "looked", looked)
-    with repo.open() as baton:
-        assert carry_out(baton, "restore", Order())[0].safety is not None
+    with at("os.posix_spawn", lambda args: "write-tree" in args[1], another):
+        assert repo.here("restore").code == 0
+    assert listed == ["a.txt"]
 
 
 def test_a_private_file_is_not_opened_to_others(repo: Sandbox) -> None:
@@ -319,28 +315,36 @@ run()
     assert stat.S_IMODE((repo.path / "token").stat().st_mode) == 0o600 and (repo.path / "token").read_text() == "now\n"
 
 
-def test_what_is_staged_while_nothing_else_differs_is_not_lost(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody writes the index after it was looked at, and before it is copied."""
+def test_what_is_staged_while_nothing_else_differs_is_not_lost(repo: Sandbox) -> None:
+    """Somebody writes the index at one of the moments at which a restore reads it."""
     repo.write("b.txt", "b\n")
     repo.commit("b")
     repo.write("b.txt", "staged then\n")
     repo.git("add", "b.txt")
     repo.write("b.txt", "b\n")
-    snap(repo)
+    snap(repo, "t", "one", "--label", "then")
     repo.git("add", "b.txt")
     snap(repo)
-    real, staged = capture._captured, repo.git("hash-object", "-w", "--stdin", stdin=b"staged only\n")
+    staged, index = repo.git("hash-object", "-w", "--stdin", stdin=b"staged only\n"), str(repo.path / ".git/index")
+    moments = 0
+    while True:
+        repo.git("add", "b.txt")
+        reads: list[Args] = []
 
-    def late(*words: Any) -> Any:
-        monkeypatch.setattr(capture, "_captured", real)
-        repo.git("update-index", "--cacheinfo", f"100644,{staged},b.txt")
-        return real(*words)
+        def late(args: Args, reads: list[Args] = reads, moment: int = moments) -> None:
+            if len(reads) == moment:
+                repo.git("update-index", "--cacheinfo", f"100644,{staged},b.txt")
+            reads.append(args)
 
-    monkeypatch.setattr(capture, "_captured", late)
-    with repo.open() as baton:
-        carry_out(baton, "restore", Order(checkpoint="@~1", index=True))
-        carry_out(baton, "undo", Order())
-    assert repo.git("show", ":b.txt") == "staged only"
+        with at("open", lambda args: args[0] == index, late):
+            done = repo.here("restore", "then", "--index")
+        if len(reads) <= moments:
+            break
+        moments += 1
+        if done.code == 0:
+            repo.ok("undo")
+        assert repo.git("show", ":b.txt") == "staged only", moments
+    assert moments > 2
 
 
 def test_a_file_is_taken_as_it_is_without_the_attributes_that_went(repo: Sandbox) -> None:
