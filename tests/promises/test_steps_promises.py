@@ -16,6 +16,7 @@ from gitbaton.running.repair import Order
 from gitbaton.running.step import perform
 from gitbaton.secrets import Redactor
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
 from tests.kit.steps import Runner, changed, sh
 
 SAY = 'echo "do $GIT_BATON_STEP $GIT_BATON_IDEMPOTENCY_KEY" >> "$X/log"'
@@ -52,26 +53,27 @@ def test_nobody_knows_what_a_process_below_the_shell_did_that_was_killed(run: Ru
     run.checked()
 
 
-def test_an_effect_that_stands_is_not_written_off_by_an_attempt_that_never_began(
-    run: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from gitbaton.running import attempt, outputs
-
+def test_an_effect_that_stands_is_not_written_off_by_an_attempt_that_never_began(run: Runner) -> None:
     step = changed(A, argv=("sh", "-c", f'{SAY}; test ! -e "$X/make" || echo 1 > out'), writes=("out",), retries=1)
-    put, calls = outputs.put, list[object]()
-
-    def blocked(*arguments: object, **options: object) -> tuple[str, ...]:
-        calls.append(arguments)
-        return ("out",) if len(calls) == 3 else put(*arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(attempt, "put", blocked)  # the second attempt finds that somebody writes there
-    assert run.go(step).state == "conflict"
-    assert effects(run, "a") == ["live"] and "settle" not in run.types("a")
-    monkeypatch.undo()
     (run.outside / "make").touch()
-    run.repo.write("src/a", "a two\n")
     assert run.go(step).state == "ok"
-    assert [line.split()[0] for line in run.lines("log")] == ["do", "undo", "do"]
+    (run.outside / "make").unlink()
+    run.repo.write("src/a", "a two\n")
+    cleared: list[Args] = []
+
+    def write(args: Args) -> None:
+        cleared.append(args)
+        if len(cleared) == 2:  # the second attempt finds that somebody writes there
+            run.repo.write("out", "somebody's\n")
+
+    with at("os.rename", lambda args: args[0] == "out", write):
+        assert run.go(step).state == "conflict"
+    assert effects(run, "a")[-1] == "live" and "settle" not in run.types("a") and run.read("out") == "somebody's\n"
+    (run.repo.path / "out").unlink()
+    (run.outside / "make").touch()
+    run.repo.write("src/a", "a three\n")
+    assert run.go(step).state == "ok"
+    assert [line.split()[0] for line in run.lines("log")] == ["do", "undo", "do", "undo", "do"]
     run.checked()
 
 
