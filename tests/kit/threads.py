@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 from gitbaton.threads.codec import Entry, Id, Row, Typed
+from gitbaton.threads.health import waiting
 from gitbaton.threads.store import ThreadStore
+from tests.kit.moments import Args, at
+from tests.kit.processes import in_child
 
 Place = tuple[str, str]
 
@@ -147,3 +156,73 @@ def rows(store: ThreadStore, id: str, thread: str = "t") -> list[bytes]:
 def numbered(store: ThreadStore, count: int, thread: str = "t", start: int = 0) -> None:
     for number in range(start, start + count):
         put(store, thread, f"{number:03}", f"{number - 1:03}" if number else None)
+
+
+# ---- the log of a repository, from outside
+
+
+def log_of(place: Path) -> Path:
+    """The folder of the log in a bare repository."""
+    return place / "baton" / "wal"
+
+
+def in_log(place: Path) -> int:
+    """How many records of a bare repository git has not yet."""
+    return waiting(str(log_of(place)))
+
+
+def below(place: Path) -> Callable[[Args], bool]:
+    """Whether what an event is about lies in a folder."""
+    start = f"{place}{os.sep}"
+    return lambda args: any(isinstance(word, str | bytes) and os.fsdecode(word).startswith(start) for word in args[:2])
+
+
+@contextmanager
+def let_go(place: Path) -> Iterator[threading.Event]:
+    """What is set when a thread in the background has the log go on without what it brought into git."""
+    done, ours = threading.Event(), below(log_of(place))
+    with at(
+        "os.rename", lambda args: threading.current_thread() is not threading.main_thread() and ours(args), lambda _: done.set()
+    ):
+        yield done
+
+
+@contextmanager
+def refused(place: Path) -> Iterator[None]:
+    """Within the block, nothing in a folder is written, made or removed by this process."""
+    ours, writing = below(place), os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+    def refuse(args: Args) -> None:
+        raise PermissionError(13, "Permission denied", args[0])
+
+    with ExitStack() as stack:
+        stack.enter_context(at("open", lambda args: bool(args[2] & writing) and ours(args), refuse))
+        for event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir"):
+            stack.enter_context(at(event, ours, refuse))
+        yield
+
+
+def killed(work: Callable[[], object]) -> None:
+    """Do something in a process that is gone at its end: it closes nothing."""
+    assert in_child(lambda: _told(work)) == 0
+
+
+def with_disk(wait: Callable[[int], object], work: Callable[[], object]) -> None:
+    """Do something in a process that has ``wait`` for the disk's part of ``os.fdatasync``. ``work`` imports what it uses: what
+    is here has its own already."""
+
+    def anew() -> None:
+        os.fdatasync = wait  # type: ignore[assignment]
+        for name in [name for name in sys.modules if name.startswith(("gitbaton.threads", "gitbaton.langgraph"))]:
+            del sys.modules[name]
+        work()
+
+    killed(anew)
+
+
+def _told(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        raise

@@ -1,30 +1,140 @@
-"""A signal handler that raises, or closes, at any moment: no lock is held afterwards, neither here nor for other processes."""
+"""Work that is cut short at any moment, and readers beside it: nothing is lost, no lock is held afterwards, and no state that
+never was is seen."""
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import random
 import signal
 import stat
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from gitbaton.errors import UsageError
-from gitbaton.threads import log as module
-from gitbaton.threads.log import Log
-from gitbaton.threads.store import _OPEN, ThreadStore
+from gitbaton.errors import RecordError, UsageError
+from gitbaton.threads import codec
+from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
+from tests.kit.moments import at
+from tests.kit.threads import QUIET, Model, agree, below, ids, in_log, let_go, log_of, put, row, rows
 from tests.kit.tiers import some
-from tests.rooms.threads.test_threads_log import append, flush, kill
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of __del__
+PLACE = ("t", "")
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture
+def other(bare: Sandbox) -> Iterator[ThreadStore]:
+    """A store that has the log open beside the first, as another process would."""
+    with ThreadStore.open(bare.path, **QUIET) as opened:
+        yield opened
+
+
+# ---- at each step of Python, one after the other
+
+
+def cut_short(work: Callable[[], object], number: int) -> bool:
+    """Do something until Python could raise KeyboardInterrupt for the ``number``-th time, where a function of the store begins
+    or one in C returns to it; whether it came so far."""
+    left = number
+
+    def profile(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal left
+        if event in ("call", "c_return") and Path(frame.f_code.co_filename).parent.name == "threads":
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return left <= 0
+
+
+def steps() -> Iterator[int]:
+    """Each of the first steps, then fewer and fewer of them."""
+    number = 1
+    while True:
+        yield number
+        number += 1 + number // 50
+
+
+@pytest.mark.deep
+def test_reading_that_is_cut_short_anywhere_loses_nothing(store: ThreadStore, other: ThreadStore) -> None:
+    model = Model()
+    for turn, number in enumerate(steps()):
+        id = f"{turn:04}"
+        model.put(PLACE, id, put(other, "t", id))
+        for task in "ab":
+            other.put_writes(*PLACE, id, [row(task, 0, b"x")], replace=False)
+            model.writes(PLACE, id, [row(task, 0, b"x")], replace=False)
+        if turn % 7 == 0:
+            other.flush()
+        more = cut_short(lambda: store.latest(*PLACE), number)
+        if turn % 10 == 0:
+            store.flush()
+        newest = store.latest(*PLACE)
+        assert newest is not None and newest.id == id
+        assert rows(store, id) == [b"x", b"x"]
+        if turn % 7 and not more:
+            break
+    agree(other, model)
+    agree(store, model)
+    assert turn > 30
+
+
+def test_putting_that_is_cut_short_anywhere_is_done_or_not_for_all(store: ThreadStore, other: ThreadStore) -> None:
+    for turn, number in enumerate(steps()):
+        id = f"{turn:04}"
+        more = cut_short(lambda id=id: put(store, "t", id), number)  # type: ignore[misc]
+        newest, there = store.latest(*PLACE), other.latest(*PLACE)
+        assert (newest and newest.id) == (there and there.id)
+        put(store, "t", id)
+        again = cut_short(lambda id=id: store.put_writes(*PLACE, id, [row("a", 0, b"x")], replace=False), number)  # type: ignore[misc]
+        assert rows(store, id) == rows(other, id)
+        if not more and not again:
+            assert rows(store, id) == [b"x"]
+            break
+    assert turn > 15
+    assert ids(store) == [f"{each:04}" for each in range(turn, -1, -1)]
+
+
+@pytest.mark.deep
+def test_a_flush_that_is_cut_short_anywhere_loses_nothing(bare: Sandbox, store: ThreadStore, other: ThreadStore) -> None:
+    model = Model()
+    for turn, number in enumerate(steps()):
+        id = f"{turn:04}"
+        model.put(PLACE, id, put(store, "t", id))
+        other.put_writes(*PLACE, id, [row("a", 0, b"x")], replace=False)
+        model.writes(PLACE, id, [row("a", 0, b"x")], replace=False)
+        more = cut_short(store.flush, number)
+        assert rows(store, id) == rows(other, id) == [b"x"]
+        for each in (store, other)[:: 1 - 2 * (turn % 2)]:
+            each.flush()
+        assert rows(store, id) == rows(other, id) == [b"x"]
+        assert in_log(bare.path) == 0
+        if not more:
+            break
+    agree(store, model)
+    agree(other, model)
+    assert turn > 30
+    bare.fsck()
+
+
+# ---- by a signal handler that raises, or closes
 
 
 class Interrupt(Exception):
@@ -45,9 +155,8 @@ def interrupted(work: Callable[[], object], least: float, most: float) -> None:
 
 
 @pytest.fixture
-def handler(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Alarms raise in what is tested, and not in the tests themselves or what pytest does in between; nobody waits long for a
-    lock."""
+def handler() -> Iterator[None]:
+    """Alarms raise in what is tested, and not in the tests themselves or what pytest does in between."""
 
     def handle(_: int, frame: FrameType | None) -> None:
         while frame is not None and not frame.f_globals["__name__"].startswith("_pytest."):
@@ -55,106 +164,79 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Any:
                 raise Interrupt
             frame = frame.f_back
 
-    monkeypatch.setattr(module, "LOCK_WAIT", 1.0)
     before = signal.signal(signal.SIGALRM, handle)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
 
 
-def free(wal: Log) -> bool:
-    """Whether no thread of this process has a lock of the log for long, and this one none."""
-    for mutex in (wal._appends.mutex, wal._flushes.mutex, wal._guard):
-        if mutex._is_owned() or not mutex.acquire(timeout=5):  # type: ignore[attr-defined]
-            return False
-        mutex.release()
-    return True
-
-
-@pytest.mark.deep
-def test_what_a_handler_raises_leaves_no_lock_of_the_log(tmp_path: Path, handler: None) -> None:
-    wal, other = Log(str(tmp_path / "wal"), sync=False), Log(str(tmp_path / "wal"), sync=False)
-    end = time.monotonic() + examples(20, 1)
-
-    def work() -> None:
-        with wal.flushing(1), wal.lock():
-            wal.read()
-            wal.append(b"a record")
-        wal.sync(1)
-
-    turns = 0
-    while time.monotonic() < end:
-        interrupted(work, 0.00001, 0.0005)
-        turns += 1
-        assert free(wal)
-        with other.lock(), other.flushing(0):
-            other.read()
-    assert turns > 100
-    flush(other)
-    kill(wal, other)
-
-
 # CPython: a thread that has begun while Thread.start() is interrupted takes itself off a list from which start() took it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.deep
-@some("sync", [False, True])
-def test_what_a_handler_raises_leaves_a_store_usable(bare: Sandbox, handler: None, *, sync: bool) -> None:
-    end, number = time.monotonic() + examples(20, 1), 0
-    with ThreadStore.open(bare.path, sync=sync, idle=0.05, every=64) as store:
+@pytest.mark.parametrize("sync", [False, True])
+def test_what_a_handler_raises_leaves_a_store_usable(bare: Sandbox, other: ThreadStore, handler: None, *, sync: bool) -> None:
+    """By this thread, by another one, and by another process."""
+    number = itertools.count()
+    with ThreadStore.open(bare.path, sync=sync, idle=0.05, every=64) as store, ThreadPoolExecutor(1) as pool:
 
         def work() -> None:
-            nonlocal number
-            number += 1
-            store.put("t", "", f"{number:08}", None, b"{}", b"{}", {})
+            put(store, "t", f"{next(number):08}")
+            if random.random() < 0.02:
+                store.flush()
 
-        while time.monotonic() < end:
-            interrupted(work, 0.0001, 0.003)
+        for _ in range(examples(2000, 80)):
+            interrupted(work, 0.0001, 0.004)
             work()
-            assert free(store._core.wal)
+            last = f"{next(number):08}"
+            pool.submit(put, store, "t", last).result()
+            assert other.entry("t", "", last) is not None
+            other.flush()
         store.flush()
-        found = {entry.id for entry in store.walk("t", "")}
-    assert f"{number:08}" in found
+        assert ids(store)[0] == last
+    bare.fsck()
 
 
 @pytest.mark.deep
-def test_a_close_that_is_cut_short_locks_nobody_out(tmp_path: Path, handler: None) -> None:
-    folder, end = str(tmp_path / "wal"), time.monotonic() + examples(50, 2) / 4
-    while time.monotonic() < end:
+def test_an_opening_or_a_close_that_is_cut_short_locks_nobody_out(bare: Sandbox, handler: None) -> None:
+    def work() -> None:
+        with ThreadStore.open(bare.path, **QUIET) as store:
+            put(store, "t", "cut")
 
-        def work() -> None:
-            wal = Log(folder, sync=False)
-            append(wal, b"a record")
-            wal.close(lambda: flush(wal))
-
-        interrupted(work, 0.00001, 0.001)
-        wal = Log(folder, sync=False)
-        with wal.lock(), wal.flushing(0):
-            assert os.path.exists(folder)
-        kill(wal)
+    for number in range(examples(1000, 40)):
+        interrupted(work, 0.0001, 0.02)
+        with ThreadStore.open(bare.path, **QUIET) as store:
+            put(store, "t", f"{number}")
+            store.flush()
+    with ThreadStore.open(bare.path, **QUIET) as store:
+        assert {f"{each}" for each in range(number + 1)} <= set(ids(store))
 
 
-def test_a_close_in_a_handler_leaves_it_to_the_exit(bare: Sandbox) -> None:
-    store = ThreadStore.open(bare.path, sync=True, idle=60)
-    closed = list[bool]()
+def test_a_handler_in_the_middle_of_a_call_can_neither_close_nor_put(
+    bare: Sandbox, store: ThreadStore, other: ThreadStore
+) -> None:
+    """The call that it came into goes on, and the store stays open."""
+    put(store, "t", "1")
+    other.flush()
+    put(other, "t", "2")
+    met = list[int]()
 
     def handle(*_: object) -> None:
+        met.append(1)
         store.close()
-        closed.append(store._core not in _OPEN)
-        with store._core.wal.lock():
-            pass
+        with pytest.raises(UsageError, match="in use by this very thread"):
+            put(store, "t", "3")
 
     before = signal.signal(signal.SIGALRM, handle)
     try:
-        real, store._core.catch_up = store._core.catch_up, lambda: signal.raise_signal(signal.SIGALRM)  # type: ignore[method-assign]
-        store._core.unsure = True
-        with pytest.raises(UsageError, match="in use by this very thread"):
-            store.latest("t", "")
-        store._core.catch_up = real  # type: ignore[method-assign]
+        with at("open", below(log_of(bare.path)), lambda _: signal.raise_signal(signal.SIGALRM)):  # it looks at the log, locked
+            assert ids(store) == ["2", "1"]
     finally:
         signal.signal(signal.SIGALRM, before)
-    assert closed == [False]
-    store.close()
-    assert store._core not in _OPEN
+    put(store, "t", "3")
+    assert met and ids(other) == ["3", "2", "1"]
+
+
+# ---- the thread in the background
 
 
 def test_a_worker_that_cannot_begin_is_asked_for_again(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,12 +246,11 @@ def test_a_worker_that_cannot_begin_is_asked_for_again(bare: Sandbox, monkeypatc
     with ThreadStore.open(bare.path, sync=False, idle=0.01) as store:
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", none)
-            store.put("t", "", "1", None, b"{}", b"{}", {})
-        store.put("t", "", "2", None, b"{}", b"{}", {})
-        end = time.monotonic() + 5
-        while store._core.table.count and time.monotonic() < end:
-            time.sleep(0.005)
-        assert not store._core.table.count
+            put(store, "t", "1")
+        with let_go(bare.path) as flushed:
+            put(store, "t", "2")
+            assert flushed.wait(60)
+    assert bare.git("rev-list", "--count", "refs/baton/threads/=t/_") == "2"
 
 
 def test_what_a_handler_raises_while_the_worker_begins_comes_out_as_it_was(
@@ -181,15 +262,131 @@ def test_what_a_handler_raises_while_the_worker_begins_comes_out_as_it_was(
     def interrupt(*args: Any, **more: Any) -> None:
         begin(*args, **more)
         while held:  # the thread takes itself off the list, and so does start()
-            time.sleep(0.001)
+            os.sched_yield()
         raise Interrupt
 
     with ThreadStore.open(bare.path, sync=False, idle=0.01) as store:
         with monkeypatch.context() as patch, pytest.raises(Interrupt):
             patch.setattr(threading, name, interrupt)
-            store.put("t", "", "1", None, b"{}", b"{}", {})
-        store.put("t", "", "2", None, b"{}", b"{}", {})
+            put(store, "t", "1")
+        put(store, "t", "2")
     assert bare.git("rev-list", "--count", "refs/baton/threads/=t/_") == "2"
+
+
+# ---- readers beside others, and deep stacks
+
+
+def test_who_reads_beside_one_who_reads_the_log_waits_for_it(bare: Sandbox, store: ThreadStore, other: ThreadStore) -> None:
+    put(store, "t", "00")
+    other.flush()
+    for number in range(1, 6):
+        put(other, "t", f"{number:02}")
+    inside, go_on, asked, found = threading.Event(), threading.Event(), threading.Semaphore(0), list[str]()
+
+    def look(use: Callable[[], str]) -> None:
+        def profile(_: FrameType, event: str, arg: object) -> None:
+            if event == "c_call" and getattr(arg, "__name__", "") == "acquire":
+                asked.release()
+
+        sys.setprofile(profile)
+        found.append(use())
+        sys.setprofile(None)
+        asked.release()
+
+    def stop(_: object) -> None:
+        inside.set()
+        assert go_on.wait(60)
+
+    uses = [lambda: store.latest(*PLACE).id, lambda: next(iter(store.walk(*PLACE))).id]  # type: ignore[union-attr]
+    first = threading.Thread(target=lambda: found.append(uses[0]()))
+    helpers = [threading.Thread(target=look, args=(use,)) for use in uses]
+    with at("open", lambda args: threading.current_thread() is first and below(log_of(bare.path))(args), stop):
+        first.start()
+        assert inside.wait(60)
+        assert store.ready(*PLACE) is None
+        for helper in helpers:
+            helper.start()
+            assert asked.acquire(timeout=60)
+        assert not found
+        go_on.set()
+        for helper in (first, *helpers):
+            helper.join()
+    assert found == ["05"] * 3
+
+
+def test_a_stack_that_is_too_deep_is_not_the_logs_fault(store: ThreadStore, other: ThreadStore) -> None:
+    for number in range(20):
+        put(other, "t", f"{number:02}")
+        other.put_writes(*PLACE, f"{number:02}", [row("a", 0, b"x")], replace=False)
+
+    def deep(depth: int) -> object:
+        return deep(depth - 1) if depth else store.latest(*PLACE)
+
+    met = 0
+    for depth in range(sys.getrecursionlimit(), 0, -1):
+        try:
+            deep(depth)
+            break
+        except RecursionError:
+            met += 1
+    assert met > 10
+    assert ids(store) == [f"{number:02}" for number in reversed(range(20))]
+    assert rows(store, "03") == [b"x"]
+    store.flush()
+
+
+@some(
+    ("use", "good"),
+    [
+        (codec.loads, b'{"a":"[[[["}'),
+        (codec.decode, codec.encode_writes("t", "", "1", [row("a", 0, b"x")], False)),
+        (codec.rows_of, codec.rows_blob([row("a", 0, b"x")])),
+    ],
+)
+def test_what_is_nested_too_deep_is_told_from_a_stack_that_is_too_deep(use: Callable[[bytes], object], good: bytes) -> None:
+    def deep(depth: int, data: bytes) -> object:
+        return deep(depth - 1, data) if depth else use(data)
+
+    met = set()
+    for depth in range(sys.getrecursionlimit(), 0, -1):
+        try:
+            assert deep(depth, good) == use(good) or use is codec.decode
+            break
+        except RecursionError:
+            met.add(depth)
+    assert met
+    text = b"[" * 100_000
+    for data in (text, json.dumps("[{" * 9).encode() + text, b"W" + text + b"\n", text + b"\n"):
+        with pytest.raises(RecordError):
+            use(data)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("flushed", [(), ("put",), ("put", "a"), ("put", "a", "late")])
+@pytest.mark.parametrize("how", ["prune", "delete"])
+def test_a_walk_beside_a_prune_has_each_checkpoint_with_its_writes(
+    store: ThreadStore, other: ThreadStore, flushed: tuple[str, ...], how: str
+) -> None:
+    for number in range(40):
+        put(store, "t", f"{number:02}", f"{number - 1:02}" if number else None)
+    if "put" in flushed:
+        store.flush()
+    for task in "ab":
+        for number in range(40):
+            store.put_writes(*PLACE, f"{number:02}", [row(task, 0, b"x")], replace=False)
+        if ("a" if task == "a" else "late") in flushed:
+            store.flush()
+    walk, met = store.walk(*PLACE), 1
+    assert next(walk).id == "39"
+    if how == "prune":
+        other.prune(["t"])
+    else:
+        other.delete("t")
+    for entry in walk:
+        assert [each[1] for each in store.rows(*PLACE, entry)] == ["a", "b"]
+        met += 1
+    assert met == 40
+    assert len(list(store.walk(*PLACE))) == (how == "prune")
 
 
 @pytest.mark.parametrize(
@@ -199,12 +396,12 @@ def test_the_log_has_the_modes_of_a_shared_repository(bare: Sandbox, said: str, 
     bare.git("config", "core.sharedRepository", said)
     umask = os.umask(0o022)
     try:
-        with ThreadStore.open(bare.path, sync=False, idle=60) as store:
-            store.put("t", "", "1", None, b"{}", b"{}", {"x": ("bytes", b"a" * 200_000)})
-            store.put("t", "", "2", None, b"{}", b"{}", {"x": ("bytes", b"a" * 1000)})
-            wal = Path(store._core.folder)
-            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (wal.parent, wal, *wal.iterdir())}
+        with ThreadStore.open(bare.path, **QUIET) as store:
+            put(store, "t", "1", channels={"x": ("bytes", b"a" * 200_000)})
+            put(store, "t", "2", channels={"x": ("bytes", b"a" * 1000)})
+            top = log_of(bare.path)
+            modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (top.parent, top, *top.iterdir())}
     finally:
         os.umask(umask)
-    assert modes.pop("baton") == modes.pop("wal") == folder
-    assert set(modes.values()) == {file} and len(modes) == 4
+    assert modes.pop(top.parent) == modes.pop(top) == folder
+    assert set(modes.values()) == {file} and modes
