@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,7 @@ from gitbaton.errors import (
     UnreadableRunError,
     UsageError,
 )
-from gitbaton.git.objects import RefChange, TreeEntry, commit_data, new_object, tree_data
-from gitbaton.git.publish import Durable
+from gitbaton.git.objects import TreeEntry, commit_data, new_object, tree_data
 from gitbaton.git.repo import Door
 from gitbaton.journal.audit import verify
 from gitbaton.journal.chain import Journal, chosen, in_use, remember
@@ -32,14 +31,19 @@ from gitbaton.journal.state import fold
 from gitbaton.journal.values import Output, Reads, Record, Undeclared, Writes, check_run, run_ref
 from gitbaton.model import Oid
 from gitbaton.secrets import Redactor
-from gitbaton.system.process import spawn
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of, tree
+from tests.kit.moments import Args, at
 from tests.kit.repos import SOME_TIME
 
 DOORS = ("libgit2", "binary", "sha256", "reftable")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+def moves(args: Args) -> bool:
+    """Whether a git starts that moves refs."""
+    return "update-ref" in args[1]
 
 
 @pytest.fixture
@@ -284,15 +288,11 @@ def test_a_blob_that_was_collected_is_noticed(j: Journal, repo: Sandbox) -> None
     assert step_of(j, "b", "y").record.seq == 3
 
 
-def test_git_collects_between_a_record_and_its_ref(j: Journal, repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    some, update, collected = tree(j.repo, {"a": "words that nothing else holds"}), Durable.update_all, []
+def test_git_collects_between_a_record_and_its_ref(j: Journal, repo: Sandbox) -> None:
+    some, collected = tree(j.repo, {"a": "words that nothing else holds"}), list[str]()
 
-    def collecting(disk: Durable, *changes: Sequence[RefChange], **options: bool) -> None:
-        collected.append(repo.git("gc", "-q", "--prune=now"))
-        update(disk, *changes, **options)
-
-    monkeypatch.setattr(Durable, "update_all", collecting)
-    logged = j.append(RUN, record("end", exit=0), trees={"orphan": some}, blobs={"stdout": b"said\n"})
+    with at("os.posix_spawn", moves, lambda _: collected.append(repo.git("gc", "-q", "--prune=now"))):
+        logged = j.append(RUN, record("end", exit=0), trees={"orphan": some}, blobs={"stdout": b"said\n"})
     assert len(collected) == 1
     repo.git("gc", "-q", "--prune=now")
     assert repo.git("show", f"{logged.commit}:orphan/a") == "words that nothing else holds"
@@ -416,27 +416,30 @@ def test_a_bare_repository_can_have_a_journal(tmp_path: Path) -> None:
     assert verify(j, RUN).problems == () and len(journal(bare, door="binary").records(RUN)) == 2
 
 
-def test_whatever_becomes_of_the_git_that_moves_refs_the_next_record_is_put_down(
-    repo: Sandbox, j: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[int] = []
+def moving() -> set[int]:
+    """The processes of this one that move refs, and have not ended."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words, parent = (place / "cmdline").read_bytes(), (place / "stat").read_text().rpartition(")")[2].split()[1]
+            found |= {int(place.name)} if b"update-ref" in words and int(parent) == os.getpid() else set()
+    return found
 
-    def seen(argv: Sequence[str], *rest: Any, **more: Any) -> int:
-        pid = spawn(argv, *rest, **more)
-        started.extend([pid] if "update-ref" in argv else [])
-        return pid
 
-    monkeypatch.setattr("gitbaton.system.process.spawn", seen)
-    for step in ("a", "b"):
-        step_of(j, step, "x")
-    assert len(started) == 1
-    os.kill(started[0], signal.SIGKILL)
+def test_whatever_becomes_of_the_git_that_moves_refs_the_next_record_is_put_down(repo: Sandbox, j: Journal) -> None:
+    step_of(j, "a", "x")
+    first = moving()
+    step_of(j, "b", "x")
+    assert len(first) == 1 and moving() == first
+    os.kill(*first, signal.SIGKILL)
     step_of(j, "c", "x")
-    assert len(started) == 2
+    second = moving()
+    assert len(second) == 1 and second != first
     lock = repo.path / ".git" / (run_ref(RUN) + ".lock")
     lock.touch()
     os.utime(lock, (1, 1))  # that of a killed git: it refuses, and ends
     step_of(j, "d", "x")
-    assert len(started) == 3 and len(j.records(RUN)) == 8 and verify(j, RUN).problems == ()
+    assert len(moving()) == 1 and moving() != second
+    assert len(j.records(RUN)) == 8 and verify(j, RUN).problems == ()
     j.repo.close()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in started)
+    assert moving() == set()

@@ -15,18 +15,18 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gitbaton.errors import BatonError
-from gitbaton.git.publish import Durable
 from gitbaton.git.repo import Door
 from gitbaton.journal.audit import verify
 from gitbaton.journal.values import Logged, run_ref
 from gitbaton.worktree.filesets import Files
 from tests.kit import Sandbox
+from tests.kit.hurry import hurry
 from tests.kit.journals import RUN, journal, record, step_of, tree
+from tests.kit.moments import Args, at
 from tests.kit.places import ROOT
 from tests.kit.powercut import CALLS, Disk, replay
 from tests.kit.tiers import FULL, some
@@ -288,11 +288,12 @@ def test_r44_git_collects_garbage_between_any_two_records(repo: Sandbox, door: D
 
 @pytest.mark.deep
 def test_a_lock_that_a_killed_process_left_is_waited_for_and_named(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitbaton.journal.chain.RETRY_SECONDS", 0.3)
+    hurry(monkeypatch, pace=200)
     j = journal(repo)
     step_of(j, "a", "x")
     lock = repo.path / ".git" / f"{run_ref(RUN)}.lock"
     lock.touch()
+    os.utime(lock, (time.time() + 3600, time.time() + 3600))  # it stays young
     with pytest.raises(BatonError, match="nothing is recorded: cannot update a ref"):
         j.append(RUN, record("gate", "b"))
     assert len(j.records(RUN)) == 2
@@ -320,26 +321,24 @@ def test_a_record_and_what_it_names_are_one_pack_on_disk(repo: Sandbox, monkeypa
 
 
 @pytest.mark.parametrize("door", ["libgit2", "binary"])
-def test_r44_git_collects_while_the_ref_of_many_new_files_moves(
-    repo: Sandbox, monkeypatch: pytest.MonkeyPatch, door: Door
-) -> None:
+def test_r44_git_collects_while_the_ref_of_many_new_files_moves(repo: Sandbox, door: Door) -> None:
     """Without the ref git takes them for garbage, also those that lie in a pack, and at once."""
-    j = journal(repo, door=door)
     for number in range(150):
         repo.write(f"d/{number}", str(number))
-    with closing(Files(j.repo, os.fspath(repo.path))) as files:
+    with repo.open() as baton, closing(Files(baton.repo, os.fspath(repo.path))) as files:
         some = files.scan(["d/**"]).tree
-    real, said = Durable.update_all, list[str]()
+    said = list[str]()
 
-    def collected(self: Durable, *rest: Any, **words: Any) -> None:
+    def collected(_: Args) -> None:
         repo.git("repack", "-q", "-a", "-d")
         repo.git("prune", "--expire=now")
         said.append(repo.git("cat-file", "-t", some))
-        real(self, *rest, **words)
 
-    monkeypatch.setattr(Durable, "update_all", collected)
-    j.append(RUN, record("gate", "a"), trees={"orphan": some})
-    j.append(RUN, record("gate", "b"), trees={"orphan": some})
+    for step in ("a", "b"):
+        j = journal(repo, door=door)
+        with at("os.posix_spawn", lambda args: "update-ref" in args[1], collected):
+            j.append(RUN, record("gate", step), trees={"orphan": some})
+        j.repo.close()
     assert said == ["tree", "tree"] and len(repo.tree(some)) == 150
     assert not list((repo.path / ".git/objects/pack").glob("*.keep"))
     repo.fsck()
