@@ -1,4 +1,8 @@
-"""What a disk may hold after the plug was pulled: the states that a recording leaves possible, by two models.
+"""What a disk may hold after a command was cut short: the states that a recording leaves possible, by three models.
+
+``killed``: the process and all its children died, and the power stayed. The first things that were done are there, whole, and
+nothing after them; of what was being written just then half may be there. Git's locks are eleven seconds old, when one may know
+that their process was killed; that of the index is of this very moment, for it says whose it is.
 
 ``ordered``: ext4 with ``data=ordered``, its default. Names, sizes and modes reach the disk in their order, as a beginning of
 the journal; fsync of a file or folder that they changed brings the journal there up to now, with all that others did. Bytes
@@ -24,27 +28,33 @@ import hashlib
 import os
 import random
 import shutil
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TypeVar
 
-from tests.kit.plug import FILE, FOLDER, GONE, LINK, Recording
+from tests.kit.plug import FOLDER, GONE, LINK, Recording
 
-MODELS = ("ordered", "weaker")
+MODELS = ("killed", "ordered", "weaker")
 AGO = 3600 * 10**9  # how old a lock is when the machine has started again
+STALE = 11 * 10**9  # how old it is when one may know that its process was killed
 KEPT, ZEROS, LOST = "kept", "zeros", "lost"
+KILLED = MODELS[0]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Cut:
     """One state that the disk may have: cut when ``at`` things were done; which of these are not there, and which bytes are
-    zeros. ``how`` says it for people."""
+    zeros; whether the last of them is ``half`` there. ``how`` says it for people."""
 
     model: str
     at: int
     lost: frozenset[int]
     zeros: frozenset[int]
     how: str
+    half: bool = False
 
     @property
     def name(self) -> str:
@@ -170,6 +180,8 @@ class Disk:
         for number, op in enumerate(self.ops[: cut.at]):
             if number in cut.lost:
                 continue
+            if cut.half and number == cut.at - 1:
+                op = replace(op, data=op.data[: len(op.data) // 2])
             if op.kind == "name":
                 for folder, name, named in op.names:
                     if named:
@@ -204,9 +216,9 @@ class Disk:
         return found
 
     def put(self, cut: Cut) -> None:
-        """Have the folder as it is after the cut. Files keep their times; locks are as old as a start of the machine makes
-        them."""
-        top = self.rec.top
+        """Have the folder as it is after the cut. Files keep their times, but for locks."""
+        top, killed = self.rec.top, cut.model == KILLED
+        now = time.time_ns()
         shutil.rmtree(top)
         top.mkdir()
         tree = self.tree(cut)
@@ -220,7 +232,8 @@ class Disk:
             else:
                 full.write_bytes(data)
                 full.chmod(mode)
-                when = when - AGO if path.endswith(".lock") else when
+                if path.endswith(".lock"):
+                    when = when - AGO if not killed else now if path.endswith("/index.lock") else now - STALE
                 os.utime(full, ns=(when, when))
 
     def digest(self, cut: Cut) -> str:
@@ -315,14 +328,24 @@ class Disk:
     def moments(self, count: int) -> list[int]:
         """Moments in the middle, after a name changed or something was synced, spread over all that was done."""
         said = self.rec.said()
-        found = [n + 1 for n, op in enumerate(self.ops) if op.kind in ("name", "sync") and n + 1 < said]
-        if len(found) <= count:
-            return found
-        return [found[len(found) * (place + 1) // count - 1] for place in range(count)]
+        return spread([n + 1 for n, op in enumerate(self.ops) if op.kind in ("name", "sync") and n + 1 < said], count)
+
+    def kills(self) -> Iterator[Cut]:
+        """The state before anything was done, and that after each thing that changed something; of what was written, half,
+        too."""
+        yield Cut(KILLED, 0, frozenset(), frozenset(), "nothing was done")
+        for number, op in enumerate(self.ops):
+            path = (self.rec.paths[op.file] or ["(no name)"])[-1] if op.file else ""
+            if op.kind == "write" and len(op.data) > 1:
+                yield Cut(KILLED, number + 1, frozenset(), frozenset(), f"in the midst of writing {path}", half=True)
+            if op.kind in ("name", "write", "size", "mode", "said"):
+                yield Cut(KILLED, number + 1, frozenset(), frozenset(), f"the last was a {op.kind} of {path or 'the output'}")
 
     def states(self, model: str, count: int, seed: int) -> list[Cut]:
         """So many states of a model that differ: half of them after the command had said done, and half in the middle; fewer
-        where there are not that many."""
+        where there are not that many. Of those that a kill leaves: spread over all that was done."""
+        if model == KILLED:
+            return spread(list(self.kills()), count)
         rng = random.Random(seed)
         found: dict[tuple[str, bool], Cut] = {}
         end, said = len(self.ops), self.rec.said()
@@ -341,6 +364,8 @@ class Disk:
         return list(found.values())
 
 
-def files(tree: dict[str, tuple[str, bytes, int, int]]) -> dict[str, bytes]:
-    """The files of a state with their bytes."""
-    return {path: data for path, (kind, data, _, _) in tree.items() if kind == FILE}
+def spread(found: Sequence[T], count: int) -> list[T]:
+    """So many of a sequence at equal distances, the last one among them; all where there are fewer."""
+    if len(found) <= count:
+        return list(found)
+    return [found[len(found) * (place + 1) // count - 1] for place in range(count)]

@@ -1,4 +1,4 @@
-"""Judges of what a cut of power left: git reads every object that a ref reaches, and our verbs go on."""
+"""Judges of what a command left that was cut short: git reads every object that a ref reaches, and our verbs go on."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +17,22 @@ from tests.kit.plug import Recording
 from tests.kit.plugdisk import MODELS, Cut, Disk
 from tests.kit.repos import Outcome, Sandbox
 from tests.kit.state import files_of
+from tests.kit.tiers import FULL
 
-LOST, TORN, WEDGED, LITTER = "lost", "torn", "wedged", "litter"
+LOST, TORN, WEDGED, LITTER, WRONG = KINDS = ("lost", "torn", "wedged", "litter", "wrong")
+COUNT = 400 if FULL else 12  # states of each model
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that must not be: ``lost`` bytes or promises, ``torn`` refs, a ``wedged`` verb; or ``litter``: git finds
-    something wrong, perhaps with what nothing reaches."""
+    """Something that must not be: ``lost`` bytes or promises, ``torn`` refs, a ``wedged`` verb, an assertion of the judge that
+    is ``wrong``; or ``litter``: git finds something wrong, perhaps with what nothing reaches."""
 
     kind: str
     text: str
+
+
+Judge = Callable[[Cut, bool], Iterable[Problem]]
 
 
 @dataclass(frozen=True)
@@ -39,21 +45,62 @@ class Judged:
     missing: tuple[str, ...]
 
 
-def judged(
-    recording: Recording,
-    judge: Callable[[Cut, bool], Iterable[Problem]],
-    *,
-    count: int,
-    seed: int = 1,
-    models: Sequence[str] = MODELS,
+def check(
+    recording: Recording, judge: Judge, *, count: int = COUNT, models: Sequence[str] = MODELS, few: bool = False
 ) -> list[Judged]:
-    """The states of a recording with what is wrong in each; the judge finds the folder as the cut left it."""
-    disk, said, found = Disk(recording), recording.said(), list[Judged]()
+    """Judge many states of each model, and fail with what is wrong, the shortest reason first. ``few``: nearly all is synced at
+    once, so that there are not many states."""
+    final, disk = now(recording.top), Disk(recording)
+    disk.put(Cut("whole", len(recording.ops), frozenset(), frozenset(), "nothing is missing"))
+    assert problems(judge, disk, True) == (), "the judge blames what nothing happened to"
+    found = []
     for model in models:
-        for cut in disk.states(model, count, seed):
+        for cut in disk.states(model, count, seed=1):
             disk.put(cut)
-            found.append(Judged(cut, cut.at >= said, tuple(judge(cut, cut.at >= said)), tuple(disk.missing(cut))))
+            acknowledged = cut.at >= recording.said()
+            found.append(Judged(cut, acknowledged, problems(judge, disk, acknowledged, cut), tuple(disk.missing(cut))))
+    assert few or len(found) >= count * len(models) * 3 // 4, f"only {len(found)} states of {len(recording.ops)} things done"
+    assert not any(wrong(each) for each in found), table(recording, found, final)
     return found
+
+
+def problems(judge: Judge, disk: Disk, acknowledged: bool, cut: Cut | None = None) -> tuple[Problem, ...]:
+    """What a judge finds; an assertion that fails is a problem, too."""
+    found = list[Problem]()
+    try:
+        for problem in judge(cut or Cut("whole", len(disk.ops), frozenset(), frozenset(), ""), acknowledged):
+            found.append(problem)
+    except AssertionError as error:
+        found.append(Problem(WRONG, str(error)))
+    return tuple(found)
+
+
+def wrong(each: Judged) -> list[Problem]:
+    """What must not be: litter that nothing reaches only before the command has said done."""
+    return [problem for problem in each.problems if problem.kind != LITTER or each.acknowledged]
+
+
+def table(recording: Recording, found: Sequence[Judged], final: dict[str, bytes]) -> str:
+    """What was found, by model; and for each kind of failure the states that lack least."""
+    disk, lines = Disk(recording), [f"{len(recording.ops)} things done, {Counter(o.kind for o in recording.ops)}\n"]
+    if recording.mapped:
+        lines.append(f"  written through memory: {recording.mapped}\n")
+    for model in MODELS:
+        states = [each for each in found if each.cut.model == model]
+        by = Counter(kind for each in states for kind in {problem.kind for problem in each.problems})
+        fine = sum(not each.problems for each in states)
+        lines.append(f"  {model}: {len(states)} states, {' '.join(f'{kind}={by[kind]}' for kind in KINDS)} fine={fine}\n")
+    seen: set[tuple[str, str]] = set()
+    for each in sorted(found, key=lambda each: (not each.acknowledged, len(each.cut.lost | each.cut.zeros))):
+        why = reasons(each.cut, disk, final)
+        for problem in wrong(each):
+            key = (problem.kind, problem.text[:24])
+            if key not in seen and len(seen) < 40:
+                seen.add(key)
+                moment = "after it had said done" if each.acknowledged else "before it had said done"
+                lines.append(f"  {problem.kind}: {problem.text[:1500]}\n    {moment}; {each.cut.name}\n")
+                lines.append(f"    not there: {', '.join(why[:12])}{' ...' if len(why) > 12 else ''}\n")
+    return "".join(lines)
 
 
 def whole(box: Sandbox) -> Iterator[Problem]:
