@@ -14,7 +14,7 @@ from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commi
 from gitbaton.git.repo import Door
 from gitbaton.model import Stored, WorktreeId
 from gitbaton.restore.attribution import Owner, Present, others
-from gitbaton.store import chain_ref, pathhistory
+from gitbaton.store import chain_ref
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
 from tests.kit.tiers import deep, some
@@ -398,7 +398,7 @@ def test_a_chain_with_lost_objects_says_what_it_can(scene: Scene, what: str) -> 
 
 
 @some("what", ["commit", "tree", "subtree"])
-def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: str) -> None:
     then = scene.snap("mine")
     scene.repo.write("d/x", "x\n")
     lost = scene.snap("mine")
@@ -409,7 +409,6 @@ def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: st
     subtree = scene.repo.git("rev-parse", f"{lost.commit}:d")
     commit = scene.repo.pulled("all of it", b_txt="unseen\n")
     scene.baton.close()
-    monkeypatch.setattr(pathhistory, "NEWEST", 0)
     with scene.repo.open(clock=scene.clock, door=None) as scene.baton:
         assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
     _lose(scene, {"commit": lost.commit, "tree": lost.tree, "subtree": subtree}[what])

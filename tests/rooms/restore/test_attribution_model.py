@@ -6,7 +6,6 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +13,6 @@ from gitbaton.errors import BatonError
 from gitbaton.model import Op, Stored
 from gitbaton.restore import Order, carry_out
 from gitbaton.restore.attribution import Owner, others
-from gitbaton.store import pathhistory
 from tests.kit import Sandbox
 from tests.kit.tiers import model, sized
 from tests.rooms.restore.test_attribution import Scene
@@ -121,14 +119,12 @@ ALONE = st.one_of(EDIT, EDIT, SNAP.filter(lambda step: step[1] == "mine"), COMMI
 ALONE_STEPS = st.lists(ALONE, min_size=4, max_size=16)
 
 
-@sized(0, 60, 150)
-def test_of_a_long_track_that_is_alone_the_same_is_said(count: int) -> None:
+@sized(0, 20, 150)
+def test_of_a_track_that_is_alone_the_same_is_said(count: int) -> None:
     @model(count)
     @given(before=ALONE_STEPS, after=ALONE_STEPS)
     def run(before: list[tuple[str, ...]], after: list[tuple[str, ...]]) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pathhistory, "NEWEST", 0)
-            found, expected = both_ways(before, after, False)
+        found, expected = both_ways(before, after, False)
         assert found == expected
 
     run()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from gitbaton.errors import RefConflictError
-from gitbaton.git.objects import NewObject
-from gitbaton.git.repo import Repo
 from gitbaton.retention.forgetting import forget
 from gitbaton.retention.pruning import apply, plan, prune
 from gitbaton.retention.rules import Rules, Wish
@@ -19,6 +17,7 @@ from gitbaton.store.join import links
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
 from tests.kit.state import insert
 from tests.verbs.test_retention import checkpoint, every_ref, filled, ids
 
@@ -44,41 +43,40 @@ def kept(template: Path, tmp_path: Path) -> Sandbox:
 
 
 @pytest.mark.deep
-def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrote: list[tuple[bool, str]] = []
-    inside = [False]
-    rivals = [0]
-    lock = Repo.lock
+def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: Sandbox) -> None:
+    lock, written, rivals = kept.path / ".git/baton/flock", list[bool](), list[int]()
 
-    real = Repo.stow
+    def wrote(_: Args) -> None:
+        with lock.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                written.append(False)
+            except BlockingIOError:
+                written.append(True)
 
-    def noted(repo: Repo, items: Sequence[NewObject]) -> None:
-        wrote.extend((inside[0], item.kind) for item in items)
-        real(repo, items)
+    def rival(_: Args) -> None:
+        with kept.open() as other:
+            insert(other.store, "t", [checkpoint(other, "t", rivals.pop(), ["x"], None)])
 
-    @contextmanager
-    def counted(self: Repo, names: tuple[str, ...], wait: float = 60.0) -> Iterator[None]:
-        if rivals[0]:
-            rivals[0] -= 1
-            with kept.open() as other, lock(self, ()):
-                insert(other.store, "t", [checkpoint(other, "t", len(wrote) + 900 - rivals[0], ["x"], None)])
-        with lock(self, names, wait):
-            inside[0] = True
-            yield
-            inside[0] = False
+    def taken(args: Args) -> bool:
+        return bool(rivals) and os.path.sameopenfile(args[0], watched.fileno())
 
-    monkeypatch.setattr(Repo, "stow", noted)
-    monkeypatch.setattr(Repo, "lock", counted)
-    with kept.open(door="binary") as baton:
+    with (
+        kept.open(door="binary") as baton,
+        lock.open() as watched,
+        at("os.rename", lambda args: "tmp_obj" in str(args[0]), wrote),
+        at("fcntl.flock", taken, rival),
+    ):
         apply(baton, plan(baton, Wish(rules=Rules(last=9))))
-        assert (False, "commit") in wrote and not any(held for held, _ in wrote)
-        rivals[0] = 3
+        assert written and not any(written)
+        rivals[:] = 900, 901, 902
         prune(baton, Wish(rules=Rules(last=2)))
-        assert not rivals[0] and len(links(baton.store, "t")) == 2
-        rivals[0] = 2
+        assert not rivals and len(links(baton.store, "t")) == 2
+        rivals[:] = 903, 904
         oldest = links(baton.store, "t")[0].id
         made, said = forget(baton, ["t~1"], everywhere=False)
         assert made.ids == (oldest,) and not said and oldest not in [link.id for link in links(baton.store, "t")]
+        assert not rivals
     kept.fsck()
 
 
