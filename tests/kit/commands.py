@@ -55,7 +55,7 @@ def noted(result: Path) -> Child:
     return Child(word=word, pid=int(pid), mark="".join(mark))
 
 
-def until(condition: Any, seconds: float = 10.0) -> None:
+def until(condition: Any, seconds: float = 60.0) -> None:
     """Wait for something to become true."""
     deadline = time.monotonic() + seconds
     while not condition():

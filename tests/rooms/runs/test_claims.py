@@ -22,6 +22,7 @@ from gitbaton.system import groups
 from gitbaton.system.groups import Child
 from tests.kit import Sandbox
 from tests.kit.commands import runs, sweep, until
+from tests.kit.hurry import hurry
 
 # Takes a claim, says so, perhaps runs a command under it, and gives it back when its input ends.
 HOLDER = """
@@ -31,7 +32,7 @@ from gitbaton.git.repo import discover
 from gitbaton.running import claims
 where, run, step, writes, options = json.loads(sys.argv[1])
 if options.get("die"):
-    claims.os.rename = lambda *_: os.kill(os.getpid(), 9)
+    os.rename = lambda *_: os.kill(os.getpid(), 9)
 repo = discover(where, door="binary")
 claim = claims.Claims(repo).take(run, step, writes, wait=options.get("wait", 0), same=lambda: print("waits", flush=True))
 print("taken", flush=True)
@@ -129,19 +130,17 @@ def test_overlapping_write_sets_are_refused_and_others_are_not(repo: Repo) -> No
     assert files(repo) == [] and claims.others() == ()
 
 
-@pytest.mark.deep
-def test_a_claim_is_waited_for(repo: Repo) -> None:
+def test_a_claim_is_waited_for(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = Claims(repo)
-    mine = claims.take("r1", "build", ("dist/**",))
-    began = time.monotonic()
-    with pytest.raises(RunError):
-        claims.take("r2", "build", ("dist/**",), wait=0.3)
-    assert 0.3 <= time.monotonic() - began < 2
-    with Holder(top(repo), "r2", "build", "dist/**", wait=20) as holder:
-        time.sleep(0.3)
-        mine.release()
-        mine.release()
-        holder.hears(b"taken")
+    with Holder(top(repo), "r1", "build", "dist/**").hears(b"taken") as holder:
+        with monkeypatch.context() as patch:
+            slept = hurry(patch)
+            with pytest.raises(RunError):
+                claims.take("r2", "build", ("dist/**",), wait=20)
+            assert sum(slept) > 19
+        slept = hurry(monkeypatch, lambda _: holder.gives_back())
+        claims.take("r2", "build", ("dist/**",), wait=20).release()
+        assert len(slept) == 1
 
 
 @pytest.mark.deep
@@ -151,7 +150,6 @@ def test_the_same_step_of_the_same_run_is_waited_for_without_limit(repo: Repo) -
         with Holder(top(repo), "r1", "build", *writes).hears(b"taken") as holder:
             with Holder(top(repo), "r1", "build", *writes) as second:
                 second.hears(b"waits")
-                time.sleep(0.1)
                 holder.gives_back()
                 second.hears(b"taken")
             Claims(repo).take("r1", "build", writes, same=lambda: said.append("waits")).release()
@@ -173,9 +171,8 @@ def test_a_linked_work_tree_has_write_sets_of_its_own(repo: Repo, tmp_path: Path
 def test_r42_a_dead_claim_is_taken_over_and_a_live_one_of_another_host_is_not(repo: Repo) -> None:
     with Holder(top(repo), "r1", "build", "dist/**").hears(b"taken") as holder:
         holder.is_killed()
-    began = time.monotonic()
     Claims(repo).take("r2", "pack", ("dist/**",)).release()
-    assert time.monotonic() - began < 1 and files(repo) == []
+    assert files(repo) == []
 
     far = forged(repo, host="elsewhere", boot="another", pid=1)
     for run, step in (("r2", "pack"), ("forged", "made")):
@@ -196,7 +193,7 @@ def test_a_claim_of_this_kernel_is_taken_over_whatever_its_container_was_called(
         far.unlink()
 
 
-def test_steps_that_would_wait_for_each_other_in_a_circle_are_told(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_that_would_wait_for_each_other_in_a_circle_are_told(repo: Repo) -> None:
     claims, told = Claims(repo), threading.Event()
     first, second = claims.take("r1", "a", ("a",)), claims.take("r1", "b", ("b",))
     third = claims.take("r1", "c", ("c",))
@@ -211,16 +208,16 @@ def test_steps_that_would_wait_for_each_other_in_a_circle_are_told(repo: Repo, m
         told.clear()
         threads.append(threading.Thread(target=waits, args=(step, holding), daemon=True))
         threads[-1].start()
-        assert told.wait(10)
-    seen: list[str | None] = []
-    monkeypatch.setattr(third, "wait_for", seen.append)  # what the others may see while this one is told
+        assert told.wait(60)
+    os.utime(third.path, (1, 1))
     with pytest.raises(RunError, match="waits for step 'c', which waits for it") as caught:
         claims.take("r1", "a", (), holding=(third,))
-    assert caught.value.exit_code == 78 and seen == []
+    assert caught.value.exit_code == 78
+    assert os.stat(third.path).st_mtime == 1, "the others see nothing of it while this one is told"
     third.release()
-    threads[1].join(10)
+    threads[1].join(60)
     second.release()
-    threads[0].join(10)
+    threads[0].join(60)
     first.release()
     assert got == ["c", "b"] and files(repo) == []
 
@@ -261,8 +258,9 @@ def test_what_a_killed_holder_left_running_is_ended_before_its_claim_is_taken(re
 
 
 @pytest.mark.deep
-def test_what_cannot_be_found_but_holds_the_lock_is_waited_for(repo: Repo) -> None:
-    line = "setsid env -i /bin/sh -c 'echo $$ > lost.pid; sleep 0.7' & until test -s lost.pid; do sleep 0.01; done"
+def test_what_cannot_be_found_but_holds_the_lock_is_waited_for(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = "until test -e {}; do sleep 0.01; done"
+    line = f"setsid env -i /bin/sh -c 'echo $$ > lost.pid; {once.format('over')}' & {once.format('lost.pid')}"
     lost = top(repo) / "lost.pid"
     with Holder(top(repo), "r1", "build", "dist/**", line=f"{line}; exec sleep 60").hears(b"taken") as holder:
         until(lambda: lost.exists() and runs(lost))
@@ -275,7 +273,9 @@ def test_what_cannot_be_found_but_holds_the_lock_is_waited_for(repo: Repo) -> No
     with pytest.raises(RunError):
         Claims(repo).take("r2", "pack", ("dist/a",))
     assert runs(lost)
-    Claims(repo).take("r2", "pack", ("dist/a",), wait=10).release()
+    sleep = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: ((top(repo) / "over").touch(), sleep(seconds)))  # once it waits
+    Claims(repo).take("r2", "pack", ("dist/a",), wait=60).release()
     assert not runs(lost)
 
 
