@@ -90,7 +90,7 @@ def test_json_lines_end_with_what_became_of_each_step(capfd: pytest.CaptureFixtu
 def lines(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     """Lines for a terminal, whose two streams are one."""
     monkeypatch.setattr("os.isatty", lambda fd: True)
-    monkeypatch.setattr(reporting, "screen", lambda fd: (30, None))
+    monkeypatch.setenv("COLUMNS", "30")
     with repo.open() as baton:
         yield Lines(baton, "r", live=True, colors={})
 
