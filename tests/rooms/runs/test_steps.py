@@ -12,8 +12,8 @@ import pytest
 
 from gitbaton.journal.values import Backoff, Cause
 from gitbaton.running.recorded import output
-from gitbaton.worktree.reflink import Copier
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
 from tests.kit.steps import Runner, changed, counted, sh
 
 
@@ -244,17 +244,13 @@ def test_r26_the_index_and_all_other_work_stay_as_they_are(run: Runner) -> None:
     run.checked()
 
 
-def test_what_a_copy_of_the_work_tree_is_without_is_said(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Copier.file
+def test_what_a_copy_of_the_work_tree_is_without_is_said(run: Runner) -> None:
+    def refuse(args: Args) -> None:  # as for anybody but root
+        raise PermissionError(errno.EACCES, "Permission denied", args[0])
 
-    def refuse(self: Copier, name: str, source: int, target: int) -> object:
-        if name == "secret":  # as for anybody but root
-            raise PermissionError(errno.EACCES, "Permission denied", name)
-        return real(self, name, source, target)
-
-    monkeypatch.setattr(Copier, "file", refuse)
     run.repo.write("wip/secret", "1")
-    assert run.go(changed(sh("build", "echo x > out", writes="out"), isolate="tree")).state == "ok"
+    with at("open", lambda args: args[0] == "secret", refuse):
+        assert run.go(changed(sh("build", "echo x > out", writes="out"), isolate="tree")).state == "ok"
     assert [event.text for event in run.told("warning")] == [
         "its copy of the work tree lacks 'wip/secret', which cannot be read"
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
 
-from gitbaton.errors import GitError
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
 from tests.kit.steps import Runner, changed, sh
 from tests.kit.tiers import some
 
@@ -63,16 +64,17 @@ def test_an_absolute_link_into_the_lane_leads_to_the_same_place_in_the_work_tree
 
 
 @pytest.mark.parametrize("isolate", ["none", "tree"])
-def test_what_cannot_be_brought_in_is_a_failure_and_no_open_begin(
-    run: Runner, monkeypatch: pytest.MonkeyPatch, isolate: str
-) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise GitError("'out/a' cannot be read: No space left on device")
+def test_what_cannot_be_brought_in_is_a_failure_and_no_open_begin(run: Runner, isolate: str) -> None:
+    tries = iter(range(99))
 
-    monkeypatch.setattr("gitbaton.running.attempt.collect", full)
-    done = run.go(sh("s", "mkdir -p out; echo x > out/a", reads="src/a", writes="out/**", isolate=isolate))
+    def broken(args: Args) -> None:
+        if not next(tries):
+            raise OSError(errno.EIO, "Input/output error", args[0])
+
+    with at("open", lambda args: str(args[0]).endswith("out/odd"), broken):
+        done = run.go(sh("s", "mkdir -p out; echo x > out/odd", reads="src/a", writes="out/**", isolate=isolate))
     assert (done.state, done.code, run.types()) == ("failed", 125, ["begin", "fail"])
-    assert "No space left" in done.text and not run.there("out")
+    assert "Input/output error" in done.text and not run.there("out")
     run.checked()
 
 
@@ -156,10 +158,10 @@ def test_permissions_stay_or_are_those_that_the_command_gave(run: Runner, isolat
     run.checked()
 
 
-def test_much_that_is_untracked_is_watched_and_not_all_stored(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitbaton.worktree.filewatch.MOST_ANEW", 5000)
-    for number in range(4):
-        run.repo.write(f"big{number}", f"{number}" * (2000 + number))
+def test_much_that_is_untracked_is_watched_and_not_all_stored(run: Runner) -> None:
+    """At most 64 MiB, the smallest files first."""
+    for number, size in enumerate((2000, 2001, 15 << 20, 50 << 20)):
+        os.truncate(run.repo.write(f"big{number}", f"{number}" * 2000), size)
     done = run.go(sh("s", "echo x > big0; echo x > big3; chmod 600 big1", reads="src/a", on_undeclared="restore"))
     assert done.state == "ok" and run.read("big0") == "0" * 2000 and run.read("big3") == "x\n"
     (end,) = [lg.record for lg in run.records() if lg.record.type == "end"]

@@ -17,6 +17,7 @@ from gitbaton.running.recorded import opened
 from gitbaton.running.recovery import recover
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.moments import at
 from tests.kit.steps import Runner, changed, listing, sh
 
 
@@ -54,14 +55,13 @@ def test_a_plan_that_is_no_regular_file_is_not_waited_for(run: Runner) -> None:
             opened(ctx, claim)
 
 
-def test_the_path_of_a_fetched_plan_is_not_opened(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_of_a_fetched_plan_is_not_opened(run: Runner) -> None:
     text = b'[step.a]\nrun = "true"\nwrites = ["x"]\n'
     run.repo.write("baton.toml", "another")
-    with run.open() as ctx:
+    with run.open() as ctx, at("open", lambda args: str(args[0]).endswith("baton.toml"), lambda args: pytest.fail(args[0])):
         claim = ctx.append(ctx.record("claim", key=None, plan="baton.toml"), blobs={"plan.toml": text})
-        assert opened(ctx, replace(claim, foreign=True)).steps[0].name == "a"
-        monkeypatch.setattr("gitbaton.running.plans.load", lambda path: pytest.fail(path))
-        assert opened(ctx, replace(claim, foreign=True)).path == "baton.toml"
+        plan = opened(ctx, replace(claim, foreign=True))
+    assert plan.steps[0].name == "a" and plan.path == "baton.toml"
 
 
 @pytest.mark.deep
