@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
 from gitbaton import Baton
 from gitbaton.codec import parse_note
 from gitbaton.errors import RecordError, RefConflictError
-from gitbaton.git.objects import RefChange, new_object
+from gitbaton.git.objects import new_object
 from gitbaton.model import Stored
 from gitbaton.store import meta
 from gitbaton.store.join import links
@@ -17,6 +17,7 @@ from gitbaton.store.refs import META, NOTES, chain_ref, tip_ref
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
+from tests.kit.moments import Args, at
 from tests.kit.tiers import deep, some
 
 SECRET = "hunter2 in clear"
@@ -191,8 +192,7 @@ def change(baton: Baton, goal: str) -> Revision:
 
 @pytest.mark.deep
 @some("goal", ["all", "grows", "loses", "goes"])
-def test_killed_between_any_two_refs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, goal: str) -> None:
-    repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
+def test_killed_between_any_two_refs(repo: Sandbox, goal: str) -> None:
     with repo.open(clock=integer_clock(), door="libgit2") as baton:
         for track in ("more", "goes", "loses", "grows"):  # so that what `grows` gains lies below its tip
             filled(baton, track, 3)
@@ -203,48 +203,42 @@ def test_killed_between_any_two_refs(repo: Sandbox, monkeypatch: pytest.MonkeyPa
         after = refs(repo)
         assert baton.refresh() == [] and refs(repo) == after != before
         repo.fsck()
-    done = 0
-    while True:
+    moves = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    assert len(moves) >= 2
+    for done in range(len(moves) + 1):
         for name in {*before, *after}:
-            repo.git("update-ref", *([name, before[name]] if name in before else ["-d", name]))
+            moved(repo, name, before)
         with repo.open(clock=integer_clock(), door="libgit2") as baton:
-            moves = killed_after(baton, monkeypatch, goal, done)
-            between = refs(repo)
+            killed(change(baton, goal))
+        for name in moves[:done]:
+            moved(repo, name, after)
         with repo.open(clock=integer_clock()) as baton:
-            assert baton.refresh() == [] and refs(repo) == after, (done, between)
+            assert baton.refresh() == [] and refs(repo) == after, moves[:done]
             assert not (repo.path / ".git/baton/revision").exists()
-        if done == moves:
-            break
-        done += 1
-    assert done >= 2
 
 
-def killed_after(baton: Baton, monkeypatch: pytest.MonkeyPatch, goal: str, count: int) -> int:
-    """Carry the change out and be killed after so many refs; how many there were."""
-    revision = change(baton, goal)
-    real = baton.store.objects.update
-    moves: list[RefChange] = []
+def moved(repo: Sandbox, name: str, to: dict[str, str]) -> None:
+    """Move a ref to where it is in ``to``."""
+    repo.git("update-ref", *([name, to[name]] if name in to else ["-d", name]))
 
-    def update(*transactions: Sequence[RefChange]) -> None:
-        moves.extend(c for t in transactions for c in t if c.new != c.old)
-        for move in moves[:count]:
-            real([move])
+
+def killed(revision: Revision) -> None:
+    """Carry a change out, and be killed before a ref moves."""
+
+    def die(_: Args) -> None:
         raise Killed
 
-    with monkeypatch.context() as patch:
-        patch.setattr(baton.store.objects, "update", update)
-        with pytest.raises(Killed):
-            revision.apply()
-    return len(moves)
+    with at("os.posix_spawn", lambda args: "update-ref" in args[1], die), pytest.raises(Killed):
+        revision.apply()
 
 
 @pytest.mark.deep
-def test_a_change_that_was_killed_is_finished_by_the_next_snapshot(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
+def test_a_change_that_was_killed_is_finished_by_the_next_snapshot(repo: Sandbox) -> None:
     with repo.open(clock=integer_clock()) as baton:
         for track in ("more", "goes", "loses", "grows"):
             filled(baton, track, 3)
-        killed_after(baton, monkeypatch, "all", 1)
+        killed(change(baton, "all"))
+    repo.git("update-ref", "-d", chain_ref("goes"))
     repo.baton("tracks")
     assert (repo.path / ".git/baton/revision").exists()  # who only looks changes nothing
     done = repo.ok("snapshot", "--track", "grows", "--step", "next")
@@ -263,12 +257,11 @@ def test_a_file_that_says_nothing_whole_changes_nothing(repo: Sandbox, baton: Ba
 
 
 @pytest.mark.deep
-def test_what_is_in_the_way_of_finishing(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
+def test_what_is_in_the_way_of_finishing(repo: Sandbox) -> None:
     with repo.open(clock=integer_clock()) as baton:
         for track in ("more", "goes", "loses", "grows"):
             filled(baton, track, 3)
-        killed_after(baton, monkeypatch, "all", 0)
+        killed(change(baton, "all"))
     lock = repo.path / ".git/refs/baton/tracks/goes.lock"
     lock.touch()
     assert "was begun and is not finished" in repo.baton("doctor").out
@@ -284,16 +277,12 @@ def test_what_is_in_the_way_of_finishing(repo: Sandbox, monkeypatch: pytest.Monk
     repo.fsck()
 
 
-def test_a_ref_that_moved_on_since_stays(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.git("config", "baton.fsync", "never")  # so that refs move by the call that is patched
+def test_a_ref_that_moved_on_since_stays(repo: Sandbox) -> None:
     with repo.open(clock=integer_clock()) as baton:
         filled(baton, "t", 3)
         revision = Revision(baton.store)
         revision.keep("t", ids(baton, "t")[:1])
-        monkeypatch.setattr(baton.store.objects, "update", lambda *_: (_ for _ in ()).throw(Killed()))
-        with pytest.raises(Killed):
-            revision.apply()
-        monkeypatch.undo()
+        killed(revision)
     repo.git("update-ref", chain_ref("t"), f"{chain_ref('t')}~1")
     here = repo.git("rev-parse", chain_ref("t"))
     with repo.open() as baton:
