@@ -6,11 +6,14 @@ import json
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gitbaton.threads.codec import Entry, Id, Row, Typed
 from gitbaton.threads.health import waiting
@@ -175,6 +178,30 @@ def below(place: Path) -> Callable[[Args], bool]:
     """Whether what an event is about lies in a folder."""
     start = f"{place}{os.sep}"
     return lambda args: any(isinstance(word, str | bytes) and os.fsdecode(word).startswith(start) for word in args[:2])
+
+
+def git_called(word: str) -> Callable[[Args], bool]:
+    """Whether a process that is begun is such a command of git."""
+    return lambda args: word in args[1]
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Let others go on until something is so."""
+    for _ in range(1_000_000):
+        if what():
+            return
+        os.sched_yield()
+    raise AssertionError("it never came to that")
+
+
+@contextmanager
+def hurried() -> Iterator[None]:
+    """Within the block, whoever waits for another process has waited long at once: the clock goes on by what is slept."""
+    real, late = time.monotonic, [0.0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: real() + late[0])
+        patch.setattr(time, "sleep", lambda seconds: late.append(late.pop() + 1000 * seconds))
+        yield
 
 
 @contextmanager

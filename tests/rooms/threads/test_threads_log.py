@@ -1,24 +1,367 @@
-"""The write-ahead log of threads: what is appended, who sees it, and what is left when processes or the power go."""
+"""What is put stands in the log of threads until git has it: who sees it, and what is left in a bad hour: forks, kills, a full
+disk, one that fails, no permission to write, files that others scribbled on."""
 
 from __future__ import annotations
 
-import hashlib
 import os
+import random
+import resource
+import subprocess
+import sys
 import tempfile
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, settings
 
-from gitbaton.errors import UsageError
+from gitbaton.errors import BatonError, GitError
 from gitbaton.threads import log as module
 from gitbaton.threads.log import Log
-from tests.kit import examples
-from tests.kit.forkserver import python
+from gitbaton.threads.names import ref_of
+from gitbaton.threads.store import ThreadStore
+from tests.kit import Sandbox, examples
+from tests.kit.capturekit import without_privilege
+from tests.kit.moments import at
+from tests.kit.places import ROOT
+from tests.kit.threads import (
+    QUIET,
+    below,
+    git_called,
+    hurried,
+    ids,
+    in_log,
+    killed,
+    log_of,
+    numbered,
+    put,
+    refused,
+    until,
+    values,
+    with_disk,
+)
+
+REF = ref_of("t", "")
+DURABLE = {**QUIET, "sync": True}
+
+
+@pytest.fixture
+def other(bare: Sandbox) -> Iterator[ThreadStore]:
+    """A store that has the log open beside the first, as another process would."""
+    with ThreadStore.open(bare.path, **QUIET) as opened:
+        yield opened
+
+
+# ---- who sees what
+
+
+def test_who_was_away_while_others_put_and_flushed_sees_what_is_there(store: ThreadStore, other: ThreadStore) -> None:
+    put(store, "t", "0", channels={"c": ("bytes", b"b" * 300_000)})
+    assert values(other, next(other.walk("t", "")))["c"] == ("bytes", b"b" * 300_000)
+    for number in range(1, 4):
+        put(store, "t", f"{number}")
+        store.flush()
+        put(store, "t", f"{number}a")
+    assert ids(other) == ["3a", "3", "2a", "2", "1a", "1", "0"]
+
+
+@pytest.mark.parametrize("command", ["pack-objects", "update-ref"])
+def test_what_is_put_while_another_flushes_stays(bare: Sandbox, store: ThreadStore, other: ThreadStore, command: str) -> None:
+    """Whoever puts does not wait for who flushes; a second one who flushes does, and not for ever."""
+    numbered(store, 3)
+    met = list[int]()
+
+    def beside(_: object) -> None:
+        met.append(1)
+        numbered(other, 2, start=3)
+        with hurried(), pytest.raises(GitError, match="the threads are being written to git by another process"):
+            other.flush()
+
+    with at("os.posix_spawn", git_called(command), beside):
+        store.flush()
+    assert met == [1] and bare.git("rev-list", "--count", REF) == "3"
+    assert ids(store) == ids(other) == ["004", "003", "002", "001", "000"]
+    other.flush()
+    assert bare.git("rev-list", "--count", REF) == "5" and in_log(bare.path) == 0
+
+
+def test_waiting_for_the_log_has_an_end_and_a_forked_child_lets_go_of_no_lock(
+    bare: Sandbox, store: ThreadStore, other: ThreadStore
+) -> None:
+    """While another process, or the parent, is in the middle of something."""
+    put(other, "t", "1")
+
+    def beside(_: object) -> None:
+        for each in (other, store):
+            killed(lambda each=each: refuse(each))  # type: ignore[misc]
+        refuse(other)
+
+    def refuse(each: ThreadStore) -> None:
+        with hurried(), pytest.raises(GitError, match="the log of threads is locked by another process"):
+            put(each, "t", "2")
+
+    with at("open", below(log_of(bare.path)), beside):  # it looks at the log, locked
+        assert ids(store) == ["1"]
+    put(other, "t", "2")
+    assert ids(store) == ["2", "1"]
+
+
+# ---- who comes and goes
+
+
+def test_the_last_one_flushes_and_nothing_is_left(bare: Sandbox) -> None:
+    one, two = ThreadStore.open(bare.path, **QUIET), ThreadStore.open(bare.path, **QUIET)
+    put(one, "t", "1")
+    killed(lambda: put(ThreadStore.open(bare.path, **QUIET), "t", "2"))  # who was killed is not waited for
+    one.close()
+    one.close()
+    assert in_log(bare.path) == 2 and not bare.git("for-each-ref")
+    assert ids(two) == ["2", "1"]
+    two.close()
+    assert not log_of(bare.path).exists() and bare.git("rev-list", "--count", REF) == "2"
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_a_log_that_was_removed_with_its_repository_does_not_come_back(bare: Sandbox, tmp_path: Path, *, flushed: bool) -> None:
+    store = ThreadStore.open(bare.path, **QUIET)
+    put(store, "t", "1")
+    if flushed:
+        store.flush()
+    bare.path.rename(tmp_path / "away.git")
+    with nullcontext() if flushed else pytest.raises(GitError):
+        store.close()
+    assert not (log_of(bare.path) if not flushed else bare.path).exists()
+    with ThreadStore.open(tmp_path / "away.git", **QUIET) as store:
+        assert ids(store) == ["1"]
+
+
+def test_who_comes_while_the_last_one_goes_begins_anew(bare: Sandbox) -> None:
+    opened, asked = list[ThreadStore](), threading.Event()
+    late = threading.Thread(target=lambda: opened.append(ThreadStore.open(bare.path, **QUIET)))
+
+    def come(_: object) -> None:
+        if late.ident is None:
+            late.start()
+            assert asked.wait(60)
+
+    def tried(_: object) -> None:
+        asked.set()
+
+    first = ThreadStore.open(bare.path, **QUIET)
+    put(first, "t", "1")
+    with (
+        at("fcntl.flock", lambda _: threading.current_thread() is late, tried),
+        at("os.remove", below(log_of(bare.path)), come),
+    ):
+        first.close()
+        late.join()
+    with opened[0] as store, ThreadStore.open(bare.path, **QUIET) as second:
+        put(store, "t", "2")
+        assert ids(second) == ["2", "1"]
+    assert not log_of(bare.path).exists()
+
+
+# ---- the disk
+
+
+def test_one_wait_for_the_disk_serves_all(bare: Sandbox) -> None:
+    waits, many = list[int](), 8
+
+    def disk(_: int) -> None:
+        waits.append(1)
+        if in_log(bare.path) > 1:
+            until(lambda: in_log(bare.path) == 1 + many)
+
+    def work() -> None:
+        from gitbaton.threads.store import ThreadStore
+
+        with ThreadStore.open(bare.path, **DURABLE) as store, ThreadPoolExecutor(many) as pool:
+            put(store, "t", "0")
+            assert waits
+            waits.clear()
+            list(pool.map(lambda number: put(store, "t", f"{number}"), range(1, 1 + many)))
+            assert len(waits) <= 2
+
+    with_disk(disk, work)
+    assert bare.git("rev-list", "--count", REF) == "9"
+
+
+def test_who_waits_for_the_disk_is_served_when_another_closes(bare: Sandbox) -> None:
+    leave = threading.Event()
+
+    def work() -> None:
+        from gitbaton.threads.store import ThreadStore
+
+        store = ThreadStore.open(bare.path, **DURABLE)
+        closing = threading.Thread(target=store.close)
+        with ThreadPoolExecutor(2) as pool:
+            waiting = [pool.submit(put, store, "t", f"{number}") for number in range(2)]
+            until(lambda: in_log(bare.path) == 2)
+            with at("fcntl.flock", lambda _: threading.current_thread() is closing, lambda _: leave.set()):
+                closing.start()
+                closing.join()
+            assert all(each.result() for each in waiting)
+        assert not log_of(bare.path).exists()
+
+    with_disk(lambda _: leave.wait(60), work)
+    assert bare.git("rev-list", "--count", REF) == "2"
+
+
+def test_a_disk_that_fails_is_not_believed_again(bare: Sandbox) -> None:
+    failing = list[int]()
+
+    def disk(_: int) -> None:
+        if failing:
+            raise OSError(5, "Input/output error")
+
+    def work() -> None:
+        from gitbaton.threads.store import ThreadStore
+
+        with ThreadStore.open(bare.path, **DURABLE) as store:
+            put(store, "t", "1")
+            failing.append(1)
+            for _ in range(2):
+                with pytest.raises(GitError, match=r"^the log of threads cannot be brought to disk: Input/output error$"):
+                    put(store, "t", "2")
+                failing.clear()
+            store.flush()  # what is in git needs the log no more
+            put(store, "t", "3")
+
+    with_disk(disk, work)
+    assert int(bare.git("rev-list", "--count", REF)) >= 2
+
+
+def test_a_full_disk_is_said_and_the_log_goes_on(bare: Sandbox, store: ThreadStore) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    large = {"c": ("bytes", b"b" * (400 << 10))}
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300 << 10, before[1]))
+    try:
+        put(store, "t", "000")
+        for _ in range(2):
+            with pytest.raises(GitError, match=r"^the log of threads cannot be written: File too large$"):
+                put(store, "t", "large", channels=large)
+        for number in range(1, 11):  # the file cannot grow as it would
+            put(store, "t", f"{number:03}", channels={"c": ("bytes", b"%d" % number * 10_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    put(store, "t", "large", channels=large)
+    killed(lambda: seen(bare, ["large", *(f"{number:03}" for number in range(10, -1, -1))]))
+
+
+def seen(bare: Sandbox, found: list[str]) -> None:
+    assert ids(ThreadStore.open(bare.path, **QUIET)) == found
+
+
+def test_a_log_is_small_when_git_has_it_all(bare: Sandbox, store: ThreadStore) -> None:
+    for turn in range(2):
+        for number in range(12):
+            put(store, "t", f"{turn}{number:02}", channels={"c": ("bytes", b"%d" % number * 300_000)})
+        store.flush()
+    put(store, "t", "3")
+    store.flush()
+    assert sum(path.stat().st_size for path in log_of(bare.path).iterdir()) < 5 << 20
+
+
+def test_a_log_that_cannot_be_opened_says_so(bare: Sandbox) -> None:
+    (bare.path / "baton").write_bytes(b"")
+    with pytest.raises(GitError, match=r"^the log of threads cannot be opened: Not a directory$"):
+        ThreadStore.open(bare.path, **QUIET)
+
+
+# ---- who may not write, and who wrote what is none
+
+
+def test_who_may_not_write_reads_what_others_put(bare: Sandbox) -> None:
+    def reader() -> ThreadStore:
+        with refused(bare.path):
+            return ThreadStore.open(bare.path, **QUIET)
+
+    none = reader()
+    assert ids(none) == [] and not log_of(bare.path).exists()
+    writer = ThreadStore.open(bare.path, **QUIET)
+    put(writer, "t", "1")
+    live = reader()
+    assert ids(live) == ids(none) == ["1"]
+    put(writer, "t", "2")
+    assert ids(live) == ["2", "1"]
+    writer.flush()
+    live.flush()  # nothing is left to do
+    put(writer, "t", "3")
+    changes: list[Callable[[], object]] = [lambda: put(live, "t", "4"), live.flush, lambda: live.delete("t")]
+    for change in changes:
+        with pytest.raises(GitError, match=r"no permission to write in the repository|cannot be written"):
+            change()
+    writer.close()
+    killed(lambda: put(ThreadStore.open(bare.path, **QUIET), "t", "4"))  # a log that nobody has open
+    for each in (none, live, reader()):
+        assert ids(each) == ["4", "3", "2", "1"]
+        each.close()
+    assert in_log(bare.path) == 1
+
+
+def test_a_repository_that_cannot_be_written_is_read(bare: Sandbox) -> None:
+    """By the permissions of its folders and files."""
+    code = (
+        "from gitbaton.errors import BatonError; from gitbaton.threads.store import ThreadStore\n"
+        "store = ThreadStore.open('.')\n"
+        "print([(entry.id, store.blob(entry.channels['c'])[1]) for entry in store.walk('t', '')])\n"
+        "changes = {'put': ('t', '', '9', None, b'{}', b'{}', {}), 'delete': ('t',), 'prune': (['t'],)}\n"
+        "for change, words in changes.items():\n"
+        "    try: getattr(store, change)(*words)\n"
+        "    except BatonError as error: print('refused')\n"
+        "store.close()\n"
+    )
+    words = without_privilege(sys.executable, "-c", code)
+    if words is None:
+        pytest.skip("root writes everywhere here, and setpriv is missing")
+    with ThreadStore.open(bare.path, **QUIET) as store:
+        numbered(store, 2)
+    places = [bare.path, *bare.path.rglob("*")]
+    before = [place.stat().st_mode for place in places]
+    try:
+        for place, mode in zip(places, before, strict=True):
+            place.chmod(mode & ~0o222)
+        done = subprocess.run(words, cwd=bare.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    finally:
+        for place, mode in zip(places, before, strict=True):
+            place.chmod(mode)
+    assert (done.stdout, done.stderr) == ("[('001', b'001'), ('000', b'000')]\n" + "refused\n" * 3, "")
+
+
+@pytest.mark.deep
+def test_a_log_that_others_scribbled_on_is_refused_or_read(bare: Sandbox) -> None:
+    """What is found was put; what is put after that is found, too."""
+    chance = random.Random(3)
+    killed(lambda: numbered(ThreadStore.open(bare.path, **QUIET), 12))
+    (path,) = log_of(bare.path).glob("log*")
+    good, whole = path.read_bytes(), [f"{number:03}" for number in range(12)]
+
+    def scribbled(*, live: bool) -> None:
+        stores = [ThreadStore.open(bare.path, **QUIET)] if live else []
+        for _ in range(chance.choice([1, 1, 3])):
+            with path.open("r+b") as file:
+                file.seek(chance.randrange(4096))
+                file.write(chance.randbytes(chance.choice([1, 8, 64])))
+        for each in (ThreadStore.open(bare.path, **QUIET), *stores):
+            try:
+                found = ids(each)
+                assert found == whole[: len(found)][::-1]
+                put(each, "u", "more")
+                assert ids(each, "u") == ["more"]
+            except BatonError as error:
+                assert "\n" not in error.message
+
+    for turn in range(examples(1000, 60)):
+        path.write_bytes(good)
+        chance.seed(turn)
+        killed(lambda turn=turn: scribbled(live=bool(turn % 2)))  # type: ignore[misc]
+
+
+# ---- for the log that is killed and cut off, in the deep tier
+
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 QUICK = settings(
@@ -67,262 +410,4 @@ def flush(wal: Log) -> list[bytes]:
 def kill(*wals: Log) -> None:
     """As if their processes were killed: no thread of theirs goes on."""
     for wal in wals:
-        wal._let_go()
-
-
-def test_what_one_appends_the_other_reads_once(tmp_path: Path) -> None:
-    one, two = Log(str(tmp_path / "wal")), Log(str(tmp_path / "wal"))
-    assert one.changed and read(one) == [] and not one.changed  # the first read is due
-    assert append(one, b"a", b"b" * 300_000) == []
-    assert two.changed and append(two, b"c") == [b"a", b"b" * 300_000] and not two.changed
-    assert one.changed and read(one) == [b"c"] and read(one) == []
-    three = Log(str(tmp_path / "wal"))
-    with three.lock():
-        found = three.read()
-    assert [len(payload) for _, payload in found] == [1, 300_000, 1] and found[2][0] == two.segment > found[1][0] > found[0][0]
-    for wal in (one, two, three):
-        kill(wal)
-
-
-def test_a_rotated_log_is_dropped_up_to_there(tmp_path: Path) -> None:
-    one, two = Log(str(tmp_path)), Log(str(tmp_path))
-    append(one, b"a")
-    with one.lock():
-        cut = one.rotate()
-        assert one.segment < cut == one.rotate()  # nothing was appended since
-    append(one, b"b")
-    with one.lock(), pytest.raises(UsageError, match=r"is not one at which the log of threads was rotated$"):
-        one.drop(cut + 1)
-    epoch = one.epoch
-    with one.lock():
-        one.drop(cut)
-    assert one.epoch == epoch + 1 and one.oldest == cut == one.segment
-    read(two)
-    with two.lock():
-        two.rewind()
-        assert [payload for _, payload in two.read()] == [b"b"] and two.oldest == cut
-        two.bump()
-    before = one.epoch
-    assert one.changed and read(one) == [] and one.epoch == before + 1
-    kill(one, two)
-
-
-def test_who_is_far_behind_reads_what_is_left(tmp_path: Path) -> None:
-    one, two = Log(str(tmp_path)), Log(str(tmp_path))
-    append(one, b"a")
-    assert read(two) == [b"a"]
-    append(one, b"b")
-    for number in range(3):
-        flush(one)
-        append(one, b"%d" % number)
-    epoch = two.epoch
-    assert two.changed and read(two) == [b"2"] and two.epoch > epoch and two.oldest == one.oldest
-    kill(one, two)
-
-
-def test_the_lock_and_the_order_are_demanded(tmp_path: Path) -> None:
-    one, two = Log(str(tmp_path)), Log(str(tmp_path))
-    with pytest.raises(UsageError, match=r"^the log of threads is used without its lock$"):
-        one.append(b"a")
-    append(two, b"a")
-    with one.lock(), pytest.raises(UsageError, match=r"^the log of threads is written to without having been read$"):
-        one.append(b"b")
-    with one.lock(), pytest.raises(UsageError, match=r"^the log of threads is written to without having been read$"):
-        one.rotate()
-    append(one, b"b")
-    with one.lock(), pytest.raises(UsageError, match=r"^a record of 0 bytes does not go"):
-        one.append(b"")
-    assert read(two) == [b"b"]
-    kill(one, two)
-
-
-class Model:
-    """What several users of one log should see."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder, self.count = folder, 0
-        self.live: list[tuple[int, bytes]] = []
-        self.wals: dict[int, Log] = {}
-        self.due: dict[int, list[bytes]] = {}
-
-    def open(self, who: int) -> None:
-        if who not in self.wals:
-            self.wals[who] = Log(self.folder, sync=who == 1)
-            self.due[who] = [payload for _, payload in self.live]
-            assert self.wals[who].changed
-
-    def after(self, who: int, count: int) -> None:
-        """Append what comes while somebody flushes."""
-        wal = self.wals[who]
-        for _ in range(count):
-            self.count += 1
-            payload = b"%d " % self.count
-            wal.append(payload)
-            self.live.append((wal.segment, payload))
-            for other in self.wals.keys() - {who}:
-                self.due[other].append(payload)
-
-    def see(self, who: int) -> Log:
-        """What is read is what came since, but for what was dropped before it was read."""
-        wal, due = self.wals[who], set(self.due[who])
-        assert wal.read() == [item for item in self.live if item[1] in due]
-        assert not wal.changed and wal.read() == []
-        self.due[who] = []
-        return wal
-
-    def append(self, who: int, size: int) -> None:
-        self.count += 1
-        payload = b"%d " % self.count * (1 + size)
-        with self.wals[who].lock():
-            wal = self.see(who)
-            token = wal.append(payload)
-            self.live.append((wal.segment, payload))
-        wal.sync(token)
-        for other in self.wals:
-            if other != who:
-                self.due[other].append(payload)
-                assert self.wals[other].changed
-
-    def drop(self, who: int, back: int) -> None:
-        with self.wals[who].lock():
-            wal = self.see(who)
-            n = wal.rotate()
-            assert all(number < n for number, _ in self.live)
-            self.after(who, back)
-            wal.drop(n)
-            assert wal.oldest == n or not self.live
-        self.live = [item for item in self.live if item[0] >= n]
-
-    def flush(self, who: int, size: int) -> None:
-        """As a flush does it: what is appended meanwhile is partly in the new file before the drop, and partly comes after."""
-        with self.wals[who].lock():
-            wal = self.see(who)
-            n = wal.rotate()
-        for other in list(self.wals):
-            self.append(other, size)
-        with wal.prepared(n):
-            for other in list(self.wals):
-                self.append(other, size)
-            with wal.lock():
-                self.see(who).drop(n)
-        self.live = [item for item in self.live if item[0] >= n]
-
-    def close(self, who: int) -> None:
-        asked = []
-        wal = self.wals.pop(who)
-        wal.close(lambda: asked.append(flush(wal)))
-        assert len(asked) == (not self.wals)
-        if asked:
-            self.live = []
-            assert not os.path.exists(self.folder)
-
-    def kill(self, who: int) -> None:
-        kill(self.wals.pop(who))
-        if not self.wals:
-            wal = self.wals[9] = Log(self.folder)
-            with wal.lock():
-                assert wal.read() == self.live
-            self.due[9] = []
-
-    def end(self) -> None:
-        for who in list(self.wals):
-            with self.wals[who].lock():
-                self.see(who)
-            self.close(who)
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["append", "append", "append", "read", "drop", "flush", "close", "kill", "bump"]),
-        st.integers(0, 3),
-        st.sampled_from([0, 3, 40, 400, 3000]),
-    ),
-    max_size=30,
-)
-
-
-@settings(QUICK, max_examples=examples(1500, 60))
-@given(steps=STEPS)
-def test_every_user_sees_what_the_model_says(steps: list[tuple[str, int, int]], small: None) -> None:
-    with tempfile.TemporaryDirectory(dir=MEMORY) as top:
-        model = Model(os.path.join(top, "a", "wal"))
-        for step, who, size in steps:
-            model.open(who)
-            if step == "append":
-                model.append(who, size)
-            elif step == "read":
-                with model.wals[who].lock():
-                    model.see(who)
-            elif step == "drop":
-                model.drop(who, size // 400 % 4)
-            elif step == "flush":
-                model.flush(who, size)
-            elif step == "close":
-                model.close(who)
-            elif step == "kill":
-                model.kill(who)
-            else:
-                with model.wals[who].lock():
-                    model.see(who).bump()
-        model.end()
-        assert not model.wals and not os.path.exists(model.folder)
-
-
-PROCESS = """
-import hashlib, sys
-from gitbaton.threads.log import Log
-wal, seen = Log(sys.argv[1]), []
-for number in range(250):
-    payload = b"%s %d" % (sys.argv[2].encode(), number)
-    with wal.lock():
-        seen += [item for _, item in wal.read()]
-        token = wal.append(payload)
-        seen.append(payload)
-    wal.sync(token)
-while len(seen) < 1000:
-    if wal.changed:
-        with wal.lock():
-            seen += [item for _, item in wal.read()]
-print(len(seen), len(set(seen)), hashlib.sha256(b",".join(seen)).hexdigest())
-wal.close(lambda: None)
-"""
-
-
-@pytest.mark.deep
-def test_four_processes_see_a_thousand_in_one_order(tmp_path: Path) -> None:
-    folder, out = str(tmp_path / "wal"), list[bytes]()
-
-    def run(name: int) -> None:
-        done = python(["-c", PROCESS, folder, str(name)], str(tmp_path), dict(os.environ))
-        assert done.code == 0, done.err
-        out.append(done.out)
-
-    threads = [threading.Thread(target=run, args=(name,)) for name in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    wal = Log(folder)
-    found = read(wal)
-    assert out == [b"1000 1000 %s\n" % hashlib.sha256(b",".join(found)).hexdigest().encode()] * 4
-    flush(wal)
-    wal.close()
-    assert not os.path.exists(folder)
-
-
-def test_who_waits_while_the_last_one_goes_begins_anew(tmp_path: Path) -> None:
-    folder, opened = str(tmp_path / "wal"), list[Log]()
-    first, thread = Log(folder), threading.Thread(target=lambda: opened.append(Log(folder)))
-
-    def last() -> None:
-        thread.start()
-        time.sleep(0.02)
-
-    first.close(last)
-    thread.join()
-    second = Log(folder)
-    append(opened[0], b"a")
-    assert read(second) == [b"a"]
-    opened[0].close()
-    second.close(lambda: flush(second))
-    assert not os.path.exists(folder)
+        wal.__del__()
