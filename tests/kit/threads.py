@@ -229,6 +229,15 @@ def refused(place: Path) -> Iterator[None]:
         yield
 
 
+def left_open(place: Path) -> ThreadStore:
+    """A store that nobody closes, in a process that will be killed."""
+    _LEFT.append(ThreadStore.open(place, **QUIET))
+    return _LEFT[-1]
+
+
+_LEFT = list[ThreadStore]()
+
+
 def killed(work: Callable[[], object]) -> None:
     """Do something in a process that is gone at its end: it closes nothing."""
     assert in_child(lambda: _told(work)) == 0

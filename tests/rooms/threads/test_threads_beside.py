@@ -9,20 +9,32 @@ import shutil
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gitbaton.errors import BatonError, GitError, RecordError
-from gitbaton.git.packs import Packs
 from gitbaton.git.repo import discover
-from gitbaton.threads import flush
-from gitbaton.threads import store as module
 from gitbaton.threads.log import Log
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
-from tests.kit.threads import QUIET, Model, agree, ids, numbered, put, row, rows, values
+from tests.kit.moments import at
+from tests.kit.threads import (
+    QUIET,
+    Model,
+    agree,
+    git_called,
+    ids,
+    in_log,
+    let_go,
+    log_of,
+    numbered,
+    put,
+    refused,
+    row,
+    rows,
+    values,
+)
 
 REF = ref_of("t", "")
 
@@ -64,23 +76,23 @@ def test_refs_that_git_moves_are_noticed(tmp_path: Path) -> None:
     two_.close()
 
 
-def test_a_flush_builds_on_a_ref_that_was_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_builds_on_a_ref_that_was_moved(tmp_path: Path) -> None:
     one, two_, here, there = two(tmp_path)
     numbered(two_, 3, start=5)
     two_.put_writes("t", "", "004", [row("theirs", 0, b"2")], replace=False)
     two_.close()
     put(one, "t", "0055", "005")
     one.put_writes("t", "", "004", [row("ours", 0, b"1")], replace=False)
-    move, moved = flush._move, list[str]()
+    moved = list[str]()
 
-    def between(*args: Any) -> Any:
+    def between(_: object) -> None:
         """Somebody fetches between our look at the ref and our move of it."""
         if not moved:
             moved.append(here.git("fetch", "-q", str(there.path), "+refs/baton/*:refs/baton/*"))
-        return move(*args)
 
-    monkeypatch.setattr(flush, "_move", between)
-    one.flush()
+    with at("os.posix_spawn", git_called("update-ref"), between):
+        one.flush()
+    assert moved
     assert ids(one) == ["007", "006", "0055", "005", "004", "003", "002", "001", "000"]
     assert rows(one, "004") == [b"1", b"2"]
     one.close()
@@ -120,9 +132,7 @@ def test_a_thread_that_cannot_be_read_harms_no_other_and_can_be_deleted(bare: Sa
     store.flush()
 
 
-def test_a_lock_that_a_killed_process_left_is_waited_out(
-    bare: Sandbox, store: ThreadStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_a_killed_process_left_is_waited_out(bare: Sandbox, store: ThreadStore) -> None:
     numbered(store, 1)
     store.flush()
     lock = bare.path / f"{REF}.lock"
@@ -165,34 +175,6 @@ def test_in_a_repository_that_libgit2_does_not_open(
     assert bare.git("for-each-ref", "--format=%(refname)", "refs/baton/threads") == ref_of("t", "")
 
 
-def test_a_repository_that_cannot_be_written_is_read(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ThreadStore.open(bare.path, **QUIET) as store:
-        numbered(store, 3)
-    real = os.open
-
-    def refuse(path: Any, flags: int, *rest: Any, **named: Any) -> int:
-        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and os.fsdecode(path).startswith(str(bare.path)):
-            raise PermissionError(13, "Permission denied")
-        return real(path, flags, *rest, **named)
-
-    def refuse_folder(path: Any, *_: Any, **__: Any) -> None:
-        raise PermissionError(13, "Permission denied", path)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "open", refuse)
-        patched.setattr(os, "mkdir", refuse_folder)
-        patched.setattr(os, "makedirs", refuse_folder)
-        with ThreadStore.open(bare.path, **QUIET) as store:
-            assert ids(store) == ["002", "001", "000"]
-            assert [values(store, entry)["c"][1] for entry in store.walk("t", "")] == [b"002", b"001", b"000"]
-            store.flush()
-            for change in (lambda: put(store, "t", "9"), lambda: store.delete("t"), lambda: store.prune(["t"])):
-                with pytest.raises(GitError):
-                    change()
-    with ThreadStore.open(bare.path, **QUIET) as store:
-        assert len(ids(store)) == 3
-
-
 def test_a_copy_of_the_owner_shares_the_store_and_closing_twice_does_nothing(bare: Sandbox) -> None:
     class Owner:
         def __init__(self) -> None:
@@ -210,15 +192,13 @@ def test_a_copy_of_the_owner_shares_the_store_and_closing_twice_does_nothing(bar
             use()
 
 
-@pytest.mark.deep
 def test_a_store_that_nobody_closed_is_closed_when_it_is_gone(bare: Sandbox) -> None:
-    store = ThreadStore.open(bare.path, **QUIET)
+    store, closed = ThreadStore.open(bare.path, **QUIET), threading.Event()
     put(store, "t", "1")
-    del store
-    gc.collect()
-    end = time.monotonic() + 5
-    while (bare.path / "baton" / "wal").exists() and time.monotonic() < end:
-        time.sleep(0.005)
+    with at("os.rmdir", lambda args: args[0] == str(log_of(bare.path)), lambda _: closed.set()):
+        del store
+        gc.collect()
+        assert closed.wait(60)
     assert bare.git("rev-list", "--count", REF) == "1"
 
 
@@ -243,11 +223,7 @@ def test_what_is_beyond_the_cache_is_read_from_git(bare: Sandbox) -> None:
         store.flush()
         for entry in store.walk("t", ""):
             assert values(store, entry)["c"] == ("str", b"%d" % int(entry.id) * 300)
-        core = store._core
-        assert not core.table.blobs
-        assert core.table.size == core.table.count == 0
-        assert len(core.shelf.entries) < 30
-        assert len(core.shelf.view(core.line("t", "")).known) < 30
+        assert in_log(bare.path) == 0
 
 
 @pytest.mark.deep
@@ -276,34 +252,33 @@ def test_threads_put_side_by_side_while_the_worker_flushes(bare: Sandbox) -> Non
     bare.fsck()
 
 
-def test_the_worker_flushes_when_many_wait_or_nothing_comes(bare: Sandbox) -> None:
-    def flushed(store: ThreadStore) -> bool:
-        end = time.monotonic() + 5
-        while store._core.table.count and time.monotonic() < end:
-            time.sleep(0.005)
-        return not store._core.table.count
+def test_the_log_is_flushed_when_many_wait_or_nothing_comes(bare: Sandbox) -> None:
+    def flushed(store: ThreadStore, number: int) -> str:
+        """How many git has when somebody flushes by himself after the next put."""
+        with let_go(bare.path) as done:
+            numbered(store, 1, start=number)
+            assert done.wait(60)
+        return bare.git("rev-list", "--count", REF)
 
     with ThreadStore.open(bare.path, sync=False, every=5, idle=1e6) as store:
         numbered(store, 4)
-        time.sleep(0.03)
-        assert store._core.table.count == 4
-        numbered(store, 1, start=4)
-        assert flushed(store)
+        assert flushed(store, 4) == "5"
     with ThreadStore.open(bare.path, sync=False, every=1 << 30, idle=0.01) as store:
-        numbered(store, 1, start=5)
-        assert flushed(store)
-        numbered(store, 1, start=6)
-        assert flushed(store)
-    assert bare.git("rev-list", "--count", REF) == "7"
+        assert [flushed(store, 5), flushed(store, 6)] == ["6", "7"]
 
 
+@pytest.mark.deep
 def test_a_put_waits_where_the_log_is_far_behind(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BEHIND", 10_000)
-    monkeypatch.setattr(module, "BYTES", 1 << 30)
+    """And nobody brings it into git in the background, since there can be no more threads."""
+
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
     with ThreadStore.open(bare.path, **QUIET) as store:
-        for number in range(30):
-            put(store, "t", f"{number:03}", channels={"c": ("bytes", os.urandom(1000))})
-            assert store._core.table.size < 12_000
+        for number in range(20):
+            put(store, "t", f"{number:03}", channels={"c": ("bytes", b"%3d " % number * (1 << 20))})
+        assert 15 < int(bare.git("rev-list", "--count", REF)) < 20
 
 
 def test_a_store_on_an_open_repository_leaves_it_to_its_owner(bare: Sandbox) -> None:
@@ -346,17 +321,12 @@ def test_a_log_that_cannot_be_understood_is_kept(bare: Sandbox) -> None:
     log.close()
 
 
-def test_what_cannot_be_flushed_at_the_end_stays_in_the_log(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_flushed_at_the_end_stays_in_the_log(bare: Sandbox) -> None:
     store = ThreadStore.open(bare.path, **QUIET)
     put(store, "t", "1")
-
-    def fail(*_: Any) -> None:
-        raise GitError("no room")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Packs, "written", fail)
-        with pytest.raises(GitError, match="no room"):
-            store.close()
+    with refused(bare.path / "objects"), pytest.raises(GitError, match="Permission denied"):
+        store.close()
+    assert in_log(bare.path) == 1
     store.close()
     with ThreadStore.open(bare.path, **QUIET) as store:
         assert ids(store) == ["1"]

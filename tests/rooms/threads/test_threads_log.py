@@ -35,6 +35,7 @@ from tests.kit.threads import (
     ids,
     in_log,
     killed,
+    left_open,
     log_of,
     numbered,
     put,
@@ -115,7 +116,7 @@ def test_waiting_for_the_log_has_an_end_and_a_forked_child_lets_go_of_no_lock(
 def test_the_last_one_flushes_and_nothing_is_left(bare: Sandbox) -> None:
     one, two = ThreadStore.open(bare.path, **QUIET), ThreadStore.open(bare.path, **QUIET)
     put(one, "t", "1")
-    killed(lambda: put(ThreadStore.open(bare.path, **QUIET), "t", "2"))  # who was killed is not waited for
+    killed(lambda: put(left_open(bare.path), "t", "2"))  # who was killed is not waited for
     one.close()
     one.close()
     assert in_log(bare.path) == 2 and not bare.git("for-each-ref")
@@ -234,7 +235,7 @@ def test_a_disk_that_fails_is_not_believed_again(bare: Sandbox) -> None:
     assert int(bare.git("rev-list", "--count", REF)) >= 2
 
 
-def test_a_full_disk_is_said_and_the_log_goes_on(bare: Sandbox, store: ThreadStore) -> None:
+def test_a_full_disk_is_said_and_the_log_goes_on(store: ThreadStore, other: ThreadStore) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     large = {"c": ("bytes", b"b" * (400 << 10))}
     resource.setrlimit(resource.RLIMIT_FSIZE, (300 << 10, before[1]))
@@ -248,11 +249,7 @@ def test_a_full_disk_is_said_and_the_log_goes_on(bare: Sandbox, store: ThreadSto
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     put(store, "t", "large", channels=large)
-    killed(lambda: seen(bare, ["large", *(f"{number:03}" for number in range(10, -1, -1))]))
-
-
-def seen(bare: Sandbox, found: list[str]) -> None:
-    assert ids(ThreadStore.open(bare.path, **QUIET)) == found
+    assert ids(other) == ["large", *(f"{number:03}" for number in range(10, -1, -1))]
 
 
 def test_a_log_is_small_when_git_has_it_all(bare: Sandbox, store: ThreadStore) -> None:
@@ -295,7 +292,7 @@ def test_who_may_not_write_reads_what_others_put(bare: Sandbox) -> None:
         with pytest.raises(GitError, match=r"no permission to write in the repository|cannot be written"):
             change()
     writer.close()
-    killed(lambda: put(ThreadStore.open(bare.path, **QUIET), "t", "4"))  # a log that nobody has open
+    killed(lambda: put(left_open(bare.path), "t", "4"))  # a log that nobody has open
     for each in (none, live, reader()):
         assert ids(each) == ["4", "3", "2", "1"]
         each.close()
@@ -335,17 +332,17 @@ def test_a_repository_that_cannot_be_written_is_read(bare: Sandbox) -> None:
 def test_a_log_that_others_scribbled_on_is_refused_or_read(bare: Sandbox) -> None:
     """What is found was put; what is put after that is found, too."""
     chance = random.Random(3)
-    killed(lambda: numbered(ThreadStore.open(bare.path, **QUIET), 12))
+    killed(lambda: numbered(left_open(bare.path), 12))
     (path,) = log_of(bare.path).glob("log*")
     good, whole = path.read_bytes(), [f"{number:03}" for number in range(12)]
 
     def scribbled(*, live: bool) -> None:
-        stores = [ThreadStore.open(bare.path, **QUIET)] if live else []
+        stores = [left_open(bare.path)] if live else []
         for _ in range(chance.choice([1, 1, 3])):
             with path.open("r+b") as file:
                 file.seek(chance.randrange(4096))
                 file.write(chance.randbytes(chance.choice([1, 8, 64])))
-        for each in (ThreadStore.open(bare.path, **QUIET), *stores):
+        for each in (left_open(bare.path), *stores):
             try:
                 found = ids(each)
                 assert found == whole[: len(found)][::-1]
