@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -114,37 +115,44 @@ def test_a_setting_that_is_none_stops_it(repo: Sandbox, value: str) -> None:
     nothing(repo)
 
 
+# The rule that would find a key of GitHub's cannot be made ready.
 BROKEN = """
-import gitbaton.secrets.redactor as r, os, signal, sys
-def broken(*_, **__):
-    {how}
-r.scan = broken
+import os, re, signal
+real = re.compile
+def compile(*words):
+    made = real(*words)
+    if isinstance(made.pattern, str) and made.fullmatch("{key}") and not made.fullmatch("words"):
+        {how}
+    return made
+re.compile = compile
 from gitbaton.main import run
 run()
 """
 
 
-def broken(repo: Sandbox, how: str, *words: str, stdin: bytes = b"") -> Outcome:
+def broken(
+    repo: Sandbox, how: str, *words: str, stdin: bytes = b"", env: Mapping[str, str] = MappingProxyType({})
+) -> Outcome:
     """``git baton`` with a scanner that fails."""
-    done = python(["-c", BROKEN.format(how=how), *words], str(repo.path), os.environ, stdin)
+    done = python(["-c", BROKEN.format(how=how, key=KEY), *words], str(repo.path), {**os.environ, **env}, stdin)
     return Outcome(done.code, done.out.decode(), done.err.decode())
 
 
 def test_a_scanner_that_fails_or_is_killed_leaves_nothing(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", a_txt="a")
     repo.write("new.txt", "not in any object yet")
-    done = broken(repo, "raise ValueError('x')", "snapshot", "--track", "t", "--step", "x")
+    done = broken(repo, "raise ValueError('x\\ny')", "snapshot", "--track", "t", "--step", KEY)
     assert (done.code, done.out) == (128, "")
-    assert done.err == "fatal: nothing is recorded: the scanner for secrets failed: ValueError x\n"
+    assert done.err == "fatal: nothing is recorded: the scanner for secrets failed: ValueError x y\n"
     nothing(repo)
-    done = broken(repo, "os.kill(os.getpid(), signal.SIGKILL)", "snapshot", "--track", "t", "--step", "x")
+    done = broken(repo, "os.kill(os.getpid(), signal.SIGKILL)", "snapshot", "--track", "t", "--step", KEY)
     assert done.code == -signal.SIGKILL
     nothing(repo)
     folder = older(tmp_path)
     done = broken(repo, "raise ValueError('x')", "import", str(folder))
     assert done.code == 128 and "the scanner for secrets failed" in done.err
     nothing(repo)
-    repo.ok("snapshot", "--track", "t", "--step", "x")
+    repo.ok("snapshot", "--track", "t", "--step", KEY)
 
 
 def older(tmp_path: Path) -> Path:
@@ -222,7 +230,7 @@ def test_what_an_older_version_stored_is_redacted_where_it_goes_on(repo: Sandbox
 
 
 @pytest.mark.deep
-def test_a_hook_says_and_stores_no_secret_and_a_scanner_that_fails_stops_no_agent(repo: Sandbox) -> None:
+def test_a_hook_says_and_stores_no_secret_and_a_scanner_that_fails_stops_no_agent(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", a_txt="a")
     client = Client("claude", repo.path)
     repo.ok("snapshot", "--track", "t", "--step", "x")
@@ -233,10 +241,13 @@ def test_a_hook_says_and_stores_no_secret_and_a_scanner_that_fails_stops_no_agen
     assert found["step"] == f"turn ended: use {HERE} please"
     check_clean(repo)
     repo.write("a.txt", "c")
-    payload = json.dumps(client.payload("Stop")).encode()
-    how = "raise ValueError('x')"
-    done = repo.run(sys.executable, "-c", BROKEN.format(how=how), "hook", "claude", "Stop", env=client.env(), stdin=payload)
-    assert (done.code, done.out) == (0, "") and len(autos(repo, "t")) == 1
-    assert "the scanner for secrets failed" in log_of(repo)
-    client.fire("turn")
-    assert len(autos(repo, "t")) == 2
+    talk, refs = tmp_path / "talk.jsonl", repo.git("for-each-ref")
+    talk.write_text(json.dumps({"type": "user", "uuid": "u1", "message": {"role": "user", "content": f"use {KEY}"}}) + "\n")
+    for event in ("Stop", "PreCompact"):
+        payload = json.dumps(client.payload(event, transcript_path=str(talk))).encode()
+        done = broken(repo, "raise ValueError('x')", "hook", "claude", event, env=client.env(), stdin=payload)
+        assert (done.code, done.out, repo.git("for-each-ref")) == (0, "", refs)
+        assert "the scanner for secrets failed" in log_of(repo) and not (repo.path / ".git/baton/transcripts").exists()
+    client.fire("turn", transcript_path=str(talk))
+    assert len(autos(repo, "t")) == 2 and "refs/baton/transcripts" in repo.git("for-each-ref")
+    check_clean(repo)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.errors import ScanError, UsageError
+from gitbaton.errors import UsageError
 from gitbaton.model import Checkpoint
 from gitbaton.secrets import Finding, Redacted, Redactor, differences, told
 from gitbaton.secrets.context import CONTEXT
@@ -307,16 +307,6 @@ def test_modes_and_the_allow_list() -> None:
     assert Redactor("on", (key[:20],)).text(key) == "[redacted:github-token]"
     with pytest.raises(UsageError, match=re.escape("baton.redactAllow is '(x'; ")):
         Redactor("on", ("(x",))
-
-
-def test_a_scanner_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise ValueError("no\nmore")
-
-    monkeypatch.setattr("gitbaton.secrets.redactor.scan", broken)
-    for call in (lambda: ON.text("x"), lambda: ON.line(b'{"token": "x"}'), lambda: ON.find("x", sure=True)):
-        with pytest.raises(ScanError, match="failed: ValueError no more"):
-            call()
 
 
 def test_a_checkpoint_is_redacted_word_by_word() -> None:

@@ -5,13 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from gitbaton.agents.values import Event
-from gitbaton.errors import ScanError
-from gitbaton.hooks import auto
-from gitbaton.hooks.sessions import Session, opening
-from gitbaton.secrets import Redactor
+from gitbaton.hooks.sessions import opening
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.tiers import some
@@ -73,21 +67,3 @@ def test_the_opening_of_a_prompt_is_cut_when_it_is_redacted() -> None:
     assert opening("password " + "k" * 50, redact) == "password [redacted:x]"  # a short one, too
     assert opening("a " * 499 + "k" * 50, redact) == "a " * 499 + "[r"
     assert opening("x" * 2_000_000, redact) == "x" * 1000 and len(seen[-1]) == 100_000
-
-
-def test_where_the_scanner_fails_there_is_no_checkpoint(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "talk.jsonl"
-    path.write_bytes(lines(said("u1", None, "user", "hello")))
-    repo.ok("snapshot", "--track", "t", "--step", "s")
-    refs = repo.git("for-each-ref")
-    repo.write("a.txt", "new\n")
-
-    def broken(self: Redactor, raw: bytes) -> bytes:
-        raise ScanError("the scanner for secrets failed: x")
-
-    monkeypatch.setattr(Redactor, "line", broken)
-    event = Event(agent="claude", name="PreCompact", moment="compact", session="s1", transcript=str(path))
-    with repo.open(door="binary") as baton, pytest.raises(ScanError):
-        auto.take(baton, event, Session(), lambda: "t", "before compaction (auto)")
-    assert repo.git("for-each-ref") == refs
-    assert not (repo.path / ".git/baton/transcripts").exists()
