@@ -16,7 +16,7 @@ from gitbaton import transcripts
 from gitbaton.codec import transcript_text
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.model import Agent, Stored, Transcript
-from gitbaton.transcripts import CHUNK, Mode, layout, read, record
+from gitbaton.transcripts import CHUNK, Mode, read, record
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.doors import FORMATS, build
@@ -296,25 +296,25 @@ def test_a_hostile_commit_is_no_conversation(repo: Sandbox, tmp_path: Path) -> N
     assert isinstance(refused(repo, snap(repo, replace(found, lines=2))), RecordError)
 
 
-def test_one_chunk_many_times_is_not_read_beyond_the_limit(
-    repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.deep
+def test_one_chunk_many_times_is_not_read_beyond_the_limits(repo: Sandbox, tmp_path: Path) -> None:
+    """256 MiB, and 10,000 chunks."""
     path = tmp_path / "t.jsonl"
-    path.write_bytes(line(0, CHUNK))
-    found = take(repo, path)
-    chunk = repo.git("rev-parse", f"{found.stored}:chunks/00000000")
-    size = found.size * 3
-    said = repo.git("cat-file", "blob", f"{found.stored}:meta").replace(str(found.size), str(size))
-    folder = tree(repo, *(("100644", chunk, f"{n:08d}") for n in range(3)))
-    meta = blob(repo, said.replace('"lines": 1', '"lines": 3').encode() + b"\n")
-    commit = commit_of(repo, ("040000", "tree", folder, "chunks"), ("100644", "blob", meta, "meta"))
-    stored = snap(repo, replace(found, size=size, lines=3, stored=commit))
-    assert len(back(repo, stored)) == size
-    monkeypatch.setattr(layout, "MAX_STORED", size - 1)
-    assert isinstance(refused(repo, stored), RecordError)
-    monkeypatch.setattr(layout, "MAX_STORED", size)
-    monkeypatch.setattr(layout, "_MAX_CHUNKS", 2)
-    assert isinstance(refused(repo, stored), RecordError)
+
+    def repeated(width: int, count: int) -> Stored:
+        path.write_bytes(line(0, width))
+        found = take(repo, path)
+        chunk = repo.git("rev-parse", f"{found.stored}:chunks/00000000")
+        size = found.size * count
+        said = repo.git("cat-file", "blob", f"{found.stored}:meta").replace(str(found.size), str(size))
+        folder = tree(repo, *(("100644", chunk, f"{n:08d}") for n in range(count)))
+        meta = blob(repo, said.replace('"lines": 1', f'"lines": {count}').encode() + b"\n")
+        commit = commit_of(repo, ("040000", "tree", folder, "chunks"), ("100644", "blob", meta, "meta"))
+        return snap(repo, replace(found, size=size, lines=count, stored=commit))
+
+    assert len(back(repo, repeated(1, 10_000))) > 10_000
+    for width, count in ((1, 10_001), (1 << 20, 256)):
+        assert isinstance(refused(repo, repeated(width, count)), RecordError)
 
 
 def writer(box: Sandbox, mode: Mode, path: Path, times: int = 1) -> subprocess.Popen[str]:

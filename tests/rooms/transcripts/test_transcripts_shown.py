@@ -14,9 +14,9 @@ from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.rooms.transcripts.test_transcripts import REF, SESSION, line, path, take
 from tests.rooms.transcripts.test_transcripts_read import back, blob, commit_of, own, refused, snap, tree
-from tests.rooms.transcripts.test_transcripts_redacted import Fake, content, fake, hidden, secret, told
+from tests.rooms.transcripts.test_transcripts_redacted import content, hidden, secret, told
 
-__all__ = ["fake", "own", "path"]
+__all__ = ["own", "path"]
 
 
 def yesterday(box: Sandbox, data: bytes, last: str) -> Transcript:
@@ -32,7 +32,7 @@ def yesterday(box: Sandbox, data: bytes, last: str) -> Transcript:
 
 
 @pytest.mark.deep
-def test_what_was_stored_yesterday_is_read_and_gone_on_from(repo: Sandbox, path: Path, fake: Fake) -> None:
+def test_what_was_stored_yesterday_is_read_and_gone_on_from(repo: Sandbox, path: Path) -> None:
     path.write_bytes(line(1) + line(2))
     old = yesterday(repo, path.read_bytes(), "u-2")
     assert back(repo, snap(repo, old)) == path.read_bytes()
@@ -47,7 +47,7 @@ def test_what_was_stored_yesterday_is_read_and_gone_on_from(repo: Sandbox, path:
     assert repo.git("rev-list", REF).split() == [new.stored, old.stored]
 
 
-def test_what_was_stored_yesterday_with_a_secret_is_shown_without(repo: Sandbox, path: Path, fake: Fake) -> None:
+def test_what_was_stored_yesterday_with_a_secret_is_shown_without(repo: Sandbox, path: Path) -> None:
     path.write_bytes(secret(1) + line(2))
     old = yesterday(repo, path.read_bytes(), "u-2")
     assert back(repo, snap(repo, old)) == hidden(path.read_bytes())
@@ -55,7 +55,7 @@ def test_what_was_stored_yesterday_with_a_secret_is_shown_without(repo: Sandbox,
     assert new.stored != old.stored and content(repo, new.stored) == hidden(path.read_bytes())
 
 
-def test_an_earlier_position_is_read_by_its_lines(repo: Sandbox, own: Path, fake: Fake) -> None:
+def test_an_earlier_position_is_read_by_its_lines(repo: Sandbox, own: Path) -> None:
     own.write_bytes(b"".join(secret(n, 20_000) for n in range(10)))
     position = take(repo, own, "position")
     then = snap(repo, position)
@@ -72,7 +72,7 @@ def test_an_earlier_position_is_read_by_its_lines(repo: Sandbox, own: Path, fake
 
 
 @pytest.mark.deep
-def test_what_is_said_of_redacted_lines_must_agree(repo: Sandbox, path: Path, fake: Fake) -> None:
+def test_what_is_said_of_redacted_lines_must_agree(repo: Sandbox, path: Path) -> None:
     path.write_bytes(line(0) + secret(1) + line(2))
     found = take(repo, path)
     data = path.read_bytes()
@@ -94,12 +94,12 @@ def test_what_is_said_of_redacted_lines_must_agree(repo: Sandbox, path: Path, fa
         assert isinstance(refused(repo, snap(repo, replace(found, stored=commit))), RecordError), name
 
 
-def test_the_clients_own_file_is_redacted_when_it_is_shown(repo: Sandbox, own: Path, fake: Fake) -> None:
+def test_the_clients_own_file_is_redacted_when_it_is_shown(repo: Sandbox, own: Path) -> None:
     own.write_bytes(secret(1) + line(2))
     assert back(repo, snap(repo, take(repo, own, "position"))) == hidden(own.read_bytes())
 
 
-def test_a_client_gets_back_what_it_wrote_itself(repo: Sandbox, own: Path, fake: Fake) -> None:
+def test_a_client_gets_back_what_it_wrote_itself(repo: Sandbox, own: Path) -> None:
     data = secret(1) + line(2)
     for mode in ("position", "full"):
         own.write_bytes(data)
