@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from gitbaton.threads.health import waiting
 from gitbaton.threads.store import ThreadStore
 from tests.kit.moments import Args, at
 from tests.kit.processes import in_child
+from tests.kit.repos import Sandbox
 
 Place = tuple[str, str]
 
@@ -159,6 +161,16 @@ def rows(store: ThreadStore, id: str, thread: str = "t") -> list[bytes]:
 def numbered(store: ThreadStore, count: int, thread: str = "t", start: int = 0) -> None:
     for number in range(start, start + count):
         put(store, thread, f"{number:03}", f"{number - 1:03}" if number else None)
+
+
+def two(tmp_path: Path, common: int = 5) -> tuple[ThreadStore, ThreadStore, Sandbox, Sandbox]:
+    """A repository and its clone, both with a thread."""
+    one = Sandbox.init(tmp_path / "one.git", "--bare")
+    with ThreadStore.open(one.path, **QUIET) as store:
+        numbered(store, common)
+    shutil.copytree(one.path, tmp_path / "two.git")
+    other = Sandbox(tmp_path / "two.git")
+    return ThreadStore.open(one.path, **QUIET), ThreadStore.open(other.path, **QUIET), one, other
 
 
 # ---- the log of a repository, from outside

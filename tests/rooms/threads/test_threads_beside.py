@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import os
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -33,20 +32,11 @@ from tests.kit.threads import (
     refused,
     row,
     rows,
+    two,
     values,
 )
 
 REF = ref_of("t", "")
-
-
-def two(tmp_path: Path, common: int = 5) -> tuple[ThreadStore, ThreadStore, Sandbox, Sandbox]:
-    """A repository and its clone, both with a thread."""
-    one = Sandbox.init(tmp_path / "one.git", "--bare")
-    with ThreadStore.open(one.path, **QUIET) as store:
-        numbered(store, common)
-    shutil.copytree(one.path, tmp_path / "two.git")
-    other = Sandbox(tmp_path / "two.git")
-    return ThreadStore.open(one.path, **QUIET), ThreadStore.open(other.path, **QUIET), one, other
 
 
 # ---- what others do to refs

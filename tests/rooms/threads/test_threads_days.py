@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pygit2
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import libgit2
 from gitbaton.system.process import leave
-from gitbaton.threads import store as storing
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
-from tests.kit.threads import QUIET, put
+from tests.kit.threads import QUIET, let_go, put, until
 from tests.kit.tiers import some
 from tests.rooms.threads.test_threads_stuck import stuck
 
@@ -27,27 +24,19 @@ __all__ = ["stuck"]
 
 
 @pytest.fixture
-def few_files(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Libgit2 is made to have four packs open at a time, as it is made to have more."""
-    monkeypatch.setattr(libgit2, "_FILES", 4)
-    before, pygit2.settings.mwindow_file_limit = pygit2.settings.mwindow_file_limit, 0
+def limit() -> Iterator[None]:
+    """How many packs libgit2 has open at a time is afterwards as it was."""
+    before = pygit2.settings.mwindow_file_limit
     yield
-    assert pygit2.settings.mwindow_file_limit == 4
     pygit2.settings.mwindow_file_limit = before
 
 
-def test_who_set_the_number_of_open_packs_keeps_it(bare: Sandbox) -> None:
-    before, pygit2.settings.mwindow_file_limit = pygit2.settings.mwindow_file_limit, 7
-    with bare.open(door="libgit2"):
-        assert pygit2.settings.mwindow_file_limit == 7
-    pygit2.settings.mwindow_file_limit = before
-
-
-def waited(what: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not what() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return what()
+@pytest.mark.usefixtures("limit")
+def test_packs_that_are_open_are_limited_and_who_set_their_number_keeps_it(bare: Sandbox) -> None:
+    for given in (0, 7):
+        pygit2.settings.mwindow_file_limit = given
+        with bare.open(door="libgit2"):
+            assert pygit2.settings.mwindow_file_limit == given or 0 == given < pygit2.settings.mwindow_file_limit < 500
 
 
 def packs_open() -> int:
@@ -68,17 +57,17 @@ def children() -> list[str]:
 
 
 @pytest.mark.deep
-@pytest.mark.usefixtures("few_files")
+@pytest.mark.usefixtures("limit")
 @some("collects", [True, False])
 def test_a_flush_leaves_no_file_open(bare: Sandbox, collects: bool) -> None:
     bare.git("config", "gc.auto", "6700" if collects else "0")
-    before = packs_open()
+    before, pygit2.settings.mwindow_file_limit = packs_open(), 4
     with ThreadStore.open(bare.path, **QUIET) as store:
         for number in range(120):
             put(store, "t", f"{number:04}", f"{number - 1:04}" if number else None, channels={"c": ("bytes", b"%d" % number)})
             store.flush()
             if number % 40 == 39 and collects:
-                assert waited(lambda: len(list((bare.path / "objects/pack").glob("*.pack"))) < 40)
+                until(lambda: len(list((bare.path / "objects/pack").glob("*.pack"))) < 40)
         assert packs_open() - before < 60
         assert [entry.id for entry in store.walk("t", "")] == [f"{number:04}" for number in range(119, -1, -1)]
         assert store.blob(next(store.walk("t", "")).channels["c"]) == ("bytes", b"119")
@@ -90,8 +79,11 @@ def test_programs_that_nobody_waits_for_do_not_pile_up(tmp_path: Path) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     before = children().count("Z")
     for _ in range(5):
-        leave([sys.executable, "-c", ""], os.environ, null, null, null)
-        time.sleep(0.2)
+        ours, theirs = os.pipe()
+        leave([sys.executable, "-c", ""], os.environ, null, theirs, null)
+        os.close(theirs)
+        assert os.read(ours, 1) == b""  # it has ended
+        os.close(ours)
     os.close(null)
     assert children().count("Z") - before < 4
 
@@ -113,13 +105,10 @@ def test_a_line_that_cannot_be_brought_writes_nothing_again_and_again(stuck: San
 
 
 @pytest.mark.deep
-def test_a_log_that_never_rests_is_flushed_when_it_is_time(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storing, "_LONGEST", 5)
-    with ThreadStore.open(bare.path, sync=False, every=1 << 20, idle=0.2) as store:
-        began, number = time.monotonic(), 0
-        while bare.try_git("rev-parse", "-q", "--verify", ref_of("t", "")).code and time.monotonic() - began < 20:
-            for _ in range(20):
-                put(store, "t", f"{number:06}")
-                number += 1
-                time.sleep(0.002)
-        assert 0.9 < time.monotonic() - began < 10
+def test_a_log_that_never_rests_is_flushed_when_it_is_time(bare: Sandbox) -> None:
+    with ThreadStore.open(bare.path, sync=False, every=1 << 20, idle=0.02) as store, let_go(bare.path) as flushed:
+        for number in range(1_000_000):
+            put(store, "t", f"{number:06}")
+            if flushed.is_set():
+                break
+        assert flushed.is_set()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gitbaton.errors import NotFoundError, RecordError, UsageError
-from gitbaton.threads import build
+from gitbaton.git.repo import discover
 from gitbaton.threads.build import Side, apart
+from gitbaton.threads.chain import Chain, Late
 from gitbaton.threads.codec import Entry
+from gitbaton.threads.health import reader
 from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
-from tests.kit.threads import QUIET, Model, agree, ids, numbered, put, row, rows, text
+from tests.kit.threads import Model, agree, ids, numbered, put, row, rows, text, two
 
 REF = ref_of("t", "")
 
@@ -108,20 +110,20 @@ def test_prune_and_delete_of_what_is_not_there(bare: Sandbox, store: ThreadStore
         store.prune(["t"], "all")
 
 
-def test_prune_drops_late_writes_of_what_goes(bare: Sandbox, store: ThreadStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "NEAR", 2)
-    numbered(store, 8)
+def test_prune_drops_late_writes_of_what_goes(bare: Sandbox, store: ThreadStore) -> None:
+    numbered(store, 60)
     store.flush()
-    for id in ("001", "007", "0065", "008"):
+    late = ("001", "059", "0585", "060")
+    for id in late:
         store.put_writes("t", "", id, [row("a", 0, id.encode())], replace=False)
     store.flush()
     assert bare.git("rev-parse", late_ref("t", ""))
     assert rows(store, "001") == [b"001"]
     store.prune(["t"])
-    put(store, "t", "008", "007")
+    put(store, "t", "060", "059")
     put(store, "t", "001")
-    put(store, "t", "0065")
-    assert [rows(store, id) for id in ("001", "0065", "007", "008")] == [[], [], [b"007"], [b"008"]]
+    put(store, "t", "0585")
+    assert [rows(store, id) for id in ("001", "0585", "059", "060")] == [[], [], [b"059"], [b"060"]]
     store.prune(["t"], "delete")
     assert bare.git("for-each-ref") == ""
 
@@ -163,48 +165,38 @@ def test_a_copy_costs_refs_only(bare: Sandbox, store: ThreadStore) -> None:
     assert store.chains() == [("t", ""), ("t", "sub"), ("u", ""), ("u", "sub")]
 
 
-def two(tmp_path: Path, common: int = 5) -> tuple[ThreadStore, ThreadStore, Sandbox, Sandbox]:
-    """A repository and its clone, both with a thread."""
-    one = Sandbox.init(tmp_path / "one.git", "--bare")
-    with ThreadStore.open(one.path, **QUIET) as store:
-        numbered(store, common)
-    shutil.copytree(one.path, tmp_path / "two.git")
-    other = Sandbox(tmp_path / "two.git")
-    return ThreadStore.open(one.path, **QUIET), ThreadStore.open(other.path, **QUIET), one, other
-
-
 def fetched(store: ThreadStore, here: Sandbox, there: Sandbox) -> None:
     """Join what the other clone has, as sync does."""
     here.git("fetch", "-q", str(there.path), "+refs/baton/*:refs/theirs/*")
     found = dict(line.split(" ") for line in here.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines())
     tip = found["refs/theirs/" + REF.removeprefix("refs/baton/")]
     late = found.get("refs/theirs/" + late_ref("t", "").removeprefix("refs/baton/"))
-    joined(store, tip, late)
+    joined(store, here, tip, late)
 
 
-def joined(store: ThreadStore, tip: str, late: str | None) -> None:
+def joined(store: ThreadStore, here: Sandbox, tip: str, late: str | None) -> None:
     """Take in another chain of the thread, and its late writes."""
-    shelf = store._core.shelf
-    theirs = Side(shelf.chain(bytes.fromhex(tip)), shelf.late(bytes.fromhex(late) if late else None))
-    store.join("t", "", lambda ours: apart(ours, theirs, None).made(ours, theirs))
+    with closing(discover(str(here.path))) as repo:
+        of = (reader(repo.objects), repo.layout.algorithm)
+        theirs = Side(Chain(*of, bytes.fromhex(tip)), Late(*of, bytes.fromhex(late) if late else None))
+        store.join("t", "", lambda ours: apart(ours, theirs, None).made(ours, theirs))
 
 
-def test_clones_that_join_each_other_come_to_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "NEAR", 3)
-    one, two_, here, there = two(tmp_path, 12)
+def test_clones_that_join_each_other_come_to_the_same(tmp_path: Path) -> None:
+    one, two_, here, there = two(tmp_path, 50)
     for number, store in enumerate((one, two_)):
-        put(store, "t", f"01{number + 3}", "011")
+        put(store, "t", f"05{number + 1}", "049")
         put(store, "t", "0055", channels={"c": ("str", b"%d" % number)})  # in both, and different
-        for id in ("002", "003"[: 3 - number], "010", "0055", "099"):
+        for id in ("002", "003"[: 3 - number], "048", "0055", "099"):
             store.put_writes("t", "", id, [row("both", 0, b"%d" % number), row(f"{number}", 0, b"")], replace=False)
         store.flush()
     fetched(one, here, there)
     fetched(two_, there, here)
     assert here.git("rev-parse", REF) == there.git("rev-parse", REF)
-    assert ids(one) == ids(two_) == sorted([*(f"{n:03}" for n in range(12)), "013", "014", "0055"], reverse=True)
+    assert ids(one) == ids(two_) == sorted([*(f"{n:03}" for n in range(50)), "051", "052", "0055"], reverse=True)
     for store in (one, two_):
         put(store, "t", "099")
-        assert rows(store, "002") == rows(store, "010") == rows(store, "0055") == rows(store, "099") == [b"", b"", b"1"]
+        assert rows(store, "002") == rows(store, "048") == rows(store, "0055") == rows(store, "099") == [b"", b"", b"1"]
         assert rows(store, "003") == [b"", b"0"]
     one.close()
     two_.close()
@@ -237,7 +229,7 @@ def test_a_join_of_what_is_not_ours_changes_nothing(bare: Sandbox, store: Thread
     stranger = bare.git("commit-tree", tree, "-m", "hello")
     for tip, late in ((stranger, None), (tree, None), (bare.git("rev-parse", REF), stranger)):
         with pytest.raises(RecordError):
-            joined(store, tip, late)
+            joined(store, bare, tip, late)
     assert bare.git("for-each-ref") == before
 
 
