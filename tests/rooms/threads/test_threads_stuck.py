@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import stat
-import time
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError
-from gitbaton.git.binary import BinaryObjects
-from gitbaton.git.objects import RefChange
-from gitbaton.git.publish import Durable
 from gitbaton.mending.doctor import examine
-from gitbaton.threads import edit
-from gitbaton.threads import store as storing
-from gitbaton.threads.build import rebuild
-from gitbaton.threads.flush import drain
-from gitbaton.threads.log import Log
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
-from gitbaton.threads.view import Shelf
 from tests.kit import Sandbox
-from tests.kit.threads import QUIET, put
+from tests.kit.capturekit import without_privilege
+from tests.kit.moments import always, at
+from tests.kit.places import ROOT
+from tests.kit.processes import in_child
+from tests.kit.threads import QUIET, below, git_called, ids, in_log, killed, left_open, log_of, put
 
 REF = ref_of("t", "")
 
@@ -37,7 +33,9 @@ REF = ref_of("t", "")
 @pytest.fixture
 def stuck(bare: Sandbox) -> Sandbox:
     """A repository whose log has a checkpoint of "bad" that holds what git has collected."""
-    with ThreadStore.open(bare.path, **QUIET) as store:
+
+    def fill() -> None:
+        store = left_open(bare.path)
         put(store, "bad", "1", channels={"c": ("str", b"c" * 5000)})
         store.flush()
         above = store.latest("bad", "")
@@ -46,35 +44,15 @@ def stuck(bare: Sandbox) -> Sandbox:
         store.put_writes("bad", "", "2", [row("a", b"first")], replace=False)
         store.put_writes("bad", "", "2", [row("a", b"lost"), row("b", b"b")], replace=False)
         store.put_writes("bad", "", "2", [row("b", b"second")], replace=True)
-        bare.git("update-ref", "-d", ref_of("bad", ""))
-        with pytest.raises(GitError, match="another process"), Locked(store):
-            store.close()
+
+    killed(fill)
+    bare.git("update-ref", "-d", ref_of("bad", ""))
     bare.git("gc", "-q", "--prune=now")
     return bare
 
 
-class Locked:
-    """While somebody else flushes, a store that is closed leaves all in the log."""
-
-    def __init__(self, store: ThreadStore) -> None:
-        self.core = store._core
-
-    def __enter__(self) -> None:
-        def refuse(*_: object, **__: object) -> None:
-            raise GitError("the threads are being written to git by another process")
-
-        self.core.wal.flushing = refuse  # type: ignore[method-assign,assignment]
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-
 def row(task: str, data: bytes) -> Any:
     return ("", task, 0, "c", "bytes", data)
-
-
-def ids(store: ThreadStore, thread: str) -> list[str]:
-    return [entry.id for entry in store.walk(thread, "")]
 
 
 def written(store: ThreadStore) -> list[bytes]:
@@ -84,8 +62,7 @@ def written(store: ThreadStore) -> list[bytes]:
 
 
 @pytest.mark.deep
-def test_others_go_on_beside_a_thread_that_git_cannot_take(stuck: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storing, "BEHIND", 1 << 16)
+def test_others_go_on_beside_a_thread_that_git_cannot_take(stuck: Sandbox) -> None:
     store = ThreadStore.open(stuck.path, **QUIET)
     for number in range(40):
         put(store, "good", f"{number:02}", channels={"c": ("bytes", os.urandom(6000))})
@@ -105,13 +82,11 @@ def test_others_go_on_beside_a_thread_that_git_cannot_take(stuck: Sandbox, monke
     with pytest.raises(GitError, match="thread 'bad'"):
         store.close()
     with ThreadStore.open(stuck.path, **QUIET) as store:
-        assert store._core.table.size < 20_000
+        assert in_log(stuck.path) < 10
         assert (ids(store, "bad"), written(store)) == (["2"], [b"first", b"second", b"c"])
-        for number in range(12):
-            put(store, "good", f"a{number}", channels={"c": ("bytes", os.urandom(8000))})
         with pytest.raises(GitError, match="thread 'bad'"):
-            while True:  # one who adds to what cannot be brought hears of it in the end
-                store.put_writes("bad", "", "2", [row(os.urandom(8).hex(), os.urandom(8000))], replace=False)
+            for number in range(40):  # one who adds to what cannot be brought hears of it in the end
+                store.put_writes("bad", "", "2", [row(f"{number}", b"%3d " % number * (1 << 20))], replace=False)
         put(store, "good", "b")
         assert store.latest("good", "").id == "b"  # type: ignore[union-attr]
         store.delete("bad")
@@ -142,88 +117,71 @@ def test_a_thread_that_was_stuck_is_brought_when_it_can_be(stuck: Sandbox) -> No
     stuck.fsck()
 
 
-@pytest.mark.parametrize("after", [False, True])
-def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox, *, after: bool) -> None:
+@pytest.mark.deep
+def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox) -> None:
+    """At each file that it opens, moves or removes, and each git that it begins."""
     with ThreadStore.open(bare.path, **QUIET) as store:
         for number in "123":
             put(store, "t", number)
-    pid = os.fork()
-    if not pid:
-        try:
-            store, move = ThreadStore.open(bare.path, **QUIET), Shelf.move
+    shutil.copytree(bare.path, bare.path.parent / "before.git")
+    said, step, done, gone = bare.path.parent / "said", 0, False, False
 
-            def drained(*args: Any) -> Any:
-                done = drain(*args)
-                put(store, "t", "4")  # between the flush and the lock
-                return done
+    def delete() -> None:
+        store, other, left = left_open(bare.path), left_open(bare.path), [step]
+        put(store, "t", "4")
 
-            def killed(self: Shelf, changes: Any) -> None:
-                gone = all(change.new is None for change in changes)
-                if after or not gone:
-                    move(self, changes)
-                if gone:
-                    os.kill(os.getpid(), signal.SIGKILL)
+        def beside(_: object) -> None:
+            if not said.exists():  # between the flush and the lock
+                put(other, "t", "5")
+                said.touch()
 
-            for where, name, what in ((edit, "drain", drained), (Shelf, "move", killed)):
-                setattr(where, name, what)
+        def counted(_: object) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        ours = below(bare.path)
+        with ExitStack() as stack:
+            stack.enter_context(at("os.posix_spawn", git_called("update-ref"), beside))
+            stack.enter_context(at("os.posix_spawn", always, counted))
+            for event in ("open", "os.rename", "os.remove"):
+                stack.enter_context(at(event, lambda args: ours(args) and "/tmp/pack." not in os.fsdecode(args[0]), counted))
             store.delete("t")
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-    with ThreadStore.open(bare.path, **QUIET) as store:
-        assert ids(store, "t") == ([] if after else ["4", "3", "2", "1"])
+
+    while not done:
+        shutil.rmtree(bare.path)
+        shutil.copytree(bare.path.parent / "before.git", bare.path)
+        said.unlink(missing_ok=True)
+        done = in_child(delete) == 0
+        with ThreadStore.open(bare.path, **QUIET) as store:
+            found = ids(store, "t")
+        assert found == ["5", "4", "3", "2", "1"][not said.exists() :] or found == []
+        assert found == [] or not gone
+        gone, step = found == [], step + 1
+    assert gone and step > 15
 
 
-class Work:
-    """What an edit walks and builds, each with whether the log is locked; ``beside`` is called when one is drafted."""
-
-    def __init__(self, store: ThreadStore, monkeypatch: pytest.MonkeyPatch, beside: Callable[[], None]) -> None:
-        self.walked: list[bool] = []
-        self.built: list[tuple[bool, int]] = []
-        kind, once, wal = type(store._core.shelf.chain(None)), edit.Draft.once, store._core.wal
-        walk = kind.walk
-
-        def counted(chain: Any, below: str | None = None) -> Iterator[Any]:
-            for entry in walk(chain, below):
-                self.walked.append(wal._appends.mine)
-                yield entry
-
-        def rebuilt(*args: Any, **named: Any) -> Any:
-            made = rebuild(*args, **named)
-            self.built.append((wal._appends.mine, sum(kind == "commit" for kind, _, _ in made.objects)))
-            return made
-
-        def drafted(draft: Any, names: Any, *rest: Any) -> None:
-            once(draft, names, *rest)
-            if names == ("t", "") and not wal._appends.mine:
-                beside()
-
-        monkeypatch.setattr(kind, "walk", counted)
-        monkeypatch.setattr(edit, "rebuild", rebuilt)
-        monkeypatch.setattr(edit.Draft, "once", drafted)
-
-
-def test_others_put_while_an_edit_walks(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the walk nor what is built of it is done under the lock, but for what came since."""
+def test_others_put_while_an_edit_is_made(bare: Sandbox) -> None:
+    """They wait for none of it, and what they put is edited, too."""
     with ThreadStore.open(bare.path, **QUIET) as store, ThreadStore.open(bare.path, **QUIET) as other:
-        for number in range(450):
-            put(store, "t", f"{number:03}", run_id=f"r{number // 100}")
+        for number in range(50):
+            put(store, "t", f"{number:03}", run_id=f"r{number // 10}")
         put(store, "u", "1", run_id="r3")
         store.flush()
+        met = list[int]()
 
-        def beside() -> None:
-            for id, run in (("450", "r3"), ("451", "r6"), ("448", "r3")):
-                put(other, "t", id, run_id=run)
-            for id in ("449", "451"):
-                other.put_writes("t", "", id, [row("late", id.encode())], replace=False)
+        def beside(_: object) -> None:
+            if not met:
+                for id, run in (("050", "r3"), ("051", "r6"), ("048", "r3")):
+                    put(other, "t", id, run_id=run)
+                for id in ("049", "051"):
+                    other.put_writes("t", "", id, [row("late", id.encode())], replace=False)
+            met.append(1)
 
-        with monkeypatch.context() as patched:
-            work = Work(store, patched, beside)
+        with at("os.posix_spawn", git_called("pack-objects"), beside):
             store.delete_runs(["r3"])
-        assert sum(work.walked) < 300 < 450 <= work.walked.count(False)
-        assert [held for held, _ in work.built] == [False, False, True]
-        assert work.built[-1][1] < 5 < 40 < work.built[0][1]
-        assert ids(store, "t") == sorted({*(f"{n:03}" for n in range(450) if n // 100 != 3 and n != 448), "451"}, reverse=True)
+        assert met
+        assert ids(store, "t") == sorted({*(f"{n:03}" for n in range(50) if n // 10 != 3 and n != 48), "051"}, reverse=True)
         assert [len(store.rows("t", "", entry)) for entry in store.walk("t", "")][:3] == [1, 1, 0]
         assert ids(other, "u") == []
     bare.fsck()
@@ -233,30 +191,25 @@ def test_others_put_while_an_edit_walks(bare: Sandbox, monkeypatch: pytest.Monke
 
 
 class Disk:
-    """Which files and folders were brought to disk, and when the log's files were."""
+    """Which refs' files and folders this process brought to disk, and when the log let go."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[str] = []
-        flush = Durable._flush
+        self.log, real, top = log_of(bare.path), os.fsync, os.path.realpath(bare.path)
 
-        def flushed(durable: Durable, paths: Any) -> None:
-            self.seen += [os.path.relpath(path, durable.repo.layout.common_dir) for path in paths if os.path.exists(path)]
-            flush(durable, paths)
+        def fsync(fd: int) -> None:
+            path = os.path.relpath(os.readlink(f"/proc/self/fd/{fd}"), top)
+            self.seen += [path] * (path in (".", "packed-refs") or path.split(os.sep)[0] == "refs")
+            real(fd)
 
-        drop = Log.drop
+        monkeypatch.setattr(os, "fsync", fsync)
 
-        def dropped(wal: Log, number: int) -> None:
-            self.seen.append("drop")
-            drop(wal, number)
-
-        monkeypatch.setattr(Durable, "_flush", flushed)
-        monkeypatch.setattr(Log, "drop", dropped)
-
-    def before(self) -> set[str]:
+    def flushed(self, store: ThreadStore) -> set[str]:
         """What was on disk before the log let go."""
-        found = set(self.seen[: self.seen.index("drop")])
         self.seen.clear()
-        return found
+        with at("os.rename", below(self.log), lambda _: self.seen.append("drop")):
+            store.flush()
+        return set(self.seen[: self.seen.index("drop")])
 
 
 FOLDERS = {"refs", "refs/baton", "refs/baton/threads", "refs/baton/threads/=t"}
@@ -267,7 +220,7 @@ def test_what_others_wait_for_is_on_disk_before_it_is_dropped(
     bare: Sandbox, monkeypatch: pytest.MonkeyPatch, *, alive: bool
 ) -> None:
     """By a store that does not wait for the disk itself; also when the one that does was killed."""
-    disk = Disk(monkeypatch)
+    disk = Disk(bare, monkeypatch)
     store = ThreadStore.open(bare.path, **QUIET) if alive else None
     pid = os.fork()
     if not pid:
@@ -277,11 +230,9 @@ def test_what_others_wait_for_is_on_disk_before_it_is_dropped(
             os._exit(0)
     os.waitpid(pid, 0)
     with store or ThreadStore.open(bare.path, **QUIET) as store:
-        store.flush()
-        assert disk.before() >= FOLDERS
+        assert disk.flushed(store) >= FOLDERS
         put(store, "t", "2")
-        store.flush()
-        assert disk.before() == {"refs/baton/threads/=t"}
+        assert disk.flushed(store) == {"refs/baton/threads/=t"}
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -291,9 +242,9 @@ def test_a_ref_that_a_killed_process_moved_is_brought_to_disk(
     pid = os.fork()
     if not pid:
         try:
-            store = ThreadStore.open(bare.path, **{**QUIET, "sync": True})
-            Durable._up = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+            store, real = ThreadStore.open(bare.path, **{**QUIET, "sync": True}), os.fsync
             put(store, "t", "1")
+            os.fsync = lambda fd: die() if "/refs/" in os.readlink(f"/proc/self/fd/{fd}") else real(fd)  # type: ignore[assignment]
             store.flush()
         finally:
             os._exit(1)
@@ -301,38 +252,40 @@ def test_a_ref_that_a_killed_process_moved_is_brought_to_disk(
     assert bare.git("rev-parse", REF)
     if packed:
         bare.git("pack-refs", "--all")
-    disk = Disk(monkeypatch)
+    disk = Disk(bare, monkeypatch)
     with ThreadStore.open(bare.path, **{**QUIET, "sync": True}) as store:
-        store.flush()
-        assert disk.before() >= ({"packed-refs", ".", "refs"} if packed else {*FOLDERS, REF})
+        assert disk.flushed(store) >= ({"packed-refs", ".", "refs"} if packed else {*FOLDERS, REF})
         put(store, "t", "2")
-        store.flush()
-        assert len(disk.before()) <= 5
+        assert len(disk.flushed(store)) <= 5
         store.delete("t")
         disk.seen.clear()
         store.delete("t")  # maybe of one who was killed
         assert {"refs/baton", "."} <= set(disk.seen)  # the lowest folder that is left
 
 
-def test_a_ref_that_may_not_be_written_says_so_at_once(bare: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = f"'{bare.path}/{REF}.lock': Permission denied"
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    def refuse(*_: object) -> None:
-        raise GitError(f"cannot update a ref: {said}")
 
+def test_a_ref_that_may_not_be_written_says_so_at_once(bare: Sandbox) -> None:
+    code = (
+        "import os, time; from gitbaton.errors import GitError; from gitbaton.threads.store import ThreadStore\n"
+        "store = ThreadStore.open('.', sync=False, idle=1e6)\n"
+        "store.put('t', '', '2', None, b'{}', b'{}', {})\n"
+        "os.chmod('refs/baton/threads/=t', 0o555)\n"
+        "time.sleep = None  # it is not tried again\n"
+        "try: store.flush()\n"
+        "except GitError as error: print(error.message)\n"
+        "os.chmod('refs/baton/threads/=t', 0o755)\n"
+    )
+    words = without_privilege(sys.executable, "-c", code)
+    if words is None:
+        pytest.skip("root writes everywhere here, and setpriv is missing")
     with ThreadStore.open(bare.path, **QUIET) as store:
         put(store, "t", "1")
-        began = time.monotonic()
-        with monkeypatch.context() as patched, pytest.raises(GitError, match="Permission denied"):
-            patched.setattr(BinaryObjects, "update", refuse)
-            store.flush()
-        assert time.monotonic() - began < 1
-    assert bare.git("rev-list", "--count", REF) == "1"
-    wrong = SimpleNamespace(code=128, err=f"fatal: cannot lock ref: Unable to create {said}", fatal=lambda: said)
-    git: Any = SimpleNamespace(run=lambda *_, **__: wrong)
-    door = BinaryObjects(git, str(bare.path), str(bare.path), "sha1")
-    with pytest.raises(GitError, match="Permission denied"):
-        door.update([RefChange(name=REF, new=None, old="0" * 39 + "1")])
+    done = subprocess.run(words, cwd=bare.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "Permission denied" in done.stdout
+    assert bare.git("rev-list", "--count", REF) == "2"  # at the exit
 
 
 @pytest.mark.parametrize(("said", "modes"), [("group", (0o2775, 0o664)), ("0640", (0o2750, 0o640)), ("false", (0o755, 0o644))])
