@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ hypothesis.settings.register_profile("gitbaton", derandomize=not FULL)
 hypothesis.settings.load_profile("gitbaton")
 
 DEEP = ROOT / "tests" / "deep"
+DURATIONS, LONG = ROOT / "tests" / "data" / "durations.txt", 0.5  # seconds
 MEMORY, ROOM = "/dev/shm", 8 << 30
 CLIENTS = ("CLAUDE", "CODEX", "GEMINI", "OPENCODE", "COPILOT", "CURSOR")  # what a client sets for its hooks
 GITCONFIG = """[user]
@@ -37,35 +39,34 @@ GITCONFIG = """[user]
 """
 
 
-# What takes longest, the worst first: of several workers each begins with its share, so that none is left alone at last.
-LONGEST = (
-    "test_nothing_unsaved_is_ever_gone",
-    "test_t18_fifty_processes_some_snapshots_each",
-    "test_t07_killed_at_each_writing_event",
-    "test_t18_killed_at_every_step_of_python",
-    "test_t07_the_recovery_is_killed_too",
-    "test_t07_the_disk_is_full_at_each_write",
-    "test_t07_killed_in_a_linked_work_tree",
-    "test_t18_a_fresh_lock_of_the_chain_is_waited_for_and_then_named",
-    "test_a_late_process_heeds_that_checkpoints_are_off",
-    "test_the_walk_over_everything_agrees",
-)
+# A machine that keeps Python from writing bytecode would have pytest rewrite each file in every worker, each time.
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--clients", action="store_true", help="drive the real clients in tests/clients, too")
+    parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name} anew: how long tests take")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What tests write lies in memory where there is room: they need not wait for a disk.
 
-    A shell's background job ignores what a terminal sends, and so would every process that a test starts and interrupts.
+    A shell's background job ignores what a terminal sends, and so would every process that a test starts and interrupts; of
+    ``nohup`` only these are to know nothing.
     """
+    if FULL and config.option.markexpr == "not deep":
+        config.option.markexpr = ""
     if _has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
-    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGQUIT, signal.SIG_DFL),
+        (signal.SIGHUP, lambda *_: None),  # what a process starts has the default then, and it goes on itself
+    ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+    if config.option.record_durations and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Recorder())
 
 
 def _has_room(folder: str) -> bool:
@@ -76,19 +77,56 @@ def _has_room(folder: str) -> bool:
     return free > ROOM and os.access(folder, os.W_OK)
 
 
+class _Recorder:
+    """Notes how long each test takes; at the end what is there of before stays for tests that did not run."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        known = {name: seconds for name, seconds in recorded().items() if name not in self.seconds}
+        rows = sorted((-seconds, name) for name, seconds in (known | self.seconds).items() if seconds >= LONG)
+        DURATIONS.write_text("".join(f"{-seconds:.1f} {name}\n" for seconds, name in rows), "utf-8")
+
+
+def recorded() -> dict[str, float]:
+    """The seconds of the tests that took long when ``--record-durations`` was last given."""
+    rows = (row.partition(" ") for row in DURATIONS.read_text("utf-8").splitlines())
+    return {name: float(seconds) for seconds, _, name in rows}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What a run leaves out as a whole need not be imported, which takes seconds in each worker."""
+    asked = any(
+        name.startswith(("tests/deep", "tests/clients")) for name in config.invocation_params.args if isinstance(name, str)
+    )
+    deep = collection_path == DEEP and config.option.markexpr == "not deep"
+    return True if deep and not asked else None
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What lies in ``tests/deep`` is deep; each worker of xdist's worksteal begins with one of as many equal parts."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What lies in ``tests/deep`` is deep, and so is what is full; that runs only where it is asked for.
+
+    Each worker of xdist's worksteal begins with one of as many equal parts, and with its share of what takes longest, so that
+    none is left alone with it at last.
+    """
     for item in items:
-        if DEEP in item.path.parents:
+        if DEEP in item.path.parents or item.get_closest_marker("full"):
             item.add_marker("deep")
+    if not FULL and "full" not in config.option.markexpr:
+        left = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers < 2:
         return
-    names = {name: place for place, name in enumerate(LONGEST)}
-    first = [item for item in items if getattr(item, "originalname", "") in names]
-    first.sort(key=lambda item: names[item.originalname])  # type: ignore[attr-defined]
-    rest = [item for item in items if getattr(item, "originalname", "") not in names]
+    long = recorded()
+    first = sorted((item for item in items if item.nodeid in long), key=lambda item: (-long[item.nodeid], item.nodeid))
+    rest = [item for item in items if item.nodeid not in long]
     ends = [len(rest) * number // workers for number in range(workers + 1)]
     items[:] = [item for n in range(workers) for item in (*first[n::workers], *rest[ends[n] : ends[n + 1]])]
 

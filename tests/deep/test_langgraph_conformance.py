@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kit.saverkit import bridged, chain, config, number, put
+from tests.kit.tiers import full
 
 conformance = pytest.importorskip("langgraph.checkpoint.conformance")
 
@@ -20,6 +21,12 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer  # noqa: E402
 from gitbaton.langgraph import GitSaver  # noqa: E402
 
 TESTS = dict(put=17, put_writes=10, get_tuple=10, list=16, delete_thread=5, delete_for_runs=7, copy_thread=8, prune=8)  # noqa: C408
+
+OTHERS = [
+    pytest.param(True, True, id="sync"),
+    pytest.param(False, False, id="async, no fsync"),
+    pytest.param(True, False, id="sync, no fsync"),
+]
 
 
 def report(cls: type[Any], folder: Path, **options: Any) -> Any:
@@ -34,8 +41,10 @@ def report(cls: type[Any], folder: Path, **options: Any) -> Any:
     return asyncio.run(conformance.validate(conformance.checkpointer_test(name=cls.__name__)(factory)))
 
 
-@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
-@pytest.mark.parametrize("fsync", [True, False], ids=["fsync", "no-fsync"])
+@pytest.mark.parametrize(
+    ("sync", "fsync"),
+    [pytest.param(False, True, id="async"), *(full(case) for case in OTHERS)],
+)
 def test_every_test_of_every_capability_passes(tmp_path: Path, sync: bool, fsync: bool) -> None:
     found = report(bridged(GitSaver) if sync else GitSaver, tmp_path, fsync=fsync).to_dict()["results"]
     assert {name: (r["detected"], r["passed"]) for name, r in found.items()} == dict.fromkeys(TESTS, (True, True))

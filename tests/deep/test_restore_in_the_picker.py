@@ -1,5 +1,7 @@
-"""The contract of restore, kept by the picker: its tests once more, with every restore, undo and redo that the picker can be
-asked for done in it, key by key."""
+"""The contract of restore, kept by the picker: five of its tests once more, done in it key by key.
+
+``test_contract_in_the_picker.py`` and ``test_undo_in_the_picker.py`` do so with all the others.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.pickerdoor import contract, picked
-from tests.promises import test_restore_cases
+from tests.kit.pickerdoor import JOURNEYS, contract, picked
+from tests.promises import test_restore_bytes, test_restore_cases
 
 if find_spec("textual") is None:
     pytest.skip("the extra 'ui' is not installed", allow_module_level=True)
 
 __all__ = ["picked"]
-pytestmark = pytest.mark.deep
-globals().update(contract(test_restore_cases))
+globals().update(contract(lambda name: name in JOURNEYS, test_restore_cases, test_restore_bytes))
 
 
 def test_they_are_done_in_the_picker(repo: Sandbox, picked: Path) -> None:
@@ -28,3 +29,7 @@ def test_they_are_done_in_the_picker(repo: Sandbox, picked: Path) -> None:
     assert repo.ok("redo", "--json").json["op"] == "redo"
     assert picked.read_text().split() == ["restore", "undo", "redo"]
     assert repo.baton("redo").code == 1
+
+
+def test_each_journey_is_a_test_of_the_contract() -> None:
+    assert {name for name in globals() if name in JOURNEYS} == JOURNEYS

@@ -13,5 +13,5 @@ if find_spec("textual") is None:
     pytest.skip("the extra 'ui' is not installed", allow_module_level=True)
 
 __all__ = ["picked"]
-pytestmark = pytest.mark.deep
-globals().update(contract(test_restore_undo))
+pytestmark = pytest.mark.full
+globals().update(contract(lambda _: True, test_restore_undo))

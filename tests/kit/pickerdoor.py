@@ -1,10 +1,10 @@
-"""The tests of a module once more, with restore, undo and redo done in the picker wherever it can be asked for them."""
+"""Tests of a module once more, with restore, undo and redo done in the picker wherever it can be asked for them."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -16,16 +16,23 @@ from tests.kit.repos import Outcome, Sandbox
 
 KEYS = {"restore": "enter", "undo": "u", "redo": "r"}
 PICKED = "GITBATON_TEST_PICKED"  # names a file that gets a line for each deed
+JOURNEYS = {
+    "test_t01_untracked_files_of_somebody_else_are_kept_and_named",
+    "test_t03_a_commit_after_the_checkpoint_stays_where_it_is",
+    "test_t04_deleted_after_the_checkpoint_is_present_again",
+    "test_t05_another_tracks_work_is_a_conflict_and_left_alone",
+    "test_t24_crlf_exec_links_and_names_are_what_they_were",
+}
 # Tests of how a process is started, and not of what it restores; and where files never stay as the plan had shown them.
 HOW = ("hook", "by_environment", "current_directory", "written_while_restore_runs")
 
 
-def contract(*modules: ModuleType) -> dict[str, object]:
-    """Their tests and fixtures, by name."""
+def contract(wanted: Callable[[str], bool], *modules: ModuleType) -> dict[str, object]:
+    """Their fixtures, and those of their tests whose names are wanted, by name."""
     named = {name: item for module in modules for name, item in vars(module).items()}
     fixtures = {name: item for name, item in named.items() if "fixture" in type(item).__name__.lower()}
     tests = {name: item for name, item in named.items() if name.startswith("test_") and inspect.isfunction(item)}
-    return fixtures | {name: item for name, item in tests.items() if not any(word in name for word in HOW)}
+    return fixtures | {name: item for name, item in tests.items() if wanted(name) and not any(word in name for word in HOW)}
 
 
 @pytest.fixture(autouse=True)

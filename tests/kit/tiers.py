@@ -1,4 +1,7 @@
-"""Two tiers: what answers in three minutes, and what is deep. Full sizes run only where GITBATON_TEST_FULL is set."""
+"""Three tiers: what answers at once, what is deep, and what is too dear for CI (``full``).
+
+Full sizes run only where GITBATON_TEST_FULL is set, and then every tier does.
+"""
 
 from __future__ import annotations
 
@@ -51,3 +54,10 @@ def deep(value: Any) -> Any:
     if isinstance(value, type(pytest.param())):
         return pytest.param(*value.values, id=value.id, marks=[*value.marks, pytest.mark.deep])
     return pytest.param(value, marks=pytest.mark.deep)
+
+
+def full(value: Any) -> Any:
+    """A parameter of the full tier."""
+    if isinstance(value, type(pytest.param())):
+        return pytest.param(*value.values, id=value.id, marks=[*value.marks, pytest.mark.full])
+    return pytest.param(value, marks=pytest.mark.full)
