@@ -9,7 +9,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from gitbaton.errors import GitError, RemoteError
@@ -129,9 +129,10 @@ class Bounded:
         began = time.monotonic()
         if self.left <= 0:
             raise OutOfTimeError(f"'git {args[0]}' has no time left")
-        begun = begin(self.git.argv(*args), {**self.env, **(env or {})}, self.left, stdin, detached=not self.prompts)
         try:
-            with _ended_with_us(begun.pid, group=not self.prompts):
+            with _ended_with_us(group=not self.prompts) as started:
+                begun = begin(self.git.argv(*args), {**self.env, **(env or {})}, self.left, stdin, detached=not self.prompts)
+                started(begun.pid)
                 return self._collect(args[0], begun.pid, begun.out, begun.err, began + self.left, told)
         finally:
             self.left -= time.monotonic() - began
@@ -218,25 +219,37 @@ def _setting(git: Git, key: str) -> str:
 
 
 @contextmanager
-def _ended_with_us(pid: int, *, group: bool) -> Iterator[None]:
-    """End a command when this process is told to end: in a session of its own, nobody else would tell it."""
+def _ended_with_us(*, group: bool) -> Iterator[Callable[[int], object]]:
+    """End a command, of which the block says that it was started, when this process is told to end: in a session of its own,
+    nobody else would tell it."""
+    pids, asked = list[int](), list[int]()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield pids.append
         return
 
     def end(number: int, _: object) -> None:
-        _end(pid, group=group)
+        if not pids:  # it may be there already: it is ended when we know it
+            asked.append(number)
+            return
+        _end(pids[0], group=group)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+    def started(pid: int) -> None:
+        pids.append(pid)
+        for number in asked:
+            end(number, None)
 
     caught = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
     for number in caught:
         signal.signal(number, end)
     try:
-        yield
+        yield started
     finally:
         for number in caught:
             signal.signal(number, signal.SIG_DFL)
+        for number in asked:
+            os.kill(os.getpid(), number)
 
 
 def _end(pid: int, *, group: bool) -> None:
