@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from gitbaton.threads import build
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
-from tests.kit.threads import QUIET, Kept, Model, agree, text
+from tests.kit.threads import QUIET, Kept, Model, agree, killed, left_open, text
 
 THREADS, SPACES = st.sampled_from(["a", "b/ü"]), st.sampled_from(["", "sub:1"])
-IDS = st.integers(0, 20).map(lambda n: f"{n:02}")
+FIRST = [f"{number:02}" for number in range(10, 50)]  # so many that writes to some are far from the newest
+IDS = st.one_of(st.integers(0, 20), st.integers(40, 60)).map(lambda n: f"{n:02}")
 RUNS = st.sampled_from(["r1", "r2"])
-VALUES = st.binary(max_size=4).map(lambda data: ("bytes", data))
+VALUES = st.tuples(st.binary(max_size=4), st.sampled_from([1, 1, 1, 20_000])).map(lambda some: ("bytes", some[0] * some[1]))
 
 
 class Machine(RuleBasedStateMachine):
@@ -32,8 +32,10 @@ class Machine(RuleBasedStateMachine):
     def begin(self) -> None:
         path = self.folder / "now.git"
         shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(self.folder / "empty.git", path)
+        shutil.copytree(self.folder / "begun.git", path)
         self.sandbox, self.model = Sandbox(path), Model()
+        for id in FIRST:
+            self.model.put(("a", ""), id, Kept(None, text({"id": id}), b"{}", {}))
         self.stores = [ThreadStore.open(path, **QUIET) for _ in range(2)]
 
     @rule(who=st.integers(0, 1), thread=THREADS, space=SPACES, id=IDS, run=RUNS, value=VALUES, parent=IDS)
@@ -81,6 +83,12 @@ class Machine(RuleBasedStateMachine):
         self.stores[who].close()
         self.stores[who] = ThreadStore.open(self.sandbox.path, **QUIET)
 
+    @rule(thread=THREADS, space=SPACES, id=IDS, value=VALUES)
+    def somebody_is_killed(self, thread: str, space: str, id: str, value: tuple[str, bytes]) -> None:
+        """After what he put was acknowledged."""
+        killed(lambda: left_open(self.sandbox.path).put(thread, space, id, None, b"{}", b"{}", {"c": value}))
+        self.model.put((thread, space), id, Kept(None, b"{}", b"{}", {"c": value}))
+
     @rule(who=st.integers(0, 1), thread=THREADS)
     def delete(self, who: int, thread: str) -> None:
         self.stores[who].delete(thread)
@@ -122,10 +130,11 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.deep
-def test_the_store_does_what_a_dict_of_dicts_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "NEAR", 3)
+def test_the_store_does_what_a_dict_of_dicts_does(tmp_path: Path) -> None:
     Machine.folder = tmp_path
-    Sandbox.init(tmp_path / "empty.git", "--bare")
+    with ThreadStore.open(Sandbox.init(tmp_path / "begun.git", "--bare").path, **QUIET) as store:
+        for id in FIRST:
+            store.put("a", "", id, None, text({"id": id}), b"{}", {})
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     chosen = settings(
         max_examples=examples(400, 12), stateful_step_count=40, deadline=None, suppress_health_check=checks, database=None
