@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import random
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.saverkit import chain, checkpoint, config, ids, number, plain, put
+from tests.kit.threads import with_disk
 
 pytest.importorskip("langgraph.checkpoint.sqlite")
 
@@ -264,31 +264,24 @@ def test_gap_threads(saver: GitSaver) -> None:
 
 
 @pytest.mark.parametrize("fsync", [True, False])
-def test_gap_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: bool) -> None:
-    """A put is on disk before it returns; of many at once a few waits serve all."""
+def test_gap_durability(tmp_path: Path, fsync: bool) -> None:
+    """A put is on disk before it returns; test_one_wait_for_the_disk_serves_all (threads): of many at once a few waits serve
+    all."""
     waits: list[int] = []
-    real = os.fdatasync
 
-    def waited(fd: int) -> None:
-        real(fd)
-        waits.append(fd)
+    def work() -> None:
+        from gitbaton.langgraph import GitSaver
 
-    with GitSaver(tmp_path / "threads.git", fsync=fsync) as saver:
-        chain(saver, 3)
-        for name, module in [*sys.modules.items()]:
-            if name.startswith("gitbaton.threads.log") and hasattr(module, "fdatasync"):
-                monkeypatch.setattr(module, "fdatasync", waited)
-        for n in range(3, 10):
-            before = len(waits)
-            put(saver, number(n))
-            assert len(waits) - before >= fsync
-            saver.put_writes(config(id=number(n)), [("a", 1)], "task")
-            assert len(waits) - before >= 2 * fsync
+        with GitSaver(tmp_path / "threads.git", fsync=fsync) as saver:
+            for n in range(10):
+                before = len(waits)
+                put(saver, number(n))
+                assert len(waits) - before >= fsync
+                saver.put_writes(config(id=number(n)), [("a", 1)], "task")
+                assert len(waits) - before >= 2 * fsync
         assert bool(waits) == fsync
-        waits.clear()
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda n: put(saver, number(n), thread=f"t{n % 8}"), range(10, 90)))
-        assert 0 < len(waits) <= 80 if fsync else not waits
+
+    with_disk(waits.append, work)
 
 
 @pytest.mark.deep

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kit.saverkit import checkpoint, config, ids, number, put
+from tests.kit.threads import in_log
 
 pytest.importorskip("langgraph.checkpoint.base")
 
@@ -113,14 +114,14 @@ def test_enum_channel_is_the_text_itself(saver: GitSaver, tmp_path: Path) -> Non
     assert ids(saver.list(config("a", "a"))) == ids(saver.list(config(Name.A, Name.A, Name.ID))) == ["1"]
 
 
-def test_what_is_no_name_is_refused(saver: GitSaver) -> None:
+def test_what_is_no_name_is_refused(saver: GitSaver, tmp_path: Path) -> None:
     """With a message, and before anything is written."""
     put(saver, number(1), thread="good")
-    pending = saver.store._core.table.count
+    pending = in_log(tmp_path / "threads.git")
     for name, act in REFUSED.items():
         with pytest.raises(UsageError, match="must be text, not"):
             act(saver)
-        assert saver.store._core.table.count == pending, name
+        assert in_log(tmp_path / "threads.git") == pending, name
     assert ids(saver.list(None)) == [number(1)]
 
 

@@ -303,10 +303,9 @@ def test_beside_one_who_puts_all_the_time(repo: Sandbox) -> None:
         end, last = threading.Event(), [39]
 
         def work() -> None:
-            while not end.is_set():
+            while not end.wait(0.0005):
                 last[0] += 1
                 put(store, "t", last[0], (last[0] - 1, 1, None), last[0])
-                time.sleep(0.0005)
 
         thread = threading.Thread(target=work)
         thread.start()
