@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,9 +17,9 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import TreeEntry, new_object, object_id, tree_data
 from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import filesets, filetrees
 from gitbaton.worktree.filesets import Entry, Files, read_tree
 from tests.kit import Sandbox
+from tests.kit.moments import at
 
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -159,21 +159,19 @@ def test_r03_every_change_of_what_is_read_changes_the_tree(repo: Sandbox, opened
     assert seen.scan(["src/**"]).tree == files(opened).scan(["src/**"]).tree != before
 
 
-def test_large_files_and_store_none_are_recorded_by_digest(
-    repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (filetrees, filesets):
-        monkeypatch.setattr(module, "LARGE", 10)
-    repo.write("d/large", "x" * 11).chmod(0o755)
+def test_large_files_and_store_none_are_recorded_by_digest(repo: Sandbox, opened: Repo) -> None:
     repo.write("d/small", "x" * 10)
+    repo.write("d/large", "").chmod(0o755)
+    os.truncate(repo.path / "d/large", (100 << 20) + 1)
     (repo.path / "d/link").symlink_to("large")
+    time.sleep(0.07)  # what is not so young is read once
     seen = files(opened)
     for _ in range(2):
         found = seen.scan(["d/**"])
         assert found.digests == ("d/large",) and found.entries["d/large"].mode == "100755"
     text = opened.git.out("cat-file", "blob", found.entries["d/large"].oid).decode()
     digest = repo.run("sha256sum", "d/large").out.split(" ")[0]
-    assert text == f"gitbaton digest 1\nsha256 {digest}\nsize 11\n"
+    assert text == f"gitbaton digest 1\nsha256 {digest}\nsize 104857601\n"
     assert read_tree(opened.objects, found.tree, found.digests) == found.entries
     none = seen.scan(["d/**"], store="none")
     assert none.digests == ("d/large", "d/small") and none.entries["d/link"] == found.entries["d/link"]
@@ -181,50 +179,33 @@ def test_large_files_and_store_none_are_recorded_by_digest(
 
 
 def test_what_is_not_held_is_streamed_into_the_store(repo: Sandbox, opened: Repo) -> None:
-    seen = files(opened)
-    seen.reader.held = 10
-    repo.write("d/streamed", "x" * 11)
-    repo.write("d/held", "x" * 10)
-    found = seen.scan(["d/**"])
+    repo.write("d/streamed", bytes((8 << 20) + 1))
+    repo.write("d/held", "x")
+    found = files(opened).scan(["d/**"])
     repo.git("add", "d")
     repo.git("rm", "-q", "--cached", "a.txt")
     assert found.tree == repo.git("write-tree") and found.digests == ()
 
 
-def test_an_unreadable_file_or_folder_is_named(repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse(_: object) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_an_unreadable_file_or_folder_is_named(repo: Sandbox, opened: Repo) -> None:
     repo.write("d/closed/file", "x")
-    real = os.open
-
-    def refuse(path: Any, *rest: Any, **words: Any) -> int:
-        if str(path).endswith("file"):
-            raise PermissionError(13, "Permission denied")
-        return real(path, *rest, **words)
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(GitError, match=r"^'d/closed/file' cannot be read: Permission denied$"):
-        files(opened).scan(["d/**"])
-    monkeypatch.undo()
-
-    def closed(path: str) -> Any:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "scandir", closed)
-    with pytest.raises(GitError, match=r"^'d' cannot be read: Permission denied$"):
-        files(opened).scan(["d/**"])
+    for event, path, named in (("open", "d/closed/file", "d/closed/file"), ("os.scandir", "d", "d")):
+        full = os.fspath(repo.path / path)
+        with (
+            at(event, lambda args, full=full: args[0] == full, refuse),  # type: ignore[misc]
+            pytest.raises(GitError, match=f"^'{named}' cannot be read: Permission denied$"),
+        ):
+            files(opened).scan(["d/**"])
 
 
-def test_a_file_that_vanishes_while_it_is_read_is_not_there(
-    repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_vanishes_while_it_is_read_is_not_there(repo: Sandbox, opened: Repo) -> None:
     gone, stays = repo.write("d/gone", "x"), repo.write("d/stays", "x")
-    real = os.lstat
-
-    def vanish(path: Any, **words: Any) -> os.stat_result:
-        gone.unlink(missing_ok=True)
-        return real(path, **words)
-
-    monkeypatch.setattr(os, "lstat", vanish)
-    assert list(files(opened).scan(["d/**"]).entries) == [f"d/{stays.name}"]
+    with at("open", lambda args: args[0] == os.fspath(gone), lambda _: gone.unlink()):
+        assert list(files(opened).scan(["d/**"]).entries) == [f"d/{stays.name}"]
 
 
 @pytest.mark.parametrize("times", [1, 1000])
@@ -232,20 +213,20 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
     repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     path = repo.write("d/log", "0")
-    real, left = filetrees._bytes, [times]
+    real, left = os.read, [times]
 
     def grow(fd: int, most: int) -> bytes:
         data = real(fd, most)
-        if left[0]:
+        if not data and left[0] and os.path.samestat(os.fstat(fd), path.stat()):
             left[0] -= 1
             with path.open("a") as file:
                 file.write("+")
         return data
 
-    monkeypatch.setattr(filetrees, "_bytes", grow)
+    monkeypatch.setattr(os, "read", grow)
     seen = files(opened)
     oid = seen.scan(["d/**"]).entries["d/log"].oid
-    assert 1000 - left[0] == 5 if times > 1 else left[0] == 0
+    assert times - left[0] == (5 if times > 1 else 1)
     data = path.read_bytes() if times == 1 else b"0++++"  # the last reading, a whole one of its moment
     assert oid == object_id("sha1", "blob", data)
     left[0] = 0
@@ -274,8 +255,8 @@ def test_links_that_lead_out_are_refused_where_that_is_asked(repo: Sandbox, open
 
 def test_names_that_the_file_system_folds_count_as_they_are_on_disk(repo: Sandbox, opened: Repo) -> None:
     repo.write("Src/a", "a")
+    (repo.path / ".GIT").symlink_to(".git")  # as where the file system takes `src` for `Src`
     seen = files(opened)
-    seen._folded = True  # as where the file system takes `src` for `Src`
     (repo.path / "src").symlink_to("Src")
     assert seen.scan(["src/**"]).unmatched == ("src/**",) and not seen.scan(["SRC/a"]).entries
     assert seen.scan(["Src/a"]).entries.keys() == {"Src/a"}
