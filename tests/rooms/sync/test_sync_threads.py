@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit.clones import Clone, killed
 from tests.kit.far import CHAINS, Far, ok, snap
+from tests.kit.moments import Args, at
 from tests.kit.servers import REFUSES_REWRITING, bare, hook
 from tests.kit.threads import put
 from tests.kit.tiers import FULL
@@ -258,24 +258,21 @@ def test_a_thread_that_was_deleted_here_and_went_on_there_comes_back(far: Far) -
 
 
 @pytest.mark.deep
-def test_what_savers_do_while_a_sync_joins_is_joined_too(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_savers_do_while_a_sync_joins_is_joined_too(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"), puts("1", thread="y"))
     ok(a, "push", "--threads", "--yes")
     ok(b, "sync", "--threads")
     on(a, puts("3"), writes("2", "of a"), puts("2", thread="y"))
     ok(a, "push", "--threads")
-    join, refs = ThreadStore.join, b.state().refs
+    refs, late = b.state().refs, iter(range(99))
 
-    def beside(store: ThreadStore, thread: str, namespace: str, draw: Any) -> None:
-        if thread == "x":  # after it was looked at
+    def beside(_: Args) -> None:  # all was looked at, and nothing is joined yet
+        if not next(late):
             on(b, puts("4"), writes("2", "of b"))
-        else:
             b.git("update-ref", "-d", ref_of("y", ""))
-        join(store, thread, namespace, draw)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(ThreadStore, "join", beside)
+    with at("os.mkdir", lambda args: str(args[0]).endswith("/baton/wal"), beside):
         done = ok(b, "sync", "--threads", "--yes").out.splitlines()
     assert [line.partition(" (was")[0] for line in done[2:4]] == [
         "thread 'x': 1 joined, 1 changed",
