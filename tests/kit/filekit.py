@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import Repo
 from gitbaton.worktree.filesets import Entry, swap
 
+STEP = 20_000_000
 State = dict[str, tuple[str, bytes]]  # path -> mode and bytes; what is on disk, or is to be
 
 
@@ -49,6 +53,21 @@ def disk(top: Path) -> State:
                 mode = "100755" if full.stat().st_mode & 0o100 else "100644"
                 found[path] = (mode, full.read_bytes())
     return found
+
+
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a file system keeps times in steps of 20 ms."""
+
+    def seen(call: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def stat(*args: Any, **words: Any) -> os.stat_result:
+            found = call(*args, **words)
+            times = {name: getattr(found, name) // STEP * STEP for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")}
+            return os.stat_result(tuple(found), times)
+
+        return stat
+
+    for name in ("lstat", "fstat"):
+        monkeypatch.setattr(os, name, seen(getattr(os, name)))
 
 
 class Kit:

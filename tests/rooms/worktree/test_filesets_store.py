@@ -10,15 +10,13 @@ from typing import Any, Literal
 import pytest
 
 from gitbaton.errors import GitError
-from gitbaton.git import loose
 from gitbaton.git.loose import FEW
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
-from gitbaton.git.run import Git
-from gitbaton.system.files import write_atomic
 from gitbaton.worktree.filetrees import ObjectStore
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
 
 
 def blobs(count: int, algorithm: Any = "sha1") -> list[NewObject]:
@@ -57,22 +55,23 @@ def test_objects_are_stored_as_git_stores_them(tmp_path: Path, algorithm: str, c
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_in_a_shared_repository_git_sets_the_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_hand: bool) -> None:
+def test_in_a_shared_repository_git_sets_the_modes(tmp_path: Path, by_hand: bool) -> None:
+    """Of packs, and of single objects, as that of a branch; also where the folder of objects does not tell."""
     sandbox = Sandbox.init(tmp_path / "r", "--shared=all")
-    opened = discover(os.fspath(sandbox.path), door="binary")
+    sandbox.commit("one", a_txt="one\n")
+    objects = sandbox.path / ".git/objects"
     if by_hand:
-        (sandbox.path / ".git/objects").chmod(0o755)
-    monkeypatch.setattr(loose, "_umask", [])
+        objects.chmod(0o755)
     before = os.umask(0o077)
     try:
-        opened.objects.write(blobs(3))
-        ObjectStore(opened).write(blobs(4))
-        published(sandbox, opened, blobs(4))
+        sandbox.write("a.txt", "two\n")
+        sandbox.ok("snapshot", "--track", "t", "two")
+        sandbox.ok("branch", "b", "t")
     finally:
         os.umask(before)
-    assert loose._umask == [0o077]
-    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (sandbox.path / ".git/objects").glob("pack/*.pack"))
-    assert all(path.stat().st_mode & 0o044 == 0o044 for path in (sandbox.path / ".git/objects").glob("??/*"))
+    files = [path for path in objects.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {"", ".pack", ".idx"}
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in files)
 
 
 def test_with_libgit2_many_are_one_pack_too(tmp_path: Path) -> None:
@@ -105,20 +104,19 @@ def test_r20_a_full_disk_leaves_no_torn_object(repo: Sandbox, monkeypatch: pytes
     stored(repo, blobs(2))
 
 
-def test_a_folder_that_gc_removes_meanwhile_is_made_again(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_gc_removes_meanwhile_is_made_again(repo: Sandbox) -> None:
     opened = discover(os.fspath(repo.path), door="binary")
-    real, times = write_atomic, [2]
+    removed: list[str] = []
 
-    def removed(path: str, data: bytes, **more: Any) -> None:
-        if times[0]:
-            times[0] -= 1
-            os.rmdir(os.path.dirname(path))
-        real(path, data, **more)
+    def remove(args: Args) -> None:
+        if len(removed) < 2:
+            removed.append(os.path.dirname(args[0]))
+            os.rmdir(removed[-1])
 
-    monkeypatch.setattr(loose, "write_atomic", removed)
-    opened.objects.write(blobs(1))
+    with at("open", lambda args: "/tmp_obj_" in str(args[0]), remove):
+        opened.objects.write(blobs(1))
     stored(repo, blobs(1))
-    assert times == [0]
+    assert len(removed) == 2
 
 
 @pytest.mark.parametrize("door", ["binary", "libgit2"])
@@ -151,21 +149,16 @@ def test_a_pack_has_what_is_torn_beside_it(repo: Sandbox) -> None:
     opened.close()
 
 
-def test_what_came_and_went_between_two_looks_is_missing(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_came_and_went_between_two_looks_is_missing(repo: Sandbox) -> None:
     """A pack appears after the packs were listed and is gone at the next look: what it held is not remembered."""
     (item,) = blobs(2)[1:]
     opened = discover(os.fspath(repo.path), door="binary")
-    store, real = ObjectStore(opened), Git.out
-
-    def between(self: Git, *args: str, **more: Any) -> bytes:
-        if args[0] == "cat-file":
-            opened.objects.write_pack([item])
-        return real(self, *args, **more)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Git, "out", between)
+    store, packs = ObjectStore(opened), repo.path / ".git/objects/pack"
+    before = packs.stat().st_mtime_ns
+    with at("os.posix_spawn", lambda args: "cat-file" in args[1], lambda _: opened.objects.write_pack([item])):
         assert store.missing([item.oid]) == set()
     repo.git("repack", "-adq")
     repo.git("prune", "--expire=now")
+    os.utime(packs, ns=(before, before))  # as where the file system keeps times in long steps
     assert store.missing([item.oid]) == {item.oid}
     opened.close()
