@@ -315,17 +315,21 @@ def test_a_system_without_pseudo_terminals_or_descriptors(
 ) -> None:
     tried: list[int] = []
 
-    def none_left() -> tuple[int, int]:
+    def none_left(*_: object) -> tuple[int, int]:
         tried.append(1)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "openpty", none_left)
     monkeypatch.setattr(termios, "tcgetattr", lambda fd: [0] * 7)
     monkeypatch.setattr(termios, "tcgetwinsize", lambda fd: (24, 80))
-    assert ran(sh("echo out; test -t 1", place)).exit == 1 and tried == [1, 1]
-    assert capfdbinary.readouterr() == (b"out\n", b"")
     before = sorted(os.listdir("/proc/self/fd"))
+    for module, name in ((os, "openpty"), (termios, "tcsetattr")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, none_left)
+            assert ran(sh("echo out; test -t 1", place)).exit == 1 and tried == [1, 1]
+        assert capfdbinary.readouterr() == (b"out\n", b"")
+        tried.clear()
     monkeypatch.setattr(os, "pipe", none_left)
+    monkeypatch.setattr(os, "openpty", none_left)
     with pytest.raises(GitError, match="'sh' cannot be started: No space left on device"):
         ran(sh("echo out", place))
     assert sorted(os.listdir("/proc/self/fd")) == before

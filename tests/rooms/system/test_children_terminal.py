@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-from gitbaton.system import children
 from tests.kit.commands import driver, sweep
 
 # A shell with job control: it runs its arguments as a job, says when that was stopped, and goes on with it after a line.
@@ -203,18 +202,3 @@ def test_what_a_command_does_to_its_terminal_is_not_done_to_ours(place: Path, nu
         if number is not None:
             os.kill(screen.number(), number)
         assert screen.end()[:4] == [128 + (number or 9), number.name if number else "SIGKILL", False, number is not None]
-
-
-def test_a_terminal_that_cannot_be_set_up_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = pty.openpty()
-    before = os.listdir("/proc/self/fd")
-
-    def refused(*_: object) -> None:
-        raise termios.error(5, "Input/output error")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(termios, "tcsetattr", refused)
-        assert children._terminal_like(theirs) is None
-    assert os.listdir("/proc/self/fd") == before
-    os.close(ours)
-    os.close(theirs)
