@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
-from collections.abc import Callable
+import struct
+import sys
+import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,10 @@ import pytest
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import Repo
 from gitbaton.worktree.filesets import Entry, swap
+from tests.kit.processes import in_child
 
 STEP = 20_000_000
+CALLS = {"x86_64": {"linkat": 265, "renameat2": 316}, "aarch64": {"linkat": 37, "renameat2": 276}}
 State = dict[str, tuple[str, bytes]]  # path -> mode and bytes; what is on disk, or is to be
 
 
@@ -68,6 +74,29 @@ def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("lstat", "fstat"):
         monkeypatch.setattr(os, name, seen(getattr(os, name)))
+
+
+def refused(calls: Mapping[str, int], work: Callable[[], object]) -> None:
+    """Do something in a process whose system calls are refused with an error, as where the system does not have them."""
+    known = CALLS.get(os.uname().machine) if sys.platform == "linux" else None
+    if known is None:
+        pytest.skip("seccomp is Linux's, and the numbers of calls are known for x86_64 and aarch64")
+
+    def inside() -> None:
+        filters = [(0x20, 0, 0, 0)]  # look at the number of the call
+        for name, error in calls.items():
+            filters += [(0x15, 0, 1, known[name]), (0x06, 0, 0, 0x50000 | error)]
+        filters.append((0x06, 0, 0, 0x7FFF0000))  # all others are allowed
+        program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in filters))
+        libc, all_of_it = ctypes.CDLL(None), struct.pack("HP", len(filters), ctypes.addressof(program))
+        assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, all_of_it) == 0  # no new privileges; seccomp
+        try:
+            work()
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+            raise
+
+    assert in_child(inside) == 0
 
 
 class Kit:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import stat
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import filetrees, swapeach
-from gitbaton.worktree import swap as one
 from gitbaton.worktree.filesets import Entry, Files, swap
 from tests.kit import Sandbox
-from tests.kit.filekit import Kit, State, disk, put
+from tests.kit.filekit import Kit, State, coarse, disk, put, refused
+from tests.kit.moments import at
 from tests.kit.tiers import some
-from tests.rooms.worktree.test_filesets_cache import coarse
 
 PATHS = ("a", "a/b", "a/b/c", "a/d", "e", "f/g", "f/h/i")
 CONTENTS = [("100644", b"one"), ("100644", b"two"), ("100755", b"one"), ("120000", b"e"), ("120000", b"nowhere")]
@@ -44,29 +44,26 @@ def chosen(random: random.Random) -> State:
     return {p: w for p, w in state.items() if not any(other.startswith(p + "/") for other in state)}
 
 
-def hooked(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], None]) -> None:
+@contextmanager
+def edited(edit: Callable[[], object]) -> Iterator[None]:
     """An edit after a path was looked at and before it is touched: the moment that nothing but the kernel guards."""
-    inside: list[str] = []
-    for name in ("put", "replace", "remove"):
-        real = getattr(one, name)
-
-        def late(*args: Any, real: Any = real) -> bool:
-            if not inside:
-                edit()
-            inside.append("")
-            try:
-                return bool(real(*args))
-            finally:
-                inside.pop()
-
-        monkeypatch.setattr(one, name, late)
+    with (
+        at("os.link", lambda args: str(args[0]).endswith(".new"), lambda _: edit()),
+        at("os.rename", lambda args: str(args[1]).endswith(".old"), lambda _: edit()),
+    ):
+        yield
 
 
 @pytest.mark.deep
 @some("linked", [False, True])
-def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatch: pytest.MonkeyPatch, linked: bool) -> None:
-    if linked:  # a system without renameat2
-        monkeypatch.setattr(one, "_renameat2", lambda: None)
+def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, linked: bool) -> None:
+    if linked:  # a system that cannot exchange two files
+        refused({"renameat2": errno.ENOSYS}, lambda: edited_at_random(kit))
+    else:
+        edited_at_random(kit)
+
+
+def edited_at_random(kit: Kit) -> None:
     chance = random.Random(4711)
     edits = [0]
 
@@ -77,7 +74,6 @@ def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatc
             for p in {p for p in touched if p == path or p.startswith(path + "/") or path.startswith(p + "/")}:
                 touched[p] = now.get(p)
 
-    hooked(monkeypatch, edit)
     left_something = 0
     for number in range(150):
         edits[0] = number % 4
@@ -90,7 +86,8 @@ def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatc
         expect = {p: w for p, w in touched.items() if w is not None and chance.random() < 0.8}
         after = chosen(chance)
         changes = {p: after.get(p) for p in PATHS if chance.random() < 0.8}
-        left = kit.swap(changes, expect, between=edit)
+        with edited(edit):
+            left = kit.swap(changes, expect, between=edit)
         final = disk(kit.top)
         assert final.keys() <= set(PATHS), final
         for path in PATHS:
@@ -104,13 +101,12 @@ def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, monkeypatc
 
 
 def test_a_same_size_edit_of_the_same_moment_stays(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in (one, swapeach, filetrees):
-        monkeypatch.setattr(place, "signature", coarse)
-    hooked(monkeypatch, lambda: put(kit.top, "f", ("100644", b"two")))
+    coarse(monkeypatch)
     for number in range(10):
         put(kit.top, "f", ("100644", b"one"))
         change = None if number % 2 else ("100644", b"new")
-        assert kit.swap({"f": change}, {"f": ("100644", b"one")}) == ("f",), number
+        with edited(lambda: put(kit.top, "f", ("100644", b"two"))):
+            assert kit.swap({"f": change}, {"f": ("100644", b"one")}) == ("f",), number
         assert disk(kit.top) == {"f": ("100644", b"two")}, number
 
 
@@ -200,70 +196,49 @@ def test_files_by_digest_come_from_where_they_were_made(kit: Kit, tmp_path: Path
         put(lane, "d/big", None)
 
 
-def test_what_a_scan_has_read_is_not_read_again(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
-
+def test_what_a_scan_has_read_is_not_read_again(kit: Kit) -> None:
     put(kit.top, "d/a", ("100644", b"one"))
     time.sleep(0.07)
     seen = Files(kit.opened, os.fspath(kit.top), cached=False)
     seen.scan(["d/**"])
-    monkeypatch.setattr("gitbaton.worktree.filetrees.Reader.read", None)
-    assert kit.swap({"d/a": ("100644", b"two")}, {"d/a": ("100644", b"one")}, known=seen.known) == ()
+    with at("open", lambda args: args[0] == "a" and not args[2] & os.O_ACCMODE, lambda _: pytest.fail("it was read")):
+        assert kit.swap({"d/a": ("100644", b"two")}, {"d/a": ("100644", b"one")}, known=seen.known) == ()
     assert disk(kit.top) == {"d/a": ("100644", b"two")}
 
 
-def test_an_edit_of_the_new_file_while_an_exchange_is_undone_is_kept(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", [False, True])
+def test_two_edits_in_the_moment_of_an_exchange_are_both_kept(kit: Kit, more: bool) -> None:
+    """The second one while the first exchange is undone: of the new file, or another file in its place."""
     put(kit.top, "f", ("100644", b"one"))
-    real = one._exchange
-    calls = [0]
 
-    def late(*args: Any) -> bool:
-        calls[0] += 1
-        if calls[0] == 1:
-            (kit.top / "new").write_bytes(b"edit")
-            os.replace(kit.top / "new", kit.top / "f")
-        elif calls[0] == 2:
+    def replaced(by: bytes) -> None:
+        (kit.top / "new").write_bytes(by)
+        os.replace(kit.top / "new", kit.top / "f")
+
+    def again(_: object) -> None:
+        if more:
             with open(kit.top / "f", "ab") as file:
                 file.write(b" and more")
-        return real(*args)
+        else:
+            replaced(b"edit 2")
 
-    monkeypatch.setattr(one, "_exchange", late)
-    assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ("f",)
+    with edited(lambda: replaced(b"edit 1")), at("open", lambda args: str(args[0]).endswith(".old"), again):
+        assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ("f",)
     found = disk(kit.top)
-    assert found.pop("f") == ("100644", b"two and more") and list(found.values()) == [("100644", b"edit")]
+    assert found.pop("f") == ("100644", b"two and more" if more else b"edit 2")
+    assert list(found.values()) == [("100644", b"edit 1")]
 
 
-def test_without_hard_links_and_exchanges(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(1, os.strerror(1))
+def test_without_hard_links_and_exchanges(kit: Kit) -> None:
+    def work() -> None:
+        before: State = {"f": ("100644", b"one"), "gone": ("100644", b"one"), "theirs": ("100644", b"edit")}
+        for path, what in before.items():
+            put(kit.top, path, what)
+        changes: dict[str, tuple[str, bytes] | None] = dict.fromkeys(("d/new", "f", "theirs"), ("100755", b"two"))
+        assert kit.swap({**changes, "gone": None}, {**before, "theirs": ("100644", b"one")}) == ("theirs",)
+        assert disk(kit.top) == {"d/new": ("100755", b"two"), "f": ("100755", b"two"), "theirs": ("100644", b"edit")}
+        with edited(lambda: put(kit.top, "d/late", ("100644", b"edit"))):
+            assert kit.swap({"d/late": ("100644", b"two")}, {}) == ("d/late",)
+        assert disk(kit.top)["d/late"] == ("100644", b"edit") and not list(kit.top.rglob(".baton-*"))
 
-    monkeypatch.setattr(os, "link", refused)
-    monkeypatch.setattr(one, "_renameat2", lambda: None)
-    before: State = {"f": ("100644", b"one"), "gone": ("100644", b"one"), "theirs": ("100644", b"edit")}
-    for path, what in before.items():
-        put(kit.top, path, what)
-    changes: dict[str, tuple[str, bytes] | None] = dict.fromkeys(("d/new", "f", "theirs"), ("100755", b"two"))
-    assert kit.swap({**changes, "gone": None}, {**before, "theirs": ("100644", b"one")}) == ("theirs",)
-    assert disk(kit.top) == {"d/new": ("100755", b"two"), "f": ("100755", b"two"), "theirs": ("100644", b"edit")}
-    hooked(monkeypatch, lambda: put(kit.top, "d/late", ("100644", b"edit")))
-    assert kit.swap({"d/late": ("100644", b"two")}, {}) == ("d/late",)
-    assert disk(kit.top)["d/late"] == ("100644", b"edit") and not list(kit.top.rglob(".baton-*"))
-
-
-def test_two_edits_in_the_moment_of_an_exchange_are_both_kept(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(kit.top, "f", ("100644", b"one"))
-    real = one._exchange
-    calls = [0]
-
-    def late(*args: Any) -> bool:
-        calls[0] += 1
-        (kit.top / "new").write_bytes(b"edit %d" % calls[0])
-        if calls[0] < 3:
-            os.replace(kit.top / "new", kit.top / "f")
-        return real(*args)
-
-    monkeypatch.setattr(one, "_exchange", late)
-    assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ("f",)
-    found = disk(kit.top)
-    assert found.pop("f") == ("100644", b"edit 2")
-    assert ("100644", b"edit 1") in found.values() and ("100644", b"two") not in found.values()
+    refused({"linkat": errno.EPERM, "renameat2": errno.ENOSYS}, work)

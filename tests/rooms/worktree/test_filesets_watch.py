@@ -12,13 +12,13 @@ import pytest
 
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import filesets, filetrees, filewatch
 from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.filesets import Files, read_tree, swap
 from gitbaton.worktree.filewatch import Strays, Watch
 from gitbaton.worktree.globs import matcher
 from tests.kit import Sandbox
-from tests.rooms.worktree.test_filesets_cache import coarse
+from tests.kit.filekit import coarse
+from tests.kit.moments import at
 
 LIMIT = 1000
 
@@ -166,8 +166,7 @@ def test_a_step_that_stages_commits_or_ignores_hides_nothing(repo: Sandbox, open
 
 
 def test_same_size_edits_of_the_same_moment_are_seen(repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in (filesets, filetrees, filewatch):
-        monkeypatch.setattr(place, "signature", coarse)
+    coarse(monkeypatch)
     for number in range(10):
         repo.write("modified.txt", f"{number:04}")
         with watch(opened) as seen:
@@ -226,11 +225,11 @@ def test_conflicts_and_a_repository_without_an_index(repo: Sandbox, opened: Repo
     fresh.close()
 
 
-def test_the_private_index_goes_when_the_look_fails(repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
+def test_the_private_index_goes_when_the_look_fails(repo: Sandbox, opened: Repo) -> None:
+    def stop(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(filewatch, "settled", fail)
-    with pytest.raises(KeyboardInterrupt), watch(opened):
+    seen = os.fspath(repo.path / "new/untracked")
+    with at("open", lambda args: args[0] == seen, stop), pytest.raises(KeyboardInterrupt), watch(opened):
         pass
     assert {*(repo.path / ".git/baton/tmp").iterdir()} <= {Path(opened.quarantine()).parent}
