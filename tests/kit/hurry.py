@@ -1,4 +1,4 @@
-"""A clock of this process that does not wait: whoever sleeps finds that the time has passed."""
+"""Clocks of this process for who waits: one that does not wait, and one that stands still."""
 
 from __future__ import annotations
 
@@ -20,3 +20,18 @@ def hurry(patch: pytest.MonkeyPatch, asleep: Callable[[float], object] = lambda 
     patch.setattr(time, "sleep", sleep)
     patch.setattr(time, "monotonic", lambda: now() + sum(gone))
     return gone
+
+
+def stand_still(patch: pytest.MonkeyPatch, until: Callable[[], bool]) -> None:
+    """Until something is so, ``time.monotonic`` stays where it is; then it goes on. So no limit is over before that."""
+    now, behind = time.monotonic, list[float]()
+    begun = now()
+
+    def standing() -> float:
+        if not behind and not until():
+            return begun
+        if not behind:
+            behind.append(now() - begun)
+        return now() - behind[0]
+
+    patch.setattr(time, "monotonic", standing)

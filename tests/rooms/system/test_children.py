@@ -8,7 +8,7 @@ import signal
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -19,6 +19,7 @@ from gitbaton.system import groups
 from gitbaton.system.children import SAME, Command, Ended, forward, signals
 from gitbaton.system.groups import Child
 from tests.kit.commands import driver, noted, ran, runs, sh, sweep, until
+from tests.kit.hurry import stand_still
 from tests.kit.tiers import some
 
 
@@ -52,14 +53,10 @@ def test_output_is_passed_on_at_once(place: Path) -> None:
         assert process.stdout.read() == b"b"
 
 
-def test_only_the_end_of_much_output_is_kept_and_much_output_is_fast(place: Path) -> None:
-    command = sh("seq 1 2000000; echo end", place, show=False)
-    began = time.monotonic()
+def test_only_the_end_of_much_output_is_kept(place: Path) -> None:
+    command = sh("seq 1 400000; echo end", place, show=False)
     plain = subprocess.run(command.argv, capture_output=True, check=True).stdout
-    limit = 1.0 + 3 * (time.monotonic() - began)
-    began = time.monotonic()
     ended = ran(command)
-    assert time.monotonic() - began < limit
     assert ended.out == plain[-(1 << 20) :] and ended.out_bytes == len(plain)
     ended = ran(Command(argv=("dd", "if=/dev/zero", "bs=1", "count=30000"), cwd=str(place), env=os.environ, show=False))
     assert ended.out == b"\0" * 30000
@@ -166,7 +163,7 @@ def test_a_reader_that_goes_away_does_not_end_the_step(place: Path) -> None:
 
 @pytest.mark.deep
 def test_a_reader_that_does_not_read_holds_up_neither_limit_nor_signal(place: Path) -> None:
-    for options, sent in (({"timeout": 0.3}, None), ({}, signal.SIGTERM)):
+    for options, sent in (({"timeout": 1}, None), ({}, signal.SIGTERM)):
         result = place / f"result{sent}"
         with subprocess.Popen(driver(result, "yes", **options), cwd=place, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
@@ -219,9 +216,8 @@ def test_who_does_not_heed_a_signal_is_ended_after_the_grace_or_at_the_second(pl
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(SAME + 0.02)
 
-        began = time.monotonic()
         ended = ran(sh(line, place, grace=grace), begun=press)
-        assert (ended.exit, ended.interrupted) == (143, True) and time.monotonic() - began < 5
+        assert (ended.exit, ended.interrupted) == (143, True) and ended.duration_ms < 60_000
         (place / "own.pid").unlink()
 
 
@@ -236,7 +232,8 @@ def test_a_command_that_answers_a_signal_in_its_own_way_is_still_interrupted(pla
     assert (ended.exit, ended.signal, ended.interrupted) == (2, None, True)
 
 
-def test_the_same_signal_from_the_terminal_and_from_git_is_one(place: Path) -> None:
+def test_the_same_signal_from_the_terminal_and_from_git_is_one(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_still(monkeypatch, (place / "over").exists)
     line = "trap 'echo one' INT; touch ready; until test -e over; do sleep 0.01; done"
 
     def press() -> None:
@@ -277,26 +274,13 @@ def test_several_at_once_in_threads(place: Path) -> None:
 @pytest.mark.deep
 def test_ticks_come_when_there_is_no_output(place: Path) -> None:
     ticks: list[float] = []
-    assert ran(sh("sleep 0.7", place), tick=ticks.append).exit == 0
-    assert [round(t, 1) for t in ticks] == [0.5]
 
+    def tick(seconds: float) -> None:
+        ticks.append(seconds)
+        (place / "go").touch()
 
-def test_a_run_costs_little_more_than_a_plain_one(place: Path) -> None:
-    command = Command(argv=("/bin/true",), cwd=str(place), env=os.environ)
-
-    def plain() -> object:
-        return subprocess.run(command.argv, capture_output=True, cwd=place, env=os.environ)
-
-    best = [1.0, 1.0]
-    calls: tuple[Callable[[], object], ...] = (plain, lambda: ran(command))
-    for rounds in range(400):  # a machine that does other things needs more of them
-        for number, call in enumerate(calls):
-            began = time.perf_counter()
-            call()
-            best[number] = min(best[number], time.perf_counter() - began)
-        if rounds >= 20 and best[1] - best[0] < 0.003:
-            break
-    assert best[1] - best[0] < 0.003, best
+    assert ran(sh("until test -e go; do sleep 0.01; done", place), tick=tick).exit == 0
+    assert ticks[0] >= 0.5
 
 
 def test_a_system_that_does_not_tell_of_ends_is_asked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

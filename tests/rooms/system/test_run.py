@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -29,12 +28,11 @@ def children() -> list[str]:
 
 
 def test_a_command_that_does_not_end_is_killed(repo: Sandbox) -> None:
-    repo.git("config", "alias.hang", "!exec sleep 30")
+    repo.git("config", "alias.hang", "!exec sleep 600")
     others = children()  # of tests that ran before in this process
-    start = time.monotonic()
     with pytest.raises(GitTimeoutError) as caught:
         git_in(repo.path, 0.3).run("hang")
-    assert time.monotonic() - start < 25 and "'git hang'" in caught.value.message
+    assert "'git hang'" in caught.value.message
     assert children() == others
 
 
