@@ -236,7 +236,11 @@ def test_a_handler_in_the_middle_of_a_call_can_neither_close_nor_put(
     finally:
         signal.signal(signal.SIGALRM, before)
     put(store, "t", "3")
-    assert met and ids(other) == ["3", "2", "1"]
+    store.flush()
+    assert met and ids(store) == ids(other) == ["3", "2", "1"]
+    other.close()
+    store.close()
+    assert not log_of(bare.path).exists()
 
 
 # ---- the thread in the background
@@ -284,6 +288,7 @@ def test_who_reads_beside_one_who_reads_the_log_waits_for_it(bare: Sandbox, stor
     other.flush()
     for number in range(1, 6):
         put(other, "t", f"{number:02}")
+    ours = below(log_of(bare.path))
     inside, go_on, asked, found = threading.Event(), threading.Event(), threading.Semaphore(0), list[str]()
 
     def look(use: Callable[[], str]) -> None:
@@ -300,10 +305,10 @@ def test_who_reads_beside_one_who_reads_the_log_waits_for_it(bare: Sandbox, stor
         inside.set()
         assert go_on.wait(60)
 
-    uses = [lambda: store.latest(*PLACE).id, lambda: next(iter(store.walk(*PLACE))).id]  # type: ignore[union-attr]
+    uses: list[Callable[[], str]] = [lambda: ids(store)[0], lambda: store.latest(*PLACE).id]  # type: ignore[union-attr]
     first = threading.Thread(target=lambda: found.append(uses[0]()))
     helpers = [threading.Thread(target=look, args=(use,)) for use in uses]
-    with at("open", lambda args: threading.current_thread() is first and below(log_of(bare.path))(args), stop):
+    with at("open", lambda args: threading.current_thread() is first and ours(args), stop):
         first.start()
         assert inside.wait(60)
         assert store.ready(*PLACE) is None

@@ -92,20 +92,30 @@ def test_what_is_put_while_another_flushes_stays(bare: Sandbox, store: ThreadSto
 def test_waiting_for_the_log_has_an_end_and_a_forked_child_lets_go_of_no_lock(
     bare: Sandbox, store: ThreadStore, other: ThreadStore
 ) -> None:
-    """While another process, or the parent, is in the middle of something."""
+    """While another process, or the parent, is in the middle of something: also one that leaves that."""
     put(other, "t", "1")
+
+    class Child(Exception):
+        pass
 
     def beside(_: object) -> None:
         for each in (other, store):
             killed(lambda each=each: refuse(each))  # type: ignore[misc]
+        child = os.fork()
+        if not child:
+            raise Child
+        assert os.waitpid(child, 0)[1] == 0
         refuse(other)
 
     def refuse(each: ThreadStore) -> None:
         with hurried(), pytest.raises(GitError, match="the log of threads is locked by another process"):
             put(each, "t", "2")
 
-    with at("open", below(log_of(bare.path)), beside):  # it looks at the log, locked
-        assert ids(store) == ["1"]
+    try:
+        with at("open", below(log_of(bare.path)), beside):  # it looks at the log, locked
+            assert ids(store) == ["1"]
+    except Child:
+        os._exit(0)
     put(other, "t", "2")
     assert ids(store) == ["2", "1"]
 
@@ -159,9 +169,11 @@ def test_who_comes_while_the_last_one_goes_begins_anew(bare: Sandbox) -> None:
     ):
         first.close()
         late.join()
-    with opened[0] as store, ThreadStore.open(bare.path, **QUIET) as second:
-        put(store, "t", "2")
+    with ThreadStore.open(bare.path, **QUIET) as second:
+        put(opened[0], "t", "2")
         assert ids(second) == ["2", "1"]
+        opened[0].close()
+        assert in_log(bare.path) == 1  # it was not the last one
     assert not log_of(bare.path).exists()
 
 

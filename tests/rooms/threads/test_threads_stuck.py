@@ -244,7 +244,7 @@ def test_a_ref_that_a_killed_process_moved_is_brought_to_disk(
         try:
             store, real = ThreadStore.open(bare.path, **{**QUIET, "sync": True}), os.fsync
             put(store, "t", "1")
-            os.fsync = lambda fd: die() if "/refs/" in os.readlink(f"/proc/self/fd/{fd}") else real(fd)  # type: ignore[assignment]
+            os.fsync = lambda fd: die() if "/refs/" in os.readlink(f"/proc/self/fd/{fd}") else real(fd)
             store.flush()
         finally:
             os._exit(1)
