@@ -12,7 +12,6 @@ import pytest
 from gitbaton.baton import Request
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
-from gitbaton.worktree import rawbytes
 from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.rawbytes import differing, entries, may_convert, read_raw, write_raw
@@ -203,12 +202,13 @@ def test_dry_run_leaves_no_bytes(repo: Sandbox) -> None:
     assert repo.git("count-objects", "-v") == before
 
 
-def test_many_files_are_written_in_portions(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rawbytes, "_HELD", 10)
+@pytest.mark.deep
+def test_many_files_are_written_in_portions(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
-    for number in range(5):
-        repo.write(f"f{number}", b"%d" % number + MIXED)
-    check_gives_back(repo, *(f"f{number}" for number in range(5)))
+    names = [f"f{number}" for number in range(40)]
+    for name in names:
+        repo.write(name, name.encode() + MIXED * 60_000)
+    check_gives_back(repo, *names)
 
 
 def test_entries_of_more_paths_than_a_command_line_takes(repo: Sandbox) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,8 @@ import pytest
 from gitbaton import Baton
 from gitbaton.errors import BatonError, StaleError
 from gitbaton.restore import Order, Restored, carry_out
-from gitbaton.values import replace
-from gitbaton.worktree.swapall import SwapAll
 from tests.kit import Sandbox
+from tests.kit.moments import Args, always, at
 from tests.kit.tiers import some
 
 
@@ -86,81 +87,68 @@ def test_an_executable_bit_that_git_does_not_look_at_stays(two: Sandbox) -> None
 
 @pytest.mark.deep
 @some("number", [errno.EPERM, errno.ENOSYS, errno.EXDEV])
-def test_without_hard_links(two: Sandbox, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    def refused(*_: object, **__: object) -> None:
+def test_without_hard_links(two: Sandbox, number: int) -> None:
+    def refuse(_: Args) -> None:
         raise OSError(number, os.strerror(number))
 
     (two.path / "link").symlink_to("nowhere")
     two.ok("snapshot", "--track", "t", "--step", "spoilt", "--no-set-current")
     (two.path / "link").unlink()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "link", refused)
+    with at("os.link", always, refuse):
         restored(two)
     assert (two.path / "a.txt").read_text() == "spoilt\n" and os.readlink(two.path / "link") == "nowhere"
 
 
-def late(two: Sandbox, monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> Path:
-    """A writer has b.txt open, and writes while it is aside."""
-    place = two.path / "b.txt"
-    writer = os.open(place, os.O_WRONLY | os.O_APPEND)
-    real = SwapAll._put_new
+@contextmanager
+def late(two: Sandbox, act: Callable[[int], object]) -> Iterator[None]:
+    """A writer has b.txt open, and writes while it is aside; then ``act`` is done, each time that the new one is to come there,
+    with its number."""
+    writer, times = os.open(two.path / "b.txt", os.O_WRONLY | os.O_APPEND), count()
 
-    def put_new(self: SwapAll, path: str) -> None:
-        if path == "b.txt":
+    def write(_: Args) -> None:
+        if not (time := next(times)):
             os.write(writer, b"late\n")
             os.close(writer)
-            if fails:
-                raise StaleError("'d/x.txt' changed meanwhile")
-        real(self, path)
+        act(time)
 
-    monkeypatch.setattr(SwapAll, "_put_new", put_new)
-    return place
+    with at("os.link", lambda args: str(args[0]).endswith("/new/b.txt") and args[1] == "b.txt", write):
+        yield
 
 
-def test_what_is_written_late_is_kept_and_named(two: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = late(two, monkeypatch, fails=False)
-    done = restored(two)
+def test_what_is_written_late_is_kept_and_named(two: Sandbox) -> None:
+    with late(two, int):
+        done = restored(two)
     said = [text for text in done.warnings if "was written while it was replaced" in text]
-    assert place.read_text() == "b\n" and len(said) == 1
+    assert (two.path / "b.txt").read_text() == "b\n" and len(said) == 1
     assert Path(said[0].split("'")[3]).read_text() == "spoilt\nlate\n"
 
 
-def test_what_is_written_late_is_named_when_the_restore_is_taken_back_too(
-    two: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = two.path / "b.txt"
-    writer = os.open(place, os.O_WRONLY | os.O_APPEND)
-    real, tries = SwapAll._put_new, iter(range(9))
+def test_what_is_written_late_is_named_when_the_restore_is_taken_back_too(two: Sandbox) -> None:
+    def another(time: int) -> None:
+        if not time:
+            two.write("b.txt", "somebody's\n")
 
-    def put_new(self: SwapAll, path: str) -> None:
-        if path == "b.txt" and next(tries) == 0:
-            os.write(writer, b"late\n")
-            os.close(writer)
-            place.write_text("somebody's\n")
-        real(self, path)
-
-    monkeypatch.setattr(SwapAll, "_put_new", put_new)
-    with pytest.raises(BatonError) as failed:
+    with late(two, another), pytest.raises(BatonError) as failed:
         restored(two)
     kept = [text for text in failed.value.hints if "was written while it was replaced" in text]
     assert len(kept) == 1 and Path(kept[0].split("'")[3]).read_text() == "spoilt\nlate\n"
-    assert place.read_text() == "somebody's\n" and (two.path / "a.txt").read_text() == "spoilt\n"
+    assert (two.path / "b.txt").read_text() == "somebody's\n" and (two.path / "a.txt").read_text() == "spoilt\n"
     assert "'b.txt' is left as it is: it was written since" in failed.value.hints
 
 
-def test_what_was_put_aside_goes_back_when_a_swap_fails(two: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("a.txt", "b.txt", "d/x.txt")
+def test_what_was_put_aside_goes_back_when_a_swap_fails(two: Sandbox) -> None:
+    def fail(_: int) -> None:
+        raise StaleError("'d/x.txt' changed meanwhile")
+
+    names = ("b.txt", "d/x.txt")  # the new a.txt was in its place already
     (two.path / "a.txt").chmod(0o600)
     before = {name: (two.path / name).stat().st_ino for name in names}
-    place = late(two, monkeypatch, fails=True)
-    monkeypatch.setattr(import_module("gitbaton.restore.apply"), "_MOVED", 1)
-    with pytest.raises(BatonError):
+    with late(two, fail), pytest.raises(BatonError):
         restored(two)
-    assert place.read_text() == "spoilt\nlate\n", "a late byte is not lost"
+    assert (two.path / "b.txt").read_text() == "spoilt\nlate\n", "a late byte is not lost"
     assert (two.path / "a.txt").read_text() == "spoilt\n"
     assert stat.S_IMODE((two.path / "a.txt").stat().st_mode) == 0o600
-    assert (two.path / "b.txt").stat().st_ino == before["b.txt"]
-    assert (two.path / "d/x.txt").stat().st_ino == before["d/x.txt"]
+    assert {name: (two.path / name).stat().st_ino for name in names} == before
 
 
 @pytest.mark.deep
@@ -173,18 +161,6 @@ def test_an_empty_file_made_after_a_kill_stays(two: Sandbox) -> None:
     two.write("b.txt", "")
     said = two.ok("status").err
     assert (two.path / "b.txt").read_bytes() == b"" and "'b.txt' is left as it is" in said
-
-
-def test_what_was_fetched_is_restored_only_when_it_is_allowed(two: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No command fetches yet: the flag is set on what ``resolve`` gives."""
-    real = Baton.resolve
-    monkeypatch.setattr(Baton, "resolve", lambda self, name="@": replace(real(self, name), foreign=True))
-    with Baton(two.path, door="binary") as baton:
-        with pytest.raises(BatonError, match="was fetched from elsewhere"):
-            carry_out(baton, "restore", Order())
-        assert (two.path / "b.txt").read_text() == "spoilt\n"
-        carry_out(baton, "restore", Order(foreign=True))
-    assert (two.path / "b.txt").read_text() == "b\n"
 
 
 @pytest.mark.deep
