@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import shlex
-import sys
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.places import PYTHON
 from tests.kit.rewindkit import three
 from tests.kit.servers import LOOPBACK, SSHD, ssh_server
 from tests.kit.tmux import Tmux, needs_tmux
@@ -26,7 +26,7 @@ def test_it_restores_and_leaves_the_terminal_as_it_was(repo: Sandbox, tmp_path: 
     if far and SSHD is None:
         pytest.skip("no sshd (apt-get install openssh-server)")
     three(repo).write("a.txt", "spoilt\n")
-    rewind = f"cd {shlex.quote(str(repo.path))} && {sys.executable} -m gitbaton rewind; echo code $?"
+    rewind = f"cd {shlex.quote(str(repo.path))} && {PYTHON} -m gitbaton rewind; echo code $?"
     with ExitStack() as stack:
         tmux = stack.enter_context(Tmux(repo, tmp_path, (80, 24)))
         modes, settings = tmux.modes(), tmux.settings()
@@ -35,7 +35,7 @@ def test_it_restores_and_leaves_the_terminal_as_it_was(repo: Sandbox, tmp_path: 
             place = f"-tt -p {url.rpartition(':')[2]} {getpass.getuser()}@{LOOPBACK}"
             rewind = f"exec {ssh} {place} {shlex.quote(rewind)}"
         (tmp_path / "start").write_text(f"{rewind}\n")
-        tmux.type(f"clear; sh {tmp_path}/start", "Enter")
+        tmux.type(f"clear; sh {shlex.quote(str(tmp_path))}/start", "Enter")
         for seen, *keys in (
             ("3 checkpoints", "Down"),
             ("second step", "3"),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from tests.kit.places import ROOT
+from tests.kit.places import PYTHON, ROOT
 from tests.kit.repos import Sandbox
 from tests.kit.talks import Talk
 from tests.kit.tmux import Tmux
@@ -136,7 +135,7 @@ def session(place: Path) -> list[str]:
     stage.at(23)
     typed("git baton", "git baton --color=always")
     typed("git baton resume")
-    typed(NEXT, f"{sys.executable} -m {NEXT} --color=yes")
+    typed(NEXT, f"{PYTHON} -m {NEXT} --color=yes")
     return stage.shown()
 
 
@@ -165,7 +164,7 @@ def picker(place: Path) -> list[str]:
     stage.at(53)
     repo.write("README.md", "# parser\n\nAn error names its line, from a table.\n")
     with Tmux(repo, place, (WIDTH, 13)) as tmux:
-        tmux.type(f"LC_ALL=C.UTF-8 {sys.executable} -m gitbaton rewind", "Enter")
+        tmux.type(f"LC_ALL=C.UTF-8 {PYTHON} -m gitbaton rewind", "Enter")
         for seen, key in (("4 checkpoints", "Down"), ("(4 passed)", "Enter")):
             tmux.until(seen)
             tmux.type(key)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tests.kit.places import DATA
+from tests.kit.places import DATA, unpacked
 from tests.kit.repos import Outcome
 
 FOLDER = DATA / "v5b105d9"
@@ -202,10 +201,7 @@ class Changed(NamedTuple):
 
 def unpack(place: Path, state: str) -> Path:
     """One of the repositories, in a folder of that place, with its remote beside it; it knows where it lies now."""
-    with tarfile.open(ARCHIVE) as archive:
-        wanted = [member for member in archive.getmembers() if member.name.split("/")[0] in (state, "origin.git")]
-        how: Any = {"filter": "fully_trusted"} if hasattr(tarfile, "fully_trusted_filter") else {}
-        archive.extractall(place, wanted, **how)
+    unpacked(ARCHIVE, place, state, "origin.git")
     (place / state).rename(place / "repo")
     for name in _MOVED:
         file = place / "repo" / ".git" / name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,10 @@ import pytest
 from gitbaton import Baton
 from tests.kit import Sandbox
 from tests.kit.capturekit import CHAIN, TRACK, check, expected_tree, index_path, snap, state, untouched
+from tests.kit.places import PYTHON
 from tests.kit.tiers import some
 
-HOOK = f"#!/bin/sh\n{sys.executable} -m gitbaton snapshot --track {TRACK} --step hook || exit 1\n"
+HOOK = f"#!/bin/sh\n{PYTHON} -m gitbaton snapshot --track {TRACK} --step hook || exit 1\n"
 
 
 def pre_commit(box: Sandbox) -> None:

@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.places import program
 from tests.kit.tiers import some
 
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
@@ -53,12 +53,12 @@ def shim(folder: Path, text: str) -> Callable[[pytest.MonkeyPatch], None]:
     folder.mkdir()
     (folder / "git-baton").write_text(text)
     (folder / "git-baton").chmod(0o755)
-    others = [p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "git-baton").exists()]
+    others = [p for p in os.environ["PATH"].split(os.pathsep) if not os.path.exists(os.path.join(p, "git-baton"))]
     return lambda patch: patch.setenv("PATH", os.pathsep.join([str(folder), *others]))
 
 
 def without_git_baton(repo: Sandbox, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
-    kept = [p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "git-baton").exists()]
+    kept = [p for p in os.environ["PATH"].split(os.pathsep) if not os.path.exists(os.path.join(p, "git-baton"))]
     patch.setenv("PATH", os.pathsep.join(kept))
 
 
@@ -67,7 +67,7 @@ def no_interpreter(repo: Sandbox, tmp_path: Path, patch: pytest.MonkeyPatch) -> 
 
 
 def python_raises(repo: Sandbox, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
-    shim(tmp_path / "shim", f"#!{sys.executable}\nraise ImportError('line\\nline')\n")(patch)
+    shim(tmp_path / "shim", program("raise ImportError('line\\nline')\n"))(patch)
 
 
 def killed(repo: Sandbox, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,6 @@ def test_the_options_before_a_verb_end_at_the_verb() -> None:
 
 
 def test_a_verb_is_carried_out_without_typer(repo: Sandbox) -> None:
-    told = f"{sys.executable} -X importtime -m gitbaton --no-pager snapshot -m x --track=t".split()
-    done = repo.run(*told)
+    told = ["-X", "importtime", "-m", "gitbaton", "--no-pager", "snapshot", "-m", "x", "--track=t"]
+    done = repo.run(sys.executable, *told)
     assert done.code == 0 and not re.search(r"\| +typer\b", done.err), done.err

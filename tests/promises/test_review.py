@@ -15,6 +15,7 @@ import pytest
 from gitbaton import Baton
 from gitbaton.baton import Request
 from tests.kit import Sandbox
+from tests.kit.places import PYTHON
 from tests.kit.tiers import some
 
 CHAIN = ".git/refs/baton/tracks/t"
@@ -34,7 +35,7 @@ def test_t08_objects_that_gc_took_meanwhile_are_stored_again(repo: Sandbox) -> N
 
 @pytest.mark.deep
 def test_what_is_piped_into_a_snapshot_is_waited_for(repo: Sandbox) -> None:
-    program = f"{sys.executable} -m gitbaton"
+    program = f"{PYTHON} -m gitbaton"
     script = f"(sleep 0.7; echo changed >a.txt; echo new >b; echo hi) | {program} snapshot --track t --step s --note -"
     assert repo.run("sh", "-c", script).code == 0
     assert repo.git("show", "refs/baton/tracks/t:a.txt") == "changed"
@@ -42,7 +43,7 @@ def test_what_is_piped_into_a_snapshot_is_waited_for(repo: Sandbox) -> None:
 
 
 def test_t24_filters_keep_the_users_characters(repo: Sandbox) -> None:
-    repo.git("config", "filter.f.clean", f'{sys.executable} -c "import sys; sys.stdout.write(sys.stdin.read()[1:])"')
+    repo.git("config", "filter.f.clean", f'{PYTHON} -c "import sys; sys.stdout.write(sys.stdin.read()[1:])"')
     repo.write(".gitattributes", "*.u filter=f\n")
     repo.write("x.u", "éa\n".encode())
     env = {"LC_ALL": "C.UTF-8", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -137,7 +138,7 @@ def test_nul_in_a_stored_text_forges_no_field(repo: Sandbox) -> None:
 
 def test_a_full_output_is_one_line(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
-    done = repo.run("sh", "-c", f"{sys.executable} -m gitbaton resume >/dev/full")
+    done = repo.run("sh", "-c", f"{PYTHON} -m gitbaton resume >/dev/full")
     assert done.code == 128 and "Traceback" not in done.err and done.err.startswith("fatal: ")
 
 

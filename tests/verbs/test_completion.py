@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import shlex
 import shutil
 import subprocess
 import time
@@ -67,7 +68,7 @@ def bash(repo: Sandbox, line: str) -> set[str]:
     direct = line.startswith("git-baton")
     script = f"""
 source {GIT_COMPLETION}
-source {DATA / "git-baton"}
+source {shlex.quote(str(DATA / "git-baton"))}
 COMP_LINE={line!r}; COMP_POINT=${{#COMP_LINE}}
 read -ra COMP_WORDS <<<"$COMP_LINE"
 [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=('')

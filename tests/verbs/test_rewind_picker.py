@@ -19,6 +19,7 @@ from gitbaton import terminal
 from gitbaton.cli.look import Look
 from gitbaton.restore.values import Order
 from tests.kit import Sandbox
+from tests.kit.places import PYTHON
 from tests.kit.rewindkit import Screen, spoken_to, take, three
 from tests.kit.state import assert_same, state_of
 from tests.kit.terminals import Terminal
@@ -527,7 +528,7 @@ def test_a_mistake_of_ours_is_one_line_and_shows_no_stored_word(box: Sandbox, tm
 
 SIZES = [(80, 24), (200, 60)]
 SCREENS = [[], ["/", "s"], ["Down", "Enter"], ["3"], ["4"], ["?"], ["n", "x"], ["w"]]
-REWIND = f"{sys.executable} -m gitbaton rewind"
+REWIND = f"{PYTHON} -m gitbaton rewind"
 
 
 @pytest.mark.deep

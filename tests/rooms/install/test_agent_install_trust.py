@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,13 @@ import pytest
 
 from gitbaton.agents.clients import CLIENTS, SILENT
 from tests.kit import Outcome, Sandbox
+from tests.kit.places import program as script
 from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import both, home
 from tests.rooms.install.test_agent_install_refused import expect_refusal
 
 CODEX = next(client for client in CLIENTS if client.name == "codex")
-SERVER = '''#!{python}
+SERVER = '''\
 """Speaks as `codex app-server` does: hooks of both files, trusted by hash, strict about the handshake."""
 import hashlib, json, os, sys, time
 home, mode = os.environ["HOME"] + "/.codex", os.environ.get("FAKE_CODEX", "")
@@ -81,7 +81,7 @@ def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program `codex` on PATH; where it keeps what it trusts."""
     program = tmp_path / "programs/codex"
     program.parent.mkdir()
-    program.write_text(SERVER.format(python=sys.executable))
+    program.write_text(script(SERVER.format()))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     return home() / ".codex/trusted"

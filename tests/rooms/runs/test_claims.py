@@ -23,6 +23,7 @@ from gitbaton.system.groups import Child
 from tests.kit import Sandbox
 from tests.kit.commands import runs, sweep, until
 from tests.kit.hurry import hurry
+from tests.kit.places import PYTHON
 
 # Takes a claim, says so, perhaps runs a command under it, and gives it back when its input ends.
 HOLDER = """
@@ -244,7 +245,7 @@ def test_a_claim_from_before_the_machine_was_started_anew_is_taken_over(repo: Re
 def test_what_a_killed_holder_left_running_is_ended_before_its_claim_is_taken(repo: Repo, closes: bool) -> None:
     line = "echo $$ > child.pid; exec sleep 60"
     if closes:
-        line = f'exec {sys.executable} -c \'import os; os.closerange(3, 99); os.execvp("sh", ["sh", "-c", "{line}"])\''
+        line = f'exec {PYTHON} -c \'import os; os.closerange(3, 99); os.execvp("sh", ["sh", "-c", "{line}"])\''
     child = top(repo) / "child.pid"
     with Holder(top(repo), "r1", "build", "dist/**", line=line).hears(b"taken") as holder:
         until(lambda: child.exists() and runs(child))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from gitbaton.system.groups import Child, end
 from gitbaton.values import replace
 from tests.kit.commands import driver, noted, ran, runs, sh, sweep, until
 from tests.kit.hurry import stand_still
+from tests.kit.places import PYTHON
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_a_child_of_a_parent_that_was_killed_before_it_knew_its_number_is_found_
 
 def test_nobody_ends_the_command_that_it_is_part_of(place: Path) -> None:
     program = "import sys; from gitbaton.system.groups import Child, end; print(end(Child(word=sys.argv[1]), 0.1))"
-    ended = ran(sh(f"{sys.executable} -c '{program}' $GIT_BATON_GROUP", place, show=False))
+    ended = ran(sh(f"{PYTHON} -c '{program}' $GIT_BATON_GROUP", place, show=False))
     assert (ended.exit, ended.out) == (0, b"False\n"), ended.err
 
 

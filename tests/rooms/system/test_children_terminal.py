@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.kit.commands import driver, sweep
+from tests.kit.places import PYTHON
 
 # A shell with job control: it runs its arguments as a job, says when that was stopped, and goes on with it after a line.
 SHELL = """
@@ -63,7 +64,7 @@ sys.exit(max(ended))
 
 
 # A shell that starts a program may miss a Ctrl-C in that moment.
-READY = f"""exec {sys.executable} -SEc 'import signal, sys, time; signal.signal(2, signal.SIG_DFL)
+READY = f"""exec {PYTHON} -SEc 'import signal, sys, time; signal.signal(2, signal.SIG_DFL)
 print("ready" + sys.argv[1], flush=True); time.sleep(60)' "$1" """
 
 

@@ -6,7 +6,6 @@ import fcntl
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from gitbaton.threads.health import waiting
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
+from tests.kit.places import unpacked
 from tests.kit.threads import QUIET, put, refused, values
 
 DATA = Path(__file__).parents[2] / "data" / "logs"
@@ -27,8 +27,7 @@ LEFT = sorted(path.name.removesuffix(".tar.xz") for path in DATA.glob("*.tar.xz"
 @pytest.fixture(params=LEFT)
 def left(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A repository with the log of a version before, whose saver was killed, or in the middle of a flush."""
-    with tarfile.open(DATA / f"{request.param}.tar.xz") as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpacked(DATA / f"{request.param}.tar.xz", tmp_path)
     yield Sandbox(tmp_path / "r.git")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import gitbaton
 from gitbaton.model import Stored
 from gitbaton.worktree.rawbytes import differing, read_raw
 from tests.kit import Sandbox
+from tests.kit.places import PYTHON
 
 MIXED = b"one\r\ntwo\nthree\r\n"
 DROP = "sed -e /secret/d"
@@ -174,7 +176,7 @@ def test_filter_that_round_trips(repo: Sandbox) -> None:
 @pytest.mark.deep
 def test_long_running_filter_process(repo: Sandbox) -> None:
     script = repo.write("../filter.py", FILTER_PROCESS)
-    repo.git("config", "filter.x.process", f"{sys.executable} {script}")
+    repo.git("config", "filter.x.process", f"{PYTHON} {shlex.quote(str(script))}")
     repo.git("config", "filter.x.required", "true")
     repo.write(".gitattributes", "*.dat filter=x\n")
     repo.write("a.dat", "hello\n")
