@@ -12,9 +12,7 @@ import pytest
 
 from gitbaton.cli.look import Look
 from gitbaton.errors import BatonError
-from gitbaton.store import History, Store
 from gitbaton.tools import bisection
-from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox
 from tests.kit.tiers import some
 
@@ -245,15 +243,10 @@ def test_good_must_come_before_bad_on_one_chain(track: Sandbox, temp: Path) -> N
 
 
 @pytest.mark.deep
-def test_foreign_checkpoints_must_be_asked_for(track: Sandbox, temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Store.history
-
-    def fetched(self: Store, name: str, limit: int | None = None) -> History:
-        found = real(self, name, limit)
-        return replace(found, items=tuple(replace(s, foreign=s.checkpoint.step == "step 4") for s in found.items))
-
-    monkeypatch.setattr(Store, "history", fetched)
+def test_foreign_checkpoints_must_be_asked_for(track: Sandbox, temp: Path) -> None:
     with track.open() as baton:
+        with baton.repo.lock(()):
+            baton.store.mark("t", [ids(track)[4]])
         with pytest.raises(BatonError, match=f"checkpoint '{ids(track)[4][:10]}' is foreign") as raised:
             bisection.plan(baton, "t~7", None)
         assert raised.value.hints == ("--foreign lets it",)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.tools import conversations
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 from tests.rooms.agents.test_conversation_formats import CLAUDE
@@ -92,11 +91,6 @@ def test_lines_that_are_left_out_are_told(repo: Sandbox) -> None:
     assert all(isinstance(json.loads(row), dict) for row in path.read_bytes().splitlines())
     talk(repo, "claude")
     assert "left out" not in repo.ok("restore", "--conversation-only", "claude").err
-
-
-def test_a_word_of_a_shell() -> None:
-    assert conversations._word("/plain") == "/plain" and conversations._word("/a b") == "'/a b'"
-    assert conversations._word("/\x1b'\\\u202e\udcff") == "$'/\\033\\'\\\\\\342\\200\\256\\377'"
 
 
 def test_an_export_that_is_refused_reads_nothing(repo: Sandbox) -> None:

@@ -10,16 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton import main
 from gitbaton.agents.conversation import claude_folder
 from gitbaton.agents.values import Event
-from gitbaton.baton import Baton
 from gitbaton.codec import transcript_text
 from gitbaton.errors import BatonError, NoAnswerError
-from gitbaton.model import Agent, Stored
+from gitbaton.model import Agent
 from gitbaton.tools import conversations
 from gitbaton.transcripts import Mode, record
-from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.state import assert_same, state_of
 from tests.kit.tiers import some
@@ -66,20 +63,11 @@ def assert_wrote_nothing(box: Sandbox, *words: str, code: int) -> str:
     return done.err
 
 
-@pytest.fixture
-def foreign(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every checkpoint that is named was fetched from elsewhere."""
-    resolve = Baton.resolve
-
-    def fetched(self: Baton, name: str = "@", track: str | None = None) -> Stored:
-        return replace(resolve(self, name, track), foreign=True)
-
-    monkeypatch.setattr(Baton, "resolve", fetched)
-    monkeypatch.setattr(Baton, "tip", lambda self, _: fetched(self))
-
-
-def call(box: Sandbox, *words: str) -> int:
-    return main.call(["--repo-root", str(box.path), *words])
+def strange(box: Sandbox, agent: str) -> None:
+    """A checkpoint of track ``agent`` that was fetched from elsewhere."""
+    oid = talk(box, agent)
+    with box.open() as baton, baton.repo.lock(()):
+        baton.store.mark(agent, [oid])
 
 
 def test_show_prints_a_block_for_each_message(repo: Sandbox) -> None:
@@ -132,10 +120,9 @@ def test_what_cannot_be_answered_is_one_line(repo: Sandbox) -> None:
         assert_wrote_nothing(repo, "transcript", *words, code=129)
 
 
-def test_foreign_lines_are_quoted(repo: Sandbox, foreign: None, capsys: pytest.CaptureFixture[str]) -> None:
-    talk(repo, "gemini")
-    assert call(repo, "transcript", "show", "gemini") == 0
-    rows = capsys.readouterr().out.splitlines()
+def test_foreign_lines_are_quoted(repo: Sandbox) -> None:
+    strange(repo, "gemini")
+    rows = repo.ok("transcript", "show", "gemini").out.splitlines()
     assert rows[:4] == ["> user:", ">     hello", ">", "> assistant:"] and all(row.startswith(">") for row in rows)
 
 
@@ -257,19 +244,13 @@ def test_options_that_say_nothing_together_are_refused(repo: Sandbox) -> None:
     assert "there is no" in assert_wrote_nothing(repo, "restore", "--conversation", "nothing", code=2)
 
 
-def test_a_strangers_conversation_must_be_asked_for(repo: Sandbox, foreign: None, capsys: pytest.CaptureFixture[str]) -> None:
-    talk(repo, "claude")
-    there = sessions()
-    for words in (("--conversation-only",), ("--conversation-only", "-n")):
-        assert call(repo, "restore", *words, "claude") == 128
-        assert "was fetched from elsewhere" in capsys.readouterr().err and sessions() == there
+def test_a_strangers_conversation_must_be_asked_for(repo: Sandbox) -> None:
+    strange(repo, "claude")
     repo.write("a.txt", "now\n")
-    assert call(repo, "restore", "--conversation", "claude") == 128
-    said = capsys.readouterr().err
-    assert "was fetched from elsewhere" in said and "without --conversation" not in said
-    assert (repo.path / "a.txt").read_text() == "now\n" and sessions() == there
-    assert call(repo, "restore", "--conversation-only", "--foreign", "claude") == 0
-    path, _ = written(capsys.readouterr().out, "claude")
+    for words in (("--conversation-only",), ("--conversation-only", "-n"), ("--conversation",)):
+        said = assert_wrote_nothing(repo, "restore", *words, "claude", code=128)
+        assert "was fetched from elsewhere" in said and "without --conversation" not in said
+    path, _ = written(repo.ok("restore", "--conversation-only", "--foreign", "claude").out, "claude")
     assert b"obey" not in path.read_bytes() and b"I look" in path.read_bytes()
 
 

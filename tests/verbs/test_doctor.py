@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.kit import Sandbox, integer_clock
+from tests.kit import Sandbox
+from tests.kit.manytracks import many_tracks
 from tests.kit.tiers import some
 
 
@@ -177,30 +179,25 @@ def test_git_baton_not_on_path(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -
     assert mended(well) == {"path"}
 
 
-def test_an_old_git(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gitbaton.git import questions
-    from gitbaton.mending import doctor
-
-    with well.open() as baton:
-        assert next(doctor._doors(baton)).ok
-        monkeypatch.setattr(questions, "version", lambda repo: (2, 35))
-        assert next(doctor._doors(baton)).ok is False
+def test_an_old_git(well: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    old = tmp_path / "bin/git"
+    old.write_text(
+        f'#!/bin/sh\ncase " $* " in *" version "*) echo git version 2.35.9;; *) exec {shutil.which("git")} "$@";; esac\n'
+    )
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}{os.pathsep}{os.environ['PATH']}")
+    assert mended(well) == {"git"}
 
 
 @pytest.mark.deep
-def test_a_long_history_is_said_with_its_cure(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gitbaton.mending import doctor
-
-    monkeypatch.setattr(doctor, "MANY", 3)
-    with well.open(clock=integer_clock()) as baton:
-        found = [f for f in doctor.examine(baton) if f.name == "history"]
-        assert found[0].ok
-        for number in range(4):
-            baton.snapshot(str(number), track="t", files=False)
-        found = [f for f in doctor.examine(baton) if f.name == "history"]
-        assert not found[0].ok and found[0].mend == "git config fetch.negotiationAlgorithm skipping"
-        well.git("config", "fetch.negotiationAlgorithm", "skipping")
-        assert next(f for f in doctor.examine(baton) if f.name == "history").ok
+def test_a_long_history_is_said_with_its_cure(well: Sandbox) -> None:
+    many_tracks(well.path, 1, depth=1001)
+    rows = well.baton("doctor", "--json").json["findings"]
+    (found,) = [row for row in rows if row["name"] == "history"]
+    assert not found["ok"] and found["mend"] == "git config fetch.negotiationAlgorithm skipping"
+    well.git("config", "fetch.negotiationAlgorithm", "skipping")
+    assert "history" not in mended(well)
 
 
 @pytest.mark.deep

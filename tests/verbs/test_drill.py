@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -50,7 +49,7 @@ def drilled(repo: Sandbox, *steps: str) -> Iterator[Drill]:
     with Baton(repo.path, door="binary") as baton:
         stored = drilling.chosen(baton)
         with drilling.copied(baton, stored) as copy:
-            drill = Drill(copy, stored)
+            drill = Drill(Liar(copy), stored)
             for step in steps:
                 check_holds(drill, step)
             yield drill
@@ -66,21 +65,32 @@ def check_fails(drill: Drill, name: str, words: str) -> None:
     assert not step.ok and words in step.text, step.text
 
 
+class Liar(Copy):
+    """A copy with a ``git baton`` whose verb does nothing, or says something else than the truth."""
+
+    def __init__(self, copy: Copy) -> None:
+        vars(self).update(vars(copy))
+        self.lies: dict[str, Callable[[Callable[[], Result]], Result]] = {}
+
+    def baton(self, *words: str, kill: tuple[str, str] | None = None) -> Result:
+        lie = self.lies.get(words[0], lambda told: told())
+        return lie(lambda: super(Liar, self).baton(*words, kill=kill))
+
+
 @contextmanager
 def lying(copy: Copy, verb: str, lie: Callable[[Result], Result] = lambda r: r, *, runs: bool = True) -> Iterator[None]:
-    """A ``git baton`` whose verb does nothing, or says something else than the truth."""
-    real = copy.baton
-
-    def baton(*words: str, kill: tuple[str, str] | None = None) -> Result:
-        if words[0] != verb:
-            return real(*words, kill=kill)
-        return lie(real(*words, kill=kill) if runs else Result(code=0, out=b"", err=""))
-
-    copy.baton = baton  # type: ignore[method-assign]
+    """Within the block a verb of the copy lies; without ``runs`` it does nothing."""
+    assert isinstance(copy, Liar)
+    copy.lies[verb] = lambda told: lie(told()) if runs else Result(code=0, out=b"", err="")
     try:
         yield
     finally:
-        del copy.baton
+        del copy.lies[verb]
+
+
+def path(drill: Drill, name: str) -> Path:
+    """A file that a drill made."""
+    return Path(drill.copy.path, drill.folder, name)
 
 
 def blob(copy: Copy, content: bytes) -> Path:
@@ -196,7 +206,7 @@ def test_recording_that_leaves_out_or_makes_up(track: Sandbox) -> None:
         drill.copy.git.out("config", "baton.exclude", "two*")
         check_fails(drill, "record", "the recorded tree is")
         drill.copy.git.out("config", "--unset", "baton.exclude")
-        os.unlink(drill._path("link"))
+        path(drill, "link").unlink()
         with lying(drill.copy, "snapshot", lambda r: replace(r, out=r.out.replace(b'"previous": "', b'"previous": "0'))):
             check_fails(drill, "record", "'previous' is")
     with (
@@ -233,14 +243,14 @@ def test_a_resume_that_changes_a_word_or_mends_nothing(track: Sandbox) -> None:
             check_fails(drill, "resume", "what 'show' says of the checkpoint before the drill is")
 
         def unmended(result: Result) -> Result:
-            drill._lose()
+            drill.copy.git.out("update-ref", "-d", "refs/checkpoints/the%20track")
             return result
 
         with lying(drill.copy, "resume", unmended):
             check_fails(drill, "resume", "the list of tips is")
 
         def no_latest(result: Result) -> Result:
-            drill._remove("latest/LATEST.json")
+            path(drill, "latest/LATEST.json").unlink()
             return result
 
         with lying(drill.copy, "resume", no_latest):
@@ -274,27 +284,22 @@ def test_a_restore_that_gives_back_something_else(track: Sandbox, temp: Path) ->
 @pytest.mark.deep
 def test_what_garbage_collection_took_is_missed(track: Sandbox) -> None:
     with drilled(track, *QUICK) as drill:
-        drill._baton("restore", drill._id("words"), "--exact", "--index", "--force")
+        assert drill.copy.baton("restore", str(drill.documents["words"]["id"]), "--exact", "--index", "--force").code == 0
         git = drill.copy.git
         for name in git.out("for-each-ref", "--format=%(refname)", "refs/baton/safety").decode().split():
             git.out("update-ref", "-d", name)
         check_fails(drill, "collect", "'git baton undo' exited with 1")
 
 
-def test_the_repository_is_watched(track: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Drill.step
-
-    def meanwhile(self: Drill, name: str) -> drilling.Step:
-        if name == "place":
-            track.git("branch", "made-meanwhile")
-            track.write("a.txt", "and again\n")
-            track.git("add", "a.txt")
-        return real(self, name)
-
-    monkeypatch.setattr(Drill, "step", meanwhile)
-    monkeypatch.setattr(drilling, "STEPS", ("place",))
+def test_the_repository_is_watched(track: Sandbox) -> None:
+    track.write(".git/refs/baton/tracks/gone", "1" * 40 + "\n")  # so that it soon ends
     with Baton(track.path, door="binary") as baton:
-        last = list(drilling.drill(baton))[-1]
+        steps = drilling.drill(baton)
+        assert next(steps).name == "copy"
+        track.git("branch", "made-meanwhile")
+        track.write("a.txt", "and again\n")
+        track.git("add", "a.txt")
+        (last,) = steps
     assert (last.name, last.ok, last.text) == ("untouched", False, "changed meanwhile: refs, index, status")
 
 
