@@ -19,7 +19,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from gitbaton.errors import BatonError, GitError
-from gitbaton.threads import log as module
 from gitbaton.threads.log import Log
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
@@ -381,10 +380,8 @@ QUICK = settings(
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that a few records fill."""
-    monkeypatch.setattr(module, "SMALL", 4096)
-    monkeypatch.setattr(module, "LARGE", 8192)
+def small() -> None:
+    """A log that begins at the size that it has: what asks for this fills it as far as it needs."""
 
 
 @pytest.fixture
