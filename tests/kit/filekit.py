@@ -8,7 +8,7 @@ import shutil
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from gitbaton.git.repo import Repo
 from gitbaton.worktree.filesets import Entry, swap
 from tests.kit.processes import in_child
 
-STEP = 20_000_000
 CALLS = {"x86_64": {"linkat": 265, "renameat2": 316}, "aarch64": {"linkat": 37, "renameat2": 276}}
 State = dict[str, tuple[str, bytes]]  # path -> mode and bytes; what is on disk, or is to be
 
@@ -61,19 +60,42 @@ def disk(top: Path) -> State:
     return found
 
 
-def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a file system keeps times in steps of 20 ms."""
+class Coarse:
+    """What ``os.scandir`` gives, or an entry of it, with coarse times."""
 
-    def seen(call: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
-        def stat(*args: Any, **words: Any) -> os.stat_result:
-            found = call(*args, **words)
-            times = {name: getattr(found, name) // STEP * STEP for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")}
-            return os.stat_result(tuple(found), times)
+    def __init__(self, real: Any, stat: Callable[[os.stat_result], os.stat_result]) -> None:
+        self.real, self.coarse = real, stat
 
-        return stat
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
 
-    for name in ("lstat", "fstat"):
-        monkeypatch.setattr(os, name, seen(getattr(os, name)))
+    def __iter__(self) -> Iterator[Coarse]:
+        return (Coarse(entry, self.coarse) for entry in self.real)
+
+    def __next__(self) -> Coarse:
+        return Coarse(next(self.real), self.coarse)
+
+    def __enter__(self) -> Coarse:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.real.close()
+
+    def stat(self, **words: Any) -> os.stat_result:
+        return self.coarse(self.real.stat(**words))
+
+
+def coarse(monkeypatch: pytest.MonkeyPatch, step: int = 20_000_000) -> None:
+    """As where a file system keeps times in steps of so many nanoseconds."""
+
+    def seen(found: os.stat_result) -> os.stat_result:
+        times = {name: getattr(found, name) // step * step for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")}
+        return os.stat_result(tuple(found), times)
+
+    lstat, fstat, scandir = os.lstat, os.fstat, os.scandir
+    monkeypatch.setattr(os, "lstat", lambda *args, **words: seen(lstat(*args, **words)))
+    monkeypatch.setattr(os, "fstat", lambda fd: seen(fstat(fd)))
+    monkeypatch.setattr(os, "scandir", lambda *args: Coarse(scandir(*args), seen))
 
 
 def refused(calls: Mapping[str, int], work: Callable[[], object]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -21,11 +21,12 @@ from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
 from gitbaton.system import groups
 from gitbaton.system.groups import Child
-from gitbaton.worktree import crashmarker
 from gitbaton.worktree.crashmarker import sweep
 from gitbaton.worktree.isolated import Lane
 from tests.kit import Sandbox, find_new_git
 from tests.kit.doors import build
+from tests.kit.moments import always, at
+from tests.kit.processes import in_child
 from tests.kit.tiers import some
 
 PATIENCE = 60.0
@@ -357,19 +358,23 @@ def test_what_a_killed_owner_left_running_is_ended_by_the_next(repo: Sandbox, tm
     assert ended(note.read_text().strip()) and not left(repo)
 
 
+def abandoned(repo: Sandbox) -> None:
+    """A lane whose owner has ended without a word."""
+    assert in_child(lambda: Lane(discover(str(repo.path))).sync()) == 0
+
+
 def test_what_its_owner_left_goes_with_the_next(repo: Sandbox, tmp_path: Path) -> None:
     other = Sandbox.init(tmp_path / "other")
     other.commit("other")
     repo.git("submodule", "add", "-q", str(other.path), "sub")
     before, opened = state(repo), discover(str(repo.path))
-    dead, alive = Lane(opened), Lane(opened)
-    dead.sync()
+    abandoned(repo)
+    (dead,) = repo.path.parent.glob("baton-step-*")
+    os.chmod(dead / "sub", 0)
+    alive = Lane(opened)
     alive.sync()
-    os.chmod(os.path.join(dead.path, "sub"), 0)
-    os.close(dead._marker.lock_fd)  # as the kernel does when the owner dies
-    dead._marker.lock_fd = -1
     sweep(opened)
-    assert not os.path.exists(dead.path) and os.path.exists(alive.path)
+    assert not dead.exists() and os.path.exists(alive.path)
     assert len(os.listdir(repo.path / ".git/modules/sub/worktrees")) == 1
     alive.close()
     alive.close()
@@ -377,27 +382,23 @@ def test_what_its_owner_left_goes_with_the_next(repo: Sandbox, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("host", "boot", "swept"), [("far", "far", False), ("far", None, True), (None, "before", True)])
-def test_what_another_machine_left_is_its_own(
-    repo: Sandbox, monkeypatch: pytest.MonkeyPatch, host: str | None, boot: str | None, swept: bool
-) -> None:
-    with monkeypatch.context() as patched:
-        if host:
-            patched.setattr(socket, "gethostname", lambda: host)
-        if boot:
-            patched.setattr(crashmarker, "boot", lambda: boot)
-        dead = Lane(discover(str(repo.path)))
-    fd, dead._marker.lock_fd = dead._marker.lock_fd, -1
-    os.close(fd)
+def test_what_another_machine_left_is_its_own(repo: Sandbox, host: str | None, boot: str | None, swept: bool) -> None:
+    abandoned(repo)
+    (marker,) = (repo.path / ".git/baton/isolated").iterdir()
+    first, rest = marker.read_text().split("\n", 1)
+    word, here, now = json.loads(first)
+    marker.write_text(json.dumps([word, host or here, boot or now]) + "\n" + rest)
     sweep(discover(str(repo.path)))
     assert bool(left(repo)) != swept
 
 
-def test_what_cannot_be_removed_is_tried_again_by_the_next(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_removed_is_tried_again_by_the_next(repo: Sandbox) -> None:
+    def refuse(_: object) -> None:
+        raise PermissionError(1, os.strerror(1))
+
     opened = discover(str(repo.path))
-    with monkeypatch.context() as patched:
-        patched.setattr(crashmarker, "remove", lambda *places: None)
-        with pytest.raises(GitError, match="could not be removed"), closing(Lane(opened)):
-            pass
+    with at("os.rmdir", always, refuse), pytest.raises(GitError, match="could not be removed"), closing(Lane(opened)):
+        pass
     assert left(repo)
     sweep(opened)
     assert not left(repo)
