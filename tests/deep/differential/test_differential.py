@@ -1,7 +1,8 @@
 """The package of the commit in ``tests/data/old/COMMIT`` and this one do the same: output, exit status, refs, files, index.
 
-``DIFFERENTIAL_SEEDS=0:500`` plays these seeds. Where a difference is meant, the commit that makes it moves COMMIT on to itself
-and says so; ids of objects are compared as they are, so that one changed byte of a checkpoint is seen.
+The deep tier plays one seed of each kind, the full tier twenty; ``DIFFERENTIAL_SEEDS=0:500`` names others. Where a difference
+is meant, the commit that makes it moves COMMIT on to itself and says so; ids of objects are compared as they are, so that one
+changed byte of a checkpoint is seen.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ import pytest
 from tests.deep.differential.scripts import plan_script, random_script
 from tests.deep.differential.sides import Side, sides
 from tests.deep.differential.world import Step, differences, played, template
+from tests.kit.tiers import full
 from tests.kit.yesterday import READS, WRITES, lines, payload, unpack, words
 
 FIRST, _, LAST = os.environ.get("DIFFERENTIAL_SEEDS", "0:20").partition(":")
-PARTS = 4
+SEEDS, PARTS = range(int(FIRST), int(LAST)), 4
+SHARES = [
+    pytest.param(SEEDS[:1], id="first"),
+    *(full(pytest.param(SEEDS[1 + n :: PARTS], id=f"share {n}")) for n in range(PARTS)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +45,11 @@ def compared(both: tuple[Side, Side], folder: Path, steps: Sequence[Step]) -> li
     return told
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_random_scripts(both: tuple[Side, Side], tmp_path: Path, part: int) -> None:
+@pytest.mark.parametrize("seeds", SHARES)
+def test_random_scripts(both: tuple[Side, Side], tmp_path: Path, seeds: Sequence[int]) -> None:
     template(tmp_path / "begun")
     wrong = []
-    for seed in range(int(FIRST) + part, int(LAST), PARTS):
+    for seed in seeds:
         script = random_script(seed)
         if told := compared(both, tmp_path, script):
             wrong.append("\n".join([f"seed {seed}:", *told]))
@@ -57,13 +63,13 @@ def test_a_plan_from_its_first_run_to_its_last(both: tuple[Side, Side], tmp_path
     assert not told, "\n".join(told)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_the_same_puts_give_the_same_refs(both: tuple[Side, Side], tmp_path: Path, part: int) -> None:
+@pytest.mark.parametrize("seeds", SHARES)
+def test_the_same_puts_give_the_same_refs(both: tuple[Side, Side], tmp_path: Path, seeds: Sequence[int]) -> None:
     """Whatever is put into threads, edited there and exchanged, in repository and clone: both sides have the same commits."""
     pytest.importorskip("langgraph")
     template(tmp_path / "begun")
     steps: list[Step] = []
-    for seed in range(int(FIRST) + part, int(LAST), PARTS):
+    for seed in seeds:
         for sitting in range(3):
             steps += [Step(words=("saver", str(seed), str(sitting)), place="peer" if sitting == 1 else "repo")]
             steps += [Step(words=("sync", "-y", "--threads", "origin"), place=place) for place in ("repo", "peer")]
@@ -72,7 +78,7 @@ def test_the_same_puts_give_the_same_refs(both: tuple[Side, Side], tmp_path: Pat
     assert not told, "\n".join(told)
 
 
-@pytest.mark.parametrize("state", [*WRITES, "reads"])
+@pytest.mark.parametrize("state", [full(state) if state in ("whole", "reads") else state for state in (*WRITES, "reads")])
 def test_repositories_of_5b105d9(both: tuple[Side, Side], tmp_path: Path, state: str) -> None:
     begun = tmp_path / "begun"
     begun.mkdir()
