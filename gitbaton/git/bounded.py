@@ -248,8 +248,8 @@ def _ended_with_us(*, group: bool) -> Iterator[Callable[[int], object]]:
     finally:
         for number in caught:
             signal.signal(number, signal.SIG_DFL)
-        for number in asked:
-            os.kill(os.getpid(), number)
+        for due in asked:
+            os.kill(os.getpid(), due)
 
 
 def _end(pid: int, *, group: bool) -> None:

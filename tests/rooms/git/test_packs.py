@@ -58,6 +58,19 @@ def test_git_reads_what_is_written(tmp_path: Path, algorithm: str) -> None:
     store.close()
 
 
+@pytest.mark.full
+def test_more_than_one_pack_of_a_moment_holds(tmp_path: Path) -> None:
+    """Places in its index have 32 bits: what is more than 2 GiB comes in several, and git makes one pack of them."""
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store = opened(repo)
+    made = blobs(store, (bytes([number]) * (3 << 28) for number in range(3)))
+    write(store, made)
+    assert len(names(repo, ".pack")) == 1
+    assert missing(store, [oid for _, oid, _ in made]) == set()
+    repo.fsck()
+    store.close()
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> list[Sandbox]:
     place = tmp_path_factory.mktemp("both")

@@ -209,6 +209,10 @@ def test_a_forked_child_has_packs_of_its_own(tmp_path: Path) -> None:
     begun, go_on = threading.Event(), threading.Event()
     reader = threading.Thread(target=read_all, args=(other, mine))
 
+    def wait(_: object) -> None:
+        begun.set()
+        go_on.wait()
+
     def work() -> None:
         theirs = blobs(store, [b"theirs"])
         write(store, theirs)
@@ -216,7 +220,7 @@ def test_a_forked_child_has_packs_of_its_own(tmp_path: Path) -> None:
             read_all(item, mine + theirs)
             item.close()
 
-    with at("os.posix_spawn", lambda _: threading.current_thread() is reader, lambda _: (begun.set(), go_on.wait())):
+    with at("os.posix_spawn", lambda _: threading.current_thread() is reader, wait):
         reader.start()
         begun.wait()
         try:
