@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
 
-apply = importlib.import_module("gitbaton.restore.apply")  # the package has a function of that name
 NOTHING, DONE = "was interrupted, and nothing is changed", "was interrupted when all was done"
 HALFWAY = "was interrupted halfway\nhint: the next 'git baton' command puts that right: git baton status"
 
@@ -27,37 +23,45 @@ def track(repo: Sandbox) -> Sandbox:
     return repo
 
 
-def pressed(*_: Any) -> None:
+def press(_: Args) -> None:
     raise KeyboardInterrupt
-
-
-def pressing(at: str) -> Callable[[str], None]:
-    """Ctrl-C at a step of a restore."""
-    return lambda name: pressed() if name == at else None
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("op", ["restore", "undo", "redo"])
-def test_what_ctrl_c_left_is_said(track: Sandbox, monkeypatch: pytest.MonkeyPatch, op: str) -> None:
+def test_what_ctrl_c_left_is_said(track: Sandbox, op: str) -> None:
     words = ("restore", "t") if op == "restore" else (op,)
-    for at in ("intent", "safety", "begin", "files", "index"):
-        monkeypatch.setattr(apply, "reached", pressing(at))
+    for step in ("intent", "safety", "begin", "files", "index"):
         before = track.git("status", "--porcelain=v2"), (track.path / "a.txt").read_bytes()
-        done = track.here(*words)
-        assert (done.code, done.err) == (130, f"fatal: the {op} {NOTHING}\n"), at
+        with at("gitbaton.restore", lambda args, step=step: args == (step,), press):  # type: ignore[misc]
+            done = track.here(*words)
+        assert (done.code, done.err) == (130, f"fatal: the {op} {NOTHING}\n"), step
         assert (track.git("status", "--porcelain=v2"), (track.path / "a.txt").read_bytes()) == before
-    monkeypatch.setattr(apply, "roll_back", pressed)  # and once more, while it is taken back
-    done = track.here(*words)
+    passed: list[Args] = []
+
+    def again(args: Args) -> bool:
+        """At the index, and once more while it is taken back."""
+        passed.append(args)
+        return ("index",) in passed
+
+    with at("gitbaton.restore", again, press), at("os.rename", again, press):
+        done = track.here(*words)
     assert (done.code, done.err) == (130, f"fatal: the {op} {HALFWAY}\n")
     assert f"an interrupted {op} was " in track.ok("status").err
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("op", ["restore", "undo"])
-def test_what_was_done_is_not_called_undone(track: Sandbox, monkeypatch: pytest.MonkeyPatch, op: str) -> None:
-    real = apply.intents.remove
-    monkeypatch.setattr(apply.intents, "remove", lambda repo: pressed(real(repo)))
-    done = track.here(*(("restore", "t") if op == "restore" else (op,)))
+def test_what_was_done_is_not_called_undone(track: Sandbox, op: str) -> None:
+    removed: list[str] = []
+
+    def after(args: Args) -> bool:
+        """Once, when the record of the restore has just gone."""
+        removed.append(str(args[0]))
+        return len(removed) > 1 and removed[-2].endswith("/baton/restore")
+
+    with at("os.remove", after, press):
+        done = track.here(*(("restore", "t") if op == "restore" else (op,)))
     back = "redo" if op == "undo" else "undo"
     assert (done.code, done.err) == (130, f"fatal: the {op} {DONE}\nhint: 'git baton {back}' takes it back\n")
     track.ok(back)

@@ -18,8 +18,10 @@ from gitbaton.restore import Order, apply, open_plan
 from gitbaton.store.selection import Expression
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.manytracks import many_tracks, track
 from tests.kit.places import ROOT
 from tests.kit.tables import each
+from tests.verbs.test_retention import filled
 from tests.verbs.test_tty import on_terminal
 
 CHAIN = "refs/baton/tracks/t"
@@ -199,11 +201,15 @@ def test_what_changed_is_shown_as_git_log_shows_it(made: Sandbox, options: tuple
         assert (done.code, done.err, done.out) == (0, "", wanted)
 
 
-def test_what_changed_is_asked_of_git_in_parts(made: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = made.here("log", "--all", "-p").out
-    monkeypatch.setattr("gitbaton.tools.comparing._FEW", 1)
-    monkeypatch.setattr("gitbaton.tools.comparing._MANY", 2)
-    assert made.here("log", "--all", "-p").out == whole and whole.count("diff --git") == 7
+def test_what_changed_is_asked_of_git_in_parts(repo: Sandbox) -> None:
+    """Of 16 checkpoints at first."""
+    filled(repo, 40)
+
+    def changes(text: str) -> list[str]:
+        return [row for row in text.splitlines() if row.startswith(("diff --git", "+", "-"))]
+
+    wanted = changes(repo.git("log", "--first-parent", "--diff-merges=first-parent", "-p", "--format=", f"{CHAIN}~39..{CHAIN}"))
+    assert changes(repo.ok("log", "t", "-p").out)[: len(wanted)] == wanted and wanted
 
 
 def test_what_changed_goes_through_the_pager_byte_for_byte(made: Sandbox) -> None:
@@ -242,13 +248,16 @@ def test_what_cannot_be_meant(made: Sandbox, words: tuple[str, ...], code: int, 
 
 
 @pytest.mark.deep
-@each("words", [("--", "src"), ("-S", "needle"), ("--kind", "auto"), ("--since", "200 minutes ago"), ("--grep", "t")])
-def test_a_limited_list_looks_back_in_parts(made: Sandbox, words: tuple[str, ...]) -> None:
-    whole = made.here("log", "t", "--json", *words).json["checkpoints"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gitbaton.store.selection._PARTS", (1, 2))
-        for count in range(7):
-            assert made.here("log", "t", "--json", f"-n{count}", *words).json["checkpoints"] == whole[:count]
+def test_a_limited_list_looks_back_as_far_as_it_must(repo: Sandbox) -> None:
+    """It begins with the newest 500."""
+    repo.write("src", "needle\n")
+    many_tracks(repo.path, 1, depth=600)
+    for words in (("--", "src"), ("-S", "needle"), ("--grep", "step 0 of"), ("--until", "2026-01-01T00:00:00Z")):
+        whole = repo.here("log", track(0), "--json", *words).json["checkpoints"]
+        assert [row["step"] for row in whole] == ["step 0 of agent 0"]
+        for count in range(3):
+            found = repo.here("log", track(0), "--json", f"-n{count}", *words).json["checkpoints"]
+            assert found == whole[:count], words
 
 
 def test_a_shallow_chain_is_listed(made: Sandbox, tmp_path: Path) -> None:

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import RefConflictError
-from gitbaton.git.damage import packed_lines
-from gitbaton.git.repo import Repo
-from gitbaton.mending import planning
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
 
 TRACK = "refs/baton/tracks/t"
 
@@ -101,21 +98,18 @@ def test_a_cut_line_of_the_user_is_named_with_what_ends_it(repo: Sandbox) -> Non
     assert repo.run("sh", "-c", hint.partition(";")[0]).code == 0 and packed.read_bytes() == whole
 
 
-def test_refs_that_git_packs_beside_a_mend_stay(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refs_that_git_packs_beside_a_mend_stay(repo: Sandbox) -> None:
     taken(repo, 1)
     repo.git("pack-refs", "--all")
     packed = repo.path / ".git/packed-refs"
     tag = f"{repo.git('rev-parse', 'HEAD')} refs/tags/beside\n".encode()
     packed.write_bytes(packed.read_bytes() + b"zz refs/baton/tracks/t\n")
 
-    def lines(repo: Repo) -> list[bytes]:
-        found = packed_lines(repo)
-        packed.write_bytes(b"".join(found) + tag)
-        return found
+    def beside(_: Args) -> None:
+        packed.write_bytes(packed.read_bytes() + tag)
 
-    monkeypatch.setattr(planning, "packed_lines", lines)
-    with repo.open() as baton, pytest.raises(RefConflictError, match="was written meanwhile"):
-        planning.apply(baton, planning.plan(baton))
+    with at("open", lambda args: str(args[0]).endswith("packed-refs.lock"), beside):
+        assert "was written meanwhile" in repo.here("doctor", "--mend").err
     assert tag in packed.read_bytes()
     assert "not moved" not in repo.baton("doctor", "--mend").out and "tags/beside" in repo.git("show-ref")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from gitbaton.git import maintenance
 from gitbaton.retention import pruning
 from gitbaton.store.join import links
 from tests.kit import Sandbox
+from tests.kit.commands import until
+from tests.kit.moments import Args, at
 from tests.verbs.test_retention import filled
 
 
@@ -37,10 +41,7 @@ def count(repo: Sandbox) -> int:
 
 
 def waited(repo: Sandbox, wanted: int) -> None:
-    deadline = time.monotonic() + 20
-    while count(repo) != wanted and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert count(repo) == wanted, (repo.path / ".git/baton/log").read_text()
+    until(lambda: count(repo) == wanted)
 
 
 @pytest.mark.deep
@@ -48,30 +49,45 @@ def test_a_snapshot_starts_it_and_says_nothing(long: Sandbox) -> None:
     done = long.ok("snapshot", "--track", "t", "--step", "now")
     assert done.err == ""
     waited(long, 201)  # the newest 200, and the manual one
-    deadline = time.monotonic() + 10
-    while not (long.path / ".git/baton/log").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert "automatic prune: removed 31 of 't'" in (long.path / ".git/baton/log").read_text()
+    log = long.path / ".git/baton/log"
+    until(lambda: log.exists() and "automatic prune: removed 31 of 't'" in log.read_text())
     steps = [row["step"] for row in long.ok("log", "--json", "t").json["checkpoints"]]
     assert steps[0] == "now" and steps[-1] == "step 0"
     long.fsck()
 
 
+@contextmanager
+def started() -> Iterator[list[str]]:
+    """Of which repositories a prune would be started within the block."""
+    found: list[str] = []
+
+    def start(args: Args) -> None:
+        found.append(args[1][-1])
+        raise OSError(11, "Resource temporarily unavailable")
+
+    with at("os.posix_spawn", lambda args: any("pruning" in str(word) for word in args[1]), start):
+        yield found
+
+
 @pytest.mark.deep
-def test_it_looks_at_one_file_on_other_days(long: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[list[str]] = []
-    monkeypatch.setattr(maintenance, "detach", lambda argv, env, stdin: started.append(list(argv)))
-    with long.open() as baton:
-        assert maintenance.look_back(baton.repo) and len(started) == 1 and started[0][-1] == str(long.path / ".git")
-        assert not maintenance.look_back(baton.repo)  # not a second time today
-        stamp = long.path / ".git/baton/pruned"
-        os.utime(stamp, (time.time() + 9999,) * 2)
-        assert not maintenance.look_back(baton.repo) and stamp.stat().st_mtime <= time.time()
-        os.utime(stamp, (1, 1))
-        baton.repo.settings()["baton.autoprune"] = ["false"]
-        assert not maintenance.look_back(baton.repo) and len(started) == 1
-        stamp.unlink()
-        assert not maintenance.look_back(baton.repo) and stamp.exists()  # it begins a day later
+def test_it_looks_at_one_file_on_other_days(long: Sandbox) -> None:
+    stamp = long.path / ".git/baton/pruned"
+
+    def snapshots() -> list[str]:
+        with started() as found, long.open() as baton:
+            assert baton.snapshot("s", track="t", files=False).warnings == ()
+        return found
+
+    assert snapshots() == [str(long.path / ".git")]
+    assert snapshots() == []  # not a second time today
+    os.utime(stamp, (time.time() + 9999,) * 2)
+    assert snapshots() == [] and stamp.stat().st_mtime <= time.time()
+    os.utime(stamp, (1, 1))
+    long.git("config", "baton.autoPrune", "false")
+    assert snapshots() == []
+    stamp.unlink()
+    long.git("config", "--unset", "baton.autoPrune")
+    assert snapshots() == [] and stamp.exists()  # it begins a day later
 
 
 @pytest.mark.deep
@@ -106,17 +122,15 @@ def test_it_looks_at_no_repository_around(long: Sandbox, monkeypatch: pytest.Mon
     long.git("init", "-q", "--bare", "inner.git")
     files.mkdir()
     env = {"GIT_DIR": str(inner), "GIT_WORK_TREE": str(files)}
-    started: list[list[str]] = []
-    monkeypatch.setattr(maintenance, "detach", lambda argv, env, stdin: started.append(list(argv)))
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, started() as found:
         for name, text in env.items():
             patch.setenv(name, text)
         with Baton() as baton:
             baton.snapshot("s", track="t")
             os.utime(inner / "baton/pruned", (1, 1))
-            assert maintenance.look_back(baton.repo)
-        pruning.run(started[0][-1])
-    assert started[0][-1] == str(inner)
+            baton.snapshot("s", track="t")
+        pruning.run(found[0])
+    assert found == [str(inner)]
     (inner / "HEAD").unlink()
     pruning.run(str(inner))
     assert count(long) == 231
