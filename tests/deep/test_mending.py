@@ -13,11 +13,11 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.damage import LEFT, MENDED, RUN, THEIRS, TRACK, codes, scene, threads_of
 from tests.kit.forkserver import python
+from tests.kit.killkit import DRIVER
 from tests.kit.processes import meanwhile
 from tests.kit.state import files_of
 from tests.kit.threads import numbered
 from tests.kit.tiers import FULL
-from tests.promises.test_crash import DRIVER
 
 KINDS = list(MENDED) if FULL else list(MENDED)[::6]
 USERS = ("refs/heads", "refs/remotes", "refs/tags")

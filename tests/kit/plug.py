@@ -42,13 +42,15 @@ GONE = 0
 @dataclass
 class Node:
     """A file, folder or link: ``data`` are its bytes before the command, or what a link points at; ``when`` and ``then``: its
-    time before and after, in nanoseconds."""
+    time before and after, in nanoseconds; ``inode`` and ``changed``: its number, and the time of that, before."""
 
     kind: str
     data: bytes = b""
     mode: int = 0o644
     when: int = 0
     then: int = 0
+    inode: int = 0
+    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -536,7 +538,8 @@ def read(path: str, found: os.stat_result) -> Node:
     if stat.S_ISLNK(found.st_mode):
         return Node(LINK, os.fsencode(os.readlink(path)), when=found.st_mtime_ns)
     assert stat.S_ISREG(found.st_mode), f"{path} is neither file nor folder nor link"
-    return Node(FILE, Path(path).read_bytes(), stat.S_IMODE(found.st_mode), found.st_mtime_ns)
+    data, mode, when = Path(path).read_bytes(), stat.S_IMODE(found.st_mode), found.st_mtime_ns
+    return Node(FILE, data, mode, when, inode=found.st_ino, changed=found.st_ctime_ns)
 
 
 def _text(raw: str) -> str:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,6 +42,7 @@ AGO = 3600 * 10**9  # how old a lock is when the machine has started again
 STALE = 11 * 10**9  # how old it is when one may know that its process was killed
 KEPT, ZEROS, LOST = "kept", "zeros", "lost"
 KILLED = MODELS[0]
+RECORD = re.compile(r"/baton/(restore|tmp/[^/]+/aside/list)\Z")  # of what a restore saw
 T = TypeVar("T")
 
 
@@ -170,8 +172,8 @@ class Disk:
 
     # What is there.
 
-    def tree(self, cut: Cut) -> dict[str, tuple[str, bytes, int, int]]:
-        """Kind, bytes, mode and time of everything that is there, by path."""
+    def tree(self, cut: Cut) -> dict[str, tuple[str, bytes, int, int, int]]:
+        """Kind, bytes, mode, time and number of everything that is there, by path."""
         nodes = self.rec.nodes
         names = dict(self.rec.before)
         old = set(names.values())
@@ -202,29 +204,29 @@ class Disk:
         below: dict[int, list[tuple[str, int]]] = {}
         for (folder, name), number in names.items():
             below.setdefault(folder, []).append((name, number))
-        found: dict[str, tuple[str, bytes, int, int]] = {}
+        found: dict[str, tuple[str, bytes, int, int, int]] = {}
         todo, seen = [(1, "")], {1}
         while todo:
             folder, path = todo.pop()
             for name, number in below.get(folder, ()):
                 full, node = os.path.join(path, name), nodes[number]
                 raw = node.data if node.kind == LINK else bytes(held.get(number, b""))
-                found[full] = (node.kind, raw, modes[number], times[number])
+                found[full] = (node.kind, raw, modes[number], times[number], number)
                 if node.kind == FOLDER and number not in seen:
                     seen.add(number)
                     todo.append((number, full))
         return found
 
     def put(self, cut: Cut) -> None:
-        """Have the folder as it is after the cut. Files keep their times, but for locks."""
-        top, killed = self.rec.top, cut.model == KILLED
-        now = time.time_ns()
+        """Have the folder as it is after the cut. Files keep their times, but for locks; and where a record of ours holds the
+        numbers of files, it gets those that they have now."""
+        top, killed, start = self.rec.top, cut.model == KILLED, time.time_ns()
         shutil.rmtree(top)
         top.mkdir()
-        tree = self.tree(cut)
+        tree, numbers = self.tree(cut), dict[bytes, bytes]()
         for path in sorted(tree):
-            kind, data, mode, when = tree[path]
-            full = top / path
+            kind, data, mode, when, number = tree[path]
+            full, node = top / path, self.rec.nodes[number]
             if kind == FOLDER:
                 full.mkdir()
             elif kind == LINK:
@@ -233,12 +235,20 @@ class Disk:
                 full.write_bytes(data)
                 full.chmod(mode)
                 if path.endswith(".lock"):
-                    when = when - AGO if not killed else now if path.endswith("/index.lock") else now - STALE
+                    when = when - AGO if not killed else start if path.endswith("/index.lock") else start - STALE
                 os.utime(full, ns=(when, when))
+                if node.inode:
+                    has = os.stat(full)
+                    numbers[b"%d" % node.inode] = b"%d" % has.st_ino
+                    numbers[b"%d" % node.changed] = b"%d" % has.st_ctime_ns
+        for path, (_, data, _, when, _) in tree.items():
+            if RECORD.search(path):
+                (top / path).write_bytes(re.sub(rb"\d{3,}", lambda found: numbers.get(found[0], found[0]), data))
+                os.utime(top / path, ns=(when, when))
 
     def digest(self, cut: Cut) -> str:
         """What tells the state from others."""
-        lines = sorted((path, kind, data, mode) for path, (kind, data, mode, _) in self.tree(cut).items())
+        lines = sorted((path, kind, data, mode) for path, (kind, data, mode, _, _) in self.tree(cut).items())
         return hashlib.sha256(repr(lines).encode()).hexdigest()
 
     def missing(self, cut: Cut) -> list[str]:
@@ -246,7 +256,7 @@ class Disk:
         found = []
         for number in sorted(cut.lost | cut.zeros):
             op = self.ops[number]
-            path = (self.rec.paths[op.file] or ["(no name)"])[-1]
+            path = self._paths(number)[-1]
             if op.kind == "name":
                 gone = [name for _, name, named in op.names if not named]
                 new = [name for _, name, named in op.names if named]
@@ -330,22 +340,32 @@ class Disk:
         said = self.rec.said()
         return spread([n + 1 for n, op in enumerate(self.ops) if op.kind in ("name", "sync") and n + 1 < said], count)
 
+    def _paths(self, number: int) -> list[str]:
+        """What the file of a thing done was ever called."""
+        return self.rec.paths.get(self.ops[number].file) or ["(no name)"]
+
     def kills(self) -> Iterator[Cut]:
         """The state before anything was done, and that after each thing that changed something; of what was written, half,
         too."""
         yield Cut(KILLED, 0, frozenset(), frozenset(), "nothing was done")
         for number, op in enumerate(self.ops):
-            path = (self.rec.paths[op.file] or ["(no name)"])[-1] if op.file else ""
+            path = self._paths(number)[-1] if op.file else ""
             if op.kind == "write" and len(op.data) > 1:
                 yield Cut(KILLED, number + 1, frozenset(), frozenset(), f"in the midst of writing {path}", half=True)
             if op.kind in ("name", "write", "size", "mode", "said"):
                 yield Cut(KILLED, number + 1, frozenset(), frozenset(), f"the last was a {op.kind} of {path or 'the output'}")
 
-    def states(self, model: str, count: int, seed: int) -> list[Cut]:
+    def states(self, model: str, count: int, seed: int, near: str = "") -> list[Cut]:
         """So many states of a model that differ: half of them after the command had said done, and half in the middle; fewer
-        where there are not that many. Of those that a kill leaves: spread over all that was done."""
+        where there are not that many. Of those that a kill leaves: spread over all that was done, and most of them between the
+        first and the last that was done to files whose path matches ``near``."""
         if model == KILLED:
-            return spread(list(self.kills()), count)
+            kills = list(self.kills())
+            matching = [n for n in range(len(self.ops)) if near and any(re.search(near, path) for path in self._paths(n))]
+            inside = [cut for cut in kills if matching and matching[0] < cut.at <= matching[-1] + 1]
+            some = spread(inside, count * 2 // 3)
+            others = [cut for cut in kills if cut not in some]
+            return some + spread(others, count - len(some))
         rng = random.Random(seed)
         found: dict[tuple[str, bool], Cut] = {}
         end, said = len(self.ops), self.rec.said()

@@ -10,6 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from gitbaton.git.objects import new_object
@@ -20,7 +21,8 @@ from tests.kit.state import files_of
 from tests.kit.tiers import FULL
 
 LOST, TORN, WEDGED, LITTER, WRONG = KINDS = ("lost", "torn", "wedged", "litter", "wrong")
-COUNT = 400 if FULL else 12  # states of each model
+STATES = dict.fromkeys(MODELS, 400) if FULL else {"killed": 10, "ordered": 7, "weaker": 7}
+_TURNS = count()
 
 
 @dataclass(frozen=True)
@@ -46,32 +48,41 @@ class Judged:
 
 
 def check(
-    recording: Recording, judge: Judge, *, count: int = COUNT, models: Sequence[str] = MODELS, few: bool = False
-) -> list[Judged]:
-    """Judge many states of each model, and fail with what is wrong, the shortest reason first. ``few``: nearly all is synced at
-    once, so that there are not many states."""
+    recording: Recording,
+    judge: Judge,
+    *,
+    models: Sequence[str] = MODELS,
+    states: int = 0,
+    near: str = "",
+    few: bool = False,
+) -> None:
+    """Judge many states of each model, and fail with what is wrong, the shortest reason first.
+
+    ``states``: how many instead of the usual number; ``near``: the files at which most kills are to happen, a pattern of
+    paths; ``few``: nearly all is synced at once, or little is done, so that there are not many states.
+    """
     final, disk = now(recording.top), Disk(recording)
     disk.put(Cut("whole", len(recording.ops), frozenset(), frozenset(), "nothing is missing"))
     assert problems(judge, disk, True) == (), "the judge blames what nothing happened to"
     found = []
     for model in models:
-        for cut in disk.states(model, count, seed=1):
+        for cut in disk.states(model, states or STATES[model], 1, near):
             disk.put(cut)
             acknowledged = cut.at >= recording.said()
             found.append(Judged(cut, acknowledged, problems(judge, disk, acknowledged, cut), tuple(disk.missing(cut))))
-    assert few or len(found) >= count * len(models) * 3 // 4, f"only {len(found)} states of {len(recording.ops)} things done"
+    wanted = sum(states or STATES[model] for model in models)
+    assert few or FULL or len(found) >= wanted * 3 // 4, f"only {len(found)} states of {len(recording.ops)} things done"
     assert not any(wrong(each) for each in found), table(recording, found, final)
-    return found
 
 
 def problems(judge: Judge, disk: Disk, acknowledged: bool, cut: Cut | None = None) -> tuple[Problem, ...]:
-    """What a judge finds; an assertion that fails is a problem, too."""
+    """What a judge finds; what it raises is a problem, too."""
     found = list[Problem]()
     try:
         for problem in judge(cut or Cut("whole", len(disk.ops), frozenset(), frozenset(), ""), acknowledged):
             found.append(problem)
-    except AssertionError as error:
-        found.append(Problem(WRONG, str(error)))
+    except Exception as error:
+        found.append(Problem(WRONG, f"{type(error).__name__}: {error}"))
     return tuple(found)
 
 
@@ -144,8 +155,10 @@ def spoken(box: Sandbox, *words: str, good: Sequence[int] = (0,)) -> tuple[Outco
 
 
 def goes_on(box: Sandbox, track: str = "t", *, reads: bool = True) -> Iterator[Problem]:
-    """Every verb of a day works: it shows, it takes the same files again, and gives every byte of them back."""
-    for words in (("log", track), ("resume", track), ("status",)) if reads else ():
+    """Every verb of a day works: it shows, each in its turn and all at full size, takes the same files again, and gives every
+    byte of them back."""
+    shows = (("log", track), ("resume", track), ("status",)) if reads else ()
+    for words in shows if FULL else shows[next(_TURNS) % 3 :][:1]:
         yield from spoken(box, *words)[1]
     before = files_of(box.path)
     _, wrong = spoken(box, "snapshot", "--track", track, "--step", "after the cut")

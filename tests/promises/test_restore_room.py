@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.killkit import Scene, driven, everything, names_of, run
 from tests.kit.state import SAFETY, assert_same, snap, spoken, state_of
 from tests.kit.tiers import FULL
-from tests.promises.test_restore_kill import Scene, driven, everything, names_of, run
 
 
 def noise(seed: int, size: int) -> bytes:

@@ -21,9 +21,9 @@ from gitbaton.store.read import strays
 from gitbaton.store.refs import META, fetched_ref, remote_ref
 from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox, integer_clock
+from tests.kit.killkit import DRIVER, age_locks, killed
 from tests.kit.repos import SOME_TIME
 from tests.kit.tiers import some
-from tests.promises.test_crash import DRIVER, age_locks, killed
 
 Run = Callable[..., Outcome]
 LATER = SOME_TIME + timedelta(hours=1)

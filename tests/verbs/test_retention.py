@@ -23,9 +23,9 @@ from gitbaton.store.join import Link, links
 from gitbaton.store.meta import read as read_meta
 from gitbaton.store.safety import steps
 from tests.kit import Sandbox
+from tests.kit.killkit import DRIVER, age_locks, killed
 from tests.kit.state import insert
 from tests.kit.tiers import FULL, some
-from tests.promises.test_crash import DRIVER, age_locks, killed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LAST = Wish(rules=Rules(last=4))

@@ -14,9 +14,9 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.killkit import driven
 from tests.kit.mcp import Client, said, talk
 from tests.kit.places import DATA
-from tests.promises.test_restore_kill import driven
 
 GOLDEN = DATA / "mcp-tools.json"
 CHAIN = "refs/baton/tracks/t"
