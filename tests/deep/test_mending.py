@@ -17,9 +17,9 @@ from tests.kit.killkit import DRIVER
 from tests.kit.processes import meanwhile
 from tests.kit.state import files_of
 from tests.kit.threads import numbered
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, full
 
-KINDS = list(MENDED) if FULL else list(MENDED)[::6]
+KINDS = [kind if n % 9 == 0 else full(kind) for n, kind in enumerate(MENDED)]
 USERS = ("refs/heads", "refs/remotes", "refs/tags")
 # What is gone for good cannot be shown, restored or pushed: the verbs that say so, and with which status.
 GONE = {
@@ -140,7 +140,9 @@ def test_what_a_command_that_is_named_brings_back_is_back(tmp_path: Path) -> Non
     box.fsck()
 
 
-@pytest.mark.parametrize("kind", ["tip commit, tree and json empty", "middle blob gone", "track ref garbage", "pack hit"])
+@pytest.mark.parametrize(
+    "kind", ["tip commit, tree and json empty", *map(full, ("middle blob gone", "track ref garbage", "pack hit"))]
+)
 def test_killed_at_each_step_the_next_mend_ends_it(kind: str, tmp_path: Path) -> None:
     model = scene(tmp_path / "model")
     MENDED[kind](model)
