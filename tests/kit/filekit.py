@@ -86,10 +86,10 @@ class Coarse:
 
 
 def coarse(monkeypatch: pytest.MonkeyPatch, step: int = 20_000_000) -> None:
-    """As where a file system keeps times in steps of so many nanoseconds."""
+    """As where a file system keeps times in steps of so many nanoseconds; never a whole second, as where it keeps no others."""
 
     def seen(found: os.stat_result) -> os.stat_result:
-        times = {name: getattr(found, name) // step * step for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")}
+        times = {name: getattr(found, name) // step * step + 1 for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")}
         return os.stat_result(tuple(found), times)
 
     lstat, fstat, scandir = os.lstat, os.fstat, os.scandir
