@@ -517,7 +517,7 @@ BREAKS = """
 import sys
 def hook(event, args):
     if event == "os.posix_spawn" and "textual.app" in sys.modules:
-        raise RuntimeError("no words")
+        raise LookupError("no words")
 sys.addaudithook(hook)
 """
 
@@ -527,7 +527,7 @@ def test_a_mistake_of_ours_is_one_line_and_shows_no_stored_word(box: Sandbox, tm
     (tmp_path / "breaks").mkdir()
     (tmp_path / "breaks/sitecustomize.py").write_text(BREAKS)
     with Terminal(box.path, "rewind", env={"PYTHONPATH": str(tmp_path / "breaks")}, size=(24, 80)) as terminal:
-        terminal.until(b"fatal: RuntimeError: no words")
+        terminal.until(b"fatal: LookupError: no words")
         terminal.until(b"GIT_BATON_TRACE=1 shows where")
         assert terminal.child.wait(60) == 128 and b"Traceback" not in terminal.shown
 
