@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
-from gitbaton.errors import GitError
 from gitbaton.running import plans
 from gitbaton.running.claims import Claims
-from gitbaton.worktree.filesets import Files
 from tests.kit import Sandbox
+from tests.kit.moments import Args, at
 from tests.kit.planned import Planned
 
 PLAN = '[step.s]\nrun = "true"\nreads = ["a"]\n'
@@ -76,21 +76,19 @@ def test_a_mark_of_byte_order_before_a_plan_is_passed_over() -> None:
     assert plans.read(b"\xef\xbb\xbf" + PLAN.encode(), "/").steps[0].name == "s"
 
 
-def test_one_that_cannot_be_read_does_not_hide_the_others(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    scan = Files.scan
+def test_one_that_cannot_be_read_does_not_hide_the_others(repo: Sandbox) -> None:
+    def refuse(args: Args) -> None:  # as for anybody but root
+        raise PermissionError(errno.EACCES, "Permission denied", args[0])
 
-    def broken(self: Files, globs: tuple[str, ...], **more: object) -> object:
-        if "a" in globs:
-            raise GitError("'a' cannot be read: permission denied")
-        return scan(self, globs, **more)  # type: ignore[arg-type]
-
+    repo.write("b", "b\n")
     with Planned(repo, {"s": {"run": "true", "reads": ["a"]}, "t": {"run": "true", "reads": ["b"]}}) as run:
         assert run.go().code == 0
-        monkeypatch.setattr(Files, "scan", broken)
-        lines = run.look()
+        repo.write("a", "changed\n")
+        with at("open", lambda args: str(args[0]).endswith("/a"), refuse):
+            lines = run.look()
+            found = repo.here("run", "show").out.splitlines()
     assert (lines["s"].state, lines["t"].state) == ("unreadable", "ok")
-    found = repo.here("run", "show").out.splitlines()
-    assert "  x it cannot be told: 'a' cannot be read: permission denied" in found[0] and "  + ok" in found[1]
+    assert "  x it cannot be told: 'a' cannot be read: Permission denied" in found[0] and "  + ok" in found[1]
 
 
 def test_a_step_that_only_was_given_up_is_listed(repo: Sandbox) -> None:
@@ -104,5 +102,5 @@ def test_claims_are_looked_at_where_nothing_can_be_written(repo: Sandbox, monkey
     with Planned(repo, {"s": {"run": "true", "reads": ["a"]}}) as run:
         assert run.go().code == 0
         monkeypatch.setattr("os.access", lambda path, mode: False)
-        monkeypatch.setattr("gitbaton.git.repo.Repo.lock", lambda *_, **__: pytest.fail("the lock cannot be taken"))
-        assert Claims(run.baton.repo).others() == ()
+        with at("open", lambda args: str(args[0]).endswith("claims/lock"), lambda _: pytest.fail("the lock cannot be taken")):
+            assert Claims(run.baton.repo).others() == ()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -17,7 +18,7 @@ from gitbaton.codec import canonical, encode, message
 from gitbaton.commands.finding import hit_place
 from gitbaton.errors import GitError
 from gitbaton.git.objectlists import contents
-from gitbaton.git.objects import LARGEST, Object, RefChange, TreeEntry, commit_data, new_object
+from gitbaton.git.objects import LARGEST, Object, Objects, RefChange, TreeEntry, commit_data, new_object
 from gitbaton.model import Agent, Carried, Checkpoint
 from gitbaton.scanning import NOT_SCANNED, Hit, lacking, scan
 from gitbaton.scanning.objects import readable, scanner
@@ -197,19 +198,18 @@ def test_large_texts_are_listed_and_binary_files_are_looked_at(baton: Baton, rep
         assert not any("large.bin" in where for _, where, _ in brief(lacking(opened, [commit])))
 
 
-def test_how_large_a_file_may_be_is_said_by_the_setting_alone(
-    baton: Baton, repo: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    objects, limits = baton.repo.objects, list[int]()
-    known, read = objects.info(repo.git("rev-parse", "HEAD:a.txt")), objects.read_many
+def test_how_large_a_file_may_be_is_said_by_the_setting_alone(baton: Baton, repo: Sandbox) -> None:
+    known, limits = baton.repo.objects.info(repo.git("rev-parse", "HEAD:a.txt")), list[int]()
     assert known is not None
 
-    def asked(oids: Sequence[str], limit: int) -> Iterator[Object | None]:
-        limits.append(limit)
-        return read(oids, limit)
+    class Asked:
+        """Objects that only note how much of one is asked for."""
 
-    monkeypatch.setattr(objects, "read_many", asked)
-    ((_, data),) = contents(objects, [replace(known, size=LARGEST + 1)])
+        def read_many(self, oids: Sequence[str], limit: int) -> Iterator[Object | None]:
+            limits.append(limit)
+            return baton.repo.objects.read_many(oids, limit)
+
+    ((_, data),) = contents(cast("Objects", Asked()), [replace(known, size=LARGEST + 1)])
     assert len(data) == known.size and limits == [LARGEST + 1]
 
 
