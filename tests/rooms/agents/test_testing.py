@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -714,46 +712,13 @@ def test_names_are_few_and_short() -> None:
     assert verdict("pytest " + "a" * 500, 0, "") is not None
 
 
-def patterns() -> Iterator[str]:
-    """Every pattern that sees an output."""
-    for form in testoutput._FORMS.values():
-        yield from filter(None, (form.line, form.good, form.bad, form.torn, form.pairs))
-        yield from (pattern for _, pattern in form.names)
-    yield from (testing._NOT_RUN, testing._NO_PLACE, testoutput._BAD)
-
-
-def test_no_pattern_works_more_than_a_line_can_cost() -> None:
-    """Lines are cut, so a pattern costs a bounded time for each, unless an endless repetition stands in another one."""
-    parser: Any = re._parser  # type: ignore[attr-defined]
-    endless = parser.MAXREPEAT
-
-    def depth(tree: Any) -> int:
-        deepest = 0
-        for kind, argument in tree:
-            inner = [part for part in (argument if isinstance(argument, tuple | list) else [argument]) if _is_tree(part)]
-            inner += [
-                part
-                for group in (argument if isinstance(argument, tuple) else ())
-                if isinstance(group, list)
-                for part in group
-                if _is_tree(part)
-            ]
-            below = max((depth(part) for part in inner), default=0)
-            here = str(kind) in ("MAX_REPEAT", "MIN_REPEAT") and argument[1] == endless
-            deepest = max(deepest, below + here)
-        return deepest
-
-    def _is_tree(part: Any) -> bool:
-        return isinstance(part, parser.SubPattern)
-
-    assert depth(parser.parse(r"(?:a+b)*")) == 2
-    assert depth(parser.parse(r"(?:x|(a+b)*)")) == 2
-    for pattern in patterns():
-        assert depth(parser.parse(pattern)) <= 1, pattern
-
-
 def test_the_worst_outputs_come_to_an_end() -> None:
     pieces = (
+        "a",
+        " ",
+        "1 ",
+        "a b ",
+        "a::b ",
         "1 passed, ",
         "Tests: 1 failed, ",
         " › ",
@@ -771,8 +736,7 @@ def test_the_worst_outputs_come_to_an_end() -> None:
             output = joined * (1_000_000 // len(joined))
             window, cut = testoutput.window(output)
             assert cut
-            assert len(window) <= testoutput._HEAD + testoutput._TAIL + 2
-            assert max(map(len, window.split("\n"))) <= testoutput._LINE
+            assert len(window) < 70_000 and max(map(len, window.split("\n"))) <= 400
             assert verdict("make test | cat", 0, output) is not None
 
 
