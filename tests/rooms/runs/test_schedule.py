@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Plan, Step
 from gitbaton.running.graph import Schedule, carry_out, collide
 from gitbaton.running.step import Guards
+from tests.kit.commands import until
 
 
 def step(name: str, *after: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> Step:
@@ -27,22 +27,16 @@ def schedule(*steps: Step) -> Schedule:
 class Work:
     """Steps that only note when they began and ended."""
 
-    def __init__(self, codes: dict[str, int] | None = None, seconds: float = 0.0) -> None:
-        self.codes, self.seconds = codes or {}, seconds
+    def __init__(self, codes: dict[str, int] | None = None, needs: tuple[str, str] = ("", "")) -> None:
+        """``needs``: a step, and another one that begins before the first one ends."""
+        self.codes, self.needs = codes or {}, needs
         self.events: list[tuple[str, str]] = []
-        self.most = 0
-        self._now = 0
-        self._lock = threading.Lock()
 
     def __call__(self, one: Step) -> int:
-        with self._lock:
-            self._now += 1
-            self.most = max(self.most, self._now)
-            self.events.append(("begin", one.name))
-        time.sleep(self.seconds)
-        with self._lock:
-            self._now -= 1
-            self.events.append(("end", one.name))
+        self.events.append(("begin", one.name))
+        if one.name == self.needs[0]:
+            until(lambda: self.needs[1] in self.begun())
+        self.events.append(("end", one.name))
         return self.codes.get(one.name, 0)
 
     def begun(self) -> list[str]:
@@ -65,14 +59,11 @@ def test_one_after_the_other_in_their_order_without_a_thread() -> None:
 
 def test_nothing_begins_after_a_failure_and_what_runs_ends() -> None:
     plan = schedule(step("slow"), step("bad"), step("next"), step("more", "slow"))
-    begun = threading.Event()
 
     def work(one: Step) -> int:
         if one.name == "slow":
-            begun.wait(5)
-            time.sleep(0.02)
+            until(lambda: "bad" in plan.codes)
             return 0
-        begun.set()
         return 3
 
     assert carry_out(plan, work, jobs=2) == 3
@@ -91,7 +82,7 @@ def test_a_gate_keeps_only_what_hangs_on_it_and_a_failure_says_more() -> None:
 def test_a_nested_failure_in_a_diamond_with_four_at_once() -> None:
     inner = (step("b1", "b"), step("b2", "b"), step("b3", "b1", "b2"))
     plan = schedule(step("a"), step("b", "a"), step("c", "a"), *inner, step("d", "b3", "c"))
-    work = Work({"b2": 7}, seconds=0.01)
+    work = Work({"b2": 7})
     assert carry_out(plan, work, jobs=4) == 7
     assert "b3" not in work.begun() and "d" not in work.begun()
     assert {"a", "b", "b1", "b2"} <= set(work.begun())
@@ -99,26 +90,27 @@ def test_a_nested_failure_in_a_diamond_with_four_at_once() -> None:
 
 
 def test_an_error_of_a_thread_is_raised_when_the_others_have_ended() -> None:
-    ended: list[str] = []
+    begun, ended, raised = list[str](), list[str](), threading.Event()
 
     def work(one: Step) -> int:
+        begun.append(one.name)
         if one.name == "b":
+            raised.set()
             raise RunError("'b' is lost", code=78)
-        time.sleep(0.03)
+        raised.wait()
         ended.append(one.name)
         return 0
 
     with pytest.raises(RunError, match="'b' is lost"):
         carry_out(schedule(step("a"), step("b"), step("c"), step("d")), work, jobs=3)
-    assert sorted(ended) in (["a"], ["a", "c"])
+    assert "a" in ended and {*begun} == {*ended, "b"}
 
 
 def test_what_one_writes_the_other_may_not_touch_meanwhile() -> None:
     plan = schedule(step("gen", writes=("src/gen/**",)), step("lint", reads=("src/**",)), step("docs", reads=("docs/**",)))
-    work = Work(seconds=0.02)
+    work = Work(needs=("gen", "docs"))
     assert carry_out(plan, work, jobs=3) == 0
     assert work.events.index(("end", "gen")) < work.events.index(("begin", "lint"))
-    assert work.events.index(("begin", "docs")) < work.events.index(("end", "gen"))
     assert collide(step("x", writes=("a/*",)), step("y", writes=("a/b",)))
     assert not collide(step("x", reads=("a",)), step("y", reads=("a",)))
 

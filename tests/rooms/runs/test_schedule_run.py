@@ -18,13 +18,16 @@ import pytest
 from gitbaton.baton import Baton
 from gitbaton.errors import RecordError, RunError, UsageError
 from gitbaton.journal.state import fold
-from gitbaton.running.current import _perhaps, unfinished
+from gitbaton.running.context import Event
+from gitbaton.running.current import unfinished
 from gitbaton.running.effects import live, undo
-from gitbaton.running.engine import looking
+from gitbaton.running.engine import Engine, looking
 from gitbaton.running.recorded import rebuilt, step_of
 from gitbaton.values import replace
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.planned import Planned
+from tests.kit.steps import Runner
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def copy(source: str, target: str, **fields: Any) -> dict[str, Any]:
     return {"run": f"mkdir -p out; cat {source} > {target}", "reads": [source], "writes": [target], **fields}
 
 
-MEET = "touch ../{0}.here; for i in $(seq 500); do test -e ../{1}.here && break; sleep 0.01; done; test -e ../{1}.here"
+MEET = "touch ../{0}.here; for i in $(seq 6000); do test -e ../{1}.here && break; sleep 0.01; done; test -e ../{1}.here"
 
 
 def test_r41_overlapping_writes_are_refused_and_disjoint_steps_run_side_by_side(run: Planned) -> None:
@@ -91,7 +94,7 @@ def test_what_is_interrupted_with_several_at_once_is_given_up_everywhere(run: Pl
             assert process.poll() is None
             time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) != 0
+    assert process.wait() != 0
     assert sorted(lg.record.step or "" for lg in run.records("abort")) == ["a", "b"]
     assert run.records("release")[-1].record.state == "stopped" and not run.look()["a"].pid
 
@@ -136,19 +139,24 @@ def test_a_dry_run_says_why_and_writes_nothing(run: Planned) -> None:
 
 @pytest.mark.deep
 def test_the_second_process_waits_for_its_turn(run: Planned) -> None:
-    run.steps = {
-        "a": {"run": "touch ../on; sleep 0.3; echo x >> ../count; cp src/a out", "reads": ["src/a"], "writes": ["out"]}
-    }
+    line = "touch ../on; until test -e ../go; do sleep 0.01; done; echo x >> ../count; cp src/a out"
+    run.steps = {"a": {"run": line, "reads": ["src/a"], "writes": ["out"]}}
+    place, told = run.box.path.parent, list[str]()
+
+    def watch(event: Event) -> None:
+        told.append(event.kind)
+        if event.kind == "wait":
+            (place / "go").touch()
+
     first = threading.Thread(target=run.go)
     plan = run.plan
     first.start()
-    while not (run.box.path.parent / "on").exists():
-        time.sleep(0.01)
+    until((place / "on").exists)
     with Planned(run.box, run.steps) as other:
-        assert other.engine().run_plan(plan, "r1").code == 0
-        assert [event.kind for event in other.events if event.kind in ("wait", "cached")] == ["wait", "cached"]
+        assert Engine(other.baton, other.journal, watch=watch, show=False).run_plan(plan, "r1").code == 0
+    assert [kind for kind in told if kind in ("wait", "cached")] == ["wait", "cached"]
     first.join()
-    assert (run.box.path.parent / "count").read_text() == "x\n"
+    assert (place / "count").read_text() == "x\n"
 
 
 def test_a_step_cannot_work_on_the_plan_of_its_own_run(run: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +209,6 @@ def test_going_on_with_a_plan_takes_the_text_of_the_journal(run: Planned) -> Non
     assert run.resume().code == 0 and run.ran() == []
     with Baton(run.box.path) as baton:
         assert unfinished(baton) == ()
-        assert _perhaps(baton, run.journal.refs()) == []  # a run that is at its end costs one commit
     with pytest.raises(UsageError, match="there is no run 'r9'"):
         run.engine().resume("r9")
 
@@ -267,7 +274,6 @@ def test_an_effect_that_another_process_undid_meanwhile_is_not_undone_again(run:
     run.box.write("src/a", "a2\n")
     run.go()
     assert run.undone() == ["a"] and len(seen) == 1
-    made = run.engine()
-    with made._context("r1", False, None, 0.0) as ctx, ctx.hold():
+    with Runner(run.box).open("r1") as ctx, ctx.hold():
         assert undo(ctx, run.plan, seen) == 0
     assert (run.box.path.parent / "effects").read_text() == "undone\n"
