@@ -199,7 +199,7 @@ def test_only_the_statuses_that_are_named_are_tried_again(run: Runner) -> None:
     step = sh("flaky", counted("exit 7"), retries=2, retry_on=("1", "timeout"))
     assert run.go(step).code == 7 and len(run.lines("ran")) == 1
     assert run.go(changed(step, retry_on=("7",))).code == 7 and len(run.lines("ran")) == 4
-    slow = sh("slow", counted("sleep 5"), retries=1, retry_on=("timeout",), timeout=0.05, grace=0.1)
+    slow = sh("slow", counted("sleep 5"), retries=1, retry_on=("timeout",), timeout=1.0, grace=0.1)
     done = run.go(slow)
     assert (done.state, done.code) == ("failed", 124) and len(run.lines("ran")) == 6
     run.checked()

@@ -15,6 +15,7 @@ from gitbaton.running.claims import Claims
 from gitbaton.running.context import Done
 from gitbaton.running.step import perform
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.steps import Runner, changed, counted, sh
 
 
@@ -24,13 +25,13 @@ def run(repo: Sandbox) -> Runner:
     return Runner(repo)
 
 
-MEET = 'touch "$X/$GIT_BATON_STEP"; for n in 1 2 3 4 5 6 7 8; do test -e "$X/a" -a -e "$X/b" && break; sleep 0.1; done'
+MEET = 'touch "$X/$GIT_BATON_STEP"; for n in $(seq 600); do test -e "$X/a" -a -e "$X/b" && break; sleep 0.1; done'
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("isolate", ["auto", "none"])
 def test_steps_of_one_process_go_side_by_side(run: Runner, isolate: str) -> None:
-    line = MEET + "; test $n != 8; mkdir -p out; echo $GIT_BATON_STEP > out/$GIT_BATON_STEP"
+    line = MEET + "; test $n != 600; mkdir -p out; echo $GIT_BATON_STEP > out/$GIT_BATON_STEP"
     steps = [sh(name, line, reads="src/**", writes=f"out/{name}", isolate=isolate) for name in "ab"]
     done: list[Done] = []
     with run.open() as ctx:
@@ -78,11 +79,10 @@ def test_auto_is_apart_where_somebody_else_is_at_work_and_on_another_attempt(run
     if pid == 0:
         with run.open() as ctx, Claims(ctx.repo).take("other", "step", ("elsewhere/**",)):
             (run.outside / "held").write_text("")
-            time.sleep(30)
+            time.sleep(600)
         os._exit(0)
     try:
-        while not (run.outside / "held").exists():
-            time.sleep(0.005)
+        until((run.outside / "held").exists)
         done = run.go(sh("lint", "echo x > lint", reads="src/**", writes="lint", isolate="auto"))
         assert done.logged is not None and done.logged.record.isolation != "none"
         done = run.go(sh("release", "echo x > report", reads="src/**", isolate="auto"))
@@ -123,14 +123,12 @@ def test_r29_an_output_edited_while_the_step_runs_apart(run: Runner) -> None:
 
 
 def test_an_interrupted_step_is_given_up_and_its_files_are_put_back(run: Runner) -> None:
-    step = sh("build", "mkdir -p out; echo torn > out/x; sleep 30", reads="src/**", writes="out/**", retries=3)
+    step = sh("build", "mkdir -p out; echo torn > out/x; sleep 60", reads="src/**", writes="out/**", retries=3)
     pid = os.fork()
     if pid == 0:
         done = run.go(step)
         os._exit(done.code if done.state == "interrupted" else 1)
-    deadline = time.monotonic() + 10
-    while not run.there("out/x") and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: run.there("out/x"))
     os.kill(pid, signal.SIGTERM)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 128 + signal.SIGTERM
     assert run.types() == ["begin", "abort"] and not run.there("out/x")

@@ -81,7 +81,7 @@ def test_what_was_there_before_the_attempt_is_no_output_of_it(run: Runner) -> No
 
 @pytest.mark.parametrize("effect", ["once", "idempotent"])
 def test_an_interrupted_effect_is_not_hidden(run: Runner, effect: str) -> None:
-    step = changed(PUB, effect=effect, argv=("sh", "-c", f"{DO}; kill -TERM $PPID; sleep 5"), compensate=UNDO)
+    step = changed(PUB, effect=effect, argv=("sh", "-c", f"{DO}; kill -TERM $PPID; sleep 60"), compensate=UNDO)
     done = run.go(step)
     assert (done.state, done.code) == ("interrupted", 143)
     with run.open() as ctx, ctx.hold():
@@ -104,7 +104,7 @@ def test_an_interrupted_effect_is_not_hidden(run: Runner, effect: str) -> None:
 
 
 def test_a_command_that_ends_well_when_asked_to_end_was_interrupted_by_that_signal(run: Runner) -> None:
-    done = run.go(changed(PUB, argv=("sh", "-c", "trap 'exit 0' HUP; kill -HUP $PPID; sleep 5 & wait")))
+    done = run.go(changed(PUB, argv=("sh", "-c", "trap 'exit 0' HUP; kill -HUP $PPID; sleep 60 & wait")))
     assert (done.state, done.code) == ("interrupted", 128 + signal.SIGHUP) and "exit 0" not in done.text
     assert run.records()[-1].record.exit == 128 + signal.SIGHUP
 
