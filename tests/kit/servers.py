@@ -176,11 +176,16 @@ def ssh_server(folder: Path) -> Iterator[tuple[str, str]]:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     shutil.copy(folder / "user.pub", folder / "authorized")
     port = free_port()
-    rows = [f"Port {port}", f"ListenAddress {LOOPBACK}", f"HostKey {folder}/host", f"AuthorizedKeysFile {folder}/authorized"]
-    rows += [f"PidFile {folder}/pid", "StrictModes no", "UsePAM no", "PasswordAuthentication no", "PermitRootLogin yes"]
+    rows = [
+        f"Port {port}",
+        f"ListenAddress {LOOPBACK}",
+        f'HostKey "{folder}/host"',
+        f'AuthorizedKeysFile "{folder}/authorized"',
+    ]
+    rows += [f'PidFile "{folder}/pid"', "StrictModes no", "UsePAM no", "PasswordAuthentication no", "PermitRootLogin yes"]
     (folder / "config").write_text("\n".join(rows) + "\n")
     if os.geteuid() == 0:
         os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
-    options = f"-F /dev/null -i {folder}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile={folder}/known"
+    options = f"-F /dev/null -i '{folder}/user' -o StrictHostKeyChecking=no -o 'UserKnownHostsFile=\"{folder}/known\"'"
     with _process([SSHD, "-D", "-f", str(folder / "config")], port):
         yield f"ssh://{getpass.getuser()}@{LOOPBACK}:{port}", f"ssh {options} -o IdentitiesOnly=yes"

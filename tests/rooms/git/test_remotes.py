@@ -121,7 +121,7 @@ def test_over_ssh(opened: Repo, repo: Sandbox, tmp_path: Path, monkeypatch: pyte
         with pytest.raises(RemoteError) as found:
             connection(opened, f"{url}{tmp_path}/other.git").listed()
         assert found.value.kind == "missing"
-        repo.git("config", "core.sshCommand", command.replace("/user ", "/host "))
+        repo.git("config", "core.sshCommand", command.replace("/sshd/user", "/sshd/host"))
         with pytest.raises(RemoteError) as found:
             connection(opened, f"{url}{tmp_path}/far.git").listed()
         assert found.value.kind == "authentication", found.value.message

@@ -326,7 +326,7 @@ def test_killed_at_every_step(repo: Sandbox, tmp_path: Path) -> None:
     assert not (repo.path / ".git/modules/sub/worktrees").exists()
 
 
-STEP = "echo $$ >{note}.new; mv {note}.new {note}; while :; do touch f; sleep 0.01; done"
+STEP = "echo $$ >'{note}.new'; mv '{note}.new' '{note}'; while :; do touch f; sleep 0.01; done"
 
 
 def ended(pid: str) -> bool:
@@ -337,14 +337,14 @@ def ended(pid: str) -> bool:
 
 
 def test_what_a_killed_owner_left_running_is_ended_by_the_next(repo: Sandbox, tmp_path: Path) -> None:
-    note, opened = tmp_path / "note", discover(str(repo.path), door="binary")
+    note, word, opened = tmp_path / "note", os.urandom(8).hex(), discover(str(repo.path), door="binary")
     child = os.fork()
     if child == 0:
         try:
             lane = Lane(opened)
             lane.sync()
-            lane.runs(Child(word=str(tmp_path)))
-            env = {**os.environ, groups.VARIABLE: f"outer {tmp_path}"}
+            lane.runs(Child(word=word))
+            env = {**os.environ, groups.VARIABLE: f"outer {word}"}
             subprocess.Popen(["sh", "-c", STEP.format(note=note)], cwd=lane.path, env=env, start_new_session=True)
             until(note.exists)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -444,23 +444,13 @@ def test_what_a_command_did_to_the_lanes_own_refs_is_undone(repo: Sandbox, lane:
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
 
 
-def test_a_link_that_a_command_left_is_removed_and_not_what_it_leads_to(lane: Lane, tmp_path: Path) -> None:
-    lane.sync()
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious/file").write_text("kept\n")
-    link = Path(inside(lane, "git", "rev-parse", "--absolute-git-dir")) / "left"
-    link.symlink_to(tmp_path / "precious")
-    lane.sync()
-    assert not os.path.lexists(link) and (tmp_path / "precious/file").read_text() == "kept\n"
-
-
 def test_a_git_that_outlives_its_owner_is_not_swept_under_its_hands(
     repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, there = shutil.which("git"), tmp_path / "bin"
     there.mkdir()
-    script = f'case " $* " in *" worktree add "*) touch {there}/begun; until test -e {there}/go; do sleep 0.01; done;; esac'
-    (there / "git").write_text(f'#!/bin/sh\n{script}\n{real} "$@"; code=$?; rm -f {there}/begun; exit $code\n')
+    script = f'case " $* " in *" worktree add "*) touch "{there}/begun"; until test -e "{there}/go"; do sleep 0.01; done;; esac'
+    (there / "git").write_text(f'#!/bin/sh\n{script}\n{real} "$@"; code=$?; rm -f "{there}/begun"; exit $code\n')
     (there / "git").chmod(0o755)
     opened = discover(str(repo.path), door="binary")
     opened.settings()

@@ -25,7 +25,7 @@ from tests.rooms.worktree.test_rawbytes import MIXED, check_gives_back, kept, sn
 def git_log(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put a git on PATH that writes down what it is asked."""
     real, log = shutil.which("git"), sandbox.path.parent / "asked"
-    wrapper = sandbox.write("../bin/git", f'#!/bin/sh\nprintf "%s " "$@" >>{log}\necho >>{log}\nexec {real} "$@"\n')
+    wrapper = sandbox.write("../bin/git", f'#!/bin/sh\nprintf "%s " "$@" >>"{log}"\necho >>"{log}"\nexec {real} "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
     return log
