@@ -178,8 +178,9 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
     with looked(baton) as scene:
         goal = ends.after if forward else ends.before
         apart = differences(baton.repo.git, scene.tree, goal)
-        left = {d.path: WRITTEN for d in apart if d.path in ends.same}
-        open_paths = [d for d in apart if d.path in ends.touched and not covered(d.path, unwritable)]
+        aside = {d.path for d in apart if d.path in ends.same and d.now is None}  # taken away, and not put back yet
+        left = {d.path: WRITTEN for d in apart if d.path in ends.same and d.path not in aside}
+        open_paths = [d for d in apart if (d.path in ends.touched or d.path in aside) and not covered(d.path, unwritable)]
         ours = [d for d in open_paths if d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)]
         guard = scene.guard({d.path for d in ours if d.now is not None})
         changing = []
