@@ -21,8 +21,9 @@ from tests.kit.places import ROOT
 from tests.kit.plug import Recording, needs_strace, record
 from tests.kit.plugdisk import KILLED, MODELS, Cut
 from tests.kit.plugjudge import LOST, TORN, Problem, check, clean, whole
-from tests.kit.saverjobs import Jobs, count, digest, fork
+from tests.kit.saverjobs import count, digest, early, ended, fork, forking, probe
 from tests.kit.saverkit import config, ids, number, put
+from tests.kit.tiers import FULL
 
 SAVER = """
 import os, sys
@@ -83,7 +84,7 @@ def test_what_a_saver_acknowledged_is_there(place: Path, fsync: str) -> None:
         yield from whole(bare)
         yield from clean(bare)
 
-    check(recording, judge, models=MODELS if fsync == "yes" else (KILLED,))
+    check(recording, judge, models=MODELS if fsync == "yes" else (KILLED,), states=400 if FULL else 20)
 
 
 def read(saver: GitSaver, sure: int) -> Iterator[Problem]:
@@ -124,7 +125,7 @@ def test_a_graph_goes_on_where_it_was_and_no_finished_task_runs_again(place: Pat
         assert not (place / "baton/wal").exists()
         yield from whole(Sandbox(place))
 
-    check(recording, judge, models=(KILLED,), near="/ledger$")
+    check(recording, judge, models=(KILLED,), near="/ledger$|/baton/wal/", states=400 if FULL else 20)
 
 
 def lines(path: Path) -> list[list[Any]]:
@@ -202,12 +203,6 @@ def everything_is_whole(saver: GitSaver, promised: set[str]) -> None:
     assert all(item.checkpoint["id"] == number(item.checkpoint["channel_values"]["who"]) for item in found)
 
 
-@pytest.fixture(scope="module")
-def jobs() -> Iterator[Jobs]:
-    with Jobs() as started:
-        yield started
-
-
 MODES = {
     "writes first": "abc",  # acknowledged, then killed in the put
     "put first": "abc",  # the writes come to a checkpoint that is not the newest any more
@@ -217,19 +212,19 @@ MODES = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_task_whose_writes_are_acknowledged_never_runs_again(jobs: Jobs, tmp_path: Path, mode: str) -> None:
+def test_a_task_whose_writes_are_acknowledged_never_runs_again(tmp_path: Path, mode: str) -> None:
     """The probe of langgraph#8039: killed at the put after a task, whatever the order in which threads bring it and the task's
     writes; then resumed in a new process."""
     words = {"place": str(tmp_path / "threads.git"), "ledger": str(tmp_path / "ledger")}
-    assert jobs.run(("probe", {**words, "mode": mode})) == [-9]
-    assert jobs.run(("probe", {**words, "mode": ""})) == [0]
+    assert ended(probe, **words, mode=mode) == -signal.SIGKILL
+    assert ended(probe, **words, mode="") == 0
     *ran, done = lines(tmp_path / "ledger")
     assert "".join(name for (name,) in ran) == MODES[mode] and done == ["done", "a", "b", "c"]
 
 
-def test_writes_that_came_before_their_checkpoint_survive(jobs: Jobs, tmp_path: Path) -> None:
+def test_writes_that_came_before_their_checkpoint_survive(tmp_path: Path) -> None:
     place = tmp_path / "threads.git"
-    assert jobs.run(("early", {"place": str(place), "id": number(5)})) == [-9]
+    assert ended(early, place=str(place), id=number(5)) == -signal.SIGKILL
     for n in range(3):
         with GitSaver(place) as saver:
             assert (saver.get_tuple(config(id=number(5))) is None) == (n < 2)
@@ -237,3 +232,9 @@ def test_writes_that_came_before_their_checkpoint_survive(jobs: Jobs, tmp_path: 
                 put(saver, number(5), {"a": 1})
             found = saver.get_tuple(config())
             assert n == 0 or (found is not None and found.pending_writes == [("task", "a", "early")])
+
+
+def test_processes_that_are_forks_go_on_with_what_was_open(tmp_path: Path) -> None:
+    assert ended(forking, place=str(tmp_path / "threads.git")) == 0
+    assert Sandbox(tmp_path / "threads.git").git("rev-list", "--count", "refs/baton/threads/=t/_") == "61"
+    Sandbox(tmp_path / "threads.git").fsck()

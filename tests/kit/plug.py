@@ -42,7 +42,7 @@ GONE = 0
 @dataclass
 class Node:
     """A file, folder or link: ``data`` are its bytes before the command, or what a link points at; ``when`` and ``then``: its
-    time before and after, in nanoseconds; ``inode`` and ``changed``: its number, and the time of that, before."""
+    time before and after, in nanoseconds; ``inode``: its number before."""
 
     kind: str
     data: bytes = b""
@@ -50,7 +50,6 @@ class Node:
     when: int = 0
     then: int = 0
     inode: int = 0
-    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -538,8 +537,7 @@ def read(path: str, found: os.stat_result) -> Node:
     if stat.S_ISLNK(found.st_mode):
         return Node(LINK, os.fsencode(os.readlink(path)), when=found.st_mtime_ns)
     assert stat.S_ISREG(found.st_mode), f"{path} is neither file nor folder nor link"
-    data, mode, when = Path(path).read_bytes(), stat.S_IMODE(found.st_mode), found.st_mtime_ns
-    return Node(FILE, data, mode, when, inode=found.st_ino, changed=found.st_ctime_ns)
+    return Node(FILE, Path(path).read_bytes(), stat.S_IMODE(found.st_mode), found.st_mtime_ns, inode=found.st_ino)
 
 
 def _text(raw: str) -> str:

@@ -13,9 +13,10 @@ is allocated. Source: Linux, Documentation/admin-guide/ext4.rst, "data=ordered",
 
 ``weaker``: what fsync(2) promises and little more. A name is there for sure when the file that it names, or the folder that it
 is in, was synced after it; every other name, new, gone or moved, is there or not by itself, whatever came before or after it.
-The bytes of a file that was not synced are there, or not, or zeros. ``fdatasync`` holds bytes and size, no name. A sync of a
-file holds the new folders above it, too, as every file system of Linux has it. A rename is never half done. Bytes that
-``sync_file_range`` began are there after the next sync of any file: the disk empties its cache once for all.
+The bytes of a file that was not synced are there, or not, or zeros, or some sectors of each write are there. ``fdatasync``
+holds bytes and size, no name. A sync of a file holds the new folders above it, too, as every file system of Linux has it. A
+rename is never half done. Bytes that ``sync_file_range`` began are there after the next sync of any file: the disk empties its
+cache once for all.
 
 What was there before the recording counts as on disk. A state is one choice among these at one moment; ``states`` gives many by
 a fixed seed, those first that are known to hurt. Not modelled: sectors that are half written, and what a file system does in
@@ -30,7 +31,7 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
@@ -40,16 +41,19 @@ from tests.kit.plug import FOLDER, GONE, LINK, Recording
 MODELS = ("killed", "ordered", "weaker")
 AGO = 3600 * 10**9  # how old a lock is when the machine has started again
 STALE = 11 * 10**9  # how old it is when one may know that its process was killed
-KEPT, ZEROS, LOST = "kept", "zeros", "lost"
+KEPT, ZEROS, LOST, TORN = "kept", "zeros", "lost", "torn"
+SECTOR = 512
 KILLED = MODELS[0]
-RECORD = re.compile(r"/baton/(restore|tmp/[^/]+/aside/list)\Z")  # of what a restore saw
+Tree = dict[str, tuple[str, bytes, int, int, int]]
+# Where a restore writes down the numbers of the files that it saw.
+RECORDS = {"/baton/restore": rb'(?<="seen": \[\n    ")\d+', "/aside/list": rb"((?<=\0)|\A)\d+"}
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Cut:
-    """One state that the disk may have: cut when ``at`` things were done; which of these are not there, and which bytes are
-    zeros; whether the last of them is ``half`` there. ``how`` says it for people."""
+    """One state that the disk may have: cut when ``at`` things were done; which of these are not there, which bytes are zeros,
+    and of which some sectors are ``torn``; whether the last of them is ``half`` there. ``how`` says it for people."""
 
     model: str
     at: int
@@ -57,6 +61,12 @@ class Cut:
     zeros: frozenset[int]
     how: str
     half: bool = False
+    torn: frozenset[int] = frozenset()
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """What is not there as it was done."""
+        return self.lost | self.zeros | self.torn
 
     @property
     def name(self) -> str:
@@ -172,7 +182,7 @@ class Disk:
 
     # What is there.
 
-    def tree(self, cut: Cut) -> dict[str, tuple[str, bytes, int, int, int]]:
+    def tree(self, cut: Cut) -> Tree:
         """Kind, bytes, mode, time and number of everything that is there, by path."""
         nodes = self.rec.nodes
         names = dict(self.rec.before)
@@ -199,12 +209,17 @@ class Disk:
                 data.extend(bytes(max(0, end - len(data))))
                 if op.kind == "size":
                     del data[end:]
+                elif number in cut.torn:
+                    for start in (op.offset, *range(op.offset + SECTOR - op.offset % SECTOR, end, SECTOR)):
+                        stop = min(end, start + SECTOR - start % SECTOR)
+                        if random.Random(number * SECTOR + start).random() < 0.5:
+                            data[start:stop] = op.data[start - op.offset : stop - op.offset]
                 else:
                     data[op.offset : end] = bytes(len(op.data)) if number in cut.zeros else op.data
         below: dict[int, list[tuple[str, int]]] = {}
         for (folder, name), number in names.items():
             below.setdefault(folder, []).append((name, number))
-        found: dict[str, tuple[str, bytes, int, int, int]] = {}
+        found: Tree = {}
         todo, seen = [(1, "")], {1}
         while todo:
             folder, path = todo.pop()
@@ -223,28 +238,32 @@ class Disk:
         top, killed, start = self.rec.top, cut.model == KILLED, time.time_ns()
         shutil.rmtree(top)
         top.mkdir()
-        tree, numbers = self.tree(cut), dict[bytes, bytes]()
+        tree, there = self.tree(cut), dict[int, str]()
         for path in sorted(tree):
             kind, data, mode, when, number = tree[path]
-            full, node = top / path, self.rec.nodes[number]
+            full = top / path
             if kind == FOLDER:
                 full.mkdir()
             elif kind == LINK:
                 full.symlink_to(os.fsdecode(data))
+            elif number in there:
+                os.link(there[number], full)
             else:
+                there[number] = os.fspath(full)
                 full.write_bytes(data)
                 full.chmod(mode)
                 if path.endswith(".lock"):
                     when = when - AGO if not killed else start if path.endswith("/index.lock") else start - STALE
                 os.utime(full, ns=(when, when))
-                if node.inode:
-                    has = os.stat(full)
-                    numbers[b"%d" % node.inode] = b"%d" % has.st_ino
-                    numbers[b"%d" % node.changed] = b"%d" % has.st_ctime_ns
+        self._renumber(tree, there)
+
+    def _renumber(self, tree: Tree, there: Mapping[int, str]) -> None:
+        """Have what a restore wrote down of files mean those that are there now."""
+        now = {b"%d" % self.rec.nodes[number].inode: b"%d" % os.stat(full).st_ino for number, full in there.items()}
         for path, (_, data, _, when, _) in tree.items():
-            if RECORD.search(path):
-                (top / path).write_bytes(re.sub(rb"\d{3,}", lambda found: numbers.get(found[0], found[0]), data))
-                os.utime(top / path, ns=(when, when))
+            if pattern := next((numbers for name, numbers in RECORDS.items() if path.endswith(name)), None):
+                (self.rec.top / path).write_bytes(re.sub(pattern, lambda found: now.get(found[0], found[0]), data))
+                os.utime(self.rec.top / path, ns=(when, when))
 
     def digest(self, cut: Cut) -> str:
         """What tells the state from others."""
@@ -254,7 +273,7 @@ class Disk:
     def missing(self, cut: Cut) -> list[str]:
         """What of the recording is not there, in words: a path, and what became of it."""
         found = []
-        for number in sorted(cut.lost | cut.zeros):
+        for number in sorted(cut.missing):
             op = self.ops[number]
             path = self._paths(number)[-1]
             if op.kind == "name":
@@ -262,7 +281,8 @@ class Disk:
                 new = [name for _, name, named in op.names if named]
                 found.append(f"{' -> '.join([*gone, *new]) if new else f'removal of {gone[0]}'} of {path}")
             else:
-                found.append(f"{'zeros in' if number in cut.zeros else op.kind + ' of'} {path}")
+                what = "zeros in" if number in cut.zeros else "sectors of" if number in cut.torn else f"{op.kind} of"
+                found.append(f"{what} {path}")
         return list(dict.fromkeys(found))
 
     # Which states.
@@ -319,13 +339,14 @@ class Disk:
         while True:
             share = rng.choice((0.2, 0.5, 0.8))
             lost = {n for n in sorted(names) if rng.random() < share}
-            zeros: set[int] = set()
+            zeros, torn = set[int](), set[int]()
             for file in self._files(writes):
                 part = sorted(n for n in writes if self.ops[n].file == file)
-                fate = rng.choice((KEPT, KEPT, LOST, ZEROS))
+                fate = rng.choice((KEPT, KEPT, LOST, ZEROS, TORN))
                 lost.update(part[rng.randint(0, len(part)) :] if fate == LOST else ())
                 zeros.update(set(part) - sizes if fate == ZEROS else ())
-            yield cut(lost, zeros, "some names and some bytes")
+                torn.update(set(part) - sizes if fate == TORN else ())
+            yield replace(cut(lost, zeros, "some names and some bytes"), torn=frozenset(torn))
 
     def _files(self, numbers: Iterable[int]) -> list[int]:
         return sorted({self.ops[n].file for n in numbers})
@@ -357,13 +378,12 @@ class Disk:
 
     def states(self, model: str, count: int, seed: int, near: str = "") -> list[Cut]:
         """So many states of a model that differ: half of them after the command had said done, and half in the middle; fewer
-        where there are not that many. Of those that a kill leaves: spread over all that was done, and most of them between the
-        first and the last that was done to files whose path matches ``near``."""
+        where there are not that many. Of those that a kill leaves: spread over all that was done, most of them over what was
+        done to files whose path matches ``near``."""
         if model == KILLED:
             kills = list(self.kills())
-            matching = [n for n in range(len(self.ops)) if near and any(re.search(near, path) for path in self._paths(n))]
-            inside = [cut for cut in kills if matching and matching[0] < cut.at <= matching[-1] + 1]
-            some = spread(inside, count * 2 // 3)
+            at = [c for c in kills if near and c.at and any(re.search(near, path) for path in self._paths(c.at - 1))]
+            some = spread(at, count * 2 // 3)
             others = [cut for cut in kills if cut not in some]
             return some + spread(others, count - len(some))
         rng = random.Random(seed)

@@ -58,8 +58,8 @@ def check(
 ) -> None:
     """Judge many states of each model, and fail with what is wrong, the shortest reason first.
 
-    ``states``: how many instead of the usual number; ``near``: the files at which most kills are to happen, a pattern of
-    paths; ``few``: nearly all is synced at once, or little is done, so that there are not many states.
+    ``states``: how many instead of the usual number; ``near``: of which files the writing is cut short most often, a pattern
+    of paths; ``few``: nearly all is synced at once, or little is done, so that there are not many states.
     """
     final, disk = now(recording.top), Disk(recording)
     disk.put(Cut("whole", len(recording.ops), frozenset(), frozenset(), "nothing is missing"))
@@ -102,7 +102,7 @@ def table(recording: Recording, found: Sequence[Judged], final: dict[str, bytes]
         fine = sum(not each.problems for each in states)
         lines.append(f"  {model}: {len(states)} states, {' '.join(f'{kind}={by[kind]}' for kind in KINDS)} fine={fine}\n")
     seen: set[tuple[str, str]] = set()
-    for each in sorted(found, key=lambda each: (not each.acknowledged, len(each.cut.lost | each.cut.zeros))):
+    for each in sorted(found, key=lambda each: (not each.acknowledged, len(each.cut.missing))):
         why = reasons(each.cut, disk, final)
         for problem in wrong(each):
             key = (problem.kind, problem.text[:24])
@@ -236,7 +236,7 @@ def kind(path: str, final: Mapping[str, bytes]) -> str:
 def reasons(cut: Cut, disk: Disk, final: Mapping[str, bytes]) -> list[str]:
     """The kinds of what a state lacks."""
     found: dict[str, None] = {}
-    for number in sorted(cut.lost | cut.zeros):
+    for number in sorted(cut.missing):
         op = disk.ops[number]
         path = (disk.rec.paths[op.file] or ["?"])[-1]
         found[f"{'name of ' if op.kind == 'name' else 'bytes of '}{kind(path, final)}"] = None

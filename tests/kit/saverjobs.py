@@ -1,7 +1,4 @@
-"""Processes that use a GitSaver and are killed at it: a server that has LangGraph loaded forks one for each job.
-
-A test sends a line of JSON, ``{"jobs": [[name, words], ...], "kill": seconds or null}``, and gets the exit codes.
-"""
+"""What processes do with a GitSaver that are killed at it, or forked from one that has it open."""
 
 from __future__ import annotations
 
@@ -10,37 +7,11 @@ import json
 import operator
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypedDict
-
-from tests.kit.places import ROOT
-
-
-class Jobs:
-    """The server, as a test sees it; a context manager."""
-
-    def __init__(self) -> None:
-        words = [sys.executable, "-W", "ignore", "-m", "tests.kit.saverjobs"]
-        self.server = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def run(self, *jobs: tuple[str, dict[str, Any]], kill: float | None = None) -> list[int]:
-        """Run jobs side by side, killed after some seconds; their exit codes, negative for a signal."""
-        assert self.server.stdin and self.server.stdout
-        self.server.stdin.write(json.dumps({"jobs": jobs, "kill": kill}) + "\n")
-        self.server.stdin.flush()
-        codes: list[int] = json.loads(self.server.stdout.readline())
-        return codes
-
-    def __enter__(self) -> Jobs:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.communicate()
 
 
 def digest(values: Any) -> str:
@@ -49,24 +20,6 @@ def digest(values: Any) -> str:
         (name, sorted(value) if isinstance(value, (set, frozenset)) else value) for name, value in sorted(values.items())
     ]
     return hashlib.sha1(repr(ordered).encode()).hexdigest()
-
-
-def main() -> None:
-    """Serve until the input ends."""
-    import langgraph.graph  # noqa: F401
-
-    import gitbaton.langgraph.saver  # noqa: F401
-
-    for line in sys.stdin:
-        asked = json.loads(line)
-        children = [fork(JOBS[name], words) for name, words in asked["jobs"]]
-        if asked["kill"] is not None:
-            time.sleep(asked["kill"])
-            for child in children:
-                os.kill(child, signal.SIGKILL)
-        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        sys.stdout.write(json.dumps(codes) + "\n")
-        sys.stdout.flush()
 
 
 def fork(job: Callable[..., None], words: dict[str, Any]) -> int:
@@ -82,6 +35,11 @@ def fork(job: Callable[..., None], words: dict[str, Any]) -> int:
         finally:
             os._exit(code)
     return child
+
+
+def ended(job: Callable[..., None], **words: Any) -> int:
+    """Do a job in a child; its exit code, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(fork(job, words), 0)[1])
 
 
 class Ledger:
@@ -148,26 +106,6 @@ def count(place: str, ledger: str, steps: int, fsync: bool) -> None:
         begun = graph.get_state(config).values  # its ``next`` is empty where all tasks wait to be applied
         graph.invoke(None if begun else {"n": 0, "log": []}, config, durability="sync")
         noted.note("done")
-
-
-def putting(place: str, who: int, puts: int, fsync: bool) -> None:
-    """Many puts and writes on one thread, each read back at once."""
-    from gitbaton.langgraph import GitSaver
-    from tests.kit.saverkit import config, number, put
-
-    before = ""
-    with GitSaver(place, fsync=fsync) as saver:
-        for n in range(puts):
-            id = number(n * 10 + who)
-            put(saver, id, {"n": n, "who": who}, parent=number((n - 1) * 10 + who) if n else None, new=["n"] if n else None)
-            saver.put_writes(config(id=id), [("n", n)], f"task {who}")
-            found = saver.get_tuple(config(id=id))
-            assert found is not None and found.checkpoint["channel_values"] == {"n": n, "who": who}
-            assert found.pending_writes == [(f"task {who}", "n", n)]
-            newest = saver.get_tuple(config())  # anybody's, and whole
-            assert newest is not None and newest.checkpoint["id"] >= max(id, before)
-            before, values = newest.checkpoint["id"], newest.checkpoint["channel_values"]
-            assert before == number(values["n"] * 10 + values["who"])
 
 
 def probe(place: str, ledger: str, mode: str) -> None:
@@ -263,9 +201,5 @@ def _forked(saver: Any, who: int) -> None:
         assert saver.get(config(id=number(10 * n + 10 + who))) is not None
         if n == 10:
             saver.flush()
-
-
-JOBS: dict[str, Callable[..., None]] = {"count": count, "putting": putting, "probe": probe, "early": early, "forking": forking}
-
-if __name__ == "__main__":
-    main()
+    if who == 2:
+        saver.close()

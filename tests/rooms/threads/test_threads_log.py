@@ -8,7 +8,6 @@ import random
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,10 +15,8 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 
 from gitbaton.errors import BatonError, GitError
-from gitbaton.threads.log import Log
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
@@ -366,54 +363,3 @@ def test_a_log_that_others_scribbled_on_is_refused_or_read(bare: Sandbox) -> Non
         path.write_bytes(good)
         chance.seed(turn)
         killed(lambda turn=turn: scribbled(live=bool(turn % 2)))  # type: ignore[misc]
-
-
-# ---- for the log that is killed and cut off, in the deep tier
-
-
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-QUICK = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    phases=(Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink),
-)
-
-
-@pytest.fixture
-def small() -> None:
-    """A log that begins at the size that it has: what asks for this fills it as far as it needs."""
-
-
-@pytest.fixture
-def memory() -> Iterator[Path]:
-    """A folder where the disk is not waited for."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as top:
-        yield Path(top)
-
-
-def read(wal: Log) -> list[bytes]:
-    with wal.lock():
-        return [payload for _, payload in wal.read()]
-
-
-def append(wal: Log, *payloads: bytes) -> list[bytes]:
-    """Append and sync; what was read before."""
-    with wal.lock():
-        found = [payload for _, payload in wal.read()]
-        token = [wal.append(payload) for payload in payloads][-1]
-    wal.sync(token)
-    return found
-
-
-def flush(wal: Log) -> list[bytes]:
-    """Drop everything; what was read before."""
-    with wal.flushing(5), wal.lock():
-        found = [payload for _, payload in wal.read()]
-        wal.drop(wal.rotate())
-    return found
-
-
-def kill(*wals: Log) -> None:
-    """As if their processes were killed: no thread of theirs goes on."""
-    for wal in wals:
-        wal.__del__()

@@ -1,9 +1,8 @@
-"""A swap of files that is killed at any of its calls, and one that finds the disk full."""
+"""A swap of files that is interrupted after any of them, and one that finds the disk full."""
 
 from __future__ import annotations
 
 import os
-import signal
 import stat
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree import swapeach
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, disk, put
 
@@ -84,38 +82,7 @@ def mutations(monkeypatch: pytest.MonkeyPatch, strike: Callable[[str], None]) ->
         wrap(name)
 
 
-def killer(number: int) -> Callable[[str], None]:
-    """Kills this process at the ``number``-th call."""
-    left = iter(range(number, -1, -1))
-
-    def strike(_: str) -> None:
-        if next(left) == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return strike
-
-
-@pytest.mark.deep
-def test_r20_a_swap_that_is_killed_anywhere_leaves_each_file_old_or_new(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    number, killed = 0, True
-    while killed:
-        begin(kit)
-        child = os.fork()
-        if child == 0:
-            mutations(monkeypatch, killer(number))
-            mine = Kit(discover(os.fspath(kit.top), door="binary"))
-            mine.blobs = kit.blobs
-            mine.swap(AFTER, BEFORE)
-            os._exit(0)
-        killed = os.waitpid(child, 0)[1] == signal.SIGKILL
-        check_old_or_new(kit)
-        assert kit.swap(AFTER, {p: w for p, w in disk(kit.top).items() if p in BEFORE}) == ()
-        assert disk(kit.top) == {p: w for p, w in AFTER.items() if w}, number
-        number += 1
-    assert number > 15
-
-
-def test_a_swap_that_is_killed_after_each_file_can_be_done_again(kit: Kit) -> None:
+def test_a_swap_that_is_interrupted_after_each_file_can_be_done_again(kit: Kit) -> None:
     for number in range(10):
         begin(kit)
         done = [0]
@@ -135,7 +102,7 @@ def test_a_swap_that_is_killed_after_each_file_can_be_done_again(kit: Kit) -> No
     assert done[0] == 4
 
 
-def test_r20_a_full_disk_leaves_the_old_bytes_and_no_rubbish(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_bytes_and_no_rubbish(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     number, failed = 0, True
     while failed:
         begin(kit)
@@ -159,14 +126,3 @@ def test_r20_a_full_disk_leaves_the_old_bytes_and_no_rubbish(kit: Kit, monkeypat
         number += 1
     assert number > 7
     assert disk(kit.top) == {p: w for p, w in AFTER.items() if w}
-
-
-def test_a_file_moved_aside_by_a_killed_swap_stays_unless_it_is_stored(kit: Kit) -> None:
-    put(kit.top, "f", ("100644", b"one"))
-    aside = kit.top / swapeach._names("f")[1]
-    aside.write_bytes(b"an edit that nobody has")
-    assert kit.swap({"f": ("100644", b"two")}, {"f": ("100644", b"one")}) == ()
-    assert aside.read_bytes() == b"an edit that nobody has" and (kit.top / "f").read_bytes() == b"two"
-    aside.write_bytes(b"one")
-    assert kit.swap({"f": None}, {"f": ("100644", b"two")}) == ()
-    assert os.listdir(kit.top) == [".git"]
