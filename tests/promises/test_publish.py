@@ -16,6 +16,7 @@ from gitbaton.git.publish import Durable
 from gitbaton.git.repo import discover
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.processes import chain, meanwhile
 from tests.kit.threads import put
 from tests.kit.tiers import some
@@ -159,10 +160,7 @@ def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_pat
         [real, *verb.split()], cwd=repo.path, env={**os.environ, "PATH": path, "GIT_EXEC_PATH": exec_path(gate, real)}
     )
     try:
-        for _ in range(100):
-            if (gate / "there").exists() or beside.poll() is not None:
-                break
-            subprocess.run(["sleep", "0.02"], check=True)
+        until(lambda: (gate / "there").exists() or beside.poll() is not None)
         repo.write("new.txt", "new\n")
         repo.ok("snapshot", "--track", "t", "second")
         repo.write("a.txt", "unsaved\n")
@@ -174,7 +172,7 @@ def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_pat
             store.flush()
     finally:
         (gate / "go").touch()
-        beside.wait(60)
+        beside.wait()
     assert "run 'r': finished" in repo.ok("run", "show", "r").out and repo.ok("run", "verify", "r").code == 0
     with ThreadStore.open(repo.path) as store:
         assert [entry.id for entry in store.walk("talk", "")] == ["1"]
@@ -189,19 +187,19 @@ def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_pat
 @pytest.mark.parametrize("verb", ["gc -q --prune=now", "prune --expire=now", "repack -q -a -d"])
 @some("nth", [2, 1])
 def test_git_collects_before_a_record_of_a_run_has_its_ref(repo: Sandbox, verb: str, nth: int) -> None:
-    """The first record is that of the step's begin, the second that of its end."""
+    """Its pack has just come to disk. The first record is that of the step's begin, the second that of its end."""
     repo.write("b.txt", "in no commit\n")
     code = f"""
-import subprocess, sys
-from gitbaton.git import publish
-real, turns = publish.Durable.update_all, []
-def update_all(self, *changes, **options):
-    turns.append(1)
-    if len(turns) == {nth}:
-        subprocess.run(["git", *{verb.split()}], check=True)
-        sys.stderr.write("collected")
-    return real(self, *changes, **options)
-publish.Durable.update_all = update_all
+import os, subprocess, sys
+fsync, turns = os.fsync, []
+def collecting(fd):
+    fsync(fd)
+    if os.path.samestat(os.fstat(fd), os.stat(".git/objects/pack")):
+        turns.append(1)
+        if len(turns) == {nth}:
+            subprocess.run(["git", *{verb.split()}], check=True)
+            sys.stderr.write("collected")
+os.fsync = collecting
 from gitbaton.main import run
 run()
 """
