@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -353,27 +352,17 @@ def test_a_conversation_that_cannot_be_resumed_says_why(box: Sandbox, tmp_path: 
     assert screen.end()[0] == 0
 
 
-FOREIGN = """
-from gitbaton.baton import Baton
-from gitbaton.values import replace
-real = Baton.resolve
-Baton.resolve = lambda self, name="@": replace(real(self, name), foreign=True)
-from gitbaton.main import run
-run()
-"""
-
-
 @pytest.mark.deep
 def test_what_was_fetched_needs_to_be_allowed_and_is_quoted(box: Sandbox) -> None:
-    """No command fetches yet: the flag is set on what ``resolve`` gives."""
-    driver = (sys.executable, "-c", FOREIGN)
-    screen = Screen(box, program=driver)
+    with box.open() as baton, baton.repo.lock(()):
+        baton.store.mark("t", [stored.id for stored in baton.store.history("t").items])
+    screen = Screen(box)
     screen.answer(WHICH, "2\n")
     shown = screen.answer(WHICH, "q\n")
     assert "\n> step: second step\n" in shown and "was fetched from elsewhere" in shown and "--foreign" in shown
     assert screen.end()[0] == 0
     assert (box.path / "a.txt").read_text() == "spoilt\n"
-    screen = Screen(box, "--foreign", program=driver)
+    screen = Screen(box, "--foreign")
     screen.answer(WHICH, "2\n")
     screen.answer(WHAT, "f\n")
     assert screen.end()[0] == 0

@@ -141,18 +141,19 @@ def both_ways(before: list[tuple[str, ...]], after: list[tuple[str, ...]], halve
         repo = Sandbox.init(Path(folder) / "repo")
         repo.commit("first", a="1", b="1")
         scene = Scene(repo, "binary", clock)
-        here = scene.baton.repo.worktree_id()
+        linked = Sandbox(Path(folder) / "linked")
+        repo.git("worktree", "add", "-q", "--detach", str(linked.path))
 
         def snap(track: str, how: str) -> None:
             if how == "linked":  # the same files, recorded as those of another work tree
-                plan = scene.baton.repo
-                known, plan.worktree_id = plan.worktree_id, lambda: elsewhere  # type: ignore[method-assign]
-                scene.snap(track)
-                plan.worktree_id = known  # type: ignore[method-assign]
+                linked.git("reset", "-q", "--soft", repo.head())
+                for path in PATHS:
+                    edit(linked, path, (repo.path / path).read_text() if (repo.path / path).exists() else "")
+                with linked.open(door="binary", clock=clock) as there:
+                    there.snapshot("step", track=track)
             else:
                 scene.snap(track, files=how != "no files")
 
-        elsewhere = type(here)(path="/elsewhere", created=here.created - timedelta(days=1))
         with scene.baton:
             play(scene, before, snap)
             then = scene.snap("mine")
