@@ -405,7 +405,7 @@ def test_many_changes_are_taken_in_by_one_pack_and_nothing_of_it_is_left(repo: S
     log, folder = tmp_path / "packs", tmp_path / "bin"
     folder.mkdir()
     real = shutil.which("git")
-    look = f"ls {repo.path}/.git/baton/tmp/*/objects/pack/*.pack >>{log} 2>/dev/null"
+    look = f"ls '{repo.path}'/.git/baton/tmp/*/objects/pack/*.pack >>'{log}' 2>/dev/null"
     (folder / "git").write_text(f'#!/bin/sh\ncase " $* " in *" write-tree "*) {look};; esac\nexec {real} "$@"\n')
     (folder / "git").chmod(0o755)
     wanted = expected_tree(repo)

@@ -215,7 +215,7 @@ def test_the_users_hook_gets_the_very_same_bytes(repo: Sandbox, tmp_path: Path) 
     seen = tmp_path / "seen"
     hook = repo.path / ".git/hooks/post-rewrite"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f'#!/bin/sh\n{{ printf "%s|" "$0" "$@"; cat; }} >>{seen}\nexit 3\n')
+    hook.write_text(f'#!/bin/sh\n{{ printf "%s|" "$0" "$@"; cat; }} >>"{seen}"\nexit 3\n')
     hook.chmod(0o755)
     repo.commit("more")
     repo.git("commit", "-q", "--amend", "--allow-empty", "-m", "plain")

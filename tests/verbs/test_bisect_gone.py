@@ -103,7 +103,7 @@ def bisecting(repo: Sandbox, note: Path, script: str) -> Iterator[tuple[subproce
 @some("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_every_signal_clears_away(track: Sandbox, temp: Path, tmp_path: Path, number: signal.Signals) -> None:
     note = tmp_path / "note"
-    script = f"touch left; sleep 600 & echo $$ $! >{note}; echo go >>{note}; wait"
+    script = f"touch left; sleep 600 & echo $$ $! >'{note}'; echo go >>'{note}'; wait"
     before = state(track)
     with bisecting(track, note, script) as (child, running):
         assert all(alive(pid) for pid in running) and len(running) == 2
@@ -122,7 +122,7 @@ def test_every_signal_clears_away(track: Sandbox, temp: Path, tmp_path: Path, nu
 @pytest.mark.deep
 def test_a_command_that_does_not_listen_is_ended(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     note = tmp_path / "note"
-    with bisecting(track, note, f"trap '' TERM; echo $$ >{note}; echo go >>{note}; while :; do sleep 0.1; done") as (
+    with bisecting(track, note, f"trap '' TERM; echo $$ >'{note}'; echo go >>'{note}'; while :; do sleep 0.1; done") as (
         child,
         running,
     ):
@@ -137,7 +137,7 @@ def test_killed_while_git_fills_the_work_tree(track: Sandbox, temp: Path, tmp_pa
     """Git's own process is ended, too: it would go on writing into what is being removed."""
     note = tmp_path / "note"
     smudge = track.write(
-        "../smudge", f"#!/bin/sh\ntest ! -e {tmp_path}/on || {{ echo $$ >{note}; echo go >>{note}; sleep 600; }}\ncat\n"
+        "../smudge", f"#!/bin/sh\ntest ! -e '{tmp_path}/on' || {{ echo $$ >'{note}'; echo go >>'{note}'; sleep 600; }}\ncat\n"
     )
     smudge.chmod(0o755)
     track.git("config", "filter.slow.smudge", str(smudge))
@@ -236,7 +236,7 @@ def test_a_command_that_removes_its_repository_harms_no_other(track: Sandbox, mo
 
 def test_no_hook_of_the_users_runs(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     for name in ("post-checkout", "reference-transaction", "pre-auto-gc", "post-index-change"):
-        track.write(f".git/hooks/{name}", f"#!/bin/sh\necho {name} >>{tmp_path}/hooked\n").chmod(0o755)
+        track.write(f".git/hooks/{name}", f"#!/bin/sh\necho {name} >>'{tmp_path}/hooked'\n").chmod(0o755)
     with untouched(track, temp):
         assert track.baton(*BISECT, *NOT_LAST).code == 0
     assert not (tmp_path / "hooked").exists()

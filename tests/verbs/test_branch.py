@@ -221,7 +221,7 @@ def test_what_the_checkpoint_left_out_is_said(edited: Sandbox) -> None:
 
 
 def test_no_hook_runs_and_nothing_is_signed(edited: Sandbox, tmp_path: Path) -> None:
-    hook = edited.write(".git/hooks/reference-transaction", f"#!/bin/sh\necho ran >>{tmp_path}/hooked\n")
+    hook = edited.write(".git/hooks/reference-transaction", f"#!/bin/sh\necho ran >>'{tmp_path}/hooked'\n")
     hook.chmod(0o755)
     edited.git("config", "commit.gpgSign", "true")
     edited.git("config", "gpg.program", "false")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 from pathlib import Path
 
@@ -159,7 +160,7 @@ def test_a_codex_session_comes_back_beside_the_old_one(repo: Sandbox, tmp_path: 
     path, line = written(done.out, "codex")
     assert re.fullmatch(rf"sessions/(\d{{4}})/(\d\d)/(\d\d)/rollout-\1-\2-\3T\d\d-\d\d-\d\d-{UUID4}\.jsonl", str(below(path)))
     assert json.loads(path.read_bytes().splitlines()[0])["payload"]["id"] in path.name
-    assert line == f"cd {repo.path} && codex resume {path.stem[-36:]}"
+    assert line == f"cd {shlex.quote(str(repo.path))} && codex resume {path.stem[-36:]}"
 
 
 def below(path: Path) -> Path:

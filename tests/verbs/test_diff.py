@@ -227,7 +227,7 @@ def test_who_stops_reading_is_no_error_message(work: Sandbox, tmp_path: Path) ->
 
 @pytest.mark.deep
 def test_ctrl_c_is_the_pagers_to_answer(work: Sandbox, tmp_path: Path) -> None:
-    text = f"trap 'echo caught' INT; cat >/dev/null; touch {tmp_path}/ready; sleep 0.5; sleep 0.5; echo left"
+    text = f"trap 'echo caught' INT; cat >/dev/null; touch '{tmp_path}/ready'; sleep 0.5; sleep 0.5; echo left"
     pager = tool(tmp_path / "pager", text)
     script = (
         "import os,pty,sys,signal,threading,time\n"

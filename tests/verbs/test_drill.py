@@ -326,7 +326,7 @@ def test_killed_it_leaves_nothing(track: Sandbox, temp: Path, number: signal.Sig
 def test_a_look_at_the_copy_leaves_nothing_beside_it(repo: Sandbox, temp: Path) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     with drilled(repo) as drill:
-        drill.copy.git.out("config", "filter.x.clean", f"cat; echo $GIT_INDEX_FILE >{temp}/seen")
+        drill.copy.git.out("config", "filter.x.clean", f"cat; echo $GIT_INDEX_FILE >'{temp}/seen'")
         Path(drill.copy.path, ".gitattributes").write_text("*.txt filter=x\n")
         Path(drill.copy.path, "new.txt").write_text("new\n")
         drill.copy.tree(files=True)

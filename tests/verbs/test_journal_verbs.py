@@ -289,7 +289,7 @@ def test_r45_a_run_goes_on_elsewhere(far: Far) -> None:
 @pytest.mark.deep
 def test_r45_another_clone_is_served_what_was_done_here(far: Far, tmp_path: Path) -> None:
     a, b = far.first, far.clone()
-    plan = f'[step.build]\nrun = "echo ran >> {tmp_path}/count; cp source out"\nreads = ["source"]\nwrites = ["out"]\n'
+    plan = f'[step.build]\nrun = "echo ran >> \\"{tmp_path}/count\\"; cp source out"\nreads = ["source"]\nwrites = ["out"]\n'
     for clone in (a, b):
         clone.write("source", "one\n")
         clone.write("baton.toml", plan)

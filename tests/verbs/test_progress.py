@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Gate:
     def __init__(self, repo: Sandbox, folder: Path) -> None:
         self.path = folder / "gate"
         os.mkfifo(self.path)
-        repo.git("config", "filter.slow.clean", f"cat {self.path} >/dev/null; cat")
+        repo.git("config", "filter.slow.clean", f"cat {shlex.quote(str(self.path))} >/dev/null; cat")
         repo.write(".gitattributes", "*.slow filter=slow\n")
         repo.write("x.slow", "x\n")
 
@@ -159,7 +160,7 @@ def test_a_password_is_asked_for_on_a_line_of_its_own(repo: Sandbox, there: str,
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\nprintf "Password: " >/dev/tty; read -r _ </dev/tty; shift; exec sh -c "$*"\n')
     ssh.chmod(0o755)
-    env = {**NOW, "GIT_SSH_COMMAND": str(ssh), "GIT_SSH_VARIANT": "simple"}
+    env = {**NOW, "GIT_SSH_COMMAND": shlex.quote(str(ssh)), "GIT_SSH_VARIANT": "simple"}
     with Terminal(repo.path, "push", "--yes", f"host:{there}", env=env) as terminal:
         for number in (1, 2):  # git connects to look, and to push
             terminal.until(b"Password: ", number)

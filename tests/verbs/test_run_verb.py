@@ -292,7 +292,7 @@ def test_what_a_killed_isolated_step_left_goes_with_the_next_run_and_nothing_of_
     above = repo.path.parent
 
     def slow(name: str) -> subprocess.Popen[bytes]:
-        line = f"echo $$ > {above}/{name}; until test -e {above}/go; do sleep 0.02; done; echo {name} > {name}.txt"
+        line = f"echo $$ > '{above}/{name}'; until test -e '{above}/go'; do sleep 0.02; done; echo {name} > {name}.txt"
         words = ("run", "--run", name, "--isolate", "tree", "--writes", f"{name}.txt", "--step", "slow", "--", "sh", "-c", line)
         child = subprocess.Popen([sys.executable, "-m", "gitbaton", *words], cwd=repo.path, stderr=subprocess.DEVNULL)
         until((above / name).exists)
@@ -383,7 +383,7 @@ def test_a_check_whose_process_was_killed_is_ended_before_its_folder_goes(repo: 
         "--key",
         "x",
         "--verify",
-        f"echo $$ > {said}; exec sleep 60",
+        f"echo $$ > '{said}'; exec sleep 60",
     ]
     with subprocess.Popen([*words, "--", "true"], cwd=repo.path) as killed:
         until(lambda: said.exists() and runs(said))

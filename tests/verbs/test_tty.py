@@ -186,7 +186,7 @@ def test_colours_follow_git(repo: Sandbox) -> None:
 
 def test_t13_ctrl_c_ends_with_130_and_one_line_at_most(repo: Sandbox, tmp_path: Path) -> None:
     flag = tmp_path / "filtering"
-    repo.git("config", "filter.slow.clean", f"touch {flag}; sleep 30; cat")
+    repo.git("config", "filter.slow.clean", f"touch '{flag}'; sleep 30; cat")
     repo.write(".gitattributes", "*.slow filter=slow\n")
     repo.write("x.slow", "x\n")
     with subprocess.Popen([*BATON, *SNAPSHOT], cwd=repo.path, stderr=subprocess.PIPE, start_new_session=True) as child:

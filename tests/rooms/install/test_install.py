@@ -207,7 +207,7 @@ def test_t10_an_unreadable_disk_is_one_line(repo: Sandbox) -> None:
 
 def test_t10_config_hooks_on_a_new_git(repo: Sandbox, tmp_path: Path, new_git: str, monkeypatch: pytest.MonkeyPatch) -> None:
     new_git_first(tmp_path, new_git, monkeypatch)
-    mine = hook(repo, "post-checkout", f"#!/bin/sh\necho called >>{tmp_path}/called\n")
+    mine = hook(repo, "post-checkout", f"#!/bin/sh\necho called >>'{tmp_path}/called'\n")
     before = picture(repo)
     plan = repo.ok("install", "--dry-run").out
     done = repo.ok("install")

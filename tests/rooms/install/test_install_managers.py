@@ -140,7 +140,7 @@ def impl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.deep
 def test_t10_pre_commit_installed_over_ours(repo: Sandbox, impl: None, tmp_path: Path) -> None:
-    mine = hook(repo, "post-checkout", f"#!/bin/sh\necho called >>{tmp_path}/called\n")
+    mine = hook(repo, "post-checkout", f"#!/bin/sh\necho called >>'{tmp_path}/called'\n")
     repo.ok("install")
     pre_commit(repo, "post-checkout")
     pre_commit(repo, "post-checkout")

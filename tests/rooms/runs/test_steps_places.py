@@ -167,7 +167,7 @@ def test_a_repository_that_was_moved_knows_its_torn_files(run: Runner) -> None:
 
 
 def test_another_work_tree_goes_on_and_the_first_knows_its_torn_files(run: Runner) -> None:
-    line = f"test -e $X/on && {{ {BUILD.argv[2]}; }} || {{ mkdir -p dist; echo half > dist/a; }}"
+    line = f'test -e "$X/on" && {{ {BUILD.argv[2]}; }} || {{ mkdir -p dist; echo half > dist/a; }}'
     torn = changed(BUILD, argv=("sh", "-c", line))
     run.repo.commit("one")
     run.repo.git("worktree", "add", "-q", "--detach", "../second")
