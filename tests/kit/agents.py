@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.kit.forkserver import python
+from tests.kit.forkserver import PATIENT, python
 from tests.kit.payloads import captured, opencode_events
 from tests.kit.processes import chain
 from tests.kit.repos import Outcome, Sandbox
@@ -92,14 +92,15 @@ class Client:
         return hook(self.agent, event, data, *options, env={**self.env(), **(env or {})}, cwd=cwd or self.place)
 
     def fire(self, event: str, /, *options: str, **fields: Any) -> str:
-        """An event with its own payload: it ends well, and says nothing but the client's own shape; the injected text."""
+        """An event with its own payload: it ends well, in its own time, and says nothing but the client's own shape; the
+        injected text."""
         name = self.words.get(event, event)
-        done = self.send(name, self.payload(name, **fields), *options)
+        done = self.send(name, self.payload(name, **fields), *options, env={PATIENT: "1"})
         return injected(self.agent, name, done)
 
     def asked(self, prompt: str, *options: str, **fields: Any) -> None:
         """The user's prompt, at which no checkpoint is taken: what a test wrote before counts as done in the turn."""
-        quiet = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "baton.auto", "GIT_CONFIG_VALUE_0": "compact"}
+        quiet = {PATIENT: "1", "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "baton.auto", "GIT_CONFIG_VALUE_0": "compact"}
         name = self.words["prompt"]
         injected(self.agent, name, self.send(name, self.payload(name, prompt=prompt, **fields), *options, env=quiet))
 

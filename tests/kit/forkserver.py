@@ -1,8 +1,9 @@
 """Python processes at the price of a fork: a server has the libraries loaded, one for the command line our modules, too.
 
 What runs in one is what ``python -m gitbaton`` or ``python -c`` would run, with its own environment, directory, streams and
-exit; only the start of the interpreter and imports have happened before. With ``GITBATON_TEST_PROCESSES=1`` each is a process
-from the start; CI runs some verbs so, and what a command imports is measured in processes of its own.
+exit; only the start of the interpreter and imports have happened before. Where ``PATIENT`` is set its clock goes slowly: no
+limit of time is over, however busy the machine is. With ``GITBATON_TEST_PROCESSES=1`` each is a process from the start; CI
+runs some verbs so, and what a command imports is measured in processes of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import pkgutil
 import runpy
 import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -30,6 +32,7 @@ FIXED = ("PYTHON", "LC_", "LANG", "TYPER_", "_TYPER", "COVERAGE", "LD_")
 MEASURED = "COVERAGE_PROCESS_START"
 LATE = ("pygit2", "_pygit2", "langgraph", "mcp", "textual", "rich")
 LIBRARIES = "typer typer.core typer.main click json subprocess shutil hashlib datetime difflib contextlib tempfile threading"
+PATIENT, _TIMES = "GITBATON_TEST_PATIENT", 30
 _MOST = 1 << 17
 _lock = threading.Lock()
 _servers: dict[tuple[str, str], tuple[int, socket.socket, Mapping[str, str]]] = {}  # of a module, wherever it is found
@@ -203,10 +206,20 @@ def become(asked: dict[str, object], fds: list[int]) -> None:
         new = open(number, "w" if number else "r", 1 if lines else -1, old.encoding, old.errors, closefd=False)
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
+    if PATIENT in env:
+        be_patient()
     if MEASURED in env:  # the server is not measured: what it does belongs to no test
         importlib.import_module("coverage").process_startup(force=True)
     sys.argv = [words[1] if words[0] == "-m" else "-c", *words[2:]]
     sys.path[0] = os.getcwd() if words[0] == "-m" else ""
+
+
+def be_patient() -> None:
+    """Let time pass slowly."""
+    monotonic, begun, arm, armed = time.monotonic, time.monotonic(), signal.setitimer, signal.getitimer
+    time.monotonic = lambda: begun + (monotonic() - begun) / _TIMES
+    signal.setitimer = lambda which, seconds, interval=0.0: arm(which, seconds * _TIMES, interval * _TIMES)
+    signal.getitimer = lambda which: (armed(which)[0] / _TIMES, armed(which)[1] / _TIMES)
 
 
 def start(words: list[str]) -> None:

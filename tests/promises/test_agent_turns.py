@@ -260,7 +260,7 @@ def test_a_prompt_that_is_late_takes_nothing_of_the_turn(repo: Sandbox) -> None:
     client = Client("claude", repo.path)
     repo.write("hand.txt", "by hand\n")
     with lock_held(repo):
-        client.fire("prompt", prompt="first")
+        client.send("UserPromptSubmit", client.payload("UserPromptSubmit", prompt="first"))
     repo.write("agent.txt", "by the agent\n")
     client.fire("turn")
     assert steps(autos(repo, "t")) == ["turn ended: first"]
