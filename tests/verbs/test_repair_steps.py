@@ -137,13 +137,15 @@ def test_an_output_that_somebody_else_wrote_is_foretold(run: Planned, name: str)
 
 @pytest.mark.deep
 def test_running_crashed_and_unknown(run: Planned) -> None:
-    argv = ("run", "--run", "r1", "--step", "x", "--writes", "x", "--", "sh", "-c", "touch ../on; sleep 0.6; touch x")
+    line = "touch ../on; until test -e ../go; do sleep 0.01; done; touch x"
+    argv = ("run", "--run", "r1", "--step", "x", "--writes", "x", "--", "sh", "-c", line)
     worker = threading.Thread(target=lambda: run.box.baton(*argv))
     worker.start()
     while not (run.box.path.parent / "on").exists():
         time.sleep(0.01)
     line = run.look()["x"]
     assert line.state == "running" and line.pid and "  . running, process " in run.box.here("run", "show").out
+    (run.box.path.parent / "go").touch()
     worker.join()
     once = ("--effect", "once", "--reads", "src/a")
     for name, more in (("y", ()), ("z", once)):

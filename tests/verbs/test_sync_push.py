@@ -78,7 +78,7 @@ def test_the_question_on_a_terminal(far: Far, answer: bytes, code: int) -> None:
         while b"[y/N] " not in shown:
             shown += os.read(master, 4096)
         os.write(master, answer)
-        assert child.wait(20) == code
+        assert child.wait(60) == code
     os.close(master)
     assert (CHAINS + "t" in refs(far)) == (code == 0)
 

@@ -117,7 +117,7 @@ def test_purge_asks_on_a_terminal(repo: Sandbox, answer: str, code: int) -> None
         seen += os.read(screen, 4096)
     assert b"would delete the ref 'refs/baton/tracks/t'" in seen
     os.write(screen, answer.encode() + b"\n")
-    assert process.wait(20) == code
+    assert process.wait(60) == code
     os.close(screen)
     assert bool([line for line in everything(repo) if ours(line)]) == (code != 0)
 

@@ -53,7 +53,7 @@ class Raw:
 
     def end(self) -> tuple[int, bytes, bytes]:
         """Close standard input; exit status, what was still written, and standard error."""
-        out, err = self.process.communicate(timeout=30)
+        out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out, err
 
 
@@ -108,7 +108,7 @@ def test_closed_standard_streams(repo: Sandbox) -> None:
     assert nobody.process.stdin is not None and nobody.process.stderr is not None
     nobody.process.stdin.close()
     # Whether the answer is written before the end of input is seen is a race; either is a clean end.
-    assert nobody.process.wait(30) in (0, 141) and nobody.process.stderr.read() == b""
+    assert nobody.process.wait(60) in (0, 141) and nobody.process.stderr.read() == b""
     nobody.process.stderr.close()
 
 
@@ -128,7 +128,7 @@ def test_a_signal_ends_it_and_leaves_nothing(repo: Sandbox, tmp_path: Path, numb
     while not (repo.path / "began").exists():
         assert raw.process.poll() is None
     raw.process.send_signal(number)
-    assert raw.process.wait(30) == 128 + number
+    assert raw.process.wait(60) == 128 + number
     assert raw.end()[2] == b"" and not list(tmp.iterdir())
 
 
