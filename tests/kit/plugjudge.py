@@ -21,7 +21,7 @@ from tests.kit.state import files_of
 from tests.kit.tiers import FULL
 
 LOST, TORN, WEDGED, LITTER, WRONG = KINDS = ("lost", "torn", "wedged", "litter", "wrong")
-STATES = dict.fromkeys(MODELS, 400) if FULL else {"killed": 10, "ordered": 7, "weaker": 7}
+STATES = dict.fromkeys(MODELS, 400) if FULL else {"killed": 10, "ordered": 6, "weaker": 7}
 _TURNS = count()
 
 
