@@ -23,8 +23,8 @@ from tests.kit.agents import PROGRAM, Client, autos, check_next, checkpoints, in
 from tests.kit.state import snap
 
 WORDS = ("--next-cmd", "make check", "--validation", "green")
-SLOW = 60  # seconds that a git of the test sleeps; a hook gives up long before
-BOUND = 30  # seconds: half of that
+SLOW = 30  # seconds that a git of the test sleeps; a hook gives up long before
+BOUND = 15  # seconds: half of that
 
 
 @pytest.fixture

@@ -73,7 +73,12 @@ def test_a_head_that_a_power_cut_took_is_in_the_way_of_no_step(repo: Sandbox) ->
 def test_a_folder_that_others_made_anew_is_on_disk(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """It may have the number of the one that went: that this one was known says nothing of the new one's name."""
     one, two, seen, fsync = "refs/baton/threads/t/one", "refs/baton/threads/t/two", set[int](), os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (seen.add(os.fstat(fd).st_ino), fsync(fd)))
+
+    def flushed(fd: int) -> None:
+        seen.add(os.fstat(fd).st_ino)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", flushed)
     opened, head = discover(str(repo.path)), repo.head()
     disk = Durable(opened)
     disk.update_all([RefChange(name=one, new=head, old=None)])
@@ -449,7 +454,7 @@ def test_git_collects_what_was_staged_when_a_restore_looked(repo: Sandbox, tmp_p
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
     repo.write("a.txt", "later\n")
-    verb = f"git -C {repo.path} add a.txt && git -C {repo.path} gc -q --prune=now && touch {tmp_path}/collected"
+    verb = f"git -C '{repo.path}' add a.txt && git -C '{repo.path}' gc -q --prune=now && touch '{tmp_path}/collected'"
     done = repo.baton("restore", "t", "--", "new.txt", env=held(tmp_path / "bin", verb, "pack-objects"))
     assert done.code == 0 and (tmp_path / "collected").exists(), done.err
     assert (repo.path / "new.txt").read_text() == "then\n"

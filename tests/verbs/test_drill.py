@@ -73,8 +73,11 @@ class Liar(Copy):
         self.lies: dict[str, Callable[[Callable[[], Result]], Result]] = {}
 
     def baton(self, *words: str, kill: tuple[str, str] | None = None) -> Result:
-        lie = self.lies.get(words[0], lambda told: told())
-        return lie(lambda: super(Liar, self).baton(*words, kill=kill))
+        def honest() -> Result:
+            return Copy.baton(self, *words, kill=kill)
+
+        lie = self.lies.get(words[0])
+        return lie(honest) if lie is not None else honest()
 
 
 @contextmanager

@@ -275,7 +275,12 @@ def test_what_cannot_be_found_but_holds_the_lock_is_waited_for(repo: Repo, monke
         Claims(repo).take("r2", "pack", ("dist/a",))
     assert runs(lost)
     sleep = time.sleep
-    monkeypatch.setattr(time, "sleep", lambda seconds: ((top(repo) / "over").touch(), sleep(seconds)))  # once it waits
+
+    def waits(seconds: float) -> None:
+        (top(repo) / "over").touch()
+        sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", waits)
     Claims(repo).take("r2", "pack", ("dist/a",), wait=60).release()
     assert not runs(lost)
 
