@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Outcome, Sandbox
-from tests.kit.tiers import deep
+from tests.kit.tiers import deep, some
 from tests.kit.yesterday import READS, WRITES, Changed, answers, ask, lines, payload, said, today, unpack, words
 
 AHEAD = r"(is %s ahead)( of the checkpoint's commit \w+)"
@@ -168,6 +168,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack(tmp_path_factory.mktemp("yesterday"), "whole")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("line", [line if n % 3 == 0 else deep(line) for n, line in enumerate(lines(READS))])
 def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, line: str) -> None:
     done = Sandbox(whole).baton(*words(line), stdin=payload(line, whole))
@@ -175,7 +176,7 @@ def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, line: str) -> None:
     assert worded(line, said(done, whole, fresh=False)) == worded(line, then)
 
 
-@pytest.mark.parametrize("state", [pytest.param(s, marks=pytest.mark.deep) if s == "whole" else s for s in WRITES])
+@some("state", [pytest.param(s, marks=pytest.mark.deep) if s == "whole" else s for s in WRITES])
 def test_what_5b105d9_wrote_goes_on_as_it_did(tmp_path: Path, state: str) -> None:
     """Also from the middle of a restore and of a join, and with the log of a saver that was killed."""
     place = unpack(tmp_path, state)

@@ -127,6 +127,7 @@ def test_staging_and_committing_what_was_validated_is_not_stale(repo: Sandbox) -
     assert resumed(repo)["validation"] == "green" and since(repo)["commits"] == 1
 
 
+@pytest.mark.deep
 @some("after", ["manual", "auto"])
 def test_an_edit_that_no_checkpoint_holds_yet_makes_it_stale(repo: Sandbox, after: str) -> None:
     snap(repo, "t", "S", *MANUAL)
@@ -142,6 +143,7 @@ def test_an_edit_that_no_checkpoint_holds_yet_makes_it_stale(repo: Sandbox, afte
     assert since(repo, "--live")["stale"] is True
 
 
+@pytest.mark.deep
 @some("validation", ["pending", "failed"])
 def test_other_validations_stay_what_they_are(repo: Sandbox, validation: str) -> None:
     snap(repo, "t", "S", "--validation", validation)
@@ -150,6 +152,7 @@ def test_other_validations_stay_what_they_are(repo: Sandbox, validation: str) ->
     assert resumed(repo)["validation"].startswith(validation)
 
 
+@pytest.mark.deep
 def test_a_manual_checkpoint_without_files(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL, "--no-files")
     client = Client("claude", repo.path)
@@ -189,6 +192,7 @@ def test_every_turn_that_ended_is_counted(repo: Sandbox) -> None:
     assert since(repo)["turns"] == 3
 
 
+@pytest.mark.deep
 @some("turns", [0, 1])
 def test_the_ground_moved_below_the_words(repo: Sandbox, turns: int) -> None:
     """Commits that the words stand on are gone from HEAD: an automatic checkpoint on the new ground must not hide that."""
@@ -203,6 +207,7 @@ def test_the_ground_moved_below_the_words(repo: Sandbox, turns: int) -> None:
         assert re.search("behind|rewritten|missing|no longer|gone", said), f"nobody is told that HEAD went back\n{said}"
 
 
+@pytest.mark.deep
 @some("turns", [0, 1])
 def test_the_branch_changed_since_the_words(repo: Sandbox, turns: int) -> None:
     snap(repo, "t", "S", *MANUAL)
@@ -228,6 +233,7 @@ def test_only_auto_checkpoints_have_no_words_to_carry(repo: Sandbox) -> None:
     assert "turn ended: p0; last prompt: p2" in client.fire("start", "--track", "t")
 
 
+@pytest.mark.deep
 def test_a_label_is_not_carried(repo: Sandbox) -> None:
     snap(repo, "t", "S", "--label", "milestone")
     repo.write("a.txt", "two\n")

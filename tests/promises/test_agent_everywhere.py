@@ -16,6 +16,7 @@ def turn(repo: Sandbox, text: str) -> None:
     Client("claude", repo.path, home=Path(os.environ["HOME"])).turn(f"do {text}")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("value", ["true", "false", None])
 def test_only_baton_everywhere_lets_a_hook_begin(repo: Sandbox, value: str | None) -> None:
     if value is not None:

@@ -56,6 +56,7 @@ PAYLOADS = {
 }
 
 
+@pytest.mark.deep
 @some("name", PAYLOADS)
 @some("agent", ["claude", "opencode"])
 def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
@@ -134,6 +135,7 @@ def test_any_place(box: Sandbox, tmp_path: Path) -> None:
     sound(box)
 
 
+@pytest.mark.deep
 def test_the_payloads_cwd_wins_over_the_process(box: Sandbox, tmp_path: Path) -> None:
     other = Sandbox.init(tmp_path / "other")
     other.commit("o", o_txt="o\n")
@@ -143,6 +145,7 @@ def test_the_payloads_cwd_wins_over_the_process(box: Sandbox, tmp_path: Path) ->
     assert "S-manual" in injected("codex", "SessionStart", done)
 
 
+@pytest.mark.deep
 def test_started_in_a_directory_that_was_removed(box: Sandbox, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -151,6 +154,7 @@ def test_started_in_a_directory_that_was_removed(box: Sandbox, tmp_path: Path) -
     assert (done.returncode, done.stdout) == (0, b"")
 
 
+@pytest.mark.deep
 def test_an_unborn_head(tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / "unborn")
     snap(box, "t", "S-manual", *WORDS)
@@ -225,6 +229,7 @@ def test_whatever_lies_in_our_own_folder(box: Sandbox) -> None:
     check_next(box)
 
 
+@pytest.mark.deep
 def test_our_own_folder_was_removed(box: Sandbox) -> None:
     """The track is in the refs, which are the truth: ``git baton resume`` shows it, and so must a hook."""
     shutil.rmtree(box.path / ".git" / "baton")
@@ -232,6 +237,7 @@ def test_our_own_folder_was_removed(box: Sandbox) -> None:
     check_next(box)
 
 
+@pytest.mark.deep
 def test_the_users_own_lock_of_the_index(box: Sandbox) -> None:
     (box.path / ".git" / "index.lock").write_bytes(b"")
     Client("claude", box.path).turn("p")

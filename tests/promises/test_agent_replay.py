@@ -165,6 +165,7 @@ def gist(record: dict[str, Any]) -> dict[str, Any]:
 REPLAYED = [agent for agent in CLIENTS if agent != "cursor"]
 
 
+@pytest.mark.deep
 @some("agent", REPLAYED)
 def test_a_captured_session(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
@@ -343,6 +344,7 @@ def test_in_a_merge_that_stopped(repo: Sandbox) -> None:
     assert "<<<<<<<" in repo.git("show", f"{record['commit']}:a.txt")
 
 
+@pytest.mark.deep
 @some("value", ["sometimes", "", "TURN ", "edit,turn", "-1"])
 def test_an_unknown_value_of_baton_auto(repo: Sandbox, value: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)

@@ -53,6 +53,7 @@ def test_green_is_not_shown_where_it_is_known_to_be_stale(repo: Sandbox, tmp_pat
     assert "validation=green (stale" in repo.ok("show").out
 
 
+@pytest.mark.deep
 def test_green_of_a_checkpoint_without_files_is_not_taken_for_that_of_today(repo: Sandbox) -> None:
     snap(repo, "t", "S", "--validation", "green", "--no-files")
     Client("claude", repo.path).turn("talk")
@@ -208,6 +209,7 @@ def test_a_setting_that_cannot_be_understood_silences_nothing(repo: Sandbox) -> 
     assert "baton.auto is 'turns'" in found.out and "baton.maxFileSize is 'big'" in found.out and found.code == 1
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", ["gone", "outside"])
 def test_a_directory_that_says_nothing_is_not_the_end(repo: Sandbox, tmp_path: Path, where: str) -> None:
     snap(repo, "t", "S")
@@ -224,6 +226,7 @@ def test_settings_that_only_mention_us_want_nothing(repo: Sandbox) -> None:
     assert tracks(repo) == []
 
 
+@pytest.mark.deep
 def test_no_checkpoint_of_a_restore_that_waits(repo: Sandbox) -> None:
     snap(repo, "t", "S", "--next-cmd", "make it")
     (repo.path / ".git/baton/restore").write_text("{}")

@@ -76,6 +76,7 @@ def test_the_last_of_several_late_states_is_recorded(repo: Sandbox, tmp_path: Pa
     assert held == "1", log_of(repo)
 
 
+@pytest.mark.deep
 def test_a_file_that_grew_too_large_has_changed(repo: Sandbox) -> None:
     repo.git("config", "baton.maxFileSize", "1k")
     repo.write("big", "small\n")
@@ -103,6 +104,7 @@ def test_an_operation_is_not_hidden_by_an_automatic_checkpoint(repo: Sandbox) ->
     assert "operation:none" in repo.baton("verify").out
 
 
+@pytest.mark.deep
 def test_words_whose_files_are_not_here_are_not_compared(repo: Sandbox, tmp_path: Path) -> None:
     repo.write("u.txt", "untracked\n")
     snap(repo, "t", "S", "--validation", "green")

@@ -74,6 +74,7 @@ def test_a_track_named_at_install(repo: Sandbox, agent: str, form: str) -> None:
     assert len(autos(repo, "given")) == 1 and autos(repo, "here") == []
 
 
+@pytest.mark.deep
 @some("name", ["", " ", "a\x1bb", "x" * 300, "HERE"])
 def test_a_track_of_that_name_cannot_be(repo: Sandbox, name: str) -> None:
     snap(repo, "here", "h")
@@ -85,6 +86,7 @@ def test_a_track_of_that_name_cannot_be(repo: Sandbox, name: str) -> None:
     assert len(checkpoints(repo, "here")) <= 2 and set(tracks(repo)) == {"here"}
 
 
+@pytest.mark.deep
 def test_a_hook_does_not_change_the_current_track_of_another_name(repo: Sandbox) -> None:
     snap(repo, "here", "h")
     work(Client("claude", repo.path), 0, "--track", "given")
@@ -196,6 +198,7 @@ def test_two_work_trees_start_at_once(repo: Sandbox) -> None:
 CHILDREN = [("claude", {"agent_id": "a1", "agent_type": "x"}), ("codex", {"agent_id": "a1"}), ("opencode", {"child": True})]
 
 
+@pytest.mark.deep
 @some(("agent", "fields"), CHILDREN)
 def test_a_subagent_changes_nothing(repo: Sandbox, agent: str, fields: dict[str, object]) -> None:
     snap(repo, "t", "S")
@@ -232,6 +235,7 @@ def test_another_sessions_tip_is_said(repo: Sandbox, agent: str, ago: int, sessi
     assert ("another session" in text.lower()) is said, text
 
 
+@pytest.mark.deep
 def test_a_tip_of_the_future_breaks_nothing(repo: Sandbox) -> None:
     tip_of_the_past(repo, -timedelta(days=2), "theirs")
     client = Client("claude", repo.path)

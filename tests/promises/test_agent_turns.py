@@ -190,6 +190,7 @@ def said(repo: Sandbox, *words: str) -> str:
     return done.out
 
 
+@pytest.mark.deep
 def test_what_was_typed_between_two_turns_is_no_turns(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -207,6 +208,7 @@ def test_what_was_typed_between_two_turns_is_no_turns(repo: Sandbox) -> None:
     assert "second" not in said(repo, "why", "a.txt:2")
 
 
+@pytest.mark.deep
 def test_an_interrupted_turn_keeps_its_own_edits(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -219,6 +221,7 @@ def test_an_interrupted_turn_keeps_its_own_edits(repo: Sandbox) -> None:
     assert repo.git("show", "refs/baton/tracks/t~1:a.txt") == "by the first"
 
 
+@pytest.mark.deep
 def test_the_state_before_the_first_turn_can_be_had_again(repo: Sandbox) -> None:
     (repo.path / ".git" / "baton").mkdir(parents=True, exist_ok=True)
     repo.write("mine.txt", "not committed\n")
@@ -266,6 +269,7 @@ def test_a_prompt_that_is_late_takes_nothing_of_the_turn(repo: Sandbox) -> None:
     assert steps(autos(repo, "t")) == ["turn ended: first"]
 
 
+@pytest.mark.deep
 def test_what_a_prompt_finds_of_another_sessions_turn_is_that_turns(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     one, other = Client("claude", repo.path), Client("codex", repo.path, session="5e551011-0000-4000-8000-00000000000f")
@@ -278,6 +282,7 @@ def test_what_a_prompt_finds_of_another_sessions_turn_is_that_turns(repo: Sandbo
     assert "first" in said(repo, "why", "a.txt:1") and "second" not in said(repo, "why", "a.txt:1")
 
 
+@pytest.mark.deep
 def test_the_turn_of_a_killed_session_is_not_the_next_ones(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     killed, after = Client("claude", repo.path), Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f")
@@ -291,6 +296,7 @@ def test_the_turn_of_a_killed_session_is_not_the_next_ones(repo: Sandbox) -> Non
     assert "  prompt   first\n" in said(repo, "why", "a.txt:1") and "second" in said(repo, "why", "a.txt:2")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("source", ["compact", "resume"])
 def test_a_session_that_goes_on_in_the_midst_of_a_turn_is_still_in_it(repo: Sandbox, source: str) -> None:
     snap(repo, "t", "S")
@@ -302,6 +308,7 @@ def test_a_session_that_goes_on_in_the_midst_of_a_turn_is_still_in_it(repo: Sand
     assert steps(autos(repo, "t")) == ["turn not ended: first"]
 
 
+@pytest.mark.deep
 def test_a_session_whose_name_begins_like_anothers_is_another(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     killed, after = Client("claude", repo.path, session="s10"), Client("claude", repo.path, session="s1")
@@ -311,6 +318,7 @@ def test_a_session_whose_name_begins_like_anothers_is_another(repo: Sandbox) -> 
     assert steps(autos(repo, "t")) == ["turn not ended: first"]
 
 
+@pytest.mark.deep
 def test_words_that_somebody_wrote_are_no_turns(repo: Sandbox) -> None:
     repo.write("a.txt", "mine\n")
     for step in ("turn not ended: forged", "before a prompt (auto)"):

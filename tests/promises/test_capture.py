@@ -312,6 +312,7 @@ def box(repo: Sandbox) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 @some("arrange", SCENARIOS, 2, ids=lambda f: f.__name__)
 def test_t24_the_captured_tree_is_what_git_add_makes(box: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
     expect = arrange(box)
@@ -346,11 +347,13 @@ def test_t24_hiding_bits_are_recorded(box: Sandbox) -> None:
     assert flags(snap(box)) == {"a.txt": "a", "d/b.txt": "as", "ita.txt": "i", "run.sh": "s"}
 
 
+@pytest.mark.deep
 def test_t24_skip_worktree_of_a_sparse_checkout_is_no_flag(box: Sandbox) -> None:
     sparse_cone(box)
     assert flags(snap(box)) == {}
 
 
+@pytest.mark.deep
 def test_t24_unmerged_paths_keep_their_stages(box: Sandbox) -> None:
     box.git("checkout", "-qb", "other")
     box.write("both", "other\n")
@@ -379,6 +382,7 @@ def test_t24_unmerged_paths_keep_their_stages(box: Sandbox) -> None:
     assert box.git("show", f"{stages}:3/both") == "other"
 
 
+@pytest.mark.deep
 def test_t23_unborn_and_empty(tmp_path: Path) -> None:
     empty = Sandbox.init(tmp_path / "empty")
     stored = check(empty)
@@ -398,6 +402,7 @@ def test_t24_a_large_file_is_captured(box: Sandbox) -> None:
     check(box)
 
 
+@pytest.mark.deep
 def test_many_changes_are_taken_in_by_one_pack_and_nothing_of_it_is_left(repo: Sandbox, tmp_path: Path) -> None:
     repo.write(".gitattributes", "*.crlf text eol=crlf\n*.id ident\n")
     for number in range(300):

@@ -167,6 +167,7 @@ def test_the_facts_of_an_index_are_never_stale(repo: Sandbox) -> None:
         assert flags(again) == flags(stored) and again.tree == stored.tree and facts.read_bytes() == kept
 
 
+@pytest.mark.deep
 def test_facts_of_a_sparse_checkout_are_not_those_of_a_full_one(repo: Sandbox) -> None:
     repo.git("update-index", "--skip-worktree", "a.txt")
     assert flags(snap(repo)) == {"a.txt": "s"}
@@ -178,6 +179,7 @@ def test_facts_of_a_sparse_checkout_are_not_those_of_a_full_one(repo: Sandbox) -
     assert flags(snap(repo)) == {"a.txt": "s"}
 
 
+@pytest.mark.deep
 def test_facts_whose_tree_was_collected_are_read_again(repo: Sandbox) -> None:
     repo.write("staged", "only in the index\n")
     repo.git("add", "staged")
@@ -194,6 +196,7 @@ def test_facts_whose_tree_was_collected_are_read_again(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 @some("content", [b"", b"{", b"[]", b"{}", b'{"key": 1}', bytes(range(64))], 3)
 def test_facts_that_are_damaged_are_read_again(repo: Sandbox, content: bytes) -> None:
     snap(repo)
@@ -201,6 +204,7 @@ def test_facts_that_are_damaged_are_read_again(repo: Sandbox, content: bytes) ->
     check(repo)
 
 
+@pytest.mark.deep
 def test_facts_hold_names_of_any_bytes(repo: Sandbox) -> None:
     name = os.path.join(os.fsencode(repo.path), b"\xff\n")
     with open(name, "wb") as file:

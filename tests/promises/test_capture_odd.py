@@ -201,6 +201,7 @@ def test_t24_what_git_can_take_in_is_taken_in(repo: Sandbox, arrange: Callable[[
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_t24_with_a_newer_git_too(repo: Sandbox, new_git: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.path.dirname(new_git) + os.pathsep + os.environ["PATH"])
     for number, arrange in enumerate((required_filter_missing, names_that_git_refuses, fifo_at_a_tracked_path, safecrlf)):
@@ -209,6 +210,7 @@ def test_t24_with_a_newer_git_too(repo: Sandbox, new_git: str, monkeypatch: pyte
         check(box, arrange(box))
 
 
+@pytest.mark.deep
 def test_t24_a_required_filter_that_fails_on_one_file_still_cleans_the_others(repo: Sandbox) -> None:
     filtered(repo, "if grep -q bad; then exit 1; else echo cleaned; fi", required="true")
     for name in ("good.f", "more.f"):
@@ -237,6 +239,7 @@ def test_t24_a_required_filter_is_missing_for_a_racily_clean_file_only(repo: San
         assert (box.git("show", f"{CHAIN}:in.f") == "secret") == bool(skipped(stored))
 
 
+@pytest.mark.deep
 def test_t24_a_filter_whose_name_holds_an_equals_sign(repo: Sandbox) -> None:
     repo.write(".gitattributes", "*.f filter=a=b.c\n")
     with (repo.path / ".git/config").open("a") as file:
@@ -248,6 +251,7 @@ def test_t24_a_filter_whose_name_holds_an_equals_sign(repo: Sandbox) -> None:
     assert repo.git("show", f"{CHAIN}:5.f") == "secret 5"
 
 
+@pytest.mark.deep
 def test_t24_a_text_that_no_encoding_fits_does_not_keep_the_rest_out(repo: Sandbox) -> None:
     repo.write(".gitattributes", "*.u working-tree-encoding=UTF-16\n")
     repo.write("good.u", "grüß\n".encode("utf-16"))
@@ -264,6 +268,7 @@ def test_t24_a_text_that_no_encoding_fits_does_not_keep_the_rest_out(repo: Sandb
     assert stored.tree == expected_tree(repo)
 
 
+@pytest.mark.deep
 def test_t23_a_pipe_in_a_submodule_that_is_in_conflict_is_listed(repo: Sandbox) -> None:
     rows = "".join(f"160000 {str(stage) * 40} {stage}\tsub\n" for stage in (1, 2, 3))
     repo.git("update-index", "--index-info", stdin=rows.encode())
@@ -315,6 +320,7 @@ def test_t24_hostile_names_that_are_left_out(repo: Sandbox) -> None:
     assert repo.tree(stored.commit) == repo.tree("HEAD")
 
 
+@pytest.mark.deep
 def test_t24_hostile_names_through_a_required_filter_that_is_missing(repo: Sandbox) -> None:
     repo.write(".gitattributes", "* filter=f\n")
     repo.git("config", "filter.f.clean", "no-such-program")
@@ -327,6 +333,7 @@ def test_t24_hostile_names_through_a_required_filter_that_is_missing(repo: Sandb
     assert len(repo.tree(stored.commit)) == len(HOSTILE) + 2
 
 
+@pytest.mark.deep
 def test_t08_files_that_may_not_be_read_are_listed(repo: Sandbox) -> None:
     lesser = without_privilege(sys.executable, "-m", "gitbaton", "snapshot", "--track", "t", "--step", "s", "--json")
     if lesser is None:

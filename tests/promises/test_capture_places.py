@@ -111,6 +111,7 @@ def test_t23_git_dir_and_work_tree_apart(repo: Sandbox, monkeypatch: pytest.Monk
     assert repo.tree(stored.tree).keys() == {"other"}
 
 
+@pytest.mark.deep
 def test_t23_from_a_subdirectory(repo: Sandbox) -> None:
     repo.write("sub/deep/x", "x\n")
     repo.write("a.txt", "two\n")
@@ -135,6 +136,7 @@ def test_t23_from_a_linked_work_tree(repo: Sandbox) -> None:
     assert not (repo.path / ".git/baton/tmp").exists()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("inside", [True, False])
 def test_t23_from_a_linked_work_tree_of_a_bare_repository(repo: Sandbox, tmp_path: Path, inside: bool) -> None:
     bare = tmp_path / "bare.git"
@@ -178,6 +180,7 @@ def test_t24_a_missing_index_is_an_empty_one(repo: Sandbox) -> None:
     assert not index_path(repo).exists()
 
 
+@pytest.mark.deep
 def test_t24_the_other_door_captures_the_same(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     repo.write("new", "x\n")
@@ -188,6 +191,7 @@ def test_t24_the_other_door_captures_the_same(repo: Sandbox) -> None:
     assert trees == {expected_tree(repo)}
 
 
+@pytest.mark.deep
 def test_t12_a_reader_of_the_object_store_alone(repo: Sandbox) -> None:
     """Nothing but objects, our refs and our own folder is written below ``.git``."""
     snap(repo)
@@ -201,6 +205,7 @@ def test_t12_a_reader_of_the_object_store_alone(repo: Sandbox) -> None:
     assert all(name.startswith(allowed) for name in touched), touched
 
 
+@pytest.mark.deep
 def test_t24_an_index_without_checksum(repo: Sandbox, new_git: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.path.dirname(new_git) + os.pathsep + os.environ["PATH"])
     repo.git("config", "index.skipHash", "true")

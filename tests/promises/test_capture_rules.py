@@ -86,6 +86,7 @@ def test_t15_a_file_over_the_limit_is_left_out(repo: Sandbox) -> None:
     check(repo, Expect(skipped={"over": "too-large"}, keep=["over"]))
 
 
+@pytest.mark.deep
 def test_untracked_none_takes_in_tracked_edits_only(repo: Sandbox) -> None:
     repo.git("config", "baton.untracked", "none")
     repo.write("a.txt", "two\n")
@@ -146,6 +147,7 @@ def test_t25_latest_is_not_captured_where_an_ignore_file_shows_it(repo: Sandbox,
     assert len(found) == changes + 2
 
 
+@pytest.mark.deep
 def test_t25_latest_is_not_captured_where_its_directory_was_a_tracked_file(repo: Sandbox) -> None:
     repo.write("runtime", "a file\n")
     repo.write(".gitignore", "!LATEST.*\n")
@@ -176,6 +178,7 @@ def test_no_files_captures_nothing(repo: Sandbox) -> None:
     assert repo.try_git("cat-file", "-e", blob).code != 0
 
 
+@pytest.mark.deep
 def test_a_dry_run_leaves_nothing(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     repo.write("new", "x\n")

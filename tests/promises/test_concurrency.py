@@ -227,6 +227,7 @@ def test_t18_a_fresh_lock_of_what_is_derived_warns_and_is_made_up_for(
     ]
 
 
+@pytest.mark.deep
 def test_t18_a_stale_lock_of_current_in_a_linked_work_tree(tmp_path: Path) -> None:
     repo, places = with_work_trees(tmp_path)
     lock_beside(repo, "worktrees/w1/BATON_HEAD", 11)

@@ -136,6 +136,7 @@ def pull(repo: Sandbox) -> None:
     repo.git("pull", "-q", "--rebase", "origin", "main")
 
 
+@pytest.mark.deep
 @some(
     "move",
     [
@@ -169,12 +170,14 @@ def test_t19_fixup_of_two_checkpointed_commits_keeps_both_entries(work: Sandbox)
     assert len(noted(work, "HEAD")) == 3 and verify(work) == (0, "none")
 
 
+@pytest.mark.deep
 def test_t19_a_commit_on_top_of_a_rewritten_one_counts_from_there(work: Sandbox) -> None:
     amend(work)
     work.commit("four")
     assert verify(work) == (1, "head-ahead:1,head-rewritten")
 
 
+@pytest.mark.deep
 def test_t19_reorder_that_moves_the_checkpoint_down(work: Sandbox) -> None:
     rebase(work, "1{h;d};2G")
     assert verify(work) == (1, "head-ahead:1,head-rewritten")
@@ -195,6 +198,7 @@ def reset_to_other(repo: Sandbox) -> None:
     repo.git("reset", "-q", "--hard", other)
 
 
+@pytest.mark.deep
 @some(
     ("move", "expected"),
     [
@@ -236,6 +240,7 @@ def squash_merge(repo: Sandbox) -> str:
     return repo.git("merge", "-q", "--squash", "side")
 
 
+@pytest.mark.deep
 @some(
     ("move", "expected"),
     [
@@ -319,6 +324,7 @@ def test_t19_pairs_that_lead_nowhere_change_nothing(work: Sandbox) -> None:
     assert verify(work) == (1, "head-diverged:1/1")
 
 
+@pytest.mark.deep
 def test_t19_the_commit_of_a_checkpoint_that_is_gone(work: Sandbox) -> None:
     bare = Sandbox.init(work.path.parent / "elsewhere")
     bare.commit("other", other_txt="x\n")

@@ -45,6 +45,7 @@ def many_kinds(repo: Sandbox, place: Path) -> None:
 BEFORE: dict[str, Callable[[Sandbox, Path], None]] = {"agents": one_turn, "storage": many_kinds}
 
 
+@pytest.mark.deep
 @some("name", WHOLE, keep=2)
 def test_the_examples_of_the_guide_do_what_it_shows(name: str, repo: Sandbox, tmp_path: Path) -> None:
     if name in BEFORE:
@@ -64,6 +65,7 @@ def test_a_guide_is_plain_enough_for_a_pager(name: str) -> None:
         assert fenced or not re.match(r"#{3}|\s*<|\s+[*-] |!\[", row), f"{row!r} is fancier than a pager"
 
 
+@pytest.mark.deep
 def test_plain_git_shows_what_the_guide_to_storage_says(repo: Sandbox, tmp_path: Path) -> None:
     many_kinds(repo, tmp_path)
     lines = block_with((GUIDES / "storage.md").read_text(), "sh", "git cat-file").splitlines()

@@ -47,6 +47,7 @@ def spoken(repo: Sandbox, *args: str, **env: str) -> list[str]:
     return [line for line in done.err.splitlines() if line.startswith(("warning:", "hint:", "error:", "fatal:", "sh:", "/"))]
 
 
+@pytest.mark.deep
 def test_without_a_checkpoint_not_a_byte(watched: Sandbox) -> None:
     before = watched.git("config", "--list", "--local")
     for args in (
@@ -86,6 +87,7 @@ def test_merge_and_pull_speak_and_squash_does_not(watched: Sandbox) -> None:
     assert len(lines) == 3 and "head-ahead:1" in lines[1]
 
 
+@pytest.mark.deep
 @some(
     ("setting", "count"),
     [("baton.warn=never", 0), ("advice.batonDrift=false", 2), ("baton.warn=always", 3), ("baton.warn=head", 3)],
@@ -135,6 +137,7 @@ def test_after_an_amend_nothing_is_behind(watched: Sandbox) -> None:
     watched.ok("verify")
 
 
+@pytest.mark.deep
 def test_head_left_on_no_branch_is_said_where_git_is_silent(watched: Sandbox) -> None:
     watched.git("checkout", "-q", "--detach")
     watched.commit("lost")
@@ -185,6 +188,7 @@ def strace(repo: Sandbox, *args: str) -> list[str]:
     return programs[after:]
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
 @some("event", ["post-checkout", "post-merge", "post-commit"])
 def test_the_quiet_path_starts_no_process(repo: Sandbox, event: str) -> None:
@@ -269,6 +273,7 @@ def test_separate_git_directories_and_submodules(repo: Sandbox, tmp_path: Path) 
     assert spoken(repo, "submodule", "--quiet", "update", "--init") == []
 
 
+@pytest.mark.deep
 def test_reftable_asks_git_and_says_the_same(tmp_path: Path, new_git: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()

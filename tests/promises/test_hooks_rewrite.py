@@ -71,6 +71,7 @@ def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str
     assert expect == work.head()
 
 
+@pytest.mark.deep
 @some(
     ("script", "subject"),
     [
@@ -87,6 +88,7 @@ def test_t19_interactive_rebase_keeps_the_note(work: Sandbox, script: str, subje
     assert noted(work)[subject].startswith("checkpoint ")
 
 
+@pytest.mark.deep
 def test_t19_squash_of_two_noted_commits_keeps_both_entries(repo: Sandbox) -> None:
     repo.ok("install")
     for name in ("one", "two"):
@@ -99,6 +101,7 @@ def test_t19_squash_of_two_noted_commits_keeps_both_entries(repo: Sandbox) -> No
     repo.ok("verify", "--track", "two")
 
 
+@pytest.mark.deep
 def test_t19_drop_is_drift_and_no_note_moves(work: Sandbox) -> None:
     old = work.head()
     check_run(work, "rebase", "-q", "-i", "main~1", **todo(work, "3s/^pick/drop/"))
@@ -211,6 +214,7 @@ def test_notes_are_carried_where_git_did_not(work: Sandbox, how: str) -> None:
     work.fsck()
 
 
+@pytest.mark.deep
 def test_the_users_hook_gets_the_very_same_bytes(repo: Sandbox, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     hook = repo.path / ".git/hooks/post-rewrite"
@@ -252,6 +256,7 @@ def test_a_hook_that_reads_nothing_harms_nobody(repo: Sandbox) -> None:
     assert (repo.path / ".git/baton/rewritten").read_text().count("\n") == 1000
 
 
+@pytest.mark.deep
 def test_a_circle_of_rewrites_ends(repo: Sandbox) -> None:
     repo.ok("install")
     repo.ok("snapshot", "--track", "t", "--step", "s")

@@ -97,6 +97,7 @@ def test_a_recorded_session_is_what_the_next_one_is_told(repo: Sandbox, tmp_path
         assert "pytest -q: passed (3 passed)" in text and "LAST-WORDS-2" in text
 
 
+@pytest.mark.deep
 def test_a_subagents_own_file_is_not_read(repo: Sandbox, tmp_path: Path) -> None:
     talk = Talk(repo, tmp_path / "talk.jsonl")
     talk.path.write_text("".join(json.dumps(row) + "\n" for row in rows("claude", "transcript.subagent.jsonl", repo)))
@@ -106,6 +107,7 @@ def test_a_subagents_own_file_is_not_read(repo: Sandbox, tmp_path: Path) -> None
     assert "plans" not in talk.stop()["checkpoint"].get("observed", {})
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("size", [2 << 20, pytest.param(200 << 20, marks=pytest.mark.deep)], ids=["2MB", "200MB"])
 def test_a_long_conversation_is_read_from_its_end_and_says_so(repo: Sandbox, tmp_path: Path, size: int) -> None:
     repo.commit("first", **{"x.py": "one\n"})

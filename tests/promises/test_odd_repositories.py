@@ -93,11 +93,13 @@ KINDS = (
 )
 
 
+@pytest.mark.deep
 @some("kind", KINDS)
 def test_t23_every_verb(kind: str, tmp_path: Path) -> None:
     check_every_verb(shape(tmp_path, kind))
 
 
+@pytest.mark.deep
 def test_t23_reftable(new_git: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if os.path.isabs(new_git):
         monkeypatch.setenv("PATH", os.path.dirname(new_git) + os.pathsep + os.environ["PATH"])
@@ -146,6 +148,7 @@ def test_t23_git_dir_and_work_tree_given(repo: Sandbox, tmp_path: Path) -> None:
     assert sorted(repo.tree("refs/baton/tracks/main")) == ["a.txt"]
 
 
+@pytest.mark.deep
 def test_t23_another_repository_is_not_touched(repo: Sandbox, tmp_path: Path) -> None:
     other = Sandbox.init(tmp_path / "other")
     other.commit("other", b_txt="b\n")
@@ -201,6 +204,7 @@ def test_t23_no_repository(tmp_path: Path) -> None:
     check_refused(box, "not a git repository: /nowhere")
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another user")
 def test_t23_a_repository_of_somebody_else(repo: Sandbox) -> None:
     for path in (repo.path, repo.path / ".git"):
@@ -221,6 +225,7 @@ def test_t23_odd_paths(name: str, tmp_path: Path) -> None:
     assert dry.code == 0, dry
 
 
+@pytest.mark.deep
 def test_t23_a_path_with_a_line_break(tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / "a\nb")
     check_refused(box, "has a line break")

@@ -87,6 +87,7 @@ def typed_words(known: list[Declared], rng: random.Random) -> list[str]:
     return words
 
 
+@pytest.mark.deep
 @each("verb", ["", *VERBS])
 def test_a_line_is_read_as_typer_reads_it(verb: str) -> None:
     known, rng = parameters(verb), random.Random(verb)
@@ -115,6 +116,7 @@ def test_the_options_before_a_verb_end_at_the_verb() -> None:
             read_leading(known, words)
 
 
+@pytest.mark.deep
 def test_a_verb_is_carried_out_without_typer(repo: Sandbox) -> None:
     told = ["-X", "importtime", "-m", "gitbaton", "--no-pager", "snapshot", "-m", "x", "--track=t"]
     done = repo.run(sys.executable, *told)

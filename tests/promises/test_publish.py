@@ -34,6 +34,7 @@ def test_a_damaged_index_is_replaced_by_a_fresh_one(repo: Sandbox) -> None:
     assert {*repo.tree(TRACK)} == {"a.txt", "b.txt"}
 
 
+@pytest.mark.deep
 @some("what", ["blob", "tree", "zeros"])
 def test_what_a_power_cut_tore_before_is_stored_again_from_the_files(repo: Sandbox, what: str) -> None:
     repo.ok("snapshot", "--track", "t", "before")
@@ -60,6 +61,7 @@ def test_a_head_that_a_power_cut_took_is_in_the_way_of_no_checkpoint(repo: Sandb
     assert {*repo.tree("refs/baton/tracks/main")} == {"a.txt"}
 
 
+@pytest.mark.deep
 def test_a_head_that_a_power_cut_took_is_in_the_way_of_no_step(repo: Sandbox) -> None:
     """Also where what the step made is too much to be known without a look at what HEAD has."""
     repo.ok("run", "--run", "r", "--step", "before", "--", "true")
@@ -100,6 +102,7 @@ def test_a_folder_that_others_made_anew_is_on_disk(repo: Sandbox, monkeypatch: p
     opened.close()
 
 
+@pytest.mark.deep
 def test_a_torn_object_that_git_took_for_stored_is_written_again(repo: Sandbox) -> None:
     """The same bytes were added before the cut: git finds a file, and would not write them."""
     repo.write("new.txt", "new\n")
@@ -126,6 +129,7 @@ exec {real} "$@"
     return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
+@pytest.mark.deep
 @some("verb", ["git gc -q --prune=now", "git prune --expire=now", "git repack -q -a -d"])
 def test_git_collects_between_our_objects_and_our_ref(repo: Sandbox, tmp_path: Path, verb: str) -> None:
     repo.ok("snapshot", "--track", "t", "first")
@@ -189,6 +193,7 @@ def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_pat
     repo.fsck()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("verb", ["gc -q --prune=now", "prune --expire=now", "repack -q -a -d"])
 @some("nth", [2, 1])
 def test_git_collects_before_a_record_of_a_run_has_its_ref(repo: Sandbox, verb: str, nth: int) -> None:
@@ -248,6 +253,7 @@ def test_a_restore_beside_a_damaged_index_says_so_and_brings_the_files_back(repo
     assert (repo.path / "a.txt").read_text() == "lost\n"
 
 
+@pytest.mark.deep
 def test_what_is_large_is_packed_before_the_lock_and_once(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "first")
     for number in range(300):
@@ -261,6 +267,7 @@ def test_what_is_large_is_packed_before_the_lock_and_once(repo: Sandbox) -> None
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_what_a_killed_process_kept_is_let_go(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "first")
     (pack,) = (repo.path / ".git/objects/pack").glob("*.pack")
@@ -323,6 +330,7 @@ def test_what_is_under_way_lies_where_no_prune_of_git_looks(repo: Sandbox) -> No
     repo.fsck()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("verb", ["git gc -q --prune=now", "git-baton prune t --keep-last 1 --yes && git gc -q --prune=now"])
 def test_git_collects_while_we_push(repo: Sandbox, bare: Sandbox, tmp_path: Path, verb: str) -> None:
     """The remote's answer is noted here once all is sent: what git has collected meanwhile is never named by a ref of ours."""
@@ -417,6 +425,7 @@ def test_git_removes_empty_folders_of_objects_while_we_look(repo: Sandbox, monke
         assert done.code == 0 and gone.pop() == str(place), (words, done.err)
 
 
+@pytest.mark.deep
 def test_git_collects_what_was_staged_when_the_index_was_read(repo: Sandbox, tmp_path: Path) -> None:
     repo.write("new.txt", "staged\n")
     repo.git("add", "new.txt")

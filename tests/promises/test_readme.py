@@ -37,6 +37,7 @@ def test_the_top_level_is_what_the_design_fixes() -> None:
     assert {name for name in names if name[0] != "."} == {"gitbaton", "tests", "hooks", *files}
 
 
+@pytest.mark.deep
 def test_the_first_command_does_the_main_job_in_a_clone(tmp_path: Path) -> None:
     line = block_with(TEXT, "sh", ".ci/venv test").splitlines()[0]
     setup, path, *job = line.split(" && ")
@@ -54,6 +55,7 @@ def test_the_test_command_is_the_one_that_ci_runs() -> None:
     assert "sed -n 's/^sh \\.ci\\/venv test && //p' README.md" in (ROOT / ".ci" / "run").read_text()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("linked", [False, True])
 def test_plain_git_removes_every_trace(repo: Sandbox, tmp_path: Path, linked: bool) -> None:
     before = repo.git("for-each-ref")
@@ -95,6 +97,7 @@ def test_plain_git_shows_what_the_table_says(repo: Sandbox) -> None:
     assert re.search(r"locks, caches.*kept out of `git status`", TEXT) and repo.git("status", "--porcelain") == ""
 
 
+@pytest.mark.deep
 def test_every_day(repo: Sandbox) -> None:
     for number in range(3):
         repo.ok("snapshot", "--track", "parser", f"step {number}")
@@ -109,6 +112,7 @@ def test_every_day(repo: Sandbox) -> None:
         assert done.code == 0 or (done.code, "rewind" in command, "terminal" in done.err) == (129, True, True), done
 
 
+@pytest.mark.deep
 def test_a_bad_turn(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("agent", "install", "claude")
     talk = Talk(repo, tmp_path / "talk.jsonl")
@@ -123,6 +127,7 @@ def test_a_bad_turn(repo: Sandbox, tmp_path: Path) -> None:
     assert seen == ["2\n", "2\n", "1\n", "2\n"]
 
 
+@pytest.mark.deep
 def test_a_compaction(repo: Sandbox) -> None:
     install, resume = block_with(TEXT, "sh", "git baton agent install claude").splitlines()
     assert repo.run("sh", "-c", install).code == 0
@@ -132,6 +137,7 @@ def test_a_compaction(repo: Sandbox) -> None:
     assert "next_cmd=pytest" in repo.run("sh", "-c", resume).out
 
 
+@pytest.mark.deep
 def test_elsewhere(repo: Sandbox, tmp_path: Path) -> None:
     push, *there = block_with(TEXT, "sh", "git baton push origin").splitlines()
     subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "remote.git")], check=True)

@@ -18,6 +18,7 @@ from tests.kit.tiers import some
 ALL = ("--exact", "--index", "--force")
 
 
+@pytest.mark.deep
 @some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
 def test_t08_a_nested_repository_without_commits_is_not_known(repo: Sandbox, options: tuple[str, ...]) -> None:
     nest = Sandbox.init(repo.path / "nest")
@@ -34,6 +35,7 @@ def test_t08_a_nested_repository_without_commits_is_not_known(repo: Sandbox, opt
     assert (repo.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 @some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
 @some("way", ["excluded", "too-large", "untracked"])
 def test_t08_what_was_left_out_of_the_checkpoint_is_never_touched(repo: Sandbox, way: str, options: tuple[str, ...]) -> None:
@@ -90,6 +92,7 @@ def test_t08_a_file_nobody_can_read_now_is_refused(repo: Sandbox) -> None:
     assert (repo.path / "b.txt").read_text() == "now\n" and (repo.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 def test_t08_a_special_file_in_the_way_is_refused(repo: Sandbox) -> None:
     snap(repo)
     (repo.path / "a.txt").unlink()
@@ -164,6 +167,7 @@ def test_t24_links_that_were_there_then_are_links_again(repo: Sandbox, shape: st
     assert fingerprint(place) == before
 
 
+@pytest.mark.deep
 def test_t24_a_hard_link_is_not_written_through(repo: Sandbox) -> None:
     snap(repo)
     other = repo.path.parent / "other.txt"
@@ -261,6 +265,7 @@ def test_t24_a_mode_comes_back_without_other_line_ends(repo: Sandbox) -> None:
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 def test_t24_a_case_only_rename_goes_back(repo: Sandbox) -> None:
     repo.commit("readme", ReadMe="text\n")
     then = state_of(repo)
@@ -301,6 +306,7 @@ def test_t24_bytes_that_no_filter_gives_back_are_in_the_safety_checkpoint(repo: 
     assert_same(mess, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 def test_t24_an_empty_directory_of_the_user_is_no_hindrance(repo: Sandbox) -> None:
     repo.write("d/b.txt", "b\n")
     snap(repo)
@@ -312,6 +318,7 @@ def test_t24_an_empty_directory_of_the_user_is_no_hindrance(repo: Sandbox) -> No
     sound(repo)
 
 
+@pytest.mark.deep
 def test_t24_nothing_of_a_nested_repository_is_written(repo: Sandbox) -> None:
     nest = Sandbox.init(repo.path / "nest")
     nest.commit("first", n_txt="n\n")
@@ -327,6 +334,7 @@ def test_t24_nothing_of_a_nested_repository_is_written(repo: Sandbox) -> None:
     assert "nest" in done.out + done.err, "contract 6: reported"
 
 
+@pytest.mark.deep
 def test_a_nested_repository_where_the_checkpoint_has_files_is_not_written_into(repo: Sandbox) -> None:
     repo.write("nest/x", "then\n")
     snap(repo)
@@ -339,6 +347,7 @@ def test_a_nested_repository_where_the_checkpoint_has_files_is_not_written_into(
     assert nest.git("status", "--porcelain") == ""
 
 
+@pytest.mark.deep
 def test_an_operation_in_progress_keeps_its_files_and_is_mentioned(repo: Sandbox) -> None:
     repo.git("checkout", "-qb", "other")
     repo.commit("theirs", a_txt="theirs\n")

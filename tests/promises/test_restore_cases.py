@@ -51,6 +51,7 @@ def restored(box: Sandbox, *words: str, code: int = 0) -> Outcome:
     return done
 
 
+@pytest.mark.deep
 def test_t01_untracked_files_of_somebody_else_are_kept_and_named(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)
@@ -101,6 +102,7 @@ def test_t01_exact_leaves_what_no_safety_checkpoint_can_hold(box: Sandbox) -> No
     assert "SECRET" not in box.git("log", "--format=", "-p", "--root", "-m", "--first-parent", SAFETY)
 
 
+@pytest.mark.deep
 @some("way", ["excluded", "too-large"])
 def test_t01_what_cannot_be_kept_safe_is_refused_and_named(box: Sandbox, way: str) -> None:
     box.write("mine.txt", "then\n")
@@ -115,6 +117,7 @@ def test_t01_what_cannot_be_kept_safe_is_refused_and_named(box: Sandbox, way: st
     assert (box.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 @some("options", [(), ("--exact",), ("--exact", "--force", "--index")], ids=["default", "exact", "all"])
 @some("place", [".gitignore", ".git/info/exclude"])
 def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, options: tuple[str, ...]) -> None:
@@ -133,6 +136,7 @@ def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, o
     sound(box)
 
 
+@pytest.mark.deep
 @some("options", [("--exact",), ("--exact", "--force", "--index")], ids=["exact", "all"])
 @some("way", ["edited", "removed", "negated", "nested"])
 def test_t02_what_was_ignored_then_stays_byte_for_byte(box: Sandbox, way: str, options: tuple[str, ...]) -> None:
@@ -172,6 +176,7 @@ def test_t02_a_directory_that_holds_ignored_files_is_not_replaced_by_a_file(box:
     sound(box)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 @some("options", [(), ("--exact", "--index")], ids=["default", "exact"])
 def test_t03_a_commit_after_the_checkpoint_stays_where_it_is(box: Sandbox, options: tuple[str, ...], where: str) -> None:
@@ -207,6 +212,7 @@ def test_t03_by_force_the_files_come_back_and_head_stays(box: Sandbox) -> None:
     assert (box.path / "a.txt").read_text() == "committed\n" and box.git("status", "--porcelain") == ""
 
 
+@pytest.mark.deep
 @some("move", ["detach", "amend", "rebase", "switch", "stash"])
 def test_t03_wherever_head_went(box: Sandbox, move: str) -> None:
     box.git("branch", "other")
@@ -269,6 +275,7 @@ def test_t04_deleted_after_the_checkpoint_is_present_again(box: Sandbox, way: st
     assert_same(mess, state_of(box), "undone")
 
 
+@pytest.mark.deep
 def test_t04_a_file_that_neither_index_nor_head_knew_is_kept(box: Sandbox) -> None:
     box.git("rm", "-q", "d/b.txt")
     box.git("commit", "-qm", "gone for good")
@@ -304,6 +311,7 @@ def test_t05_another_tracks_work_is_a_conflict_and_left_alone(two: Sandbox) -> N
     assert contents(two) == {"a.txt": "A's work\n", "d/c.txt": "A's work, too\n", "d/b.txt": "b\n", "run.sh": "#!/bin/sh\n"}
 
 
+@pytest.mark.deep
 def test_t05_exact_does_not_remove_another_tracks_file(two: Sandbox) -> None:
     done = restored(two, "--exact", "--json", code=1)
     assert actions(done)["fresh.txt"] == "conflict" and (two.path / "fresh.txt").read_text() == "A's new file\n"
@@ -320,6 +328,7 @@ def test_t05_by_force_or_by_name_it_comes_back(two: Sandbox) -> None:
     assert (two.path / "fresh.txt").exists()
 
 
+@pytest.mark.deep
 @some("path", [".", "d", "*.txt", ":(glob)**/*.txt", ":/"])
 def test_t05_a_directory_or_a_pattern_names_nothing(two: Sandbox, path: str) -> None:
     restored(two, "--", path, code=1)
@@ -349,6 +358,7 @@ def test_t05_content_that_was_ours_first_is_ours(box: Sandbox) -> None:
     assert (box.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 def test_t05_content_that_nothing_holds_is_ours(box: Sandbox) -> None:
     snap(box, "A")
     snap(box, "B")
@@ -378,6 +388,7 @@ def test_what_was_committed_since_is_not_staged_as_taken_back(repo: Sandbox) -> 
     assert repo.git("status", "--porcelain") == ""
 
 
+@pytest.mark.deep
 def test_what_was_left_out_and_is_gone_is_said(box: Sandbox) -> None:
     """Who takes everything back hears what does not come back."""
     box.git("config", "baton.maxFileSize", "64")

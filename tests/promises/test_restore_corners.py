@@ -26,6 +26,7 @@ def held(box: Sandbox, data: bytes) -> bool:
     return box.git("hash-object", "--stdin", stdin=data) in box.git("rev-list", "--objects", "--all")
 
 
+@pytest.mark.deep
 @some("change", ["edit", "new", "delete", "index", "head"])
 def test_a_plan_runs_against_no_other_state(repo: Sandbox, change: str) -> None:
     repo.write("b.txt", "b\n")
@@ -134,6 +135,7 @@ def test_t02_what_is_ignored_and_in_the_way_stays(repo: Sandbox, way: str, optio
     assert place.is_symlink() if way == "link" else place.read_text() == "precious\n"
 
 
+@pytest.mark.deep
 def test_no_hook_runs(repo: Sandbox) -> None:
     log = repo.path.parent / "ran"
     for name in ("post-checkout", "post-index-change", "pre-commit", "post-commit", "reference-transaction", "pre-auto-gc"):
@@ -147,6 +149,7 @@ def test_no_hook_runs(repo: Sandbox) -> None:
     assert not log.exists(), log.read_text()
 
 
+@pytest.mark.deep
 def test_the_current_directory_may_go(repo: Sandbox) -> None:
     snap(repo)
     repo.write("new/deep/x", "x\n")
@@ -190,6 +193,7 @@ def literal_tree(repo: Sandbox, *entries: tuple[str, str, str]) -> str:
 EVIL = "the stranger's\n"
 
 
+@pytest.mark.deep
 @some("way", [".git", ".GIT", "git~1", "..", "link", "slash", "gitmodules-link"])
 def test_a_checkpoint_made_by_hand_writes_nowhere_else(repo: Sandbox, way: str) -> None:
     outside = repo.path.parent / "outside"
@@ -267,6 +271,7 @@ def test_two_restores_at_once_leave_one_state(repo: Sandbox) -> None:
         assert held(repo, f"three {number}\n".encode())
 
 
+@pytest.mark.deep
 def test_no_other_restore_is_at_work_while_one_looks(repo: Sandbox) -> None:
     """Else it would take what another one has put aside for a change of somebody's."""
     snap(repo)
@@ -283,6 +288,7 @@ def test_no_other_restore_is_at_work_while_one_looks(repo: Sandbox) -> None:
     assert listed == ["a.txt"]
 
 
+@pytest.mark.deep
 def test_a_private_file_is_not_opened_to_others(repo: Sandbox) -> None:
     """An exec bit is all that git holds of a mode; the rest is not to become looser than it was."""
     repo.write("token", "then\n").chmod(0o600)
@@ -315,6 +321,7 @@ run()
     assert stat.S_IMODE((repo.path / "token").stat().st_mode) == 0o600 and (repo.path / "token").read_text() == "now\n"
 
 
+@pytest.mark.deep
 def test_what_is_staged_while_nothing_else_differs_is_not_lost(repo: Sandbox) -> None:
     """Somebody writes the index at one of the moments at which a restore reads it."""
     repo.write("b.txt", "b\n")
@@ -347,6 +354,7 @@ def test_what_is_staged_while_nothing_else_differs_is_not_lost(repo: Sandbox) ->
     assert moments > 2
 
 
+@pytest.mark.deep
 def test_a_file_is_taken_as_it_is_without_the_attributes_that_went(repo: Sandbox) -> None:
     """Git finds it unchanged by the attributes that are staged, while its times do not tell."""
     repo.write("d/.gitattributes", "f ident\n")
@@ -361,6 +369,7 @@ def test_a_file_is_taken_as_it_is_without_the_attributes_that_went(repo: Sandbox
     assert (repo.path / "d/f").read_text() == "$Id: 2 $\n"
 
 
+@pytest.mark.deep
 def test_a_folder_keeps_its_mode_while_attributes_go_from_it(repo: Sandbox) -> None:
     folder = repo.write("d/x", "x\n").parent
     folder.chmod(0o700)

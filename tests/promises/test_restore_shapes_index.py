@@ -349,6 +349,7 @@ def test_t24_a_file_of_40_mib(repo: Sandbox, dirty: bool) -> None:
     assert_same(then, state_of(repo), "redone")
 
 
+@pytest.mark.deep
 @some("required", ["missing", "failing"])
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_required_filter_that_is_gone_spoils_nothing_else(repo: Sandbox, dirty: bool, required: str) -> None:

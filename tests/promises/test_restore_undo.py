@@ -117,6 +117,7 @@ def test_t06_a_new_restore_drops_redo(box: Sandbox) -> None:
     assert_same(before, state_of(box), "nothing redone")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("verb", ["undo", "redo"])
 def test_t06_nothing_to_step_over_is_no(box: Sandbox, verb: str) -> None:
     snap(box)
@@ -145,6 +146,7 @@ def test_t06_undo_touches_only_what_the_restore_touched(box: Sandbox) -> None:
     assert_same(later, state_of(box), "redone")
 
 
+@pytest.mark.deep
 def test_t06_an_edit_after_the_restore_is_never_lost_by_undo(box: Sandbox) -> None:
     snap(box)
     box.write("a.txt", "spoilt\n")
@@ -155,6 +157,7 @@ def test_t06_an_edit_after_the_restore_is_never_lost_by_undo(box: Sandbox) -> No
     assert kept or "edited after the restore" in box.git("log", "-p", "-m", "--format=", "--first-parent", SAFETY)
 
 
+@pytest.mark.deep
 def test_t06_undo_stops_at_another_work_tree_of_the_same_name(repo: Sandbox) -> None:
     place = repo.path.parent / "linked"
     repo.git("worktree", "add", "-q", "-b", "one", str(place))
@@ -239,6 +242,7 @@ def test_undo_and_redo_have_a_dry_run_too(box: Sandbox, verb: str) -> None:
     assert planned["plan"] == ran["plan"] and planned["paths"] == ran["paths"] != []
 
 
+@pytest.mark.deep
 def test_a_restore_that_changes_nothing_writes_nothing(box: Sandbox) -> None:
     snap(box)
     before = state_of(box)
@@ -249,6 +253,7 @@ def test_a_restore_that_changes_nothing_writes_nothing(box: Sandbox) -> None:
     assert_same(before, state_of(box), "nothing to do")
 
 
+@pytest.mark.deep
 def test_a_safety_checkpoint_says_what_it_was_taken_before(box: Sandbox) -> None:
     target = snap(box)
     spoil(box)
@@ -261,6 +266,7 @@ def test_a_safety_checkpoint_says_what_it_was_taken_before(box: Sandbox) -> None
     assert listed.count(target) == 1 and "safety" not in listed, "no safety checkpoint among the track's"
 
 
+@pytest.mark.deep
 @some(
     ("words", "code"),
     [
@@ -300,6 +306,7 @@ def test_a_checkpoint_without_files_is_refused_and_says_so(repo: Sandbox) -> Non
     assert (repo.path / "a.txt").read_text() == "two\n"
 
 
+@pytest.mark.deep
 def test_a_bare_repository_has_nothing_to_restore_into(repo: Sandbox) -> None:
     snap(repo)
     bare = repo.path.parent / "bare.git"
@@ -310,6 +317,7 @@ def test_a_bare_repository_has_nothing_to_restore_into(repo: Sandbox) -> None:
     assert done.code == 128 and done.err.startswith("fatal: ")
 
 
+@pytest.mark.deep
 def test_the_default_touches_only_the_entries_of_touched_paths(box: Sandbox) -> None:
     then = state_of(box)
     snap(box)
@@ -388,6 +396,7 @@ def test_an_undo_and_a_redo_say_that_they_go_over_edits(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "again\n"
 
 
+@pytest.mark.deep
 def test_a_path_that_names_nothing_is_said(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "begun")
     repo.write("a.txt", "later\n")

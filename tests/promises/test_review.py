@@ -21,6 +21,7 @@ from tests.kit.tiers import some
 CHAIN = ".git/refs/baton/tracks/t"
 
 
+@pytest.mark.deep
 def test_t08_objects_that_gc_took_meanwhile_are_stored_again(repo: Sandbox) -> None:
     with Baton(repo.path) as baton:
         repo.write("a.txt", "staged\n")
@@ -42,6 +43,7 @@ def test_what_is_piped_into_a_snapshot_is_waited_for(repo: Sandbox) -> None:
     assert repo.git("show", "refs/baton/tracks/t:b") == "new"
 
 
+@pytest.mark.deep
 def test_t24_filters_keep_the_users_characters(repo: Sandbox) -> None:
     repo.git("config", "filter.f.clean", f'{PYTHON} -c "import sys; sys.stdout.write(sys.stdin.read()[1:])"')
     repo.write(".gitattributes", "*.u filter=f\n")
@@ -51,6 +53,7 @@ def test_t24_filters_keep_the_users_characters(repo: Sandbox) -> None:
     assert repo.git("show", "refs/baton/tracks/t:x.u") == "a"
 
 
+@pytest.mark.deep
 @some("content", ["", "junk\n"])
 def test_t17_a_broken_track_ref_is_named_and_latest_never_shrinks(repo: Sandbox, content: str) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "precious")
@@ -78,6 +81,7 @@ def test_a_broken_derived_ref_is_repaired(repo: Sandbox, ref: str) -> None:
     assert "three" in repo.git("notes", "--ref=checkpoints", "show", "HEAD")
 
 
+@pytest.mark.deep
 def test_a_missing_commit_in_a_chain_hides_no_newer_one(repo: Sandbox) -> None:
     for step in ("one", "two", "three"):
         repo.ok("snapshot", "--track", "t", "--step", step)
@@ -88,6 +92,7 @@ def test_a_missing_commit_in_a_chain_hides_no_newer_one(repo: Sandbox) -> None:
     assert "three" in repo.ok("log", "t", "-n", "1").out
 
 
+@pytest.mark.deep
 def test_t19_an_undone_amend_is_measured_from_the_commit_itself(repo: Sandbox) -> None:
     x = repo.commit("x", x="1")
     repo.ok("snapshot", "--track", "first", "--step", "f")
@@ -122,6 +127,7 @@ def test_a_head_that_cannot_be_read_is_not_unborn(repo: Sandbox) -> None:
     assert repo.git("show", "refs/baton/tracks/t:a.txt") == "one"
 
 
+@pytest.mark.deep
 def test_a_current_track_that_is_gone_is_not_replaced(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "other", "--step", "s", "--no-set-current")
     repo.git("symbolic-ref", "BATON_HEAD", "refs/checkpoints/gone")
@@ -155,6 +161,7 @@ def test_an_early_interrupt_prints_no_traceback(repo: Sandbox) -> None:
         assert not re.search(r"/gitbaton/.*, in \w", err), err
 
 
+@pytest.mark.deep
 def test_other_work_trees_on_the_track_expect_the_same_head(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one")
     repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))

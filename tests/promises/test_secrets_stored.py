@@ -65,6 +65,7 @@ def test_t25_no_key_in_any_field_reaches_an_object_or_a_file(repo: Sandbox) -> N
     assert repo.ok("resume").out.count("[redacted:") >= 1
 
 
+@pytest.mark.deep
 def test_the_command_says_what_it_redacted(repo: Sandbox) -> None:
     repo.commit("first", a_txt="a")
     words = ["--track", "t", "--step", f"with {KEY}", "--next-cmd", KEYS["url"][0], "--extra", f"password={SECRETS[0]}"]
@@ -85,6 +86,7 @@ def _kind(secret: str) -> str:
     return Redactor().find(f"password={secret}", sure=False)[0].kind
 
 
+@pytest.mark.deep
 def test_off_stores_as_it_is_and_strict_takes_what_looks_random(repo: Sandbox) -> None:
     random = Maker(5).of(BASE64, 60)
     repo.commit("first", a_txt="a")
@@ -136,6 +138,7 @@ def broken(repo: Sandbox, how: str, *words: str, stdin: bytes = b"", env: Mappin
     return Outcome(done.code, done.out.decode(), done.err.decode())
 
 
+@pytest.mark.deep
 def test_a_scanner_that_fails_or_is_killed_leaves_nothing(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", a_txt="a")
     repo.write("new.txt", "not in any object yet")
@@ -184,6 +187,7 @@ def test_an_import_is_redacted_and_a_second_one_adds_nothing(repo: Sandbox, tmp_
     check_clean(repo)
 
 
+@pytest.mark.deep
 def test_an_import_knows_what_was_taken_in_as_it_was(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", a_txt="a")
     folder = older(tmp_path)

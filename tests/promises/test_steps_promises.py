@@ -41,6 +41,7 @@ def effects(run: Runner, step: str) -> list[str]:
     return [effect.state for effect in run.state(step).effects]
 
 
+@pytest.mark.deep
 def test_nobody_knows_what_a_process_below_the_shell_did_that_was_killed(run: Runner) -> None:
     killed = changed(A, argv=("sh", "-c", f"sh -c '{SAY}; test -e \"$X/calm\" || kill -9 $$'; exit $?"))
     assert run.go(killed).code == 137 and effects(run, "a") == ["unknown"]
@@ -53,6 +54,7 @@ def test_nobody_knows_what_a_process_below_the_shell_did_that_was_killed(run: Ru
     run.checked()
 
 
+@pytest.mark.deep
 def test_an_effect_that_stands_is_not_written_off_by_an_attempt_that_never_began(run: Runner) -> None:
     step = changed(A, argv=("sh", "-c", f'{SAY}; test ! -e "$X/make" || echo 1 > out'), writes=("out",), retries=1)
     (run.outside / "make").touch()
@@ -77,6 +79,7 @@ def test_an_effect_that_stands_is_not_written_off_by_an_attempt_that_never_began
     run.checked()
 
 
+@pytest.mark.deep
 def test_what_was_undone_by_hand_is_done_again_under_a_new_key(run: Runner) -> None:
     broken = changed(A, compensate="false")
     run.go(broken)
@@ -91,6 +94,7 @@ def test_what_was_undone_by_hand_is_done_again_under_a_new_key(run: Runner) -> N
     run.checked()
 
 
+@pytest.mark.deep
 def test_what_never_happened_keeps_its_key(run: Runner) -> None:
     once = changed(A, effect="once")
     assert run.killed("in-command", once)
@@ -136,6 +140,7 @@ TOKEN = "ghp_" + "Zk3Qw8LmX2vB7nT5rYc1HdJ9sFgA4eUpKi6o"
 SECRET = changed(A, compensate=f"echo {TOKEN} > /dev/null; {UNDO}")
 
 
+@pytest.mark.deep
 def test_a_compensation_that_a_secret_was_taken_out_of_never_runs(run: Runner) -> None:
     run.redactor = Redactor()
     run.go(SECRET)
@@ -150,6 +155,7 @@ def test_a_compensation_that_a_secret_was_taken_out_of_never_runs(run: Runner) -
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_compensation_that_was_killed_goes_on_only_in_full(run: Runner) -> None:
     run.redactor = Redactor()
     run.go(SECRET)
@@ -161,6 +167,7 @@ def test_a_compensation_that_was_killed_goes_on_only_in_full(run: Runner) -> Non
     run.checked()
 
 
+@pytest.mark.deep
 def test_nothing_runs_on_before_a_compensation_has_ended(run: Runner) -> None:
     broken = changed(A, compensate=f'test -e "$X/mended" && {UNDO}')
     run.go(broken, B)
@@ -178,6 +185,7 @@ def test_nothing_runs_on_before_a_compensation_has_ended(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_what_hangs_on_an_effect_is_waited_for_before_that_is_undone(run: Runner) -> None:
     slow = changed(B, argv=("sh", "-c", f'touch "$X/at"; while test ! -e "$X/go"; do sleep 0.01; done; {SAY}'))
     run.go(A)
@@ -228,6 +236,7 @@ def test_nothing_is_undone_below_what_nobody_knows(run: Runner, probe: str | Non
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_run_that_vanishes_is_not_begun_anew_by_who_works_on_it(run: Runner) -> None:
     gone = sh("b", "git update-ref -d refs/baton/runs/r1; echo b > out", reads="src/b", writes="out", after="a")
     with run.engine() as engine, pytest.raises(GitError, match="'refs/baton/runs/r1' was removed") as caught:
@@ -257,6 +266,7 @@ def test_a_name_that_is_used_again_means_other_effects(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_who_begins_a_run_at_the_same_time_has_the_same_lineage(run: Runner) -> None:
     with run.open() as one, run.open() as two:
         assert one.lineage != two.lineage

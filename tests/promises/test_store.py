@@ -44,6 +44,7 @@ def stored(repo: Sandbox, commit: str = CHAIN) -> Any:
     return json.loads(repo.git("cat-file", "commit", commit).split("\n\n", 2)[2])
 
 
+@pytest.mark.deep
 def test_the_root_is_the_same_object_in_every_repository(law: Sandbox, tmp_path: Path) -> None:
     algorithm = law.git("rev-parse", "--show-object-format")
     other = Sandbox.init(tmp_path / "other", f"--object-format={algorithm}")
@@ -55,6 +56,7 @@ def test_the_root_is_the_same_object_in_every_repository(law: Sandbox, tmp_path:
     assert raw == f"tree {EMPTY[algorithm]}\nauthor {who}\ncommitter {who}\n\ngitbaton root 1\n"
 
 
+@pytest.mark.deep
 def test_parents_tree_and_message_of_each_commit(law: Sandbox) -> None:
     first = snap(law, "one")
     law.write("new.txt", "new\n")
@@ -81,6 +83,7 @@ def test_parents_tree_and_message_of_each_commit(law: Sandbox) -> None:
     law.fsck()
 
 
+@pytest.mark.deep
 def test_an_unborn_head_with_an_empty_index_has_no_base(tmp_path: Path) -> None:
     repo = Sandbox.init(tmp_path / "unborn")
     repo.write("a.txt", "a\n")
@@ -110,6 +113,7 @@ def removed(repo: Sandbox) -> None:
     repo.git("rm", "-q", "--cached", "a.txt")
 
 
+@pytest.mark.deep
 @some("change", [staged, intent, assumed, removed], 2)
 def test_an_index_commit_stands_for_what_head_does_not_say(law: Sandbox, change: Callable[[Sandbox], object]) -> None:
     change(law)
@@ -134,6 +138,7 @@ def conflict(repo: Sandbox) -> None:
     assert repo.try_git("merge", "side").code == 1
 
 
+@pytest.mark.deep
 def test_unmerged_stages_are_kept_beside_the_index_commit(law: Sandbox) -> None:
     conflict(law)
     stages = law.git("ls-files", "-u").splitlines()
@@ -147,6 +152,7 @@ def test_unmerged_stages_are_kept_beside_the_index_commit(law: Sandbox) -> None:
     law.fsck()
 
 
+@pytest.mark.deep
 def test_head_on_the_chain_itself_makes_an_index_commit(law: Sandbox) -> None:
     law.git("checkout", "-q", "--detach", snap(law))
     for step in ("two", "three"):
@@ -172,6 +178,7 @@ def test_never_more_than_two_parents_and_only_checkpoints_on_the_first(law: Sand
     assert subjects == ["three", "two", "one", "gitbaton root 1"]
 
 
+@pytest.mark.deep
 def test_without_files_the_tree_is_the_bases(law: Sandbox, tmp_path: Path) -> None:
     law.write("new.txt", "x\n")
     commit = snap(law, "s", "--no-files")
@@ -194,6 +201,7 @@ def test_the_author_is_gits_own_byte_for_byte(repo: Sandbox, name: str) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_nothing_is_lost_by_gc_after_the_branch_was_rebased_away(law: Sandbox) -> None:
     conflict(law)
     law.write("loose.txt", "untracked\n")
@@ -213,6 +221,7 @@ def test_nothing_is_lost_by_gc_after_the_branch_was_rebased_away(law: Sandbox) -
     law.fsck()
 
 
+@pytest.mark.deep
 def test_names_that_differ_only_in_case_are_refused(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "Work", "--step", "s")
     done = repo.baton("snapshot", "--track", "wORK", "--step", "s")

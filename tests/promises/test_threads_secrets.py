@@ -41,6 +41,7 @@ def test_the_thread_the_checkpoint_and_the_channel_are_named(told: Sandbox) -> N
     assert told.git("show", "-s", "--format=%s", hit["commit"]) == "loop step 2: a/b, n"
 
 
+@pytest.mark.deep
 def test_what_git_does_not_hold_yet_is_looked_through(told: Sandbox) -> None:
     with ThreadStore.open(told.path, **QUIET) as store:
         put(store, "my chat", 5, namespace="sub|1", channels={"k": SECRET})
@@ -54,6 +55,7 @@ def test_what_git_does_not_hold_yet_is_looked_through(told: Sandbox) -> None:
         assert store.latest("my chat", "sub|1") is not None
 
 
+@pytest.mark.deep
 def test_metadata_and_writes_that_came_late(repo: Sandbox) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         for number in range(60):
@@ -75,6 +77,7 @@ def test_a_source_that_looks_like_sizes_hides_no_secret(repo: Sandbox) -> None:
     assert (done.code, done.out) == (1, "thread 't' id-0000 metadata: url-password\n")
 
 
+@pytest.mark.deep
 def test_a_log_that_cannot_be_brought_into_git_is_said(told: Sandbox) -> None:
     told.git("update-ref", "refs/baton/threads/=third", "HEAD")  # in the way of =third/_
     with ThreadStore.open(told.path, **QUIET) as store:
@@ -157,6 +160,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_looked_at(told: Sandbox) -
     assert told.baton("scan", "--threads", "broken").code == 128
 
 
+@pytest.mark.deep
 def test_what_does_not_go_together(repo: Sandbox) -> None:
     for words in ("--all --threads", "--files --threads", "--all x"):
         assert repo.baton("scan", *words.split()).code == 129
@@ -196,6 +200,7 @@ def test_a_deleted_thread_is_deleted_elsewhere_when_that_is_asked_for(told: Sand
     assert bare.git("for-each-ref", "--format=%(refname)") == "refs/baton/threads/=other/_"
 
 
+@pytest.mark.deep
 def test_a_thread_that_cannot_be_read_is_deleted_all_the_same(told: Sandbox) -> None:
     told.git("update-ref", "refs/baton/threads/=other/_", "HEAD")
     assert told.ok("thread", "delete", "other").out.startswith("thread 'other' deleted: 0 checkpoints")

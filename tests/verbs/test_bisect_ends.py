@@ -39,6 +39,7 @@ def test_a_bad_end_that_is_not_bad(track: Sandbox) -> None:
     check_refused(bisect(track, "true", "--json"), "is not bad")
 
 
+@pytest.mark.deep
 def test_a_good_end_that_is_not_good(track: Sandbox) -> None:
     check_refused(bisect(track, "false"), "is not good: 'sh' exited with 1 on it")
     check_refused(bisect(track, "test $(cat n) != 0 && exit 1; exit 125"), "cannot be tried: 'sh' exited with 125 on it")
@@ -65,6 +66,7 @@ def test_ends_without_files(track: Sandbox) -> None:
     assert track.baton("bisect", "--good", "t~1", "--trust-good", "--", "test", "!", "-e", "n").code == 0
 
 
+@pytest.mark.deep
 def test_a_safety_checkpoint_is_on_no_track(track: Sandbox) -> None:
     track.ok("restore", "t~1")
     safety = track.git("log", "-1", "--format=%H", "refs/baton/safety/main-worktree")

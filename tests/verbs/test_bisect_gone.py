@@ -168,6 +168,7 @@ def test_killed_at_every_step(track: Sandbox, temp: Path) -> None:
     assert at > 10 and state(track) == before
 
 
+@pytest.mark.deep
 def test_what_a_killed_owner_left_goes_with_the_next_and_nothing_of_a_living_one(track: Sandbox, temp: Path) -> None:
     repo, commit = discover(str(track.path)), track.git("rev-parse", "refs/baton/tracks/t")
     left = Scratch(repo)
@@ -180,6 +181,7 @@ def test_what_a_killed_owner_left_goes_with_the_next_and_nothing_of_a_living_one
     check_gone(track, temp)
 
 
+@pytest.mark.deep
 def test_other_work_trees_stay(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     track.git("worktree", "add", "-q", "--detach", str(tmp_path / "gitbaton-mine"))
     (tmp_path / "gitbaton-mine/own.txt").write_text("mine\n")
@@ -202,6 +204,7 @@ WILD = {
 }
 
 
+@pytest.mark.deep
 @some("what", WILD)
 def test_what_a_command_does_stays_in_the_work_tree(track: Sandbox, temp: Path, what: str) -> None:
     """Each candidate has its own files again, and what lies beside them stays, as with ``git bisect run``."""
@@ -213,6 +216,7 @@ def test_what_a_command_does_stays_in_the_work_tree(track: Sandbox, temp: Path, 
             assert done.code == 0 and done.json["first_bad"]["step"] == f"step {first}", done.err
 
 
+@pytest.mark.deep
 def test_build_leftovers_stay_for_the_next_run(track: Sandbox, temp: Path) -> None:
     track.ok("snapshot", "--track", "t", "--step", "last")
     script = "test -e built && exit 0; touch built; exit 1"  # what follows finds what the run on the bad one built
@@ -220,6 +224,7 @@ def test_build_leftovers_stay_for_the_next_run(track: Sandbox, temp: Path) -> No
     assert done.json["first_bad"]["step"] == "last" and done.json["tried"] == 3
 
 
+@pytest.mark.deep
 def test_a_command_that_removes_its_repository_harms_no_other(track: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the temporary directory inside the user's work tree, git would find the user's repository."""
     inside = track.path / "tmp"
@@ -234,6 +239,7 @@ def test_a_command_that_removes_its_repository_harms_no_other(track: Sandbox, mo
     assert (track.path / "a.txt").read_text() == "the user's own\n"
 
 
+@pytest.mark.deep
 def test_no_hook_of_the_users_runs(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     for name in ("post-checkout", "reference-transaction", "pre-auto-gc", "post-index-change"):
         track.write(f".git/hooks/{name}", f"#!/bin/sh\necho {name} >>'{tmp_path}/hooked'\n").chmod(0o755)
@@ -256,6 +262,7 @@ def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyP
     assert [c.checkpoint.step for c in verdict.candidates] == ["step 2"]
 
 
+@pytest.mark.deep
 def test_a_command_may_use_the_terminal(track: Sandbox, temp: Path) -> None:
     """In a process group of its own it would be stopped when it reads from the terminal."""
     master, slave = pty.openpty()

@@ -40,6 +40,7 @@ def test_blame_names_commit_checkpoint_and_now(repo: Sandbox) -> None:
     assert origins[1]["checkpoint"]["id"][:4] == made
 
 
+@pytest.mark.deep
 def test_a_line_stays_its_checkpoints_after_the_commit(repo: Sandbox) -> None:
     _, made = numbers(repo)
     repo.git("commit", "-qam", "round")
@@ -117,6 +118,7 @@ def test_a_line_that_was_restored_and_committed_elsewhere_is_as_old_as_it_was(re
     assert repo.ok("blame", "a.txt", "-L2,2", "--json").json["lines"][0]["origin"]["checkpoint"]["id"] == made
 
 
+@pytest.mark.deep
 def test_a_clock_that_was_ahead_ends_nothing(repo: Sandbox) -> None:
     now = datetime(2026, 1, 1, 12, tzinfo=UTC)
     moments = {"one": 0, "far": 3600, "two": 660}
@@ -132,6 +134,7 @@ def test_a_clock_that_was_ahead_ends_nothing(repo: Sandbox) -> None:
     assert [row.split()[0] for row in repo.ok("blame", "a.txt").out.splitlines()][-1] == "now"
 
 
+@pytest.mark.deep
 def test_text_is_the_files_own_whatever_a_diff_driver_makes_of_it(repo: Sandbox) -> None:
     repo.write(".gitattributes", "*.txt diff=up\n")
     repo.git("config", "diff.up.textconv", "tr a-z A-Z <")
@@ -158,6 +161,7 @@ def test_what_is_no_line_is_refused_in_one_line(repo: Sandbox) -> None:
         assert (done.code, done.out, done.err) == (code, "", f"{said}\n"), words
 
 
+@pytest.mark.deep
 def test_blame_leaves_nothing_behind(repo: Sandbox) -> None:
     numbers(repo)
     before = sorted(p for p in (repo.path / ".git").rglob("*") if p.is_file())
@@ -166,6 +170,7 @@ def test_blame_leaves_nothing_behind(repo: Sandbox) -> None:
     assert sorted(p for p in (repo.path / ".git").rglob("*") if p.is_file()) == before
 
 
+@pytest.mark.deep
 def test_why_tells_the_words_of_a_checkpoint_and_what_stood_there(repo: Sandbox) -> None:
     commit, made = numbers(repo)
     rows = repo.ok("why", "num.py:5").out.splitlines()
@@ -180,6 +185,7 @@ def test_why_tells_the_words_of_a_checkpoint_and_what_stood_there(repo: Sandbox)
     assert repo.ok("why", "num.py:6").out.splitlines()[1] == "came since the newest checkpoint, and is in none yet"
 
 
+@pytest.mark.deep
 def test_why_tells_the_prompt_the_tests_and_what_the_agent_said(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", num_py=FIRST)
     repo.ok("snapshot", "begin")

@@ -40,6 +40,7 @@ def edited(repo: Sandbox) -> Sandbox:
     return repo
 
 
+@pytest.mark.deep
 def test_the_branch_is_the_head_and_one_commit_of_the_files(edited: Sandbox) -> None:
     head = edited.head()
     done = edited.ok("branch", "rescue", "t")
@@ -50,6 +51,7 @@ def test_the_branch_is_the_head_and_one_commit_of_the_files(edited: Sandbox) -> 
     edited.fsck()
 
 
+@pytest.mark.deep
 def test_nothing_else_moves(edited: Sandbox) -> None:
     before = state(edited)
     edited.ok("branch", "rescue", "t")
@@ -60,6 +62,7 @@ def test_nothing_else_moves(edited: Sandbox) -> None:
     assert not (edited.path / ".git/logs/refs/heads/rescue").exists()
 
 
+@pytest.mark.deep
 def test_the_message_holds_the_words_and_the_checkpoint(edited: Sandbox) -> None:
     edited.ok("branch", "rescue", "t")
     oid = edited.git("rev-parse", "refs/checkpoints/t")
@@ -73,6 +76,7 @@ def test_the_message_holds_the_words_and_the_checkpoint(edited: Sandbox) -> None
     assert edited.git("log", "-1", "--format=%s", "rescue") == "lexer done"
 
 
+@pytest.mark.deep
 def test_the_clock_dates_the_commit(edited: Sandbox) -> None:
     with edited.open(clock=lambda: datetime(2030, 1, 2, tzinfo=UTC)) as baton:
         at = branching.apply(baton, branching.plan(baton, "rescue", baton.resolve("t")))
@@ -119,6 +123,7 @@ def test_a_branch_that_exists_is_named_and_stays(edited: Sandbox) -> None:
     check_refused(edited, "side", "a branch 'side' exists already")
 
 
+@pytest.mark.deep
 def test_what_is_no_plain_branch_is_not_written_over(edited: Sandbox) -> None:
     edited.git("symbolic-ref", "refs/heads/alias", "refs/heads/gone")
     check_refused(edited, "alias", "'alias' exists already")
@@ -129,6 +134,7 @@ def test_what_is_no_plain_branch_is_not_written_over(edited: Sandbox) -> None:
     assert (edited.path / ".git/refs/heads/broken").read_bytes() == b""
 
 
+@pytest.mark.deep
 def test_a_branch_made_meanwhile_is_the_others(edited: Sandbox) -> None:
     with edited.open() as baton:
         plan = branching.plan(baton, "rescue", baton.resolve("t"))
@@ -150,6 +156,7 @@ def test_an_unborn_branch_that_a_work_tree_stands_on_is_not_made(tmp_path: Path,
     check_refused(repo, "newborn", "'newborn'", "no commit yet")
 
 
+@pytest.mark.deep
 def test_without_a_commit_the_branch_begins_with_a_root(tmp_path: Path) -> None:
     empty = Sandbox.init(tmp_path / "empty")
     empty.write("a.txt", "a\n")
@@ -160,6 +167,7 @@ def test_without_a_commit_the_branch_begins_with_a_root(tmp_path: Path) -> None:
     assert empty.try_git("rev-parse", "--verify", "-q", "HEAD").code == 1
 
 
+@pytest.mark.deep
 def test_the_same_files_need_no_commit(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     done = repo.ok("branch", "same", "t")
@@ -179,6 +187,7 @@ def test_no_files(repo: Sandbox, tmp_path: Path) -> None:
     check_refused(empty, "x", "has no files and no head")
 
 
+@pytest.mark.deep
 def test_a_dry_run_writes_nothing(edited: Sandbox) -> None:
     def files() -> list[str]:
         return sorted(str(p) for p in (edited.path / ".git").rglob("*") if p.name != "flock")
@@ -192,6 +201,7 @@ def test_a_dry_run_writes_nothing(edited: Sandbox) -> None:
     assert state(edited) == before and files() == there
 
 
+@pytest.mark.deep
 def test_json_says_what_was_made(edited: Sandbox) -> None:
     found = edited.ok("branch", "rescue", "t", "--json").json
     assert found["v"] == 1 and found["warnings"] == []
@@ -205,6 +215,7 @@ def test_json_says_what_was_made(edited: Sandbox) -> None:
     }
 
 
+@pytest.mark.deep
 def test_who_has_no_identity_gets_ours_and_a_warning(edited: Sandbox) -> None:
     edited.git("config", "--file", str(Path(os.environ["HOME"]) / ".gitconfig"), "--remove-section", "user")
     done = edited.ok("branch", "rescue", "t")
@@ -212,6 +223,7 @@ def test_who_has_no_identity_gets_ours_and_a_warning(edited: Sandbox) -> None:
     assert edited.git("log", "-1", "--format=%an <%ae>|%cn", "rescue") == "gitbaton <gitbaton@localhost>|gitbaton"
 
 
+@pytest.mark.deep
 def test_what_the_checkpoint_left_out_is_said(edited: Sandbox) -> None:
     edited.write("secret.pem", "key\n")
     edited.ok("snapshot", "--track", "t", "--step", "again")
@@ -220,6 +232,7 @@ def test_what_the_checkpoint_left_out_is_said(edited: Sandbox) -> None:
     assert "secret.pem" not in edited.tree("rescue")
 
 
+@pytest.mark.deep
 def test_no_hook_runs_and_nothing_is_signed(edited: Sandbox, tmp_path: Path) -> None:
     hook = edited.write(".git/hooks/reference-transaction", f"#!/bin/sh\necho ran >>'{tmp_path}/hooked'\n")
     hook.chmod(0o755)
@@ -229,6 +242,7 @@ def test_no_hook_runs_and_nothing_is_signed(edited: Sandbox, tmp_path: Path) -> 
     assert not (tmp_path / "hooked").exists()
 
 
+@pytest.mark.deep
 def test_objects_that_are_not_there_are_named(edited: Sandbox) -> None:
     gone = "1" * 40
     with edited.open() as baton:

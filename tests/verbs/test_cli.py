@@ -176,6 +176,7 @@ def test_help_works_outside_a_repository(tmp_path: Path, capfd: pytest.CaptureFi
     assert capfd.readouterr().out.endswith(f"git-baton {__version__}\n")
 
 
+@pytest.mark.deep
 def test_the_track_comes_from_the_option_the_environment_the_config(
     repo: Sandbox, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +187,7 @@ def test_the_track_comes_from_the_option_the_environment_the_config(
     assert run("snapshot", "--track", "given", "--step", "x").out.startswith("given ")
 
 
+@pytest.mark.deep
 def test_snapshot_prints_track_short_id_and_step(repo: Sandbox, run: Run) -> None:
     done = run(*SNAP, "one\ntwo", "--label", "v1")
     oid = repo.git("rev-parse", "refs/checkpoints/main")
@@ -196,6 +198,7 @@ def test_snapshot_prints_track_short_id_and_step(repo: Sandbox, run: Run) -> Non
     assert re.fullmatch(r"main [0-9a-f]{6} short\n", done.out)
 
 
+@pytest.mark.deep
 def test_every_word_of_a_snapshot_is_stored(repo: Sandbox) -> None:
     words = ["--note", "-", "--next-cmd", "make", "--validation", "green", "--decision", "a", "--decision", "b=c"]
     words += ["--label", "L", "--extra", "pr=17", "--extra", "eq=a=b", "--extra", "empty="]
@@ -216,6 +219,7 @@ def test_every_word_of_a_snapshot_is_stored(repo: Sandbox) -> None:
     assert large.code == 129 and repo.git("for-each-ref") == before
 
 
+@pytest.mark.deep
 def test_no_set_current_and_no_files(repo: Sandbox, run: Run) -> None:
     run(*SNAP, "one")
     found = json.loads(run("snapshot", "--track", "side", "--step", "two", "--no-set-current", "--no-files", "--json").out)
@@ -260,6 +264,7 @@ def test_skipped_paths_are_warned_of(repo: Sandbox, run: Run) -> None:
     assert len(lines) == 11 and lines[-1] == f"warning: and 3 more; 'git baton show --json {short}' lists them"
 
 
+@pytest.mark.deep
 def test_checkpoint_dir_before_and_after_the_verb(repo: Sandbox, run: Run) -> None:
     run("--checkpoint-dir", "one", *SNAP, "x")
     run("--checkpoint-dir", "unused", *SNAP, "x", "--checkpoint-dir", "two")
@@ -269,6 +274,7 @@ def test_checkpoint_dir_before_and_after_the_verb(repo: Sandbox, run: Run) -> No
     assert sorted(p.name for p in repo.path.iterdir()) == [".git", "a.txt", "four", "one", "three", "two"]
 
 
+@pytest.mark.deep
 def test_color_and_its_places(repo: Sandbox, run: Run) -> None:
     run(*SNAP, "x", "--validation", "green")
     for words, coloured in (
@@ -303,6 +309,7 @@ def test_an_operating_system_error_is_no_bug_report(repo: Sandbox, run: Run) -> 
     assert done.code == 128 and "bug" not in done.err and ".git/baton" in complaint(done)
 
 
+@pytest.mark.deep
 def test_alone_in_another_work_tree_leads_to_a_restore(repo: Sandbox, tmp_path: Path) -> None:
     repo.write("a.txt", "theirs\n")
     repo.ok("snapshot", "x", "--track", "t")

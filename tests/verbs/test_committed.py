@@ -79,6 +79,7 @@ def test_it_is_said_in_every_place(repo: Sandbox) -> None:
     assert "drift: committed:2\n" in told and "stale" not in told
 
 
+@pytest.mark.deep
 def test_one_path_more_is_ahead_and_is_named(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo)
@@ -125,6 +126,7 @@ def test_an_index_that_is_not_whole_says_nothing_of_what_it_lacks(repo: Sandbox)
     assert verified(repo) == (1, "head-ahead:1,operation:none,files-changed:1")
 
 
+@pytest.mark.deep
 def test_nothing_that_differs_is_ahead_as_before(repo: Sandbox) -> None:
     snap(repo)
     repo.git(*COMMIT, "--allow-empty")
@@ -156,6 +158,7 @@ def test_the_first_commit_of_all(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.deep
 def test_another_branch_is_another_branch(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo)
@@ -165,6 +168,7 @@ def test_another_branch_is_another_branch(repo: Sandbox) -> None:
     assert "t: ! branch switched, committed as " in repo.ok("status").out
 
 
+@pytest.mark.deep
 def test_amended_afterwards_and_pulled_afterwards(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo)
@@ -321,6 +325,7 @@ def test_a_merge_of_what_was_captured_is_silent_and_one_more_path_speaks(repo: S
     assert len(lines) == 3 and lines[1].endswith(": head-ahead:4"), "the merge is over, though git has yet to forget it"
 
 
+@pytest.mark.deep
 def test_a_tree_that_cannot_be_read_takes_no_other_track_down(repo: Sandbox) -> None:
     tree = repo.git("rev-parse", "HEAD^{tree}")
     repo.write("a.txt", "two\n")

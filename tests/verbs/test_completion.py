@@ -81,6 +81,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     return {word.strip() for word in done.out.splitlines() if word.strip()}
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(not GIT_COMPLETION.exists(), reason="git's bash completion is not installed")
 def test_bash(two: Sandbox) -> None:
     assert bash(two, "git baton ") == FIRST == bash(two, "git-baton ")

@@ -94,6 +94,7 @@ def test_export_gives_the_bytes_up_to_the_checkpoint(repo: Sandbox, tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o600
 
 
+@pytest.mark.deep
 def test_export_never_writes_over_anything(repo: Sandbox) -> None:
     talk(repo, "claude")
     (repo.path / "there").write_text("mine")
@@ -137,6 +138,7 @@ def written(out: str, agent: str) -> tuple[Path, str]:
     return Path(match.group(1)), line.group(1)
 
 
+@pytest.mark.deep
 def test_a_claude_session_comes_back_beside_the_old_one(repo: Sandbox) -> None:
     talk(repo, "claude")
     there = sessions()
@@ -175,6 +177,7 @@ def test_the_clients_own_variables_count(repo: Sandbox, tmp_path: Path) -> None:
     assert done.json["command"] == f"claude --resume {done.json['session']}" and done.json["v"] == 1
 
 
+@pytest.mark.deep
 def test_files_and_conversation_come_back_together(repo: Sandbox) -> None:
     repo.write("a.txt", "then\n")
     talk(repo, "claude")
@@ -245,6 +248,7 @@ def test_options_that_say_nothing_together_are_refused(repo: Sandbox) -> None:
     assert "there is no" in assert_wrote_nothing(repo, "restore", "--conversation", "nothing", code=2)
 
 
+@pytest.mark.deep
 def test_a_strangers_conversation_must_be_asked_for(repo: Sandbox) -> None:
     strange(repo, "claude")
     repo.write("a.txt", "now\n")

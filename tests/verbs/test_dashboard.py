@@ -73,6 +73,7 @@ def _spent(pid: int) -> int:
     return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
 
 
+@pytest.mark.deep
 def test_a_watch_wants_a_terminal(repo: Sandbox) -> None:
     snap(repo)
     for words in (("--watch",), ("--watch", "--all")):
@@ -140,6 +141,7 @@ def test_what_failed_before_files_changed_is_stale(repo: Sandbox, tmp_path: Path
         assert "~ 1 failed, stale" in out and "x pytest" not in out
 
 
+@pytest.mark.deep
 def test_alone_with_a_checkpoint(repo: Sandbox) -> None:
     snap(repo, "parser", "lexer done", "--validation", "green", "--next-cmd", "pytest -x")
     assert repo.ok().out == "parser  lexer done\n        + green  now  = home\nnext    pytest -x\n"
@@ -157,6 +159,7 @@ def test_alone_with_a_checkpoint(repo: Sandbox) -> None:
     assert "git baton tracks use docs" in out and repo.ok("tracks", "use", "docs").code == 0
 
 
+@pytest.mark.deep
 def test_alone_names_what_others_may_have_pushed_and_runs_that_are_not_finished(repo: Sandbox, tmp_path: Path) -> None:
     Sandbox.init(tmp_path / "far.git", "--bare")
     repo.git("remote", "add", "origin", str(tmp_path / "far.git"))
@@ -170,6 +173,7 @@ def test_alone_names_what_others_may_have_pushed_and_runs_that_are_not_finished(
     assert repo.ok().out.splitlines()[-1] == "2 runs are not finished: git baton run list"
 
 
+@pytest.mark.deep
 def test_where_only_head_moved_no_diff_is_hinted_at(repo: Sandbox) -> None:
     snap(repo, "t", "one")
     was = repo.git("rev-parse", "--short=10", "HEAD")
@@ -183,6 +187,7 @@ def test_where_only_head_moved_no_diff_is_hinted_at(repo: Sandbox) -> None:
     assert repo.ok().out.splitlines()[2] == "'git baton diff' shows what changed since"
 
 
+@pytest.mark.deep
 def test_alone_words_from_elsewhere_are_quoted(repo: Sandbox, tmp_path: Path) -> None:
     theirs = Sandbox.begun(tmp_path / "theirs")
     snap(theirs, "work", "their step", "--next-cmd", "rm -rf here")

@@ -57,6 +57,7 @@ def verify_fatal(done: Outcome, code: int, text: str) -> None:
     assert first.startswith("fatal: ") and text in first, first
 
 
+@pytest.mark.deep
 @some("form", [(), ("--stat",), ("--name-status",), ("--patch",), ("-p",), ("--stat", "-p")])
 def test_between_two_checkpoints_it_is_git_diff(work: Sandbox, form: tuple[str, ...]) -> None:
     verify_same(work.baton("diff", "t~1", "t", *form), work, "diff", *form, f"{CHAIN}~1", CHAIN)
@@ -64,6 +65,7 @@ def test_between_two_checkpoints_it_is_git_diff(work: Sandbox, form: tuple[str, 
     assert work.baton("diff", "t", "t").out == ""
 
 
+@pytest.mark.deep
 def test_the_kinds_of_change_are_all_there(work: Sandbox) -> None:
     shown = work.ok("diff", "t~1", "t", "--name-status").out.splitlines()
     assert shown == ["M\ta.txt", "M\tbytes", "D\tgone.txt", "A\tlink", "R100\tname.txt\trenamed.txt", "M\trun.sh",
@@ -160,6 +162,7 @@ def test_stored_words_never_reach_git_as_options(repo: Sandbox) -> None:
     assert sorted(p.name for p in repo.path.iterdir()) == [".git", "a.txt", "runtime"]
 
 
+@pytest.mark.deep
 @some(
     ("key", "setting", "seen"),
     [
@@ -253,6 +256,7 @@ def test_git_that_is_killed_is_128_and_the_signal(work: Sandbox) -> None:
     assert work.baton("diff", "t~1", "t").code in (128 + signal.SIGTERM, 128)
 
 
+@pytest.mark.deep
 def test_a_bare_repository_has_checkpoints_and_no_now(work: Sandbox, tmp_path: Path) -> None:
     bare = Sandbox(tmp_path / "bare")
     work.git("clone", "-q", "--mirror", str(work.path), str(bare.path))

@@ -150,6 +150,7 @@ def test_a_repository_that_is_well(well: Sandbox) -> None:
     assert names == [*expected, "derived", "locks", "history", "filters"]
 
 
+@pytest.mark.deep
 @some(("name", "fault"), [(name, fault) for name, faults in FAULTS.items() for fault in faults])
 def test_each_fault_is_found_and_nothing_else(well: Sandbox, name: str, fault: Callable[[Sandbox], None]) -> None:
     fault(well)
@@ -179,6 +180,7 @@ def test_git_baton_not_on_path(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -
     assert mended(well) == {"path"}
 
 
+@pytest.mark.deep
 def test_an_old_git(well: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     old = tmp_path / "bin/git"

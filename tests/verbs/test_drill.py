@@ -176,6 +176,7 @@ def test_unborn_detached_linked_and_shallow(repo: Sandbox, temp: Path, tmp_path:
     assert list(temp.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_without_a_checkpoint_there_is_nothing_to_prove(repo: Sandbox) -> None:
     done = repo.baton("drill")
     assert (done.code, done.out) == (2, "")
@@ -294,6 +295,7 @@ def test_what_garbage_collection_took_is_missed(track: Sandbox) -> None:
         check_fails(drill, "collect", "'git baton undo' exited with 1")
 
 
+@pytest.mark.deep
 def test_the_repository_is_watched(track: Sandbox) -> None:
     track.write(".git/refs/baton/tracks/gone", "1" * 40 + "\n")  # so that it soon ends
     with Baton(track.path, door="binary") as baton:
@@ -326,6 +328,7 @@ def test_killed_it_leaves_nothing(track: Sandbox, temp: Path, number: signal.Sig
     assert state(track) == before
 
 
+@pytest.mark.deep
 def test_a_look_at_the_copy_leaves_nothing_beside_it(repo: Sandbox, temp: Path) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     with drilled(repo) as drill:

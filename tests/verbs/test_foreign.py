@@ -207,6 +207,7 @@ def test_a_name_that_differs_only_in_case_is_listed_and_not_joined(repo: Sandbox
     assert repo.git("for-each-ref", "--format=%(refname)", "refs/baton/tracks") == "refs/baton/tracks/WORK"
 
 
+@pytest.mark.deep
 def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox, run: Run) -> None:
     fetch(repo, theirs)
     with repo.open(clock=integer_clock(LATER)) as baton:
@@ -229,6 +230,7 @@ def test_newer_ones_elsewhere_are_said(repo: Sandbox, theirs: Sandbox, run: Run)
         assert baton.resume().warnings == ()
 
 
+@pytest.mark.deep
 def test_refs_that_are_not_ours_below_the_remotes(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     head = repo.head()

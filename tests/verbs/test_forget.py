@@ -112,6 +112,7 @@ def test_automatic_ones_that_carry_its_words_go_with_it(repo: Sandbox) -> None:
     assert "SECRET" not in (repo.path / "runtime/checkpoints/LATEST.md").read_text()
 
 
+@pytest.mark.deep
 def test_the_last_one_of_the_current_track_ends_it(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "only")
     document = repo.ok("forget", "--yes", "@", "--json").json
@@ -326,6 +327,7 @@ def test_a_plain_forget_leaves_a_tombstone_and_its_words_unreachable_from_chain_
     assert spilled.baton("show", named).code == 2
 
 
+@pytest.mark.deep
 def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sandbox) -> None:
     repo.git("config", "baton.redact", "off")
     repo.git("config", "core.logAllRefUpdates", "always")
@@ -365,6 +367,7 @@ def test_latest_of_every_work_tree_is_written_again(repo: Sandbox) -> None:
     assert holding(repo) == []
 
 
+@pytest.mark.deep
 def test_names_that_mean_nothing_change_nothing(spilled: Sandbox) -> None:
     refs = spilled.git("for-each-ref")
     assert spilled.baton("forget", "--yes", "t", "nothing").code == 2 and spilled.baton("forget").code == 129

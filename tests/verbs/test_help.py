@@ -98,6 +98,7 @@ def test_a_page_goes_through_the_pager(repo: Sandbox) -> None:
     assert b"paged:NAME" in rows and all(row.startswith(b"paged:") for row in rows if row)
 
 
+@pytest.mark.deep
 def test_reading_a_page_does_nothing_in_the_repository(repo: Sandbox) -> None:
     """Not even what every command does first: to end a restore that was killed."""
     record = repo.path / ".git/baton/restore"

@@ -29,6 +29,7 @@ def j(repo: Sandbox) -> Journal:
     return journal(repo)
 
 
+@pytest.mark.deep
 def test_show_lists_records_and_json_says_all(repo: Sandbox, j: Journal) -> None:
     step_of(j, "lint", "one")
     end = step_of(j, "a build", "two", attempt=2, undeclared=(Undeclared(path="x", before=None, after=None),))
@@ -77,6 +78,7 @@ def test_what_does_not_go_together_is_refused(repo: Sandbox, words: list[str], m
     assert done.code == 129 and message in done.err and done.out == ""
 
 
+@pytest.mark.deep
 def test_export_writes_files_and_never_over_any(repo: Sandbox, j: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo.path)
     j.append(RUN, record("claim", None), blobs={"plan.toml": b"plan"})
@@ -184,6 +186,7 @@ def test_prune_by_age_and_by_name(repo: Sandbox, j: Journal) -> None:
     assert gone == () and kept[0].run == "young" and j.names() == ["young"], "it has moved since"
 
 
+@pytest.mark.deep
 def test_a_broken_run_is_told_and_can_be_dropped_by_name_and_force(repo: Sandbox, j: Journal) -> None:
     ended(j, "fine")
     repo.git("update-ref", run_ref("bad"), repo.head())
@@ -196,6 +199,7 @@ def test_a_broken_run_is_told_and_can_be_dropped_by_name_and_force(repo: Sandbox
     assert repo.here("run", "prune", "bad", "--force").code == 0 and j.names() == ["fine"]
 
 
+@pytest.mark.deep
 def test_du_counts_runs_and_purge_takes_them(repo: Sandbox, j: Journal) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     ended(j, "one")
@@ -247,6 +251,7 @@ def test_r45_a_run_travels_only_when_asked_and_agreed_to(far: Far) -> None:
     assert there(far) == {run_ref("r1")}, "sync leaves runs alone"
 
 
+@pytest.mark.deep
 def test_who_agreed_to_a_track_has_not_agreed_to_a_run_of_that_name(far: Far) -> None:
     a = far.first
     snap(a, "one")

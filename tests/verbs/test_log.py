@@ -93,6 +93,7 @@ def judged(box: Sandbox, *words: str, paths: tuple[str, ...] = ()) -> list[str]:
     return [str(every.index(oid)) for oid in rows.splitlines() if oid != every[0]]
 
 
+@pytest.mark.deep
 @each(
     "words, wanted",
     [
@@ -141,6 +142,7 @@ def test_what_is_listed(made: Sandbox, words: tuple[str, ...], wanted: str) -> N
     assert len([row for row in rows if not row.startswith("#")]) == len(wanted)
 
 
+@pytest.mark.deep
 @each(
     "words",
     [
@@ -156,6 +158,7 @@ def test_git_says_the_same_of_the_chain(made: Sandbox, words: tuple[str, ...]) -
     assert listed(made, *words) == judged(made, *words) != []
 
 
+@pytest.mark.deep
 @each("spec", ["src", "docs", "*.md", ":(icase)SRC/LEX.PY", ":!src", "nowhere"])
 def test_git_says_the_same_of_paths(made: Sandbox, spec: str) -> None:
     """But for the first checkpoint: git compares it with nothing, and we with its HEAD."""
@@ -170,6 +173,7 @@ def test_a_path_is_seen_from_the_current_directory(made: Sandbox) -> None:
     assert len(done.json["checkpoints"]) == 4
 
 
+@pytest.mark.deep
 def test_no_git_setting_changes_what_is_listed(made: Sandbox) -> None:
     names = ("log.follow", "log.showSignature", "diff.relative", "diff.noprefix", "diff.mnemonicPrefix")
     odd = {f"GIT_CONFIG_KEY_{n}": name for n, name in enumerate(names)} | {f"GIT_CONFIG_VALUE_{n}": "true" for n in range(5)}
@@ -228,11 +232,13 @@ def test_what_changed_goes_through_the_pager_byte_for_byte(made: Sandbox) -> Non
     assert "paged:" in shown and "351" in shown and "377" in shown
 
 
+@pytest.mark.deep
 def test_today_is_since_midnight(made: Sandbox) -> None:
     assert listed(made, "--since", "today") == listed(made, "--since", "midnight")
     assert made.baton("log", "@{today}").code == made.baton("log", "@{midnight}").code
 
 
+@pytest.mark.deep
 @each(
     "words, code, said",
     [
@@ -275,6 +281,7 @@ def test_a_shallow_chain_is_listed(made: Sandbox, tmp_path: Path) -> None:
     assert box.ok("log", "t", "--json", "--", "src").json["checkpoints"] == listed[:2]
 
 
+@pytest.mark.deep
 def test_a_pattern_is_looked_for_in_the_prompt_of_the_turn_that_it_began(repo: Sandbox) -> None:
     asked = [Prompt(text=text, at=NOW) for text in ("make half round", "now the message")]
     with repo.open() as baton:
@@ -299,6 +306,7 @@ def test_a_restore_is_among_the_safety_checkpoints(repo: Sandbox) -> None:
     assert repo.ok("log", "t~1", "--kind", "safety", "--json").json["checkpoints"] == []
 
 
+@pytest.mark.deep
 def test_a_torn_chain_is_listed_as_far_as_it_can_be_read(repo: Sandbox) -> None:
     for text in ("one\n", "two\n", "three\n"):
         repo.write("a.txt", text)
@@ -469,6 +477,7 @@ def test_turns_without_an_edit_are_one_line_where_nobody_asks_for_them(
         assert len(whole) == len(rows.replace("(", "45").replace("<", "")), "what is read by programs is never folded"
 
 
+@pytest.mark.deep
 def test_a_list_of_all_tracks_names_them(told: Sandbox) -> None:
     assert screen(told, "--all", "-2") == [
         "00000000  .   2m  parser  . -       0 files  turn 7  why?",
@@ -482,6 +491,7 @@ def test_colours_and_signs(told: Sandbox) -> None:
     assert "\x1b[1mo\x1b[m" in rows[7] and "\x1b[1m[first light] \x1b[m" in rows[7] and "\x1b" not in told.ok("log").out
 
 
+@pytest.mark.deep
 def test_words_from_elsewhere_are_quoted(told: Sandbox, repo: Sandbox) -> None:
     repo.git("remote", "add", "origin", str(told.path))
     repo.git("config", "core.abbrev", "8")

@@ -99,6 +99,7 @@ def test_columns_go_by_their_rank(repo: Sandbox) -> None:
     assert all(width(row) <= (most or 999) for most, rows in seen.items() for row in rows)
 
 
+@pytest.mark.deep
 def test_a_slot_has_the_colour_that_git_is_told(repo: Sandbox) -> None:
     snap(repo, "t")
     assert f"* {ESC}1mt{ESC}m" in repo.ok("--color", "tracks").out
@@ -112,6 +113,7 @@ def test_a_slot_has_the_colour_that_git_is_told(repo: Sandbox) -> None:
     assert repo.ok("tracks").out, "who wants no colour meets no wrong one"
 
 
+@pytest.mark.deep
 def test_what_is_not_coloured_asks_git_nothing_more(repo: Sandbox) -> None:
     snap(repo, "t")
     repo.git("config", "color.baton.id", "blue")

@@ -61,6 +61,7 @@ def test_where_the_commit_of_head_is_gone_the_newest_is_made_again_from_its_json
         assert [stored.id for stored in baton.store.history("t").items] == ids
 
 
+@pytest.mark.deep
 def test_what_is_put_aside_of_latest_lies_with_the_rest(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one")
     halves = [path for path in (repo.path / "runtime/checkpoints").iterdir() if path.is_file()]
@@ -72,6 +73,7 @@ def test_what_is_put_aside_of_latest_lies_with_the_rest(repo: Sandbox) -> None:
     assert all(path.stat().st_size > 10 for path in halves)
 
 
+@pytest.mark.deep
 def test_a_list_of_packed_refs_that_was_cut_is_mended(repo: Sandbox) -> None:
     ids = taken(repo, 2)
     repo.git("pack-refs", "--all")

@@ -121,6 +121,7 @@ def ambiguous(baton: Baton, name: str, *candidates: Stored) -> None:
     assert set(caught.value.hints) == lines and caught.value.exit_code == 128
 
 
+@pytest.mark.deep
 def test_a_name_that_means_two_checkpoints_lists_them(repo: Sandbox, baton: Baton) -> None:
     (one,) = take(baton, "v1")
     (two,) = take(baton, "other", label="v1")
@@ -132,6 +133,7 @@ def test_a_name_that_means_two_checkpoints_lists_them(repo: Sandbox, baton: Bato
     ambiguous(baton, "v1~0", one, baton.resolve("other"))
 
 
+@pytest.mark.deep
 def test_a_label_or_track_that_looks_like_an_id_or_a_commit(repo: Sandbox, baton: Baton) -> None:
     (one,) = take(baton, "one")
     (two,) = take(baton, "two", label=one.id[:8])
@@ -146,6 +148,7 @@ def test_a_label_or_track_that_looks_like_an_id_or_a_commit(repo: Sandbox, baton
     assert baton.resolve(repo.head()[:9]).id == four.id and baton.resolve(repo.head()).id == five.id
 
 
+@pytest.mark.deep
 def test_an_id_prefix_of_two_is_ambiguous(repo: Sandbox, baton: Baton) -> None:
     ids = fill(repo, "many", *({"step": f"s{n}"} for n in range(800)))
     by_prefix: dict[str, list[str]] = {}
@@ -158,6 +161,7 @@ def test_an_id_prefix_of_two_is_ambiguous(repo: Sandbox, baton: Baton) -> None:
         baton.resolve(ids[0][:3])
 
 
+@pytest.mark.deep
 def test_a_track_with_a_branchs_name_is_the_track(repo: Sandbox, baton: Baton) -> None:
     mine = take(baton, "main", 2)
     repo.commit("second")
@@ -176,6 +180,7 @@ def test_a_record_that_is_not_canonical_is_found_by_its_label(repo: Sandbox, bat
         assert baton.resolve("like this").commit == commit, number
 
 
+@pytest.mark.deep
 def test_a_broken_chain_hides_nothing_of_the_others(repo: Sandbox, baton: Baton) -> None:
     (one,) = take(baton, "main", label="L")
     blob = repo.git("hash-object", "-w", "--stdin", stdin=b"x")
@@ -219,6 +224,7 @@ def test_at_is_what_a_verb_means_without_a_name(repo: Sandbox) -> None:
         assert all(done.code and "no track is current in this work tree" in done.err for done in both), verb
 
 
+@pytest.mark.deep
 def test_a_mistyped_track_leads_to_the_one_that_is_meant(repo: Sandbox) -> None:
     for track in ("parser", "agent-1"):
         assert repo.baton("snapshot", "x", "--track", track).err == ""

@@ -57,6 +57,7 @@ class Reader(html.parser.HTMLParser):
         self.text += data
 
 
+@pytest.mark.deep
 def test_a_page_is_one_file_that_asks_for_nothing(repo: Sandbox, tmp_path: Path) -> None:
     text = story(repo, tmp_path).read_text()
     read = Reader(text)
@@ -86,6 +87,7 @@ def test_files_of_an_unborn_branch_are_in_it(tmp_path: Path) -> None:
     assert "1 file" in text and "a.py" in text
 
 
+@pytest.mark.deep
 def test_secrets_stay_out_of_words_and_diffs(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", **{"a.py": "one\n"})
     repo.git("config", "baton.redact", "off")
@@ -99,6 +101,7 @@ def test_secrets_stay_out_of_words_and_diffs(repo: Sandbox, tmp_path: Path) -> N
     assert KEY not in text and "it holds what looks like a secret" in text
 
 
+@pytest.mark.deep
 def test_names_of_things_hold_no_secret_either_also_where_redaction_is_off(repo: Sandbox, tmp_path: Path) -> None:
     repo.git("config", "baton.redact", "off")
     repo.git("checkout", "-qb", f"b-{KEY}")
@@ -111,6 +114,7 @@ def test_names_of_things_hold_no_secret_either_also_where_redaction_is_off(repo:
     assert KEY not in repo.ok("summary", "t").out
 
 
+@pytest.mark.deep
 def test_only_a_page_is_written_over(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "one")
     mine = tmp_path / "mine.html"
@@ -137,6 +141,7 @@ def test_old_diffs_name_the_command_that_shows_them(repo: Sandbox, tmp_path: Pat
     assert len(commands) == 1 and repo.run("sh", "-c", commands[0]).out.count("\n+") >= 1
 
 
+@pytest.mark.deep
 def test_what_cannot_be_written_or_shown_is_said(repo: Sandbox, tmp_path: Path) -> None:
     assert repo.baton("page").err.startswith("fatal: there is no checkpoint")
     repo.ok("snapshot", "one")

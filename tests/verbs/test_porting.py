@@ -59,6 +59,7 @@ def steps(repo: Sandbox, encoded: str = "t") -> list[str]:
     return [c["step"] for c in chain(repo, encoded)]
 
 
+@pytest.mark.deep
 def test_the_plain_older_format(repo: Sandbox, tmp_path: Path) -> None:
     place = lay(tmp_path / "old", "plain", repo.head())
     done = repo.ok("import", str(place))
@@ -85,6 +86,7 @@ def test_the_plain_older_format(repo: Sandbox, tmp_path: Path) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_near_names_lists_and_maps(repo: Sandbox, tmp_path: Path) -> None:
     place = lay(tmp_path / "old", "near", repo.head())
     os.utime(place / "LATEST.json", (1.75e9, 1.75e9))
@@ -131,6 +133,7 @@ def test_two_repositories_get_the_same_commits(repo: Sandbox, tmp_path: Path) ->
     assert repo.git("for-each-ref", *ours) == other.git("for-each-ref", *ours) != ""
 
 
+@pytest.mark.deep
 def test_in_sha256_a_head_of_sha1_is_kept_as_a_word(tmp_path: Path) -> None:
     repo = Sandbox.init(tmp_path / "repo", "--object-format=sha256")
     head = repo.commit("first", a_txt="one\n")
@@ -172,6 +175,7 @@ def test_into_a_track_with_checkpoints_of_its_own(repo: Sandbox, tmp_path: Path,
     assert steps(repo)[-1] == "goes on" and chain(repo, "t")[-1]["previous"] == newest_first[0]
 
 
+@pytest.mark.deep
 def test_the_current_track_is_only_set_where_none_is(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "mine", "--step", "s")
     done = repo.ok("import", str(lay(tmp_path / "old", "plain", repo.head())))
@@ -180,6 +184,7 @@ def test_the_current_track_is_only_set_where_none_is(repo: Sandbox, tmp_path: Pa
     assert latest["current_track"] == "mine" and set(latest["tracks"]) == {"mine", MAIN, "docs"}
 
 
+@pytest.mark.deep
 def test_records_only_in_latest_only_in_history_in_both(repo: Sandbox, tmp_path: Path) -> None:
     same, more = record(1), record(2, note="the same")
     latest = {
@@ -197,6 +202,7 @@ def test_records_only_in_latest_only_in_history_in_both(repo: Sandbox, tmp_path:
     assert refs(repo) == before
 
 
+@pytest.mark.deep
 def test_a_folder_that_grew_adds_what_is_new(repo: Sandbox, tmp_path: Path) -> None:
     later = record(9, head="beef" * 10)
     old = folder(tmp_path / "old", {**history([record(1), later]), "LATEST.json": {"tracks": {"t": later}}})
@@ -207,6 +213,7 @@ def test_a_folder_that_grew_adds_what_is_new(repo: Sandbox, tmp_path: Path) -> N
     assert done.out == "t: 2 new checkpoints\n" and [c["id"] for c in chain(repo, "t") if c["id"] in ids] == ids
 
 
+@pytest.mark.deep
 def test_a_head_that_is_known_later_makes_no_second_checkpoint(repo: Sandbox, tmp_path: Path) -> None:
     (repo.path / "a.txt").write_text("two\n")
     env = {"GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000"}
@@ -295,6 +302,7 @@ def test_a_ref_in_the_way_leaves_nothing_half_done(repo: Sandbox, tmp_path: Path
     assert steps(repo) == ["step 1"] and steps(repo, "u") == ["s", "step 2"]
 
 
+@pytest.mark.deep
 def test_the_folder_may_be_the_checkpoint_directory_itself(repo: Sandbox) -> None:
     place = lay(repo.path / "runtime/checkpoints", "plain", repo.head())
     older = {p.name: p.read_bytes() for p in place.iterdir()}

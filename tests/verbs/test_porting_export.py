@@ -41,6 +41,7 @@ def words(repo: Sandbox, encoded: str) -> list[dict[str, Any]]:
     return [{key: c[key] for key in WORDS} for c in chain(repo, encoded)]
 
 
+@pytest.mark.deep
 def test_export_writes_latest_again(repo: Sandbox) -> None:
     fill(repo)
     latest = repo.path / HERE / "LATEST.json"
@@ -53,6 +54,7 @@ def test_export_writes_latest_again(repo: Sandbox) -> None:
     assert (repo.path / HERE / "LATEST.md").exists()
 
 
+@pytest.mark.deep
 def test_two_files_for_each_checkpoint_that_git_ignores(repo: Sandbox) -> None:
     fill(repo)
     repo.ok("export", "--history")
@@ -78,6 +80,7 @@ def test_two_files_for_each_checkpoint_that_git_ignores(repo: Sandbox) -> None:
     assert set(repo.tree("refs/baton/tracks/main")) == {"a.txt"}
 
 
+@pytest.mark.deep
 def test_twice_writes_the_same_files(repo: Sandbox) -> None:
     fill(repo)
     repo.ok("export", "--history")
@@ -111,6 +114,7 @@ def test_round_trip_into_a_fresh_repository(repo: Sandbox, tmp_path: Path) -> No
     assert [c["head"] for c in chain(clone, "main")] == [c["head"] for c in chain(repo, "main")]
 
 
+@pytest.mark.deep
 def test_round_trip_into_the_same_repository_adds_nothing(repo: Sandbox) -> None:
     fill(repo)
     repo.ok("export", "--history")
@@ -119,6 +123,7 @@ def test_round_trip_into_the_same_repository_adds_nothing(repo: Sandbox) -> None
     assert refs(repo) == before and done.err == "" and "new checkpoint" not in done.out
 
 
+@pytest.mark.deep
 def test_imported_checkpoints_export_and_import_to_the_same_ids(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("import", folder(tmp_path / "old", history([record(n, head=repo.head()) for n in range(5)])))
     repo.ok("--checkpoint-dir", str(tmp_path / "out"), "export", "--history")
@@ -128,6 +133,7 @@ def test_imported_checkpoints_export_and_import_to_the_same_ids(repo: Sandbox, t
     assert other.git("rev-parse", "refs/baton/tracks/t") == repo.git("rev-parse", "refs/baton/tracks/t")
 
 
+@pytest.mark.deep
 def test_a_file_that_git_tracks_is_not_written_over(repo: Sandbox) -> None:
     fill(repo)
     repo.ok("export", "--history")
@@ -171,6 +177,7 @@ def test_other_places(repo: Sandbox, tmp_path: Path, place: str) -> None:
     assert set(repo.tree("refs/baton/tracks/main")) == {"a.txt"}
 
 
+@pytest.mark.deep
 def test_from_a_bare_repository(repo: Sandbox, tmp_path: Path) -> None:
     fill(repo)
     bare = Sandbox(tmp_path / "bare.git")
@@ -187,6 +194,7 @@ def test_a_repository_without_checkpoints(repo: Sandbox) -> None:
     assert done.err == "" and exported(repo.path / HERE) == []
 
 
+@pytest.mark.deep
 def test_a_broken_record_is_named_and_the_rest_is_written(repo: Sandbox) -> None:
     fill(repo)
     broken = repo.git("commit-tree", "-p", "refs/baton/tracks/main", "-m", "stranger", "HEAD^{tree}")

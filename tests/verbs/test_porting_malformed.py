@@ -114,6 +114,7 @@ def test_a_malformed_latest(repo: Sandbox, tmp_path: Path, name: str) -> None:
     check_refused(repo, folder(tmp_path / "old", {**GOOD, "LATEST.json": data}), "LATEST.json", word)
 
 
+@pytest.mark.deep
 def test_a_twin_of_a_track_that_is_there(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "Work", "--step", "s")
     check_refused(repo, folder(tmp_path / "old", {**GOOD, BAD: record(5, track="wORK")}), BAD, "'Work' only in case")
@@ -163,6 +164,7 @@ def test_what_is_no_file_to_read(repo: Sandbox, tmp_path: Path, name: str, file:
         check_refused(repo, str(old), file, word)
 
 
+@pytest.mark.deep
 def test_a_folder_that_holds_nothing_or_is_none(repo: Sandbox, tmp_path: Path) -> None:
     folder(tmp_path / "old", {"README.md": b"x", "context_checkpoint.json": b"x", "LATEST.md": b"x"})
     check_refused(repo, str(tmp_path / "old"), "holds no LATEST.json", code=129)
@@ -175,6 +177,7 @@ def test_a_folder_that_holds_nothing_or_is_none(repo: Sandbox, tmp_path: Path) -
     assert done.out == "no checkpoints there\n" and repo.git("for-each-ref", "refs/baton", "refs/checkpoints") == ""
 
 
+@pytest.mark.deep
 def test_a_broken_chain_stops_an_import_before_it_begins(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "u", "--step", "s")
     broken = repo.git("commit-tree", "-p", "refs/baton/tracks/u", "-m", "stranger", "HEAD^{tree}")
@@ -186,6 +189,7 @@ def test_escapes_in_a_file_name_reach_no_terminal(repo: Sandbox, tmp_path: Path)
     check_refused(repo, folder(tmp_path / "old", {"context_checkpoint_\x1b[2J\n_x.json": b"{"}), "not JSON")
 
 
+@pytest.mark.deep
 def test_nothing_in_a_folder_is_run_or_followed(repo: Sandbox, tmp_path: Path) -> None:
     evil = record(5, next_cmd="touch ran", head="--output=ran", branch="../../ran", label="../../../ran", extra={"p": "../ran"})
     repo.ok("import", folder(tmp_path / "old", {BAD: evil}))

@@ -45,6 +45,7 @@ def gate(repo: Sandbox, tmp_path: Path) -> Gate:
     return Gate(repo, tmp_path)
 
 
+@pytest.mark.deep
 def test_long_work_is_said_and_the_result_takes_its_place(repo: Sandbox, gate: Gate) -> None:
     with Terminal(repo.path, "snapshot", "--track", "t", "done", env=NOW) as terminal:
         terminal.until(b"capturing 2 files  50 %  0 s")
@@ -64,6 +65,7 @@ def test_time_goes_on_while_git_is_waited_for_and_the_line_fits(repo: Sandbox, g
         assert all(width(row) < 20 for row in drawn[:-1])
 
 
+@pytest.mark.deep
 def test_ctrl_c_leaves_a_clean_line(repo: Sandbox, gate: Gate) -> None:
     with Terminal(repo.path, "snapshot", "--track", "t", "done", env=NOW) as terminal:
         terminal.until(b"capturing")
@@ -109,6 +111,7 @@ def test_nothing_is_said_for_programs(repo: Sandbox, words: tuple[str, ...]) -> 
         assert terminal.end() == 0 and b"\x1b" not in terminal.shown
 
 
+@pytest.mark.deep
 def test_nothing_is_said_where_no_line_can_be_erased(repo: Sandbox) -> None:
     with Terminal(repo.path, "snapshot", "--track", "t", "done", env={**NOW, "TERM": "dumb"}) as terminal:
         assert terminal.end() == 0 and b"\x1b" not in terminal.shown

@@ -54,6 +54,7 @@ def test_an_old_name_does_what_the_new_one_does_and_says_it(ran: Sandbox) -> Non
         assert " is now " not in other.err
 
 
+@pytest.mark.deep
 def test_the_list_of_runs_says_the_age_what_is_done_and_what_is_not(ran: Sandbox) -> None:
     ran.here("run", "--run", "s", "--step", "a", "--key", "1", "--", "true")
     rows = ran.here("run", "list").out.splitlines()
@@ -74,6 +75,7 @@ def test_there_is_no_run_yet(repo: Sandbox) -> None:
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
+@pytest.mark.deep
 def test_a_run_or_a_command_may_have_the_name_of_a_verb(repo: Sandbox) -> None:
     repo.write("list", "#!/bin/sh\necho made by list\n").chmod(0o755)
     done = repo.baton("run", "--run", "show", "--step", "why", "--", "./list")

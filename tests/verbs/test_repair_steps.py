@@ -64,6 +64,7 @@ def test_the_states_of_a_plan_from_never_run_to_stale(run: Planned) -> None:
     assert run.look()["build"].would.cause.path == "src/c"
 
 
+@pytest.mark.deep
 def test_the_json_says_the_same(run: Planned) -> None:
     run.go()
     run.box.write("src/a", "a2\n")
@@ -75,6 +76,7 @@ def test_the_json_says_the_same(run: Planned) -> None:
     assert row["lint"]["next"]["key"] != row["lint"]["key"]
 
 
+@pytest.mark.deep
 def test_why_names_every_path_with_its_old_and_new_object(run: Planned) -> None:
     run.go()
     old = run.box.git("hash-object", "src/a")
@@ -97,6 +99,7 @@ def test_why_names_every_path_with_its_old_and_new_object(run: Planned) -> None:
     assert run.box.here("run", "why", "q").code == 2
 
 
+@pytest.mark.deep
 def test_a_declaration_that_changed_is_named(run: Planned, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODE", "fast")
     run.steps["lint"].update(env=["MODE"], key=["v1"])
@@ -112,6 +115,7 @@ def test_a_declaration_that_changed_is_named(run: Planned, monkeypatch: pytest.M
     assert "fast" not in repr(found) and "slow" not in repr(found)
 
 
+@pytest.mark.deep
 def test_an_output_that_is_not_as_recorded_is_said(run: Planned) -> None:
     run.go()
     (run.box.path / "dist/app").unlink()
@@ -154,6 +158,7 @@ def test_running_crashed_and_unknown(run: Planned) -> None:
     assert {n: s for n, s in states(run).items() if n != "x"} == {"y": "crashed", "z": "unknown"}
 
 
+@pytest.mark.deep
 def test_a_command_that_outlives_its_process_is_told_apart(run: Planned) -> None:
     pid = run.box.path.parent / "child.pid"
     argv = ("run", "--run", "r1", "--step", "x", "--writes", "x", "--", "sh", "-c", "echo $$ > ../child.pid; exec sleep 60")
@@ -171,6 +176,7 @@ def test_a_command_that_outlives_its_process_is_told_apart(run: Planned) -> None
         os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
+@pytest.mark.deep
 def test_looking_writes_nothing(run: Planned) -> None:
     run.go()
     run.box.write("src/a", "never seen before\n")
@@ -193,6 +199,7 @@ def test_a_step_that_the_plan_does_not_name_any_more_is_left_alone(run: Planned)
     assert outcome.code == 0 and "build" not in made.region and run.ran() == ["lint", "make", "pub"]
 
 
+@pytest.mark.deep
 def test_a_plan_file_that_is_another_now_is_said(run: Planned) -> None:
     run.go()
     run.steps["lint"]["run"] = "exit 0"

@@ -30,6 +30,7 @@ def whose(done: Outcome) -> dict[str, str]:
     return {row["path"]: row["reason"].split(",")[0].split(" ")[0] for row in done.json["paths"]}
 
 
+@pytest.mark.deep
 def test_b5_snapshot_commit_rewind(repo: Sandbox) -> None:
     snap(repo, "T", "s0")
     edited(repo, "T", "s1", commit=True, a_txt="1\n", new="1\n")
@@ -165,6 +166,7 @@ def test_b5_after_a_prune_doubt_means_conflict(repo: Sandbox) -> None:
     assert found["b"] == "conflict track 'U'" and found["a.txt"] == "conflict track 'U'", "of a it cannot be told, either"
 
 
+@pytest.mark.deep
 def test_b5_nothing_is_asked_twice(repo: Sandbox) -> None:
     """What is a conflict says whose it is, and comes back when it is named."""
     snap(repo, "T", "s0")
@@ -175,6 +177,7 @@ def test_b5_nothing_is_asked_twice(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 def test_b5_a_turn_in_which_the_agent_committed_is_taken_back(repo: Sandbox) -> None:
     """Its checkpoints are from before the turn and from its end: nobody captured what it committed in between."""
     snap(repo, "T", "before the turn")

@@ -136,6 +136,7 @@ def disk(repo: Sandbox) -> int:
     return total
 
 
+@pytest.mark.deep
 def test_t16_pruned_to_what_the_dry_run_named_and_nothing_shared_is_lost(kept: Sandbox) -> None:
     before = {track: ids(kept, track) for track in "tm"}
     kept.ok("pin", before["t"][9])
@@ -181,6 +182,7 @@ def test_only_automatic_ones_go_when_that_is_asked_for(repo: Sandbox) -> None:
     assert repo.baton("prune", "--threads", "--kind", "auto").code == 129
 
 
+@pytest.mark.deep
 def test_the_dry_run_writes_nothing(kept: Sandbox) -> None:
     before = sorted(str(p) for p in (kept.path / ".git").rglob("*"))
     out = kept.ok("prune", "--keep-daily", "2", "-n", "t").out
@@ -230,6 +232,7 @@ def test_without_a_rule_nothing_goes_and_the_rules_are_told(kept: Sandbox) -> No
     assert "baton.keepDaily is 'often'" in kept.baton("prune").err and every_ref(kept) == refs
 
 
+@pytest.mark.deep
 def test_the_configuration_rules_by_track(kept: Sandbox) -> None:
     kept.git("config", "baton.keepLast", "6")
     kept.git("config", "baton.t.keepLast", "2")
@@ -247,6 +250,7 @@ FOREIGN = [
 ]
 
 
+@pytest.mark.deep
 @some("ref", FOREIGN, 2)
 def test_t17_a_foreign_ref_in_our_namespace_stops_everything(kept: Sandbox, ref: str) -> None:
     kept.git("update-ref", ref, "HEAD")
@@ -313,6 +317,7 @@ def test_what_an_unfinished_run_stands_on_stays(kept: Sandbox) -> None:
     assert list(reasons.values()) == [["last", "tip"], *[["run"]] * 17]
 
 
+@pytest.mark.deep
 def test_a_plan_that_was_overtaken_is_not_carried_out(kept: Sandbox) -> None:
     with kept.open() as baton, kept.open() as other:
         made = plan(baton, LAST)
@@ -352,6 +357,7 @@ def test_safety_checkpoints_go_after_fourteen_days_and_undo_stays_right(repo: Sa
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_a_conversation_that_nothing_mentions_any_more_goes_after_fourteen_days(repo: Sandbox) -> None:
     from gitbaton.model import Transcript
     from gitbaton.transcripts.layout import frame, meta, transcript_ref

@@ -91,6 +91,7 @@ def test_the_words_are_those_of_a_dry_run_and_of_restore(box: Sandbox) -> None:
     assert not (box.path / "b.txt").exists()
 
 
+@pytest.mark.deep
 @some("answers", [[""], ["q"], ["1", ""], ["1", "q"], ["1", "quit"], ["nonsense", "q"]])
 def test_leaving_changes_nothing(box: Sandbox, answers: list[str]) -> None:
     then, refs, kept = state_of(box), all_refs(box), objects(box)
@@ -129,6 +130,7 @@ def test_an_unfinished_line_is_no_answer(box: Sandbox) -> None:
     check_untouched(box, then, refs)
 
 
+@pytest.mark.deep
 @some("end", ["\r", "\r\n"])
 def test_a_terminal_that_sends_carriage_returns(box: Sandbox, end: str) -> None:
     screen = Screen(box, raw=True)
@@ -369,6 +371,7 @@ def test_what_was_fetched_needs_to_be_allowed_and_is_quoted(box: Sandbox) -> Non
     assert (box.path / "a.txt").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.deep
 def test_without_a_terminal_129_and_the_plain_commands(box: Sandbox) -> None:
     then, refs = state_of(box), all_refs(box)
     done = box.baton("rewind", stdin=b"2\nf\n")

@@ -100,6 +100,7 @@ def test_counts_are_gits(repo: Sandbox) -> None:
     assert re.search(r" 2 files +\+2 +-1 +after a commit$", shown[0]) and re.search(r" 1 file +\+1 +-0 +the first", shown[4])
 
 
+@pytest.mark.deep
 def test_an_unborn_branch_is_counted_against_nothing(tmp_path_factory: pytest.TempPathFactory) -> None:
     box = Sandbox.init(tmp_path_factory.mktemp("unborn") / "repo")
     box.write("a.txt", "one\n")
@@ -121,6 +122,7 @@ def test_what_was_fetched_is_quoted(repo: Sandbox) -> None:
         assert table([], look) == []
 
 
+@pytest.mark.deep
 def test_one_process_counts_all(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         repo.write("a.txt", f"{number}\n")
@@ -131,6 +133,7 @@ def test_one_process_counts_all(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) 
     assert trace.read_text().count("diff-tree") == 1
 
 
+@pytest.mark.deep
 def test_what_git_cannot_count_is_listed_all_the_same(repo: Sandbox) -> None:
     take(repo, "one")
     repo.write("a.txt", "two\n")
@@ -145,6 +148,7 @@ def test_what_git_cannot_count_is_listed_all_the_same(repo: Sandbox) -> None:
     assert "? files" in listed(repo)
 
 
+@pytest.mark.deep
 def test_a_broken_checkpoint_is_named_and_the_others_listed(repo: Sandbox) -> None:
     first = take(repo, "one")
     broken = repo.git("commit-tree", first.tree, "-p", first.commit, "-m", "no checkpoint")
@@ -156,6 +160,7 @@ def test_a_broken_checkpoint_is_named_and_the_others_listed(repo: Sandbox) -> No
     assert f"commit {broken}' is left out" in shown
 
 
+@pytest.mark.deep
 def test_what_an_automatic_checkpoint_carries_is_said_and_stale(repo: Sandbox) -> None:
     manual = take(repo, "mend the parser", validation="green")
     c = manual.checkpoint
@@ -225,6 +230,7 @@ def test_a_tiny_window_lists_one_by_one(repo: Sandbox) -> None:
         assert screen.end()[0] == 0
 
 
+@pytest.mark.deep
 def test_a_window_without_a_size(repo: Sandbox) -> None:
     grown(repo, 30)
     assert len(steps(listed(repo, size=(0, 0)))) == 20

@@ -134,6 +134,7 @@ def test_no_row_is_wider_than_the_list_and_resizing_fits_them(box: Sandbox, size
     on_screen(box, keys, size)
 
 
+@pytest.mark.deep
 def test_the_plan_that_is_shown_is_carried_out_and_undone(box: Sandbox) -> None:
     box.write("a.txt", "spoilt\n")
     box.write("new.txt", "new\n")
@@ -393,6 +394,7 @@ def test_n_limits_the_list_and_m_lists_more(box: Sandbox) -> None:
     on_screen(box, keys, limit=2)
 
 
+@pytest.mark.deep
 def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> None:
     from gitbaton.commands import pickerkeys as module
 

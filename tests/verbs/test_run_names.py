@@ -30,6 +30,7 @@ def names(repo: Sandbox) -> list[str]:
     return [line.rpartition("/")[2] for line in repo.git("for-each-ref", "--format=%(refname)", "refs/baton/runs").splitlines()]
 
 
+@pytest.mark.deep
 def test_a_run_that_is_in_use_is_refused(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for words in (("--plan", "b.toml", "--run", "r"), ("--step", "x", "--run", "s", "--", "true")):
         assert repo.here("run", *words).code == 0
@@ -44,6 +45,7 @@ def test_a_run_that_is_in_use_is_refused(repo: Sandbox, monkeypatch: pytest.Monk
     assert repo.here("run", "--plan", "./b.toml", "--run", "r").code == 0
 
 
+@pytest.mark.deep
 def test_a_plan_goes_on_with_its_own_run(repo: Sandbox) -> None:
     for plan in ("a.toml", "b.toml", "a.toml", "b.toml"):
         assert repo.here("run", "--plan", plan).code == 0
@@ -76,6 +78,7 @@ def test_a_mark_of_byte_order_before_a_plan_is_passed_over() -> None:
     assert plans.read(b"\xef\xbb\xbf" + PLAN.encode(), "/").steps[0].name == "s"
 
 
+@pytest.mark.deep
 def test_one_that_cannot_be_read_does_not_hide_the_others(repo: Sandbox) -> None:
     def refuse(args: Args) -> None:  # as for anybody but root
         raise PermissionError(errno.EACCES, "Permission denied", args[0])

@@ -98,6 +98,7 @@ def deployed(box: Sandbox) -> str:
     return (box.path.parent / "deployed").read_text()
 
 
+@pytest.mark.deep
 @some("kind", KINDS, keep=2)
 def test_it_is_refused_and_unfinished_and_nothing_happens_twice(box: Sandbox, kind: str) -> None:
     KINDS[kind](box)
@@ -110,6 +111,7 @@ def test_it_is_refused_and_unfinished_and_nothing_happens_twice(box: Sandbox, ki
     assert deployed(box) == "x\n"
 
 
+@pytest.mark.deep
 @some("kind", KINDS, keep=2)
 def test_prune_goes_on_with_the_others_and_drops_it_only_by_name_and_force(box: Sandbox, kind: str) -> None:
     KINDS[kind](box)
@@ -155,6 +157,7 @@ def test_every_verb_says_so_in_one_line(box: Sandbox, kind: str) -> None:
     assert deployed(box) == "x\n"
 
 
+@pytest.mark.deep
 def test_a_folder_of_runs_that_cannot_be_listed_keeps_nobody_from_resuming(box: Sandbox) -> None:
     box.ok("snapshot", "--track", "t", "--step", "s")
     box.git("pack-refs", "--all")
@@ -187,6 +190,7 @@ def test_other_runs_go_on(box: Sandbox, kind: str) -> None:
     assert (box.path / ".git" / REF).read_bytes() == lying
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("last", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_a_plan_whose_run_may_be_the_unreadable_one_is_not_begun_afresh(repo: Sandbox, last: bool) -> None:
     repo.write("p.toml", PLAN)

@@ -113,6 +113,7 @@ def test_the_exit_status_and_the_output_are_the_commands_own(repo: Sandbox) -> N
     assert done.err == "baton: a: runs\ntold\nbaton: a: failed with 3\n"
 
 
+@pytest.mark.deep
 def test_a_result_is_served_with_what_was_said(repo: Sandbox) -> None:
     first = repo.baton("run", *BUILD, *COPY)
     (repo.path / "out.txt").unlink()
@@ -124,6 +125,7 @@ def test_a_result_is_served_with_what_was_said(repo: Sandbox) -> None:
     assert (repo.path / "out.txt").read_text() == "one\n"
 
 
+@pytest.mark.deep
 def test_globs_and_the_folder_are_those_of_the_caller(repo: Sandbox) -> None:
     repo.write("sub/in.txt", "in\n")
     words = ("run", "--run", "r", "--step", "s", "--reads", "in.txt", "--writes", "../made/**")
@@ -151,6 +153,7 @@ def test_json_is_an_event_a_line_and_nothing_else(repo: Sandbox) -> None:
     assert [e["wait_ms"] for e in events if e["event"] == "retry"] == [1]
 
 
+@pytest.mark.deep
 def test_a_failure_says_when_it_is_tried_again(repo: Sandbox) -> None:
     words = ("run", "--run", "r", "--step", "s", "--retries", "2", "--backoff", "10ms", "--", "false")
     said = repo.baton(*words).err.splitlines()
@@ -218,6 +221,7 @@ def test_a_dry_run_says_what_would_run_and_why_and_leaves_nothing(repo: Sandbox)
     assert rows["run"] == "r" and files(repo) == before
 
 
+@pytest.mark.deep
 def test_only_a_step_and_what_it_needs(repo: Sandbox) -> None:
     plan(repo, PLAN + '[step.docs]\nrun = "touch docs"\nwrites = ["docs"]\n')
     done = repo.baton("run", "--plan", "baton.toml", "--only", "build", "--jobs", "2")
@@ -235,6 +239,7 @@ def gated(repo: Sandbox, *words: str) -> Outcome:
     return repo.baton("run", "--run", "r", "--step", "go", "--gate", "read it", *words, "--", "touch", "went")
 
 
+@pytest.mark.deep
 def test_a_gate_waits_and_is_opened(repo: Sandbox) -> None:
     first = gated(repo)
     assert first.code == 75 and not (repo.path / "went").exists()
@@ -344,6 +349,7 @@ def test_another_run_than_the_one_used_last(repo: Sandbox) -> None:
     assert repo.baton("run", "--run", "named", *line, env={"GIT_BATON_RUN": "env"}).out == "named\n"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_isolated_step_starts_two_gits(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
     """One for each record; its copy of the work tree is looked after without."""
@@ -393,6 +399,7 @@ def test_a_check_whose_process_was_killed_is_ended_before_its_folder_goes(repo: 
     assert not runs(said)
 
 
+@pytest.mark.deep
 def test_a_failed_plan_says_how_it_goes_on_and_what_it_does_twice(repo: Sandbox) -> None:
     text = '[step.one]\nrun = "true"\n[step.two]\nrun = "true"\nkey = ["1"]\n'
     plan(repo, text + '[step.three]\nafter = ["one", "two"]\nrun = "exit 3"\n')
@@ -405,6 +412,7 @@ def test_a_failed_plan_says_how_it_goes_on_and_what_it_does_twice(repo: Sandbox)
     assert "one: runs" in again and "two: cached" in again
 
 
+@pytest.mark.deep
 def test_a_gate_that_no_step_has_come_to_is_not_waited_at(repo: Sandbox) -> None:
     plan = '[step.build]\nrun = "false"\n\n[step.publish]\nrun = "true"\nafter = ["build"]\ngate = "read it"\n'
     repo.write("plan.toml", plan)

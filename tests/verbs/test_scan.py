@@ -153,6 +153,7 @@ def test_a_file_is_named_with_the_checkpoint_that_brought_it_in(baton: Baton, re
     assert not scan(baton, [third.id[:8]]).hits
 
 
+@pytest.mark.deep
 def test_what_is_staged_belongs_to_its_checkpoint(baton: Baton, repo: Sandbox) -> None:
     repo.write("a.txt", f"{KEY}\n")
     repo.git("add", "a.txt")
@@ -163,6 +164,7 @@ def test_what_is_staged_belongs_to_its_checkpoint(baton: Baton, repo: Sandbox) -
         assert brief(found) == [(stored.id, "a.txt:1", "aws-key")]
 
 
+@pytest.mark.deep
 def test_what_the_other_side_has_does_not_count(baton: Baton, repo: Sandbox) -> None:
     published = repo.commit("second", a_txt=f"{KEY}\n")
     third = repo.commit("third", a_txt="three\n")
@@ -226,6 +228,7 @@ def test_what_cannot_be_read_is_an_error(baton: Baton, repo: Sandbox) -> None:
             lacking(baton, [commit])
 
 
+@pytest.mark.deep
 def test_a_partial_clone_passes_over_what_it_left_out(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("second", a_txt=f"{KEY}\n")
     repo.commit("third", a_txt="three\n")
@@ -239,6 +242,7 @@ def test_a_partial_clone_passes_over_what_it_left_out(repo: Sandbox, tmp_path: P
         assert brief(lacking(opened, [clone.head()], [head])) == [(None, "b.txt:1", "aws-key")]
 
 
+@pytest.mark.deep
 def test_everything_is_tracks_safety_notes_conversations_and_what_was_fetched(baton: Baton, repo: Sandbox) -> None:
     (first,) = put(baton, record(0, note=KEY))
     (second,) = put(baton, record(0, note=OTHER), track="u")
@@ -340,6 +344,7 @@ def test_files_that_are_looked_at_together_hide_nothing_from_each_other(repo: Sa
         assert {texts[int(h.path[1:])] for h in lacking(opened, [commit])} == alone and len(alone) > 15
 
 
+@pytest.mark.deep
 def test_binary_files_are_read_as_far_as_anybody_could(repo: Sandbox, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "rows.db")) as rows, rows:
         rows.execute("create table secrets (name text, value text, at text)")
@@ -366,6 +371,7 @@ def test_a_large_binary_file_takes_no_time_to_speak_of(repo: Sandbox) -> None:
     assert time.process_time() - started < 4  # 0.1 s and 0.5 s on an idle machine
 
 
+@pytest.mark.deep
 def test_names_of_files_and_folders(baton: Baton, repo: Sandbox) -> None:
     first = repo.head()
     repo.write(f"dumps/{KEY}/data", b"1")

@@ -127,6 +127,7 @@ def test_status(house: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown == kept("status", shown)
 
 
+@pytest.mark.deep
 def test_tracks(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     theirs = Sandbox.begun(tmp_path / "theirs")
     take(theirs, "deploy", "staging is up; the rest waits for a word from elsewhere", at(days=2), files=False)
@@ -137,6 +138,7 @@ def test_tracks(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert shown == kept("tracks", shown)
 
 
+@pytest.mark.deep
 def test_alone(house: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = screens(monkeypatch, house)
     assert shown == kept("alone", shown)
@@ -155,6 +157,7 @@ def test_pages(monkeypatch: pytest.MonkeyPatch, repo: Sandbox) -> None:
     assert shown == kept("pages", shown)
 
 
+@pytest.mark.deep
 def test_threads(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         for number in range(3):
@@ -174,6 +177,7 @@ def test_threads(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown == kept("thread-log", shown)
 
 
+@pytest.mark.deep
 def test_runs(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     j = journal(repo)
     for run, days in (("nightly-of-the-whole-documentation", 60), ("r-20260227-c213", 2)):
@@ -311,6 +315,7 @@ SAYS = (
 CODES = {"verify": 1, "doctor": 1, "scan": 1}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", [deep(name) if name in ("sharing", "whole", "doing") else name for name in SCREENS])
 def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(full.path)

@@ -62,6 +62,7 @@ def test_files_of_an_unborn_branch_were_not_there_before(tmp_path: Path) -> None
     assert "- a.py (+2 -0)" in box.ok("summary", "t").out.splitlines()
 
 
+@pytest.mark.deep
 def test_a_summary_holds_no_secret(repo: Sandbox) -> None:
     repo.git("config", "baton.redact", "off")
     repo.ok("snapshot", f"key works: {KEY}")
@@ -69,6 +70,7 @@ def test_a_summary_holds_no_secret(repo: Sandbox) -> None:
     assert KEY not in repo.ok("summary").out
 
 
+@pytest.mark.deep
 def test_stored_text_is_no_markup(repo: Sandbox) -> None:
     said = ("# big", "1. one", "- two", "&lt;b&gt;", "fixes GH-12", "closes https://github.com/o/r/issues/7")
     repo.ok("snapshot", "s", *(word for text in said for word in ("--decision", text)))
@@ -83,6 +85,7 @@ def test_stored_text_is_no_markup(repo: Sandbox) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_what_names_nothing_is_refused(repo: Sandbox) -> None:
     repo.ok("snapshot", "one")
     assert (repo.baton("summary", "main..main").code, repo.baton("summary", "main..main").out) == (2, "")
@@ -112,6 +115,7 @@ def test_what_was_restored_away_is_not_done(repo: Sandbox) -> None:
     assert "**step 3**" in done()
 
 
+@pytest.mark.deep
 def test_commits_are_named_and_since_says_from_when(repo: Sandbox) -> None:
     with repo.open(clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)) as baton:
         baton.apply(baton.plan(Request(track="t", step="long ago")))

@@ -43,6 +43,7 @@ def test_a_restore_of_many_files_says_how_many(many: Sandbox) -> None:
     assert len(many.ok("redo", "-v").out.splitlines()) == 61
 
 
+@pytest.mark.deep
 def test_json_lists_every_path(many: Sandbox) -> None:
     assert len(json.loads(many.ok("restore", "-n", "--json").out)["paths"]) == 61
     assert len(json.loads(many.ok("restore", "--json").out)["paths"]) == 61
@@ -99,6 +100,7 @@ def test_a_long_plan_of_a_prune_is_summed_up(repo: Sandbox) -> None:
     assert len(repo.ok("prune", "-n", "--keep-last", "1", "-v").out.splitlines()) == MOST + 5
 
 
+@pytest.mark.deep
 def test_what_a_snapshot_left_out_is_listed_on_demand(repo: Sandbox) -> None:
     repo.git("config", "baton.exclude", "*.tmp")
     for number in range(12):

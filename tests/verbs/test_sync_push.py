@@ -55,6 +55,7 @@ def test_the_first_push_shows_what_becomes_public_and_waits_for_a_yes(far: Far) 
     assert ok(a, "push").err == ""  # the track is known there
 
 
+@pytest.mark.deep
 def test_baton_push_in_the_configuration(far: Far) -> None:
     a = far.first
     snap(a, "one")
@@ -67,6 +68,7 @@ def test_baton_push_in_the_configuration(far: Far) -> None:
     assert ok(a, "push").err == "" and steps(far.there()) == ["one"]
 
 
+@pytest.mark.deep
 @some(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"no\n", 1)])
 def test_the_question_on_a_terminal(far: Far, answer: bytes, code: int) -> None:
     snap(far.first, "one")
@@ -96,6 +98,7 @@ def test_sync_leaves_out_what_nobody_agreed_to(far: Far) -> None:
     assert "private" not in noted_steps(far.there())
 
 
+@pytest.mark.deep
 def test_where_nobody_agrees_nothing_of_ours_appears(far: Far) -> None:
     forget(far.first, snap(far.first, "forgotten"))
     snap(far.first, "private")
@@ -198,6 +201,7 @@ def test_a_server_that_refuses_rewriting_gets_it_on_top(far: Far) -> None:
         box.fsck()
 
 
+@pytest.mark.deep
 def test_json_and_the_choice_of_tracks(far: Far) -> None:
     a = far.first
     for track in ("t", "b c", "d"):
@@ -248,6 +252,7 @@ def test_conversations_go_only_when_asked_and_only_those_of_the_tracks(far: Far)
     assert set(kinds) <= set(b.state().refs) and not [ref for ref in b.state().refs if ref.endswith("d./s")]
 
 
+@pytest.mark.deep
 def test_what_is_counted_before_a_first_push(far: Far) -> None:
     a = far.first
     a.write("staged.txt", "s")

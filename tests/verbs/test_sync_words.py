@@ -24,6 +24,7 @@ def test_what_ends_in_a_colon_is_said_to_its_end(far: Far) -> None:
     assert failure("x", rows).message == f"'x' is a bundle that stands on 2 commits that are not here: {'a' * 40}"
 
 
+@pytest.mark.deep
 def test_bundles_that_are_none(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")
@@ -43,6 +44,7 @@ def test_bundles_that_are_none(far: Far) -> None:
     assert ok(b, "fetch", str(place / "main.bundle")).out == f"'{place}/main.bundle' has no tracks\n"
 
 
+@pytest.mark.deep
 def test_what_is_missing_here_is_no_matter_of_the_remote(far: Far) -> None:
     a = far.first
     snap(a, "one")
@@ -55,6 +57,7 @@ def test_what_is_missing_here_is_no_matter_of_the_remote(far: Far) -> None:
     assert done.code == 1 and "git baton doctor --mend" in done.err and "git baton sync" not in done.err
 
 
+@pytest.mark.deep
 def test_each_refusal_has_its_hint_and_is_said_once(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one", "Track")
@@ -67,6 +70,7 @@ def test_each_refusal_has_its_hint_and_is_said_once(far: Far) -> None:
     assert done.code == 1 and "error: not pushed: baton.push is false" in lines_of(done)
 
 
+@pytest.mark.deep
 def test_what_is_gone_at_the_remote_stays_here_until_it_is_asked_to_go(tmp_path: Path) -> None:
     far = Far(tmp_path)
     for track in ("kept", "gone"):

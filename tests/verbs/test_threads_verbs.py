@@ -353,6 +353,7 @@ def test_threads_that_were_only_fetched_say_what_to_do(told: Sandbox) -> None:
     assert done.code == 2 and "hint: it was fetched from 'my.origin': 'git baton sync --threads my.origin'" in done.err
 
 
+@pytest.mark.deep
 def test_a_chain_that_is_not_ours_is_one_line(told: Sandbox) -> None:
     told.git("update-ref", ref_of("old", ""), told.head())
     done = told.here("thread", "list")
@@ -365,6 +366,7 @@ def test_a_chain_that_is_not_ours_is_one_line(told: Sandbox) -> None:
     assert [row["ok"] for row in found] == [False, True] and found[0]["text"].startswith("thread 'old' cannot be read: ")
 
 
+@pytest.mark.deep
 def test_in_a_repository_of_sha256(tmp_path: Path) -> None:
     repo = Sandbox.init(tmp_path / "r", "--object-format=sha256")
     with ThreadStore.open(repo.path, **QUIET) as store:

@@ -187,6 +187,7 @@ def test_it_asks(repo: Sandbox, answer: bytes, code: int) -> None:
     assert (repo.baton("log", "t").code == 2) == (code == 0)
 
 
+@pytest.mark.deep
 def test_words_that_are_none(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s", "--no-files")
     for words in (("delete",), ("delete", "t", "u"), ("--yes",), ("use", "t", "--force"), ("drop", "t")):
@@ -197,6 +198,7 @@ def test_words_that_are_none(repo: Sandbox) -> None:
     assert repo.ok("log", "t").out
 
 
+@pytest.mark.deep
 def test_one_who_records_meanwhile_loses_nothing_unseen(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one", "--no-files")
     with repo.open() as baton, Baton(repo.path) as other:
@@ -210,6 +212,7 @@ def test_one_who_records_meanwhile_loses_nothing_unseen(repo: Sandbox) -> None:
     assert CHAINS + "t" not in repo.git("for-each-ref")
 
 
+@pytest.mark.deep
 def test_a_run_that_begins_meanwhile_is_not_passed_over(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one", "--no-files")
     with repo.open() as baton:

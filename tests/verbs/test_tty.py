@@ -106,6 +106,7 @@ def test_t13_nothing_asks_signs_or_edits_without_a_terminal(trapped: Sandbox, tm
     assert "gpgsig" not in trapped.git("cat-file", "commit", "refs/baton/tracks/t")
 
 
+@pytest.mark.deep
 @some("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_t13_closed_streams(repo: Sandbox, closed: str) -> None:
     for words in (SNAPSHOT, ("resume",), ("status",)):
@@ -131,6 +132,7 @@ def test_long_output_goes_through_the_pager_on_a_terminal(paging: Sandbox, tmp_p
     assert (tmp_path / "used").exists()
 
 
+@pytest.mark.deep
 @some("words", [("--no-pager", "log"), ("resume",), ("verify",), ("status",), SNAPSHOT])
 def test_what_is_short_or_asked_not_to_is_not_paged(paging: Sandbox, tmp_path: Path, words: tuple[str, ...]) -> None:
     assert on_terminal(paging, *words)[0] == 0
@@ -184,6 +186,7 @@ def test_colours_follow_git(repo: Sandbox) -> None:
         assert ESC not in on_terminal(repo, "--no-pager", *words)[1]
 
 
+@pytest.mark.deep
 def test_t13_ctrl_c_ends_with_130_and_one_line_at_most(repo: Sandbox, tmp_path: Path) -> None:
     flag = tmp_path / "filtering"
     repo.git("config", "filter.slow.clean", f"touch '{flag}'; sleep 30; cat")

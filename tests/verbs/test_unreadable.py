@@ -48,6 +48,7 @@ def check_shown(repo: Sandbox, step: str) -> None:
     assert repo.baton("verify", "t").code == 1, "nobody knows whether it is at home"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", [DAMAGE[0], *(pytest.param(kind, marks=pytest.mark.deep) for kind in DAMAGE[1:])])
 def test_the_newest_that_can_be_read_is_shown_and_it_is_said(torn: Sandbox, kind: str) -> None:
     damage(torn, kind)
@@ -72,6 +73,7 @@ def test_a_session_is_told_the_newest_that_can_be_read(torn: Sandbox) -> None:
     assert "step: step 0" in text and "the newest checkpoint that can be read is shown" in text
 
 
+@pytest.mark.deep
 def test_a_track_of_which_nothing_can_be_read_is_not_called_absent(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "only one")
     damage(repo, "gone")
@@ -81,6 +83,7 @@ def test_a_track_of_which_nothing_can_be_read_is_not_called_absent(repo: Sandbox
         assert "there is no" not in done.err, verb
 
 
+@pytest.mark.deep
 def test_where_one_track_cannot_be_read_no_other_is_meant(torn: Sandbox) -> None:
     """The name of a track is not guessed while another one could have been meant."""
     (torn.path / ".git/BATON_HEAD").unlink()

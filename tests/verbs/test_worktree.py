@@ -55,6 +55,7 @@ def test_the_state_beside_is_the_state_at_the_checkpoint(busy: Sandbox, tmp_path
     assert not list((busy.path / ".git").rglob("*.lock"))
 
 
+@pytest.mark.deep
 def test_conflicts_come_along(repo: Sandbox, tmp_path: Path) -> None:
     repo.git("switch", "-q", "-c", "side")
     repo.commit("theirs", a_txt="theirs\n")

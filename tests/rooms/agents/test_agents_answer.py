@@ -125,6 +125,7 @@ def test_half_a_surrogate_pair_becomes_a_replacement_character() -> None:
 ANY_TEXT = st.text(st.characters()) | st.text(st.characters(min_codepoint=0xD700, max_codepoint=0xE100))
 
 
+@pytest.mark.deep
 @given(st.sampled_from(EVENTS["codex"]), ANY_TEXT)
 def test_codex_knows_every_field(name: str, text: str) -> None:
     out = answer(event("codex", name), text)

@@ -395,6 +395,7 @@ def test_any_payload(agent: str, name: str, payload: dict[str, Any], env: dict[s
         assert read(agent, name, data, env) is not None
 
 
+@pytest.mark.deep
 @given(st.sampled_from(NAMES), st.text(max_size=20), st.binary(max_size=200), ENVS)
 def test_any_bytes(agent: str, name: str, data: bytes, env: dict[str, str]) -> None:
     check_event(read(agent, name, data, env), agent, name)

@@ -715,6 +715,7 @@ def test_no_record_is_an_error(agent: str, record: dict[str, Any]) -> None:
     assert found is None or all(isinstance(item.text, str) for item in found.items)
 
 
+@pytest.mark.deep
 @model(examples(6000, 60))
 @given(data=st.data())
 def test_a_record_with_other_values_is_no_error(data: st.DataObject) -> None:

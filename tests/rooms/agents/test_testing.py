@@ -712,6 +712,7 @@ def test_names_are_few_and_short() -> None:
     assert verdict("pytest " + "a" * 500, 0, "") is not None
 
 
+@pytest.mark.deep
 def test_the_worst_outputs_come_to_an_end() -> None:
     pieces = (
         "a",
@@ -777,6 +778,7 @@ WORDS = st.sampled_from(ODD.split(" "))
 LINES = st.one_of(st.text(), st.lists(WORDS, max_size=20).map(" ".join), st.lists(WORDS, max_size=20).map("".join))
 
 
+@pytest.mark.deep
 @model(examples(1000, 60))
 @given(
     LINES,
@@ -794,6 +796,7 @@ def test_no_text_is_too_odd(command: str, status: int | None, output: str, mine:
             assert found.result in testing.RESULTS
 
 
+@pytest.mark.deep
 @model(examples(1000, 60))
 @given(LINES, st.integers(0, 255), st.sampled_from([shown for _, shown in THROUGH]))
 def test_before_a_pipe_no_status_is_a_test_that_passed(before: str, status: int, test: str) -> None:

@@ -99,6 +99,7 @@ def test_the_subject_is_the_first_line_cut_to_72_bytes_at_a_character(step: str,
     assert message(step, b"{\n}\n") == subject.encode() + b"\n\n{\n}\n"
 
 
+@pytest.mark.deep
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXT, TEXT, TEXT)
 def test_no_field_forges_another(step: str, note: str, extra: str) -> None:
@@ -141,6 +142,7 @@ def test_an_unknown_key_is_no_error() -> None:
     assert decode(json.dumps(document).encode()) == checkpoint()
 
 
+@pytest.mark.deep
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=100).map(lambda t: t.encode("utf-8", "surrogatepass"))))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
@@ -264,6 +266,7 @@ def test_a_field_over_64_kib_is_not_read(key: str) -> None:
         decode(json.dumps(document, ensure_ascii=False).encode())
 
 
+@pytest.mark.deep
 def test_more_than_1000_skipped_paths_and_flags_are_counted() -> None:
     skipped = tuple(Skipped(path=f"p{i}", reason="too-large") for i in range(MAX_SKIPPED + 7))
     flags = tuple(Flag(path=f"f{i}", bits="s") for i in range(MAX_FLAGS + 5))
@@ -276,6 +279,7 @@ def test_more_than_1000_skipped_paths_and_flags_are_counted() -> None:
     assert encode(checkpoint(files=files)) == raw
 
 
+@pytest.mark.deep
 def test_no_number_of_long_skipped_paths_makes_a_checkpoint_too_large() -> None:
     skipped = tuple(Skipped(path=f"{i:04}/" + "\x01" * 1000, reason="excluded") for i in range(900))
     raw = encode(checkpoint(note="\x01" * 60_000, files=file_state(skipped=skipped)))

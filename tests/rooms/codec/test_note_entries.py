@@ -140,6 +140,7 @@ def test_a_whole_entry_beats_a_short_one_wherever_it_stands() -> None:
         assert parse_note(raw).entries == ((OID, whole),)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mode", ["amend", "squash"])
 def test_gits_own_concatenation_still_parses(repo: Sandbox, mode: str) -> None:
     repo.git("config", "notes.rewriteRef", "refs/notes/checkpoints*")

@@ -25,6 +25,7 @@ def legal(name: str) -> str | None:
         return None
 
 
+@pytest.mark.deep
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(NAMES)
 def test_encoding_is_a_bijection_on_nfc_names(name: str) -> None:
@@ -42,6 +43,7 @@ def test_encoding_is_a_bijection_on_nfc_names(name: str) -> None:
 LETTERS = st.text(st.sampled_from(["e", "\u0301", "é", "E", "%", "C", "3", "\u212b", "Å", " ", "/"]), min_size=1, max_size=5)
 
 
+@pytest.mark.deep
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LETTERS, LETTERS)
 def test_two_names_have_one_form_only_when_they_are_one_name(a: str, b: str) -> None:

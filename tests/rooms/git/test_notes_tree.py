@@ -118,6 +118,7 @@ def test_mixed_fan_out_is_one_note_afterwards(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_foreign_entries_stay(repo: Sandbox) -> None:
     objects, notes = open_at(repo), ids(120)
     blob = new_object("sha1", "blob", b"not a note\n")

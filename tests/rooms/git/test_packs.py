@@ -170,6 +170,7 @@ def test_objects_elsewhere_are_read(tmp_path: Path, repo: Sandbox) -> None:
         item.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("door", ["binary", "libgit2"])
 def test_what_git_wrote_is_read(repo: Sandbox, door: Door) -> None:
     store = Packs(discover(str(repo.path), door=door), cache=0)

@@ -88,6 +88,7 @@ def _moved(new: bytes, old: bytes | None) -> RefChange:
     return RefChange(name="refs/baton/threads/t/_", new=new.hex(), old=old.hex() if old else None)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("newer", [False, True])
 def test_past_many_packs_git_makes_fewer_of_them(
     tmp_path: Path, newer: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -290,6 +291,7 @@ def test_git_takes_away_what_is_under_way(repo: Sandbox, count: int) -> None:
     store.close()
 
 
+@pytest.mark.deep
 def test_many_threads_write_and_read(repo: Sandbox) -> None:
     store, wrong = opened(repo, cache=1 << 16), []
 

@@ -101,6 +101,7 @@ def test_what_is_too_large_is_not_read(repo: Sandbox, door: Literal["libgit2", "
     store.close()
 
 
+@pytest.mark.deep
 def test_a_loose_object_is_inflated_no_further_than_it_says(repo: Sandbox) -> None:
     oid = "ab" + "0" * 38
     path = repo.path / ".git" / "objects" / "ab" / oid[2:]

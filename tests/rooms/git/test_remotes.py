@@ -69,6 +69,7 @@ def round_trip(opened: Repo, box: Sandbox, word: str) -> None:
     assert not (box.path / ".git/FETCH_HEAD").exists()
 
 
+@pytest.mark.deep
 def test_over_a_path(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     round_trip(opened, repo, str(bare(tmp_path / "far.git")))
     with pytest.raises(RemoteError, match="no repository at"):
@@ -189,6 +190,7 @@ def test_what_git_started_ends_with_us(repo: Sandbox, pipe: int, number: int) ->
     assert told(pipe) == b""
 
 
+@pytest.mark.deep
 def test_refusals(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     first, second = repo.head(), repo.commit("second")
     ours, rewriting = bare(tmp_path / "ours.git"), bare(tmp_path / "rewriting.git")

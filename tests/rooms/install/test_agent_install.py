@@ -46,6 +46,7 @@ def both(repo: Sandbox) -> tuple[dict[str, Any], dict[str, Any]]:
     return state(repo.path), state(home())
 
 
+@pytest.mark.deep
 def test_every_client_in_a_project_and_back(repo: Sandbox) -> None:
     before = both(repo)
     done = repo.ok("agent", "install", *NAMES, "--agents-md")
@@ -68,6 +69,7 @@ def test_every_client_in_a_project_and_back(repo: Sandbox) -> None:
     assert repo.ok("agent", "uninstall", "--all").out == "nothing of ours is installed\n"
 
 
+@pytest.mark.deep
 def test_every_client_of_a_user_and_back(tmp_path: Path) -> None:
     outside = Sandbox(tmp_path / "nowhere")
     outside.path.mkdir()
@@ -113,6 +115,7 @@ def test_the_users_bytes_come_back(repo: Sandbox, name: str) -> None:
     assert both(repo) == before
 
 
+@pytest.mark.deep
 def test_what_the_user_writes_meanwhile_stays(repo: Sandbox) -> None:
     repo.ok("agent", "install", "claude", "gemini", "cursor")
     file = repo.path / ".claude/settings.json"
@@ -141,6 +144,7 @@ def test_uninstall_in_another_clone(repo: Sandbox, tmp_path: Path) -> None:
     assert sorted(os.listdir(clone.path)) == [".gemini", ".git", "a.txt"], "no empty folder stays"
 
 
+@pytest.mark.deep
 def test_another_track_takes_the_place_of_the_first(repo: Sandbox) -> None:
     track = 'it\'s $(touch x) "é" `b`'
     repo.ok("agent", "install", *NAMES)
@@ -185,6 +189,7 @@ def test_all_means_found_here_and_installed_here(repo: Sandbox, tmp_path: Path) 
     assert not (repo.path / ".claude/settings.json").exists()
 
 
+@pytest.mark.deep
 def test_it_says_what_the_client_asks_and_where_it_is_blind(repo: Sandbox) -> None:
     said = repo.ok("agent", "install", *NAMES).err
     for words in (

@@ -72,6 +72,7 @@ def test_every_form_that_we_write_is_ours() -> None:
     assert powershell("copilot", "e", "\u2018a'\u201b").endswith("--track '\u2018\u2018a''\u201b\u201b' }")
 
 
+@pytest.mark.deep
 def test_what_the_user_set_in_our_entries_stays(repo: Sandbox) -> None:
     repo.ok("agent", "install", "claude", "copilot", "gemini")
     edited = {}
@@ -93,6 +94,7 @@ def test_what_the_user_set_in_our_entries_stays(repo: Sandbox) -> None:
     assert group["hooks"][0]["command"] == command("claude", "Stop", "t")
 
 
+@pytest.mark.deep
 def test_the_track_stays_until_another_is_named(repo: Sandbox) -> None:
     repo.ok("agent", "install", "claude", "opencode", "--track", "A")
     assert "track" not in repo.ok("agent", "install", "claude", "opencode", "--agents-md").out
@@ -110,6 +112,7 @@ def test_the_track_stays_until_another_is_named(repo: Sandbox) -> None:
     assert doctor.code == 1 and "git baton agent install claude --project --track NAME" in doctor.out
 
 
+@pytest.mark.deep
 def test_a_file_with_the_users_comments_stays(repo: Sandbox) -> None:
     repo.ok("agent", "install", "gemini")
     file = repo.path / FILES["gemini"]
@@ -150,6 +153,7 @@ def test_every_text_that_ships_is_in_the_list_and_older_ones_are_renewed(repo: S
         )
 
 
+@pytest.mark.deep
 def test_a_shared_skill_is_kept_for_who_needs_it(repo: Sandbox) -> None:
     (repo.path / ".agents/skills").mkdir(parents=True)
     (repo.path / ".claude").mkdir()
@@ -200,6 +204,7 @@ def test_two_installs_at_once_lose_no_record(repo: Sandbox) -> None:
         )
 
 
+@pytest.mark.deep
 def test_a_home_folder_that_is_a_work_tree_keeps_nothing_of_ours() -> None:
     house = Sandbox.init(home())
     before = state(home())

@@ -27,6 +27,7 @@ def findings(done: Outcome) -> dict[str, dict[str, Any]]:
     return {finding["name"]: finding for finding in done.json["findings"]}
 
 
+@pytest.mark.deep
 def test_files_that_would_not_stay_what_they_are(repo: Sandbox) -> None:
     file = repo.write(FILES["claude"], "{}")
     file.chmod(0o444)
@@ -127,6 +128,7 @@ def test_a_home_that_is_none(repo: Sandbox, place: str) -> None:
     assert (repo.path / FILES["codex"]).is_file()
 
 
+@pytest.mark.deep
 def test_a_failure_half_way_names_what_was_done(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     real = os.replace

@@ -95,6 +95,7 @@ class Session:
         return [words for words, _ in self.calls()]
 
 
+@pytest.mark.deep
 def test_a_session_from_start_to_end(repo: Sandbox, tmp_path: Path) -> None:
     session = Session(repo, tmp_path)
     message = {"message": {}, "parts": [{"type": "text", "text": "do it"}, {"type": "file"}, {"type": "text", "text": "now"}]}
@@ -125,6 +126,7 @@ def test_a_session_from_start_to_end(repo: Sandbox, tmp_path: Path) -> None:
     assert said[1] == message
 
 
+@pytest.mark.deep
 def test_children_and_requests_without_a_session_are_skipped(repo: Sandbox, tmp_path: Path) -> None:
     session = Session(repo, tmp_path)
     said = session.run(
@@ -144,6 +146,7 @@ def test_children_and_requests_without_a_session_are_skipped(repo: Sandbox, tmp_
     assert session.calls() == [] and said[3]["system"] == ["You are", "more"]
 
 
+@pytest.mark.deep
 def test_the_track_is_named(repo: Sandbox, tmp_path: Path) -> None:
     track = 'it\'s "x" ${y} \\ é'
     session = Session(repo, tmp_path, "--track", track)
@@ -151,6 +154,7 @@ def test_the_track_is_named(repo: Sandbox, tmp_path: Path) -> None:
     assert session.words() == [f"context --track {track}"]
 
 
+@pytest.mark.deep
 def test_no_text_leaves_the_request_alone_and_is_not_asked_again_at_once(repo: Sandbox, tmp_path: Path) -> None:
     session = Session(repo, tmp_path)
     session.context.write_text("\n")

@@ -96,6 +96,7 @@ def test_a_users_link_is_followed(repo: Sandbox, tmp_path: Path) -> None:
     assert state(tmp_path) == before
 
 
+@pytest.mark.deep
 def test_a_projects_link_stays_inside(repo: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (repo.path / ".claude").symlink_to(tmp_path / "elsewhere")
@@ -185,6 +186,7 @@ def test_the_block_is_replaced_in_its_place(repo: Sandbox) -> None:
     expect_refusal(repo, "install", "codex", "--agents-md", reason="do not stand there once each, in this order")
 
 
+@pytest.mark.deep
 def test_claude_md_is_spoken_of(repo: Sandbox) -> None:
     assert "@AGENTS.md" not in repo.ok("agent", "install", "codex", "--agents-md").err
     repo.ok("agent", "uninstall", "codex")
@@ -231,6 +233,7 @@ def test_without_a_work_tree_there_is_only_the_user(tmp_path: Path) -> None:
     assert json.loads((home() / ".codex/hooks.json").read_text())["hooks"]
 
 
+@pytest.mark.deep
 def test_a_subdirectory_and_a_linked_work_tree(repo: Sandbox, tmp_path: Path) -> None:
     (repo.path / "sub").mkdir()
     assert repo.baton("agent", "install", "claude", cwd=repo.path / "sub").code == 0
@@ -244,6 +247,7 @@ def test_a_subdirectory_and_a_linked_work_tree(repo: Sandbox, tmp_path: Path) ->
     assert not (linked.path / ".codex").exists() and not (repo.path / ".git/baton").exists()
 
 
+@pytest.mark.deep
 def test_line_ends_that_git_gives(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("agent", "install", *NAMES, "--agents-md", "--track", "t")
     repo.commit("joined")

@@ -178,6 +178,7 @@ def test_a_server_that_never_answers_is_stopped(
         os.kill(peer.pid, 0)
 
 
+@pytest.mark.deep
 def test_doctor_of_a_good_install_and_of_none(repo: Sandbox, tmp_path: Path) -> None:
     done = repo.ok("agent", "doctor")
     assert "ok   agents: none is installed" in done.out
@@ -252,6 +253,7 @@ def test_doctor_of_trusted_folders(repo: Sandbox) -> None:
     assert "gemini project trust" not in found and not found["gemini project hooks"]["ok"]
 
 
+@pytest.mark.deep
 def test_a_hostile_answer_is_no_trouble(repo: Sandbox, codex: Path, tmp_path: Path) -> None:
     program = tmp_path / "programs/codex"
     for answer in (

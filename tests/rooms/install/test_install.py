@@ -89,6 +89,7 @@ def test_t10_into_a_plain_hooks_directory_and_back_to_the_byte(repo: Sandbox) ->
     assert picture(repo) == before
 
 
+@pytest.mark.deep
 def test_t10_exclude_lines_go_as_they_came(repo: Sandbox) -> None:
     exclude = repo.path / ".git/info/exclude"
     exclude.parent.mkdir(exist_ok=True)
@@ -135,6 +136,7 @@ def test_t10_from_anywhere(repo: Sandbox, tmp_path: Path, place: str) -> None:
     assert after == before
 
 
+@pytest.mark.deep
 def test_t10_no_display_and_values_that_cover_us_are_left(repo: Sandbox) -> None:
     repo.ok("install", "--no-display")
     assert repo.git("config", "--get-all", "notes.rewriteRef") == "refs/notes/checkpoints*"
@@ -148,6 +150,7 @@ def test_t10_no_display_and_values_that_cover_us_are_left(repo: Sandbox) -> None
     assert picture(repo) == before
 
 
+@pytest.mark.deep
 def test_t10_an_older_script_of_ours_is_replaced_and_an_edited_one_is_not(repo: Sandbox) -> None:
     older = b"#!/bin/sh\n# gitbaton: 1\n# an older one\nexit 0\n"
     for event in EVENTS:
@@ -179,6 +182,7 @@ def test_t10_a_foreign_hook_placed_over_ours_is_left_alone_and_said(repo: Sandbo
     assert theirs.read_bytes() != b"#!/bin/sh\n: theirs\n" and later.read_text() == "#!/bin/sh\n: later\n"
 
 
+@pytest.mark.deep
 @some("damage", ["gone", "empty", "other"])
 def test_t10_without_the_manifest_the_marks_tell(repo: Sandbox, damage: str) -> None:
     before = picture(repo)

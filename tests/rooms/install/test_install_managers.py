@@ -188,6 +188,7 @@ def test_t10_lefthook_puts_ours_aside_and_doctor_says_so(repo: Sandbox) -> None:
     assert sorted(p.name for p in path.parent.iterdir() if not p.name.endswith(".sample")) == ["post-checkout"]
 
 
+@pytest.mark.deep
 def test_t10_a_hook_that_calls_ours_by_hand_is_left(repo: Sandbox) -> None:
     text = '#!/bin/sh\nhook=$(git rev-parse --git-common-dir)/baton/hooks/post-checkout; "$hook" "$@" || :\n'
     path = hook(repo, "post-checkout", text)

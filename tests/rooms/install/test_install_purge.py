@@ -89,6 +89,7 @@ def test_purge_says_that_what_was_pushed_stays(repo: Sandbox, tmp_path: Path) ->
     assert repo.ok("uninstall", "--purge", "--yes").err == ""
 
 
+@pytest.mark.deep
 def test_purge_leaves_what_git_tracks(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     repo.git("add", "-f", "runtime/checkpoints/LATEST.md")
@@ -97,6 +98,7 @@ def test_purge_leaves_what_git_tracks(repo: Sandbox) -> None:
     assert not (repo.path / "runtime/checkpoints/LATEST.json").exists()
 
 
+@pytest.mark.deep
 def test_purge_without_a_terminal_is_refused(full: Sandbox) -> None:
     before = everything(full)
     done = full.baton("uninstall", "--purge", stdin=b"yes\n")
@@ -122,6 +124,7 @@ def test_purge_asks_on_a_terminal(repo: Sandbox, answer: str, code: int) -> None
     assert bool([line for line in everything(repo) if ours(line)]) == (code != 0)
 
 
+@pytest.mark.deep
 def test_t17_a_ref_that_moved_meanwhile_is_not_deleted(repo: Sandbox) -> None:
     from gitbaton.errors import BatonError
     from gitbaton.install import githooks as install

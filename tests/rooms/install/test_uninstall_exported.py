@@ -41,6 +41,7 @@ def test_purge_names_and_removes_all_of_it_before_it_unhides(exported: Sandbox, 
     assert b"LATEST" not in (exported.path / ".git/info/exclude").read_bytes()
 
 
+@pytest.mark.deep
 def test_a_purge_that_fails_half_way_leaves_what_is_left_hidden(exported: Sandbox) -> None:
     from gitbaton.errors import BatonError
     from gitbaton.install import githooks as install
@@ -54,6 +55,7 @@ def test_a_purge_that_fails_half_way_leaves_what_is_left_hidden(exported: Sandbo
     assert exported.git("status", "--porcelain") == ""
 
 
+@pytest.mark.deep
 def test_without_purge_it_says_what_shows_from_now_on(exported: Sandbox) -> None:
     done = exported.ok("uninstall")
     rows = [row for row in done.err.splitlines() if "show" in row]
@@ -64,6 +66,7 @@ def test_without_purge_it_says_what_shows_from_now_on(exported: Sandbox) -> None
     assert shown.count("context_checkpoint_") == 4 and shown.count("LATEST") == 4
 
 
+@pytest.mark.deep
 def test_what_git_tracks_and_what_somebody_else_wrote_stays(exported: Sandbox) -> None:
     mine = next((exported.path / "runtime/checkpoints").glob("context_checkpoint_*.md"))
     exported.git("add", "-f", str(mine))

@@ -88,6 +88,7 @@ def test_records_come_back_as_they_went_in(
     box.fsck()
 
 
+@pytest.mark.deep
 def test_the_root_is_that_of_the_tracks(repo: Sandbox, j: Journal) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     step_of(j, "a", "x")
@@ -153,6 +154,7 @@ def raw(**fields: Any) -> bytes:
     return canonical(document(replace(record(), **{"seq": 0, "run": "forged", **fields})))
 
 
+@pytest.mark.deep
 def test_what_a_stranger_made_is_an_error(j: Journal, repo: Sandbox) -> None:
     step_of(j, "a", "x")  # the root is there
     blob = repo.git("hash-object", "-w", "a.txt")
@@ -273,6 +275,7 @@ def test_parts_that_do_not_fit_are_refused(j: Journal) -> None:
     assert j.names() == []
 
 
+@pytest.mark.deep
 def test_a_blob_that_was_collected_is_noticed(j: Journal, repo: Sandbox) -> None:
     some = tree(j.repo, {"a": "words that nothing else holds"})
     repo.git("gc", "-q", "--prune=now")
@@ -341,6 +344,7 @@ def test_results_of_other_runs_are_found_by_their_key(j: Journal, repo: Sandbox)
     assert journal(repo).find(key, but="x") == second, "a broken run has nothing"
 
 
+@pytest.mark.deep
 def test_a_fetched_run_is_foreign_until_something_local_follows(j: Journal, repo: Sandbox) -> None:
     step_of(j, "build", "one", run="a")
     tip = repo.git("rev-parse", run_ref("a"))
@@ -426,6 +430,7 @@ def moving() -> set[int]:
     return found
 
 
+@pytest.mark.deep
 def test_whatever_becomes_of_the_git_that_moves_refs_the_next_record_is_put_down(repo: Sandbox, j: Journal) -> None:
     others = moving()  # of a repository that another test has not let go of yet
     step_of(j, "a", "x")

@@ -320,6 +320,7 @@ def test_a_record_and_what_it_names_are_one_pack_on_disk(repo: Sandbox, monkeypa
     assert not list(pack.parent.glob("*.keep"))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("door", ["libgit2", "binary"])
 def test_r44_git_collects_while_the_ref_of_many_new_files_moves(repo: Sandbox, door: Door) -> None:
     """Without the ref git takes them for garbage, also those that lie in a pack, and at once."""

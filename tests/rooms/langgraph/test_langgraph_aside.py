@@ -119,6 +119,7 @@ def test_no_method_waits_for_the_threads_of_the_loop(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.deep
 def test_many_at_once_are_all_done(saver: GitSaver) -> None:
     async def main() -> None:
         await asyncio.gather(*(saver.aput(config(f"t{n}"), checkpoint(number(n)), {}, {}) for n in range(200)))
@@ -170,6 +171,7 @@ def test_a_call_that_is_under_way_when_the_saver_is_closed_is_whole_or_refused(t
         assert set(acknowledged) <= set(ids(again.list(config())))
 
 
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_has_threads_of_its_own(saver: GitSaver) -> None:
     async def main(who: int) -> None:
@@ -215,6 +217,7 @@ ready.wait()
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["thread", pytest.param("daemon", marks=pytest.mark.deep)])
 def test_an_event_loop_may_outlive_the_main_thread(tmp_path: Path, kind: str) -> None:
     """The interpreter waits for the threads that are left, and what they put counts; those that it does not wait for hang

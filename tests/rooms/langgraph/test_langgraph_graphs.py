@@ -107,6 +107,7 @@ def reviewed(saver: Saver) -> Any:
     return graph.compile(checkpointer=saver)
 
 
+@pytest.mark.deep
 @some("durability", ["sync", "async", "exit"])
 @some("encrypted", [False, True])
 def test_a_person_is_asked_and_answers_in_another_process(tmp_path: Path, durability: Any, encrypted: bool) -> None:
@@ -126,6 +127,7 @@ def test_a_person_is_asked_and_answers_in_another_process(tmp_path: Path, durabi
     assert found[-1][0].get("log") in ([], ["write"]) and "publish" in str(found)
 
 
+@pytest.mark.deep
 def test_time_travel_and_forks(tmp_path: Path) -> None:
     """An older checkpoint is replayed, and changed; the thread goes on from there, and the old way stays."""
 
@@ -212,6 +214,7 @@ def test_graphs_in_graphs_have_namespaces(tmp_path: Path, durability: Any) -> No
     assert len(refs) == 3 and refs[-1] == "refs/baton/threads/=thread/_"
 
 
+@pytest.mark.deep
 def test_the_functional_api_does_not_repeat_finished_tasks(tmp_path: Path) -> None:
     def scenario(sessions: Sessions) -> list[Any]:
         ran: list[str] = []
@@ -294,6 +297,7 @@ def growing(saver: Saver) -> Any:
     return graph.compile(checkpointer=saver)
 
 
+@pytest.mark.deep
 @some("durability", ["sync", "async", "exit"])
 def test_gap_prune_with_delta_channels(tmp_path: Path, durability: Any) -> None:
     """What a delta channel is rebuilt from stays; all else goes, and the thread goes on as if nothing had been pruned."""

@@ -22,6 +22,7 @@ pytest.importorskip("langgraph.checkpoint.base")
 from gitbaton.langgraph import GitSaver
 
 
+@pytest.mark.deep
 def test_what_is_opened(tmp_path: Path) -> None:
     """A bare repository is made where nothing is, and in an empty folder; else git's answer counts."""
     (tmp_path / "empty").mkdir()
@@ -70,6 +71,7 @@ def test_any_kind_of_repository(
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_who_names_a_bare_repository_is_given_it_whatever_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """safe.bareRepository=explicit is of what git finds by itself: a path that is named is what --git-dir is."""
     work = Sandbox.init(tmp_path / "work")

@@ -31,6 +31,7 @@ def names(saver: GitSaver, id: str | None = None) -> list[str]:
     return found[0]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: f"{len(order)} {'-'.join(order[:2])}"[:30])
 def test_the_order_outlives_a_flush(tmp_path: Path, order: list[str]) -> None:
     place = tmp_path / "threads.git"

@@ -328,6 +328,7 @@ def test_the_event_loop_reads_no_tree(tmp_path: Path) -> None:
         assert where and threading.get_ident() not in where
 
 
+@pytest.mark.deep
 def test_what_is_in_memory_does_not_leave_the_event_loop(tmp_path: Path) -> None:
     async def here(where: Any) -> Any:
         def nowhere(*_: object) -> None:

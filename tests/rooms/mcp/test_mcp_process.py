@@ -158,6 +158,7 @@ class Fetched(Baton):
         return replace(super().resolve(name, track), foreign=True)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", ["resume", "show", "diff"])
 def test_what_is_foreign_is_marked_and_quoted(repo: Sandbox, name: str) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one\ntwo", "--note", "> n", "--next-cmd", "rm -rf x")
@@ -176,6 +177,7 @@ def test_what_is_foreign_is_marked_and_quoted(repo: Sandbox, name: str) -> None:
     assert name == "diff" or (isinstance(checkpoint, dict) and checkpoint["foreign"] is True)
 
 
+@pytest.mark.deep
 @some("name", [tool.name for tool in TOOLS], 2)
 def test_a_tool_that_only_reads_changes_nothing(repo: Sandbox, name: str) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one")

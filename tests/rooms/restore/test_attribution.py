@@ -67,6 +67,7 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
         yield made
 
 
+@pytest.mark.deep
 def test_t05_another_sessions_edits(scene: Scene) -> None:
     scene.repo.write("a.txt", "b's draft\n")
     then = scene.snap("b")
@@ -112,6 +113,7 @@ def test_content_of_an_older_checkpoint_of_another_track_is_theirs_unless_it_is_
     assert scene.others(then, "a.txt", "b.txt") == theirs("a.txt", draft) | theirs("b.txt", after)
 
 
+@pytest.mark.deep
 def test_a_commit_since_then_brought_it_on_the_first_parent_line(scene: Scene) -> None:
     repo = scene.repo
     repo.write("a.txt", "before\n")
@@ -138,6 +140,7 @@ def test_a_commit_since_then_brought_it_on_the_first_parent_line(scene: Scene) -
     assert scene.others(then, "m.txt") == brought("m.txt", newest)
 
 
+@pytest.mark.deep
 @some(
     "how", ["commit", "amend", "merged forward", "before", "cherry-pick", "revert", "rebase", "no reflog", "linked", "joined"]
 )
@@ -218,6 +221,7 @@ def test_deleted_by_another_by_a_commit_by_nobody(scene: Scene) -> None:
     assert scene.others(ours, "u.txt", "x.txt") == {}
 
 
+@pytest.mark.deep
 def test_a_path_that_a_checkpoint_had_to_skip_was_not_deleted(scene: Scene) -> None:
     repo = scene.repo
     repo.write("f.txt", "small\n")
@@ -235,6 +239,7 @@ def test_a_path_that_a_checkpoint_had_to_skip_was_not_deleted(scene: Scene) -> N
     assert scene.others(then, "f.txt", "nested/x.txt") == {}
 
 
+@pytest.mark.deep
 def test_modes_links_and_directories(scene: Scene) -> None:
     repo = scene.repo
     repo.write("d/x", "x\n")
@@ -316,6 +321,7 @@ def test_a_missing_head_says_nothing_of_commits(scene: Scene, gone: str) -> None
     assert scene.others(lost, "a.txt", "b.txt") == {}
 
 
+@pytest.mark.deep
 def test_hostile_names(scene: Scene) -> None:
     then = scene.snap("-t *")
     for name in HOSTILE:
@@ -354,6 +360,7 @@ def _rechain(scene: Scene, track: str, commit: str, message: bytes | None = None
     return item.oid
 
 
+@pytest.mark.deep
 def test_broken_records_are_passed_over(scene: Scene) -> None:
     then = scene.snap("mine")
     start = scene.snap("other")
@@ -376,6 +383,7 @@ def _lose(scene: Scene, oid: str) -> None:
     path.unlink()
 
 
+@pytest.mark.deep
 @some("what", ["commit", "tree", "subtree"])
 def test_a_chain_with_lost_objects_says_what_it_can(scene: Scene, what: str) -> None:
     then = scene.snap("mine")
@@ -397,6 +405,7 @@ def test_a_chain_with_lost_objects_says_what_it_can(scene: Scene, what: str) -> 
         assert (scene.others(then, "b.txt") == theirs("b.txt", held)) == (what == "commit")
 
 
+@pytest.mark.deep
 @some("what", ["commit", "tree", "subtree"])
 def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: str) -> None:
     then = scene.snap("mine")
@@ -416,6 +425,7 @@ def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: st
         assert scene.others(then, "d/x", "d/y", "b.txt") == brought("b.txt", commit)
 
 
+@pytest.mark.deep
 def test_a_tie_is_ours(scene: Scene) -> None:
     then = scene.snap("mine")
     scene.repo.write("a.txt", "both\n")
@@ -432,6 +442,7 @@ def test_a_tie_is_ours(scene: Scene) -> None:
     assert scene.others(mine, "b.txt") == {}  # taken at the same moment is not after
 
 
+@pytest.mark.deep
 def test_users_settings_do_not_matter(scene: Scene) -> None:
     then = scene.snap("mine")
     scene.repo.write("ä.txt", "moved\n")
@@ -447,6 +458,7 @@ def test_users_settings_do_not_matter(scene: Scene) -> None:
 WRAPPER = '#!/bin/sh\necho "$@" >>"$CALLS"\nexec "$REAL" "$@"\n'
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("door", "count"), [("libgit2", 0), ("binary", 1)])
 def test_one_track_and_an_unmoved_head_cost_nothing(
     repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: Door, count: int

@@ -80,6 +80,7 @@ def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: San
     kept.fsck()
 
 
+@pytest.mark.deep
 def test_a_pin_that_comes_while_the_objects_are_written_is_not_lost(kept: Sandbox) -> None:
     with kept.open() as baton:
         revision = Revision(baton.store)

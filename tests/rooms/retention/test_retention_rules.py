@@ -179,6 +179,7 @@ def built(rows: Sequence[tuple[int, str, bool, bool, int]]) -> list[Item]:
     ]
 
 
+@pytest.mark.deep
 @settings(max_examples=120, deadline=None)
 @given(rows=ITEMS, rules=RULES, milestones=st.booleans())
 def test_any_rules_on_any_track(rows: list[tuple[int, str, bool, bool, int]], rules: Rules, milestones: bool) -> None:
@@ -203,6 +204,7 @@ def test_any_rules_on_any_track(rows: list[tuple[int, str, bool, bool, int]], ru
     assert keep(again, rules, milestones=milestones).keys() == found.keys()  # a second time removes nothing
 
 
+@pytest.mark.deep
 @settings(max_examples=60, deadline=None)
 @given(rows=ITEMS, one=RULES, other=RULES)
 def test_more_rules_keep_more(rows: list[tuple[int, str, bool, bool, int]], one: Rules, other: Rules) -> None:

@@ -109,6 +109,7 @@ def forged(repo: Repo, **changes: Any) -> Path:
     return path
 
 
+@pytest.mark.deep
 def test_overlapping_write_sets_are_refused_and_others_are_not(repo: Repo) -> None:
     claims = Claims(repo, agent="me")
     with Holder(top(repo), "r1", "build", "dist/**").hears(b"taken") as holder:
@@ -157,6 +158,7 @@ def test_the_same_step_of_the_same_run_is_waited_for_without_limit(repo: Repo) -
     assert said == [] and files(repo) == []
 
 
+@pytest.mark.deep
 def test_a_linked_work_tree_has_write_sets_of_its_own(repo: Repo, tmp_path: Path) -> None:
     main = Sandbox(top(repo))
     main.commit()
@@ -169,6 +171,7 @@ def test_a_linked_work_tree_has_write_sets_of_its_own(repo: Repo, tmp_path: Path
             second.hears(b"waits")
 
 
+@pytest.mark.deep
 def test_r42_a_dead_claim_is_taken_over_and_a_live_one_of_another_host_is_not(repo: Repo) -> None:
     with Holder(top(repo), "r1", "build", "dist/**").hears(b"taken") as holder:
         holder.is_killed()
@@ -241,6 +244,7 @@ def test_a_claim_from_before_the_machine_was_started_anew_is_taken_over(repo: Re
     assert files(repo) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("closes", [False, True], ids=["holds the lock", "closed the lock"])
 def test_what_a_killed_holder_left_running_is_ended_before_its_claim_is_taken(repo: Repo, closes: bool) -> None:
     line = "echo $$ > child.pid; exec sleep 60"
@@ -285,6 +289,7 @@ def test_what_cannot_be_found_but_holds_the_lock_is_waited_for(repo: Repo, monke
     assert not runs(lost)
 
 
+@pytest.mark.deep
 def test_what_a_released_claim_left_running_is_left_alone(repo: Repo) -> None:
     line = "sh -c 'echo $$ > daemon.pid; exec sleep 60' & until test -s daemon.pid; do sleep 0.01; done"
     with Holder(top(repo), "r1", "build", "dist/**", line=line).hears(b"taken") as holder:

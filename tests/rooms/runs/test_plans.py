@@ -314,6 +314,7 @@ def test_steps_come_after_what_they_wait_for_or_a_cycle_is_named(steps: tuple[St
         assert name not in known.ancestors(waits[name])
 
 
+@pytest.mark.deep
 def test_a_long_plan_is_read_at_once() -> None:
     made = [f'[step.s{n}]\nrun = "x"\nreads = ["src/s{n}.c", "out/s{n - 1}/**"]\nwrites = ["out/s{n}/*"]\n' for n in range(300)]
     began = time.process_time()

@@ -95,6 +95,7 @@ def test_r23_seeds_by_name_by_path_and_since_a_checkpoint(run: Planned) -> None:
         run.repair("q")
 
 
+@pytest.mark.deep
 def test_r23_seeds_by_failure_and_by_what_changed(run: Planned) -> None:
     run.steps["c"]["run"] = "test -e ../mended && mkdir -p out && cat out/a src/c > out/c"
     assert run.go().code == 1 and run.journal.records("r1")[-1].record.state == "stopped"
@@ -161,6 +162,7 @@ def test_the_radius_takes_the_steps_above_along(run: Planned) -> None:
     assert run.ran() == ["a", "b", "c", "d"]
 
 
+@pytest.mark.deep
 def test_what_the_region_cannot_do_without_is_done_too(run: Planned) -> None:
     run.steps["b"]["run"] = "test -e ../mended && cat out/a src/b > out/b"
     assert run.go().code == 1
@@ -183,6 +185,7 @@ def test_an_edited_output_stops_the_repair_and_take_decides(run: Planned) -> Non
     assert outcome.code == 0 and out(run, "d").startswith("a1\n")
 
 
+@pytest.mark.deep
 def test_an_edited_output_is_found_before_an_effect_is_undone(run: Planned) -> None:
     run.steps["d"] = noted("d", "out/b", "out/c", after=["b"])
     run.go()
@@ -225,6 +228,7 @@ def test_r37_loop_guard_no_progress_ends_a_repair(run: Planned) -> None:
     assert run.look()["d"].state == "failed" and (run.box.path / "out/d").read_text() == good
 
 
+@pytest.mark.deep
 def test_r37_loop_guard_oscillation_ends_a_repair(run: Planned) -> None:
     run.box.write("x", "0\n")
     run.box.write("y", "0\n")
@@ -237,6 +241,7 @@ def test_r37_loop_guard_oscillation_ends_a_repair(run: Planned) -> None:
     assert caught.value.exit_code == 79 and len(run.ran()) < 8
 
 
+@pytest.mark.deep
 def test_r37_loop_guard_max_runs_ends_a_plan(run: Planned) -> None:
     run.top = {"max-runs": 3}
     run.steps["a"].update(run="exit 9", retries=9, backoff="1s")
@@ -289,6 +294,7 @@ def test_a_repair_waits_at_a_gate_and_goes_on(run: Planned) -> None:
     assert run.resume().code == 0 and run.ran() == ["d", "e"] and "b5" in out(run, "e")
 
 
+@pytest.mark.deep
 def test_a_repair_needs_a_run_and_something_to_repair(run: Planned) -> None:
     with pytest.raises(UsageError, match="there is no run 'r1'"):
         run.repair("a")

@@ -66,6 +66,7 @@ def test_a_step_that_is_done_again_is_at_work_again() -> None:
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
 
 
+@pytest.mark.deep
 @given(st.lists(names, min_size=1, max_size=6, unique=True), st.integers(0, 5), st.integers(0, 200), st.integers(1, 200_000))
 def test_the_line_fits_and_drives_no_terminal(steps: list[str], cached: int, columns: int, seconds: int) -> None:
     progress = Progress(len(steps) + cached)

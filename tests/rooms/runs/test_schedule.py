@@ -125,6 +125,7 @@ def plans(draw: st.DrawFn) -> tuple[Step, ...]:
     return tuple(found)
 
 
+@pytest.mark.deep
 @settings(max_examples=40, deadline=None)
 @given(plans(), st.dictionaries(st.sampled_from([f"s{n}" for n in range(8)]), st.sampled_from([1, 75]), max_size=2), st.data())
 def test_any_order_of_endings_keeps_every_need(steps: tuple[Step, ...], codes: dict[str, int], data: st.DataObject) -> None:

@@ -47,6 +47,7 @@ def copy(source: str, target: str, **fields: Any) -> dict[str, Any]:
 MEET = "touch ../{0}.here; for i in $(seq 6000); do test -e ../{1}.here && break; sleep 0.01; done; test -e ../{1}.here"
 
 
+@pytest.mark.deep
 def test_r41_overlapping_writes_are_refused_and_disjoint_steps_run_side_by_side(run: Planned) -> None:
     run.steps = {"a": copy("src/a", "out/x"), "b": copy("src/b", "out/*")}
     with pytest.raises(UsageError, match=r"step 'b': writes 'out/\*', and step 'a' writes 'out/x', which meet"):
@@ -99,6 +100,7 @@ def test_what_is_interrupted_with_several_at_once_is_given_up_everywhere(run: Pl
     assert run.records("release")[-1].record.state == "stopped" and not run.look()["a"].pid
 
 
+@pytest.mark.deep
 def test_only_some_steps_and_what_they_need(run: Planned) -> None:
     run.steps = {"a": copy("src/a", "out/a"), "b": copy("out/a", "out/b"), "c": copy("src/b", "out/c")}
     assert run.go(only=["b"]).code == 0 and run.ran() == ["a", "b"]
@@ -108,6 +110,7 @@ def test_only_some_steps_and_what_they_need(run: Planned) -> None:
         run.go(only=["q"])
 
 
+@pytest.mark.deep
 def test_a_plan_that_is_done_is_gone_over_without_a_record(run: Planned) -> None:
     run.steps = {"a": copy("src/a", "out/a")}
     run.go()
@@ -121,6 +124,7 @@ def test_a_plan_that_is_done_is_gone_over_without_a_record(run: Planned) -> None
     assert [lg.record.type for lg in run.records()[count + 2 :]] == ["claim", "begin", "end", "release"]
 
 
+@pytest.mark.deep
 def test_a_dry_run_says_why_and_writes_nothing(run: Planned) -> None:
     run.steps = {"a": copy("src/a", "out/a"), "b": copy("out/a", "out/b"), "c": copy("src/b", "out/c", gate="look")}
     place = os.fspath(run.box.path.parent / "baton.toml")
@@ -169,6 +173,7 @@ def test_a_step_cannot_work_on_the_plan_of_its_own_run(run: Planned, monkeypatch
     assert run.go().code == 0
 
 
+@pytest.mark.deep
 def test_a_single_step_needs_results_of_what_it_waits_for(run: Planned) -> None:
     with pytest.raises(UsageError, match="step 'b' waits for 'a', which has no result in run 'r1'"):
         run.single("b", "true", after=("a",))
@@ -181,6 +186,7 @@ def test_a_single_step_needs_results_of_what_it_waits_for(run: Planned) -> None:
     assert run.single("b", "cat a > b", after=("a",), reads=("a",), writes=("b",)).states[0].state == "ok"
 
 
+@pytest.mark.deep
 def test_going_on_recovers_single_steps_and_says_before_what_it_would_do(run: Planned) -> None:
     with Baton(run.box.path) as baton:
         assert unfinished(baton) == ()
@@ -196,6 +202,7 @@ def test_going_on_recovers_single_steps_and_says_before_what_it_would_do(run: Pl
         assert unfinished(baton) == ()
 
 
+@pytest.mark.deep
 def test_going_on_with_a_plan_takes_the_text_of_the_journal(run: Planned) -> None:
     run.steps = {"a": copy("src/a", "out/a"), "b": {"run": "test -e ../go", "reads": ["out/a"]}}
     assert run.go().code == 1
@@ -213,6 +220,7 @@ def test_going_on_with_a_plan_takes_the_text_of_the_journal(run: Planned) -> Non
         run.engine().resume("r9")
 
 
+@pytest.mark.deep
 def test_a_plan_with_a_secret_is_taken_from_its_file_if_that_is_the_same(run: Planned) -> None:
     token = "ghp_" + "a1B2" * 9
     run.journal.redactor = run.baton.redactor
@@ -251,6 +259,7 @@ def test_a_step_whose_words_are_not_all_recorded_is_not_rebuilt(run: Planned) ->
     assert caught.value.exit_code == 76
 
 
+@pytest.mark.deep
 def test_an_interrupted_compensation_is_finished_first(run: Planned) -> None:
     effect = {"effect": "idempotent", "compensate": "test -e ../undo && echo undone >> ../effects"}
     run.steps = {"a": copy("src/a", "out/a", **effect), "b": copy("src/b", "out/b")}
@@ -265,6 +274,7 @@ def test_an_interrupted_compensation_is_finished_first(run: Planned) -> None:
     assert (run.box.path.parent / "effects").read_text() == "undone\n"
 
 
+@pytest.mark.deep
 def test_an_effect_that_another_process_undid_meanwhile_is_not_undone_again(run: Planned) -> None:
     effect = {"effect": "idempotent", "compensate": "echo undone >> ../effects"}
     run.steps = {"a": copy("src/a", "out/a", **effect)}

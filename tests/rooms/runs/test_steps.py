@@ -81,6 +81,7 @@ def test_r03_whatever_changes_in_the_inputs_runs_it_again(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_r04_words_and_declared_variables_are_part_of_the_key(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     step = changed(BUILD, env=("MODE",), extra=("node 20",))
     run.go(step)
@@ -95,6 +96,7 @@ def test_r04_words_and_declared_variables_are_part_of_the_key(run: Runner, monke
     run.checked()
 
 
+@pytest.mark.deep
 def test_r05_a_hit_makes_the_write_set_equal_and_spares_what_is_not_ours(run: Runner) -> None:
     many = changed(BUILD, argv=("sh", "-c", "mkdir -p dist/sub; for w in $(cat src/a.txt); do echo $w > dist/sub/$w; done"))
     run.go(many)
@@ -140,6 +142,7 @@ def test_r06_inputs_that_move_while_it_runs_make_a_result_that_is_not_served(run
     assert len(run.lines("ran")) == 2
 
 
+@pytest.mark.deep
 def test_r07_success_without_outputs_is_a_failure(run: Runner) -> None:
     step = sh("build", counted("true"), reads="src/**", writes=("dist/**", "other"))
     done = run.go(step)
@@ -164,6 +167,7 @@ def test_r08_a_failure_is_not_served_and_puts_the_write_set_back(run: Runner) ->
     run.checked()
 
 
+@pytest.mark.deep
 def test_r09_nothing_declared_is_never_served(run: Runner) -> None:
     step = sh("lint", counted("true"))
     assert [run.go(step).state for _ in range(2)] == ["ok", "ok"]
@@ -284,6 +288,7 @@ def test_r27_a_file_that_another_process_appends_to_loses_no_line(run: Runner, i
     run.checked()
 
 
+@pytest.mark.deep
 def test_r28_a_stray_write_is_reported_put_back_or_a_failure(run: Runner) -> None:
     run.repo.write("wip.txt", "before\n")
     step = sh("build", "mkdir -p dist; :> dist/x; echo scribble > wip.txt; :> stray", reads="src/**", writes="dist/**")
@@ -306,6 +311,7 @@ def test_r28_a_stray_write_is_reported_put_back_or_a_failure(run: Runner) -> Non
     run.checked()
 
 
+@pytest.mark.deep
 def test_r29_an_output_edited_by_hand_is_nobodys_to_overwrite(run: Runner) -> None:
     run.go(BUILD)
     run.repo.write("dist/out", "edited by hand\n")
@@ -337,6 +343,7 @@ def test_r29_theirs_can_be_taken_as_the_output(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_the_same_inputs_with_other_outputs_are_noted(run: Runner) -> None:
     step = sh("clock", 'mkdir -p dist; echo "$(date +%N)" > dist/now', reads="src/**", writes="dist/**")
     first = run.go(step)
@@ -357,6 +364,7 @@ def test_another_run_serves_what_has_no_effect(run: Runner) -> None:
     assert [run.go(pub, run=name).state for name in ("r1", "r2", "r2")] == ["ok", "ok", "cached"]
 
 
+@pytest.mark.deep
 def test_what_is_kept_by_digest_is_served_only_where_it_lies(run: Runner) -> None:
     step = changed(BUILD, store="none")
     done = run.go(step)
@@ -368,6 +376,7 @@ def test_what_is_kept_by_digest_is_served_only_where_it_lies(run: Runner) -> Non
     run.checked()
 
 
+@pytest.mark.deep
 def test_r46_verify_sees_the_files_and_nothing_else(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "of the step")
     run.repo.write("scratch.txt", "the step's scratch\n")

@@ -85,6 +85,7 @@ def whys(run: Planned) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     return [(one.why, one.would) for one in unfinished(run.baton)]
 
 
+@pytest.mark.deep
 def test_a_failed_single_step_is_unfinished_and_goes_on_as_it_was_asked_for(run: Planned) -> None:
     line = "echo x >> ../tries; test $(wc -l < ../tries) = 4"
     assert run.single("t", line, extra=("1",), retries=1, catch="echo caught >> ../caught", isolate="none").code == 1
@@ -95,6 +96,7 @@ def test_a_failed_single_step_is_unfinished_and_goes_on_as_it_was_asked_for(run:
     assert run.resume().states == ()
 
 
+@pytest.mark.deep
 def test_each_failed_step_is_run_once_and_the_first_exit_status_is_that_of_all(run: Planned) -> None:
     for name, code in (("a", 3), ("b", 4), ("c", 0)):
         run.single(name, f"exit {code}")
@@ -110,6 +112,7 @@ def test_a_step_without_its_definition_goes_on_as_its_record_tells(run: Planned)
     assert run.resume().code == 2 and run.ran() == ["t"]
 
 
+@pytest.mark.deep
 def test_what_a_repair_could_not_do_is_unfinished_too(run: Planned) -> None:
     run.steps = {"s": {"run": "test ! -e ../bad && cp a o", "reads": ["a"], "writes": ["o"]}}
     assert run.go().code == 0 and not unfinished(run.baton)

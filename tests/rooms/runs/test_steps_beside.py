@@ -70,6 +70,7 @@ def test_the_copies_that_steps_side_by_side_have_go_when_an_interrupt_ends_the_p
         assert "baton-step-" not in run.repo.git("worktree", "list") and not os.path.lexists(shop.lane.path)
 
 
+@pytest.mark.deep
 def test_auto_is_apart_where_somebody_else_is_at_work_and_on_another_attempt(run: Runner) -> None:
     step = sh("build", "mkdir -p out; echo x > out/x; test $GIT_BATON_ATTEMPT = 2", reads="src/**", writes="out/**", retries=1)
     run.go(changed(step, isolate="auto"))
@@ -94,6 +95,7 @@ def test_auto_is_apart_where_somebody_else_is_at_work_and_on_another_attempt(run
         os.waitpid(pid, 0)
 
 
+@pytest.mark.deep
 def test_r06_a_lane_does_not_see_what_moves_meanwhile(run: Runner) -> None:
     top = run.repo.path
     line = counted(f"mkdir -p out; echo late >> '{top}/src/a.txt'; cat src/a.txt > out/x")
@@ -106,6 +108,7 @@ def test_r06_a_lane_does_not_see_what_moves_meanwhile(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_r29_an_output_edited_while_the_step_runs_apart(run: Runner) -> None:
     top = run.repo.path
     step = sh("build", "mkdir -p out; cat src/* > out/x; cat src/* > out/y", reads="src/**", writes="out/**", isolate="tree")
@@ -122,6 +125,7 @@ def test_r29_an_output_edited_while_the_step_runs_apart(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_an_interrupted_step_is_given_up_and_its_files_are_put_back(run: Runner) -> None:
     step = sh("build", "mkdir -p out; echo torn > out/x; sleep 60", reads="src/**", writes="out/**", retries=3)
     pid = os.fork()
@@ -147,6 +151,7 @@ def test_a_link_that_leads_out_is_no_output(run: Runner, isolate: str) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_each_step_can_leave_a_checkpoint(run: Runner) -> None:
     good = sh("build", "true", reads="src/**", checkpoint="work")
     bad = sh("test", "exit 5", reads="src/**", after="build", checkpoint="work")

@@ -107,6 +107,7 @@ def test_what_was_fetched_is_not_run_unasked(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_what_cannot_begin_goes_on_with_no_compensation(run: Runner) -> None:
     run.go(changed(A, compensate="false"))
     with run.open() as ctx:
@@ -132,6 +133,7 @@ def test_r31_a_compensation_that_fails_stops_everything_and_is_gone_on_with(run:
     run.checked()
 
 
+@pytest.mark.deep
 @some("point", ["after-comp-begin", "in-compensation", "before-comp-end"])
 def test_r15_r32_a_compensation_that_was_killed_is_done_again_under_its_own_key(run: Runner, point: str) -> None:
     once = f'echo "$GIT_BATON_IDEMPOTENCY_KEY" >> "$X/own"; {UNDO}'
@@ -159,6 +161,7 @@ def test_r33_the_effect_of_an_edited_step_is_undone_before_it_is_redone(run: Run
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_step_without_an_effect_undoes_nothing_where_its_outputs_stay(run: Runner) -> None:
     first = sh("a", "mkdir -p out; head -1 src/a > out/a", reads="src/a", writes="out/a")
     run.go(first, B, C)
@@ -183,6 +186,7 @@ def test_r34_an_unknown_outcome_is_not_undone(run: Runner, kind: str) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_an_outcome_that_a_person_denies_is_done_again(run: Runner) -> None:
     step = effect("a", "once")
     assert run.killed("after-begin", step)
@@ -195,6 +199,7 @@ def test_an_outcome_that_a_person_denies_is_done_again(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_person_cannot_confirm_what_is_not_there(run: Runner) -> None:
     step = effect("a", "once")
     assert run.killed("after-begin", step)
@@ -214,6 +219,7 @@ def test_a_once_that_happened_is_not_done_again_whatever_is_declared(run: Runner
     assert log(run) == [("do", "pub")]
 
 
+@pytest.mark.deep
 def test_a_once_whose_outputs_are_gone_is_a_question(run: Runner) -> None:
     step = effect("a", "once", compensate=None, store="none")
     assert [run.go(step).state for _ in range(2)] == ["ok", "cached"]
@@ -237,6 +243,7 @@ def test_a_once_whose_outputs_fail_is_a_question_and_not_tried_again(run: Runner
     run.checked()
 
 
+@pytest.mark.deep
 def test_r39_a_gate_waits_is_opened_and_asks_again_when_inputs_change(run: Runner) -> None:
     gated = changed(B, gate="ship it?")
     run.go(A)
@@ -254,6 +261,7 @@ def test_r39_a_gate_waits_is_opened_and_asks_again_when_inputs_change(run: Runne
     run.checked()
 
 
+@pytest.mark.deep
 def test_r39_a_gate_that_is_rejected_undoes_what_led_to_it(run: Runner) -> None:
     gated = changed(C, gate="ship it?")
     run.go(A, B)

@@ -130,6 +130,7 @@ def test_a_failed_rebuild_leaves_the_last_good_outputs(run: Runner, line: str, i
 POINTS = ("after-begin", "in-clearing", "in-command", "after-command", "in-bring-back")
 
 
+@pytest.mark.deep
 @some("isolate", ["none", "tree"])
 @some("point", POINTS)
 def test_a_killed_rebuild_leaves_the_last_good_outputs(run: Runner, point: str, isolate: str) -> None:
@@ -162,6 +163,7 @@ def test_a_failed_rebuild_that_is_killed_leaves_the_last_good_outputs_to_the_nex
     run.checked()
 
 
+@pytest.mark.deep
 def test_edits_of_outputs_come_back_when_a_forced_rebuild_fails(run: Runner) -> None:
     run.go(BUILD)
     run.repo.write("out/x", "by hand\n")
@@ -199,6 +201,7 @@ def test_a_step_that_removes_its_copy_fails_and_the_next_one_has_a_new_one(run: 
     run.checked()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("isolate", ["none", "tree"])
 def test_a_step_that_removes_the_folder_it_runs_in(run: Runner, isolate: str) -> None:
     run.repo.write("sub/x", "x\n")
@@ -208,6 +211,7 @@ def test_a_step_that_removes_the_folder_it_runs_in(run: Runner, isolate: str) ->
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_hit_says_that_its_output_was_cut(run: Runner) -> None:
     step = sh("s", "seq 1 300000; echo short >&2", reads="src/**")
     run.go(step)
@@ -251,6 +255,7 @@ def test_a_hit_whose_output_cannot_be_written_is_a_hit(run: Runner) -> None:
         assert said.read().splitlines()[-1] == "baton: s: its output could not be written: No space left on device"
 
 
+@pytest.mark.deep
 def test_an_output_that_is_kept_by_digest_only_survives_a_failure(run: Runner) -> None:
     step = changed(BUILD, store="none", isolate="auto")
     run.go(step)
@@ -263,6 +268,7 @@ def test_an_output_that_is_kept_by_digest_only_survives_a_failure(run: Runner) -
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_reads_glob_that_matches_nothing_is_named_once(run: Runner) -> None:
     step = changed(sh("s", "false", retries=2), reads=("src/**", "srx/**"))
     run.go(step)

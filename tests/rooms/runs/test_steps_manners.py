@@ -41,6 +41,7 @@ def test_a_folder_that_only_the_step_made_goes_with_its_files(run: Runner) -> No
     assert run.go(step).state == "ok"
 
 
+@pytest.mark.deep
 def test_a_folder_that_was_there_survives_a_kill(run: Runner) -> None:
     (run.repo.path / "out").mkdir()
     step = sh("s", "echo x > out/a", reads="src/a", writes="out/**")
@@ -101,6 +102,7 @@ def test_a_link_of_the_users_own_that_leads_outside_is_left_alone(run: Runner, i
     run.checked()
 
 
+@pytest.mark.deep
 @some("take", ["ours", "theirs"])
 @some("store", ["all", "none"])
 @some("folder", [True, False])
@@ -136,6 +138,7 @@ def bits(run: Runner, name: str) -> int:
     return (run.repo.path / name).stat().st_mode & 0o777
 
 
+@pytest.mark.deep
 @some("filemode", ["true", "false"])
 @some("isolate", ["none", "tree"])
 def test_permissions_stay_or_are_those_that_the_command_gave(run: Runner, isolate: str, filemode: str) -> None:
@@ -170,6 +173,7 @@ def test_much_that_is_untracked_is_watched_and_not_all_stored(run: Runner) -> No
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_result_that_would_be_a_failure_now_is_not_served(run: Runner) -> None:
     stray = sh("s", "cp src/a out; echo x >> stray", reads="src/a", writes="out")
     run.go(stray)
@@ -185,6 +189,7 @@ def test_what_no_tree_can_hold_is_named(run: Runner) -> None:
     assert [event.text for event in run.told("warning")] == ["not brought back: out/empty/, out/nested/.git, out/pipe"]
 
 
+@pytest.mark.deep
 @some("isolate", ["none", "tree"])
 @some("glob", ["lg", "lf/g", "lf", "lf/**", "lo"])
 def test_what_links_lead_to_is_read(run: Runner, glob: str, isolate: str) -> None:

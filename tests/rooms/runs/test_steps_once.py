@@ -40,6 +40,7 @@ def resumed(run: Runner) -> int:
         return engine.resume(run.run).code
 
 
+@pytest.mark.deep
 def test_a_settled_once_takes_what_lies_there_and_removes_nothing(run: Runner) -> None:
     step = changed(PUB, probe="true", isolate="tree")
     run.repo.write("o", "old\n")
@@ -55,6 +56,7 @@ def test_a_settled_once_takes_what_lies_there_and_removes_nothing(run: Runner) -
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_once_is_not_settled_where_nothing_lies(run: Runner) -> None:
     step = changed(PUB, probe="true", isolate="tree")
     assert run.killed("after-command", step)
@@ -67,6 +69,7 @@ def test_a_once_is_not_settled_where_nothing_lies(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_what_was_there_before_the_attempt_is_no_output_of_it(run: Runner) -> None:
     step = changed(PUB, argv=("sh", "-c", f"{DO}; mkdir -p out; echo x > out/x"), writes=("out/**",), compensate=UNDO)
     assert run.go(step).state == "ok"
@@ -79,6 +82,7 @@ def test_what_was_there_before_the_attempt_is_no_output_of_it(run: Runner) -> No
     run.checked()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("effect", ["once", "idempotent"])
 def test_an_interrupted_effect_is_not_hidden(run: Runner, effect: str) -> None:
     step = changed(PUB, effect=effect, argv=("sh", "-c", f"{DO}; kill -TERM $PPID; sleep 60"), compensate=UNDO)
@@ -103,6 +107,7 @@ def test_an_interrupted_effect_is_not_hidden(run: Runner, effect: str) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_command_that_ends_well_when_asked_to_end_was_interrupted_by_that_signal(run: Runner) -> None:
     done = run.go(changed(PUB, argv=("sh", "-c", "trap 'exit 0' HUP; kill -HUP $PPID; sleep 60 & wait")))
     assert (done.state, done.code) == ("interrupted", 128 + signal.SIGHUP) and "exit 0" not in done.text
@@ -125,6 +130,7 @@ def test_a_once_that_failed_is_asked_for_before_another_attempt(run: Runner) -> 
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_once_that_could_not_be_started_had_no_effect(run: Runner) -> None:
     step = changed(PUB, argv=("no-such-program",), writes=())
     assert [run.go(step).code for _ in range(2)] == [127, 127]
@@ -158,6 +164,7 @@ def foretold(run: Runner, *steps: Step) -> dict[str, str]:
         return {f.step.name: f.would for f in Engine(ctx.baton, ctx.journal).dry_run(Plan(steps=steps), run.run)}
 
 
+@pytest.mark.deep
 def test_a_rejected_gate_ends_the_plan_before_an_effect_is_done_again(run: Runner) -> None:
     run.repo.write("src", "one\n")
     assert carried(run, A, B)[0] == 75
@@ -176,6 +183,7 @@ def test_a_rejected_gate_ends_the_plan_before_an_effect_is_done_again(run: Runne
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_rejected_gate_is_asked_again_for_other_inputs(run: Runner) -> None:
     run.repo.write("src", "one\n")
     assert carried(run, A, B)[0] == 75
@@ -187,6 +195,7 @@ def test_a_rejected_gate_is_asked_again_for_other_inputs(run: Runner) -> None:
     run.checked()
 
 
+@pytest.mark.deep
 def test_a_run_that_is_dropped_says_how_many_effects_stand(run: Runner) -> None:
     assert run.go(PUB).state == "ok" and run.go(changed(PUB, name="other", writes=("p",), argv=("touch", "p"))).state == "ok"
     with run.open() as ctx:

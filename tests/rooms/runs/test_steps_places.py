@@ -81,6 +81,7 @@ def test_the_text_of_a_digest_is_never_written_into_a_file(run: Runner) -> None:
     assert run.go(step, force=Cause(kind="named")).state == "ok" and run.go(step).state == "cached"
 
 
+@pytest.mark.deep
 def test_a_file_that_holds_the_text_of_a_digest_is_no_digest(run: Runner) -> None:
     text = f"gitbaton digest 1\nsha256 {'0' * 64}\nsize 7\n"
     step = sh("a", f"printf %s '{text}' > out; echo ran >> $X/ran", reads="src/**", writes="out")
@@ -91,6 +92,7 @@ def test_a_file_that_holds_the_text_of_a_digest_is_no_digest(run: Runner) -> Non
     assert run.go(step).state == "ok" and run.read("out") == text and len(run.lines("ran")) == 2
 
 
+@pytest.mark.deep
 def test_a_result_of_another_run_leaves_what_it_did_not_make(run: Runner) -> None:
     step = sh("build", "mkdir -p dist; cat src/a > dist/a", reads="src/**", writes="dist/**")
     assert run.go(step, run="one").state == "ok"
@@ -126,6 +128,7 @@ def test_a_killed_lane_leaves_what_somebody_wrote_meanwhile(run: Runner, before:
     assert run.read("dist/notes") == "precious\n" and not run.told("orphan")
 
 
+@pytest.mark.deep
 def test_what_a_killed_lane_had_brought_is_taken_back(run: Runner) -> None:
     run.repo.write("dist/old", "old\n")
     assert run.killed("before-end", changed(BUILD, isolate="tree"))
@@ -139,6 +142,7 @@ def test_what_a_killed_lane_had_brought_is_taken_back(run: Runner) -> None:
     assert run.files(orphan) == {"dist/a": "one"}
 
 
+@pytest.mark.deep
 def test_a_begin_that_was_fetched_removes_nothing_here(run: Runner) -> None:
     """Not even one from a machine of the same name and a work tree of the same path."""
     assert run.go(BUILD).state == "ok"
@@ -156,6 +160,7 @@ def test_a_begin_that_was_fetched_removes_nothing_here(run: Runner) -> None:
     assert run.read("dist/mine") == "precious\n" and run.read("dist/a") == "two\n"
 
 
+@pytest.mark.deep
 def test_a_repository_that_was_moved_knows_its_torn_files(run: Runner) -> None:
     assert run.killed("after-command", BUILD)
     moved = run.repo.path.parent / "moved"
@@ -166,6 +171,7 @@ def test_a_repository_that_was_moved_knows_its_torn_files(run: Runner) -> None:
     assert run.lines("seen") == [] and listing(moved / "dist") == {"c": b"two\n"}
 
 
+@pytest.mark.deep
 def test_another_work_tree_goes_on_and_the_first_knows_its_torn_files(run: Runner) -> None:
     line = f'test -e "$X/on" && {{ {BUILD.argv[2]}; }} || {{ mkdir -p dist; echo half > dist/a; }}'
     torn = changed(BUILD, argv=("sh", "-c", line))

@@ -186,6 +186,7 @@ def test_twice_is_once_and_placeholders_stay(text: str) -> None:
     assert bool(ON.find(text, sure=False)) == (once != text)
 
 
+@pytest.mark.deep
 @FEW
 @given(JSON, st.booleans())
 def test_a_line_of_json_stays_one(value: object, plain: bool) -> None:

@@ -85,6 +85,7 @@ def assert_parents(store: Store, track: str) -> None:
         before = [commit]
 
 
+@pytest.mark.deep
 def test_a_union_in_the_order_of_time_with_the_bytes_as_they_are(store: Store) -> None:
     base = heads(store)
     items = [link(store, n, base=base[n % 2], tail=b"\nReserved: paragraph\n" if n == 2 else b"") for n in range(5)]
@@ -98,6 +99,7 @@ def test_a_union_in_the_order_of_time_with_the_bytes_as_they_are(store: Store) -
     sandbox(store).fsck()
 
 
+@pytest.mark.deep
 def test_the_common_beginning_keeps_its_commits(store: Store) -> None:
     insert(store, "t", [link(store, n) for n in (0, 1, 2, 4, 5)])
     before = commits(store, "t")
@@ -133,6 +135,7 @@ def test_equal_times_are_ordered_by_id(store: Store) -> None:
     sandbox(store).fsck()
 
 
+@pytest.mark.deep
 def test_of_two_forms_of_one_checkpoint_everybody_takes_the_same(store: Store) -> None:
     short, long = link(store, 1), link(store, 1, tail=b"\nLater: paragraph\n")
     other = replace(link(store, 1), author=b"Else <e@example.com> 1767225601 +0000")
@@ -146,6 +149,7 @@ def test_of_two_forms_of_one_checkpoint_everybody_takes_the_same(store: Store) -
     assert replace(links(store, "a")[0], commit=None) == smallest
 
 
+@pytest.mark.deep
 def test_a_base_that_becomes_the_first_parent_gets_a_stand_in(store: Store) -> None:
     one = link(store, 1)
     insert(store, "t", [one])
@@ -166,6 +170,7 @@ def test_a_base_that_becomes_the_first_parent_gets_a_stand_in(store: Store) -> N
     sandbox(store).fsck()
 
 
+@pytest.mark.deep
 def test_a_snapshot_taken_on_the_chain_joins_like_any_other(repo: Sandbox) -> None:
     with repo.open(clock=integer_clock(), door="binary") as baton:
         baton.snapshot("one", track="t")

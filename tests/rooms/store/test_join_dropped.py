@@ -46,6 +46,7 @@ def raw_chain(store: Store, track: str, items: Sequence[Link], *, odd: int | Non
     return parent
 
 
+@pytest.mark.deep
 def test_what_is_dropped_goes_on_both_sides(store: Store) -> None:
     items = [link(store, n) for n in range(6)]
     insert(store, "t", items[:4])
@@ -62,6 +63,7 @@ def test_what_is_dropped_goes_on_both_sides(store: Store) -> None:
     sandbox(store).fsck()
 
 
+@pytest.mark.deep
 def test_only_what_is_kept_stays(store: Store) -> None:
     items = [link(store, n) for n in range(5)]
     insert(store, "t", items)
@@ -76,6 +78,7 @@ def test_only_what_is_kept_stays(store: Store) -> None:
     assert gone.change == RefChange(name=chain_ref("t"), new=None, old=before[-1]) and len(gone.removed) == 5
 
 
+@pytest.mark.deep
 def test_an_id_that_stands_twice_is_read_once(store: Store) -> None:
     items = [link(store, n) for n in (0, 1, 3, 2)]
     start = raw_chain(store, "theirs", [*items[:3], items[3], items[2]])  # as on a server that lets nothing be rewritten
@@ -89,6 +92,7 @@ def test_an_id_that_stands_twice_is_read_once(store: Store) -> None:
     sandbox(store).fsck()
 
 
+@pytest.mark.deep
 def test_a_commit_that_others_wrote_in_their_way_is_written_in_ours(store: Store) -> None:
     items = [link(store, n) for n in range(4)]
     start = raw_chain(store, "theirs", items, odd=2)
@@ -104,6 +108,7 @@ def test_a_checkpoint_without_a_base_gives_way_to_one_with_it(store: Store) -> N
     assert merged(forms, ()) == merged(forms[::-1], forms) == [forms[2]] and merged(forms[:2], ()) == [forms[1]]
 
 
+@pytest.mark.deep
 def test_a_long_common_beginning_is_not_taken_apart(store: Store) -> None:
     items = [link(store, n) for n in range(60)]
     torn = replace(items[10], message=items[10].message.replace(b'"step"', b'"stop"'))

@@ -73,6 +73,7 @@ def test_the_union_is_the_same_in_every_order_and_grouping(metas: list[Meta], ra
         assert whole.dropped(oid) == (forgotten or (pruned and not whole.pinned(oid)))
 
 
+@pytest.mark.deep
 @settings(max_examples=12, deadline=None)
 @given(meta=METAS)
 def test_what_is_written_is_read_back_and_is_the_same_for_all(store: Store, meta: Meta) -> None:
@@ -137,6 +138,7 @@ def strange(store: Store) -> dict[str, list[NewObject]]:
     return found
 
 
+@pytest.mark.deep
 def test_what_gitbaton_does_not_write_is_refused_and_named(store: Store) -> None:
     ref = remote_ref("a/b", "meta")
     for said, objects in strange(store).items():

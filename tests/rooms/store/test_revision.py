@@ -82,6 +82,7 @@ def test_what_is_removed_is_gone_from_chain_tip_and_notes(repo: Sandbox, baton: 
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_a_note_that_is_left_empty_goes(repo: Sandbox, baton: Baton) -> None:
     filled(baton, "t", 1)
     with baton.repo.lock(()):
@@ -118,6 +119,7 @@ def test_what_comes_from_elsewhere_brings_its_notes(repo: Sandbox, baton: Baton)
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_pruned_ones_stay_where_they_are_pinned_and_do_not_come_back(baton: Baton) -> None:
     items = filled(baton, "t")
     before = links(baton.store, "t")
@@ -141,6 +143,7 @@ def test_names_that_differ_only_in_case_are_refused(baton: Baton) -> None:
         revision.join("T", links(baton.store, "t"))
 
 
+@pytest.mark.deep
 def test_nothing_is_removed_where_a_note_or_the_meta_cannot_be_read(repo: Sandbox, baton: Baton) -> None:
     items = filled(baton, "t")
     large = new_object("sha1", "blob", b"x" * (5 << 20))
@@ -162,6 +165,7 @@ def test_nothing_is_removed_where_a_note_or_the_meta_cannot_be_read(repo: Sandbo
         Revision(baton.store)
 
 
+@pytest.mark.deep
 def test_who_moved_meanwhile_wins(repo: Sandbox, baton: Baton) -> None:
     items = filled(baton, "t")
     revision = Revision(baton.store)
@@ -277,6 +281,7 @@ def test_what_is_in_the_way_of_finishing(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_a_ref_that_moved_on_since_stays(repo: Sandbox) -> None:
     with repo.open(clock=integer_clock()) as baton:
         filled(baton, "t", 3)

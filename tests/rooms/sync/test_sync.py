@@ -59,6 +59,7 @@ def test_t20_a_plain_fetch_neither_destroys_nor_breaks(far: Far) -> None:
     assert {i.id for i in a.state().chains["t"]} == {mine, theirs} and noted_steps(a.state()).count("step:") == 2
 
 
+@pytest.mark.deep
 def test_t20_install_fetch_is_taken_back_exactly(far: Far) -> None:
     a = far.first
     a.git("remote", "add", "up/stream", str(far.remote.path))
@@ -252,6 +253,7 @@ def test_what_is_not_ours_on_the_remote_is_listed_and_left(far: Far) -> None:
     assert done.code == 1 and steps(b.state()) == ["one"] and list(b.state().chains) == ["t"]
 
 
+@pytest.mark.deep
 def test_tombstones_that_cannot_be_read_stop_everything(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")
@@ -351,6 +353,7 @@ def test_fetched_checkpoints_are_foreign_until_followed(far: Far) -> None:
     assert ok(a, "show", "--json", theirs).json["checkpoint"]["foreign"] is False
 
 
+@pytest.mark.deep
 def test_a_bundle_is_fetched_and_joined(far: Far, tmp_path: Path) -> None:
     a, b = far.first, far.clone()
     theirs, mine = snap(a, "of a"), snap(b, "of b")
@@ -388,6 +391,7 @@ def test_a_dry_run_writes_nothing_at_either_end(far: Far) -> None:
     assert steps(far.there()) == ["of a", "of b"]
 
 
+@pytest.mark.deep
 def test_a_track_that_went_on_at_both_sides_is_said_to_have(far: Far) -> None:
     """Its newest checkpoint has the files of one side alone."""
     a, b = far.first, far.clone()
@@ -410,6 +414,7 @@ def test_a_track_that_went_on_at_both_sides_is_said_to_have(far: Far) -> None:
     assert "both sides" not in ok(a, "sync", "--yes").err
 
 
+@pytest.mark.deep
 def test_who_begins_a_track_beside_one_that_was_fetched_hears_of_that(far: Far) -> None:
     a, b, c, d = far.first, far.clone(), far.clone("c"), far.clone("d")
     snap(a, "base", "parser")

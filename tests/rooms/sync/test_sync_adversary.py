@@ -64,6 +64,7 @@ def test_what_others_remove_can_be_found_again(far: Far) -> None:
     assert a.git("log", "--first-parent", "--format=%s", chain).splitlines()[:3] == ["step 2", "step 1", "step 0"]
 
 
+@pytest.mark.deep
 def test_one_of_several_places_that_fails_keeps_nothing_from_the_others(far: Far) -> None:
     a = far.first
     for url in (str(far.place / "nowhere.git"), "../far.git"):
@@ -99,6 +100,7 @@ def test_a_pin_that_was_counted_up_to_the_end_stays_readable(far: Far) -> None:
     assert f"MEND refs: '{META}' is not what gitbaton writes" in a.here("doctor").out
 
 
+@pytest.mark.deep
 def test_it_is_pushed_where_git_pushes(far: Far) -> None:
     a = far.first
     a.git("clone", "-q", "--bare", str(far.remote.path), str(far.place / "other.git"))

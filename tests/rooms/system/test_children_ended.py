@@ -64,6 +64,7 @@ def status(noted: Path) -> str:
     return Path(f"/proc/{number}/status").read_text() if number else ""
 
 
+@pytest.mark.deep
 def test_what_a_step_that_succeeded_left_running_is_left_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bytes] = []
     stand_still(monkeypatch, lambda: b"late" in b"".join(said))
@@ -101,6 +102,7 @@ def test_what_a_child_left_is_found_also_where_it_ended_before_it_was_looked_at(
     assert not runs(place / "bare.pid")
 
 
+@pytest.mark.deep
 def test_a_child_whose_parent_was_killed_is_found_and_ended(place: Path) -> None:
     one, two = (f"sh -c 'echo $$ > {name}.pid; exec sleep 60' & " for name in ("group", "session"))
     for last in ("exec sleep 60", "until test -s group.pid -a -s session.pid; do sleep 0.01; done; exit 0"):

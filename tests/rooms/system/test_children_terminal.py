@@ -134,6 +134,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     sweep(tmp_path / "place")
 
 
+@pytest.mark.deep
 def test_a_command_sees_a_terminal_of_our_size(place: Path) -> None:
     line = "test ! -t 0 && test -t 1 && test -t 2 && stty size <&1 && stty size <&2; printf 'a\\n\\033[1mb\\r\\n'"
     with Screen(place, line) as screen:
@@ -141,6 +142,7 @@ def test_a_command_sees_a_terminal_of_our_size(place: Path) -> None:
     assert screen.shown.startswith(b"31 97\r\n31 97\r\na\r\n\x1b[1mb\r\r\n[ended")
 
 
+@pytest.mark.deep
 def test_only_what_is_a_terminal_is_one_for_the_command(place: Path) -> None:
     with Screen(place, "test -t 1; echo $?; test -t 2; echo $? >&2", wrap='"$@" > out') as screen:
         screen.end()
@@ -155,6 +157,7 @@ def test_another_size_is_passed_on(place: Path) -> None:
         assert screen.end() == [0, None, False, False, "ready\n50 120\n"]
 
 
+@pytest.mark.deep
 def test_control_c_reaches_the_command(place: Path) -> None:
     with Screen(place, READY) as screen:
         screen.until(b"ready")
@@ -162,6 +165,7 @@ def test_control_c_reaches_the_command(place: Path) -> None:
         assert screen.end() == [130, "SIGINT", False, True, "ready\n"]
 
 
+@pytest.mark.deep
 def test_a_command_has_no_terminal_to_ask_at(place: Path) -> None:
     line = "read -r x < /dev/tty; echo no $?; read -r y; echo no $?"
     with Screen(place, line) as screen:

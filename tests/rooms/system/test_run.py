@@ -27,6 +27,7 @@ def children() -> list[str]:
     return [line for line in lines if not line or "git" in line]
 
 
+@pytest.mark.deep
 def test_a_command_that_does_not_end_is_killed(repo: Sandbox) -> None:
     repo.git("config", "alias.hang", "!exec sleep 600")
     others = children()  # of tests that ran before in this process
@@ -80,6 +81,7 @@ def test_odd_environments(repo: Sandbox, env: dict[str, str]) -> None:
     assert b"nobody" not in repo.git("log", "-1", "--format=%an", "refs/baton/tracks/t").encode()
 
 
+@pytest.mark.deep
 def test_odd_settings(repo: Sandbox) -> None:
     pairs = [
         "color.ui=always",

@@ -66,6 +66,7 @@ def test_refs_that_git_moves_are_noticed(tmp_path: Path) -> None:
     two_.close()
 
 
+@pytest.mark.deep
 def test_a_flush_builds_on_a_ref_that_was_moved(tmp_path: Path) -> None:
     one, two_, here, there = two(tmp_path)
     numbered(two_, 3, start=5)
@@ -122,6 +123,7 @@ def test_a_thread_that_cannot_be_read_harms_no_other_and_can_be_deleted(bare: Sa
     store.flush()
 
 
+@pytest.mark.deep
 def test_a_lock_that_a_killed_process_left_is_waited_out(bare: Sandbox, store: ThreadStore) -> None:
     numbered(store, 1)
     store.flush()
@@ -136,6 +138,7 @@ def test_a_lock_that_a_killed_process_left_is_waited_out(bare: Sandbox, store: T
 # ---- other kinds of repository, and of owner
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["--object-format=sha256", "--ref-format=reftable"])
 def test_in_a_repository_that_libgit2_does_not_open(
     tmp_path: Path, new_git: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -204,6 +207,7 @@ def test_a_process_that_ends_flushes(bare: Sandbox) -> None:
 # ---- memory, threads, the worker
 
 
+@pytest.mark.deep
 def test_what_is_beyond_the_cache_is_read_from_git(bare: Sandbox) -> None:
     with ThreadStore.open(bare.path, **{**QUIET, "cache": 40_000}) as store:
         for number in range(200):

@@ -228,6 +228,7 @@ def test_removed_with_all_its_writes() -> None:
     assert not any(model.own(entry) for entry in model.heap.chain(model.tip).walk())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
 def test_git_finds_nothing_wrong_with_what_was_built(tmp_path: Path, algorithm: Algorithm) -> None:
     heap, rng = Heap(algorithm), random.Random(7)

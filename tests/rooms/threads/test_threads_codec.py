@@ -111,6 +111,7 @@ def test_tuples_are_lists_and_halves_of_surrogates_stay() -> None:
     assert codec.loads(codec.json_text(deep(90)) or b"") == deep(90)
 
 
+@pytest.mark.deep
 @each("raw", [b"", b"{", b"NaN", b'{"a":Infinity}', b'"\xff"', b"[" * 100_000, b"9" * 5000, b"'a'", b"1 2"])
 def test_text_that_is_not_json_is_refused(raw: bytes) -> None:
     with pytest.raises(RecordError, match=r"^stored text is not JSON$"):
@@ -167,6 +168,7 @@ def test_what_cannot_be_stored_is_refused() -> None:
         codec.rows_of(codec.rows_blob([("", "t", 0, "c", "x", b"")]), "u")
 
 
+@pytest.mark.deep
 def test_any_bytes_are_refused_or_read() -> None:
     heap, read = Heap(), 0
     data = codec.blob_of(("bytes", b"0123456789"))

@@ -90,6 +90,7 @@ def test_programs_that_nobody_waits_for_do_not_pile_up(tmp_path: Path) -> None:
     assert children().count("Z") - before < 4
 
 
+@pytest.mark.deep
 def test_a_line_that_cannot_be_brought_writes_nothing_again_and_again(stuck: Sandbox) -> None:
     folder = stuck.path / "objects/pack"
     with ThreadStore.open(stuck.path, **QUIET) as store:

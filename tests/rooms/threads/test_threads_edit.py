@@ -182,6 +182,7 @@ def joined(store: ThreadStore, here: Sandbox, tip: str, late: str | None) -> Non
         store.join("t", "", lambda ours: apart(ours, theirs, None).made(ours, theirs))
 
 
+@pytest.mark.deep
 def test_clones_that_join_each_other_come_to_the_same(tmp_path: Path) -> None:
     one, two_, here, there = two(tmp_path, 50)
     for number, store in enumerate((one, two_)):
@@ -204,6 +205,7 @@ def test_clones_that_join_each_other_come_to_the_same(tmp_path: Path) -> None:
     there.fsck()
 
 
+@pytest.mark.deep
 def test_a_chain_that_goes_on_from_ours_is_taken_as_it_is(tmp_path: Path) -> None:
     one, two_, here, there = two(tmp_path)
     numbered(two_, 3, start=5)

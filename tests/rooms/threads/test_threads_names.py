@@ -113,6 +113,7 @@ def test_names_too_long_for_a_ref_are_cut_and_those_of_trees_refused() -> None:
     assert names_of(THREADS + "=" + "x" * 4000 + "/_") is None
 
 
+@pytest.mark.deep
 def test_git_holds_all_of_them_side_by_side(repo: Sandbox) -> None:
     pairs = [(name, "") for name in NAMES] + [("t", name) for name in NAMES] + [(name, name) for name in NAMES[:60]]
     refs = {ref_of(*names): names for names in pairs}

@@ -157,6 +157,7 @@ def test_nothing_of_a_thread_goes_unless_asked(repo: Sandbox, store: ThreadStore
     assert len(ids(store)) == 5
 
 
+@pytest.mark.deep
 def test_a_saver_at_work_is_no_hindrance_for_tracks(repo: Sandbox) -> None:
     for number in range(3):
         repo.here("snapshot", "--track", "work", "--step", str(number), "--no-files")
@@ -170,6 +171,7 @@ def test_a_saver_at_work_is_no_hindrance_for_tracks(repo: Sandbox) -> None:
         assert len(pruning.apply(baton, made).removed) == 2
 
 
+@pytest.mark.deep
 def test_by_itself_the_newest_of_each_namespace_stays(repo: Sandbox, store: ThreadStore) -> None:
     line(store, 4)
     line(store, 3, "other")
@@ -297,6 +299,7 @@ def test_what_comes_between_plan_and_deed_stays_and_so_does_what_it_needs(store:
     assert not apply(store, made).parts[0].remove and ids(store, "u") == []
 
 
+@pytest.mark.deep
 def test_beside_one_who_puts_all_the_time(repo: Sandbox) -> None:
     with ThreadStore.open(repo.path, sync=False) as store:
         line(store, 40)
@@ -320,6 +323,7 @@ def test_beside_one_who_puts_all_the_time(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_refs_that_only_look_like_ours_stop_everything(repo: Sandbox, store: ThreadStore) -> None:
     line(store, 1)
     store.flush()
@@ -331,6 +335,7 @@ def test_refs_that_only_look_like_ours_stop_everything(repo: Sandbox, store: Thr
     assert repo.here("prune", "--keep-last", "1").code == 0
 
 
+@pytest.mark.deep
 def test_du_counts_threads_late_writes_and_the_log(repo: Sandbox) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         line(store, 3)

@@ -200,6 +200,7 @@ def restored(doc: object) -> str:
     return repr(base64.b64decode(doc["$value"])) if doc["$type"] == "bytes" else doc["$value"]
 
 
+@pytest.mark.deep
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60), st.sampled_from(["msgpack", "json", "bytes", "null"]))
 def test_rubbish_is_shown_or_refused_in_words(data: bytes, kind: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from gitbaton.hooks.sessions import opening
 from tests.kit import Sandbox
 from tests.kit.agents import Client
@@ -33,6 +35,7 @@ def everything(box: Sandbox) -> bytes:
     return box.run("git", "cat-file", "--batch-all-objects", "--batch").out.encode("utf-8", "surrogateescape")
 
 
+@pytest.mark.deep
 @some("prompt", PROMPTS, ids=["short", "cut step", "cut prompt", "at the cut"])
 def test_no_object_holds_a_key_of_a_prompt(repo: Sandbox, tmp_path: Path, prompt: str) -> None:
     path = tmp_path / "talk.jsonl"

@@ -67,6 +67,7 @@ def refused(box: Sandbox, stored: Stored) -> BatonError:
     return raised.value
 
 
+@pytest.mark.deep
 @some("mode", ["position", "full"])
 def test_a_conversation_is_cut_where_the_checkpoint_was_taken(repo: Sandbox, own: Path, mode: Mode) -> None:
     data = own.read_bytes()
@@ -85,6 +86,7 @@ def test_a_conversation_is_cut_where_the_checkpoint_was_taken(repo: Sandbox, own
         assert error.hints == transcripts.HINTS and "redacted" in error.hints[1]
 
 
+@pytest.mark.deep
 def test_an_earlier_position_is_read_from_a_later_commit(repo: Sandbox, own: Path) -> None:
     found = take(repo, own)
     first = len(line(0, 20_000))
@@ -111,6 +113,7 @@ def test_a_file_that_the_client_rewrote_is_not_taken_for_it(repo: Sandbox, own: 
         assert "has rewritten the conversation" in refused(repo, stored).message
 
 
+@pytest.mark.deep
 def test_where_the_client_is_told_to_keep_its_files(
     repo: Sandbox, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

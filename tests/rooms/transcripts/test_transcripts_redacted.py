@@ -61,6 +61,7 @@ def proof(box: Sandbox) -> Path:
     return box.path / ".git/baton/transcripts/claude" / SESSION
 
 
+@pytest.mark.deep
 def test_no_object_holds_a_secret_and_positions_are_those_of_the_file(repo: Sandbox, path: Path) -> None:
     path.write_bytes(line(1) + secret(2) + line(3))
     found = take(repo, path)

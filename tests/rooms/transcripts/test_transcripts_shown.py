@@ -55,6 +55,7 @@ def test_what_was_stored_yesterday_with_a_secret_is_shown_without(repo: Sandbox,
     assert new.stored != old.stored and content(repo, new.stored) == hidden(path.read_bytes())
 
 
+@pytest.mark.deep
 def test_an_earlier_position_is_read_by_its_lines(repo: Sandbox, own: Path) -> None:
     own.write_bytes(b"".join(secret(n, 20_000) for n in range(10)))
     position = take(repo, own, "position")
@@ -99,6 +100,7 @@ def test_the_clients_own_file_is_redacted_when_it_is_shown(repo: Sandbox, own: P
     assert back(repo, snap(repo, take(repo, own, "position"))) == hidden(own.read_bytes())
 
 
+@pytest.mark.deep
 def test_a_client_gets_back_what_it_wrote_itself(repo: Sandbox, own: Path) -> None:
     data = secret(1) + line(2)
     for mode in ("position", "full"):

@@ -108,6 +108,7 @@ def test_the_environment_is_over_the_configuration(repo: Sandbox, monkeypatch: p
     assert load(repo).track == "config"
 
 
+@pytest.mark.deep
 def test_scopes_are_gits(repo: Sandbox) -> None:
     (Path(os.environ["HOME"]) / ".gitconfig").write_text("[baton]\n\tcheckpointDir = global\n\tuntracked = none\n")
     repo.git("config", "baton.checkpointDir", "local")

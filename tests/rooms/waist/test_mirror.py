@@ -70,6 +70,7 @@ def test_stored_text_forges_no_heading_and_drives_no_terminal(repo: Sandbox, bat
     assert b"\x1b" not in (repo.path / FOLDER / "LATEST.json").read_bytes()
 
 
+@pytest.mark.deep
 def test_t25_git_ignores_them_and_no_snapshot_holds_them(repo: Sandbox, baton: Baton) -> None:
     stored = [baton.snapshot(f"{n}", track="main").stored for n in range(3)]
     assert repo.git("status", "--porcelain", "-uall") == ""
@@ -120,6 +121,7 @@ def test_a_linked_work_tree_has_its_own_files(repo: Sandbox) -> None:
         assert sandbox.git("status", "--porcelain", "-uall") == ""
 
 
+@pytest.mark.deep
 def test_no_info_directory_and_a_read_only_one(repo: Sandbox, baton: Baton) -> None:
     exclude = repo.path / ".git/info/exclude"
     exclude.unlink()
@@ -149,6 +151,7 @@ def test_never_through_a_linked_directory(repo: Sandbox, baton: Baton, what: str
     assert files(outside) == ([] if what == "dangling" else ["checkpoints"]) and files(outside / "checkpoints") == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("exists", [True, False])
 def test_never_through_a_linked_file(repo: Sandbox, baton: Baton, exists: bool) -> None:
     victim = repo.path.parent / "victim"

@@ -114,6 +114,7 @@ def test_line_is_the_first_that_is_not_blank() -> None:
     assert line("\n  \n one\x1b \ntwo") == "one?" and line("") == ""
 
 
+@pytest.mark.deep
 def test_resume_order_live_and_drift(repo: Sandbox, run: Run) -> None:
     head = repo.head()
     run(
@@ -169,6 +170,7 @@ def check_live(repo: Sandbox, run: Run, plain_keys: list[str]) -> None:
     assert exact["checkpoint"]["step"] == "s\nt" and exact["warnings"] == []
 
 
+@pytest.mark.deep
 def test_resume_without_a_track(repo: Sandbox, run: Run) -> None:
     none = run("resume")
     assert none.code == 2 and none.err.startswith("fatal: there is no checkpoint in this repository\n")
@@ -190,6 +192,7 @@ def test_resume_without_a_track(repo: Sandbox, run: Run) -> None:
     )
 
 
+@pytest.mark.deep
 def test_verify_codes_strict_quiet_json(repo: Sandbox, run: Run) -> None:
     assert run("verify").code == 2
     run("snapshot", "--track", "main", "--step", "s")
@@ -218,6 +221,7 @@ def three(repo: Sandbox) -> list[str]:
         return [baton.snapshot(f"step\t{n}", track=f"t {n}", files=False).stored.id for n in range(3)]
 
 
+@pytest.mark.deep
 def test_lists_are_newest_first_and_stable(repo: Sandbox, run: Run, three: list[str]) -> None:
     for verb in ("status", "tracks", "log"):
         words = [verb, *(["--all"] if verb == "log" else [])]
@@ -287,6 +291,7 @@ def test_no_stored_text_drives_a_terminal(repo: Sandbox, run: Run) -> None:
         assert done.out + done.err and all(c.isprintable() or c in "\n\t" for c in done.out + done.err), argv
 
 
+@pytest.mark.deep
 def test_show_says_everything(repo: Sandbox, run: Run) -> None:
     repo.write("b.txt", "new")
     run("snapshot", "--track", "main", "--step", "one", "--label", "L", "--note", "n")

@@ -297,6 +297,7 @@ NAMES = st.text(st.sampled_from("ab.-0 \udcff\xe9"), min_size=1, max_size=3).fil
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 
 
+@pytest.mark.deep
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(paths=st.dictionaries(PATHS, st.sampled_from(["100644", "100755", "120000"]), max_size=6))
 def test_what_is_written_is_read_back(opened: Repo, paths: dict[str, str]) -> None:

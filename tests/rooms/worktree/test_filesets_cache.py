@@ -53,6 +53,7 @@ def files(opened: Repo, *, cached: bool = True) -> Files:
     return Files(opened, opened.layout.root or "", cached=cached)
 
 
+@pytest.mark.deep
 def test_an_unchanged_file_is_read_once(repo: Sandbox, opened: Repo, reads: list[str]) -> None:
     repo.write("d/a", "a")
     repo.write("d/b", "b")
@@ -92,6 +93,7 @@ def test_times_of_whole_seconds_are_not_relied_on_so_soon() -> None:
         assert settled((1, 1, 5 * second, ctime, 0o100644), later) == sure
 
 
+@pytest.mark.deep
 def test_the_next_process_reads_nothing_again(repo: Sandbox, opened: Repo, reads: list[str]) -> None:
     repo.write("d/a\n\xe9", "a")
     repo.write("d/b", "b" * 100).chmod(0o755)
@@ -138,6 +140,7 @@ def test_r44_what_gc_collected_is_written_again(repo: Sandbox, opened: Repo, rea
     assert len(repo.tree(first.tree)) == 153
 
 
+@pytest.mark.deep
 def test_loose_objects_that_were_pruned_are_written_again(repo: Sandbox, opened: Repo) -> None:
     repo.write("d/a", "alone")
     time.sleep(RACY)
@@ -154,6 +157,7 @@ def test_loose_objects_that_were_pruned_are_written_again(repo: Sandbox, opened:
             path.unlink()
 
 
+@pytest.mark.deep
 def test_what_is_relied_on_is_as_good_as_new(repo: Sandbox, opened: Repo, reads: list[str]) -> None:
     """Also where the file need not be read."""
     repo.write("d/a", "alone")
@@ -171,6 +175,7 @@ def test_what_is_relied_on_is_as_good_as_new(repo: Sandbox, opened: Repo, reads:
         assert loose.exists()
 
 
+@pytest.mark.deep
 @some("harm", ["cut", "flipped", "empty", "another root", "nonsense"], 3)
 def test_a_broken_cache_is_no_cache(repo: Sandbox, opened: Repo, reads: list[str], harm: str) -> None:
     repo.write("d/a", "a")
@@ -192,6 +197,7 @@ def test_a_broken_cache_is_no_cache(repo: Sandbox, opened: Repo, reads: list[str
         assert files(opened).scan(["d/**"]) == first and "d/a" in reads
 
 
+@pytest.mark.deep
 def test_a_few_files_are_not_worth_a_cache(repo: Sandbox, opened: Repo) -> None:
     time.sleep(RACY)
     with closing(files(opened)) as seen:

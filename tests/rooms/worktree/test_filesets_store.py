@@ -36,6 +36,7 @@ def published(sandbox: Sandbox, opened: Repo, objects: list[NewObject]) -> None:
         stored(sandbox, objects)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("algorithm", ["sha1", "sha256"])
 @pytest.mark.parametrize(("count", "packs"), [(FEW, 0), (FEW + 1, 0), (150, 1)])
 def test_objects_are_stored_as_git_stores_them(tmp_path: Path, algorithm: str, count: int, packs: int) -> None:

@@ -197,6 +197,7 @@ def test_files_by_digest_come_from_where_they_were_made(kit: Kit, tmp_path: Path
         put(lane, "d/big", None)
 
 
+@pytest.mark.deep
 def test_what_a_scan_has_read_is_not_read_again(kit: Kit) -> None:
     put(kit.top, "d/a", ("100644", b"one"))
     time.sleep(0.07)

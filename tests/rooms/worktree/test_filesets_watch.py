@@ -165,6 +165,7 @@ def test_a_step_that_stages_commits_or_ignores_hides_nothing(repo: Sandbox, open
     assert paths == ["clean.txt", "modified.txt", "new/untracked"]  # `new/more` is ignored when it is looked for
 
 
+@pytest.mark.deep
 def test_same_size_edits_of_the_same_moment_are_seen(repo: Sandbox, opened: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     coarse(monkeypatch)
     for number in range(10):
@@ -181,6 +182,7 @@ def test_bits_that_hide_edits_from_git_hide_none_from_us(repo: Sandbox, opened: 
     assert [(s.path, s.before) for s in found.found] == [("clean.txt", blob(b"clean\n")), ("touched.txt", blob(b"t\n"))]
 
 
+@pytest.mark.deep
 def test_files_that_git_converts_are_not_changed_by_a_touch(repo: Sandbox, opened: Repo) -> None:
     repo.write(".gitattributes", "*.crlf text eol=crlf\n*.low filter=low\n")
     repo.git("config", "filter.low.clean", "tr A-Z a-z")

@@ -125,6 +125,7 @@ def test_git_means_the_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nam
     assert repo.git("status", "--porcelain", "-uall") == status
 
 
+@pytest.mark.deep
 def test_packed_and_detached_heads_are_followed(repo: Sandbox, lane: Lane) -> None:
     repo.git("pack-refs", "--all")
     lane.sync()
@@ -336,6 +337,7 @@ def ended(pid: str) -> bool:
         return True
 
 
+@pytest.mark.deep
 def test_what_a_killed_owner_left_running_is_ended_by_the_next(repo: Sandbox, tmp_path: Path) -> None:
     note, word, opened = tmp_path / "note", os.urandom(8).hex(), discover(str(repo.path), door="binary")
     child = os.fork()
@@ -363,6 +365,7 @@ def abandoned(repo: Sandbox) -> None:
     assert in_child(lambda: Lane(discover(str(repo.path))).sync()) == 0
 
 
+@pytest.mark.deep
 def test_what_its_owner_left_goes_with_the_next(repo: Sandbox, tmp_path: Path) -> None:
     other = Sandbox.init(tmp_path / "other")
     other.commit("other")
@@ -444,6 +447,7 @@ def test_what_a_command_did_to_the_lanes_own_refs_is_undone(repo: Sandbox, lane:
     assert repo.git("symbolic-ref", "HEAD") == "refs/heads/main"
 
 
+@pytest.mark.deep
 def test_a_git_that_outlives_its_owner_is_not_swept_under_its_hands(
     repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -155,6 +155,7 @@ def test_what_no_time_tells_of_is_seen(tmp_path: Path, monkeypatch: pytest.Monke
             assert (ours / "a").read_text() == str(number)
 
 
+@pytest.mark.deep
 def test_what_has_not_changed_is_not_copied_again(repo: Sandbox, lane: Lane) -> None:
     for number in range(40):
         repo.write(f"d/{number}", f"{number}\n")
@@ -168,6 +169,7 @@ def test_what_has_not_changed_is_not_copied_again(repo: Sandbox, lane: Lane) -> 
     assert len(made) == 40 and {p: p.stat().st_ino for p in made} == made
 
 
+@pytest.mark.deep
 def test_a_large_file_with_holes_keeps_them(repo: Sandbox, lane: Lane) -> None:
     with (repo.path / "image").open("wb") as file:
         file.truncate(64 << 20)

@@ -94,6 +94,7 @@ def driver(sandbox: Sandbox, clean: str, smudge: str, *, required: bool = False,
     sandbox.write(".gitattributes", f"{pattern} filter=x\n")
 
 
+@pytest.mark.deep
 def test_mixed_line_ends_under_autocrlf_input(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     repo.write("a.txt", MIXED)
@@ -102,6 +103,7 @@ def test_mixed_line_ends_under_autocrlf_input(repo: Sandbox) -> None:
     check_gives_back(repo, "a.txt", "new.txt")
 
 
+@pytest.mark.deep
 def test_line_feeds_under_autocrlf_true(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "true")
     repo.write("a.txt", b"one\ntwo\n")
@@ -121,6 +123,7 @@ def test_attributes_with_an_eol(repo: Sandbox, setting: str) -> None:
     check_gives_back(repo, "lf.txt", "mixed.txt")
 
 
+@pytest.mark.deep
 def test_line_ends_that_only_the_old_attribute_converts(repo: Sandbox) -> None:
     repo.write(".gitattributes", "*.txt crlf=input\n*.bin -crlf\n*.raw -text\n*.raw crlf\n")
     repo.git("config", "core.autocrlf", "input")
@@ -129,6 +132,7 @@ def test_line_ends_that_only_the_old_attribute_converts(repo: Sandbox) -> None:
     check_gives_back(repo, "m", "m.txt")
 
 
+@pytest.mark.deep
 def test_core_eol(repo: Sandbox) -> None:
     repo.git("config", "core.eol", "crlf")
     repo.write(".gitattributes", b"* text=auto\r\n")
@@ -137,6 +141,7 @@ def test_core_eol(repo: Sandbox) -> None:
     check_gives_back(repo, "lf.txt")
 
 
+@pytest.mark.deep
 def test_safecrlf_is_in_nobodys_way(repo: Sandbox) -> None:
     repo.git("config", "core.safecrlf", "true")
     repo.git("config", "core.autocrlf", "input")
@@ -144,6 +149,7 @@ def test_safecrlf_is_in_nobodys_way(repo: Sandbox) -> None:
     check_gives_back(repo, "a.txt")
 
 
+@pytest.mark.deep
 def test_bytes_that_clean_to_the_staged_blob(repo: Sandbox) -> None:
     """The captured tree is the index's: only stat data tells that the file is another."""
     repo.git("config", "core.autocrlf", "input")
@@ -185,6 +191,7 @@ def test_long_running_filter_process(repo: Sandbox) -> None:
     check_gives_back(repo, "lossy.dat")
 
 
+@pytest.mark.deep
 def test_ident_typed_by_hand(repo: Sandbox) -> None:
     repo.write(".gitattributes", "*.c ident\n")
     repo.write("typed.c", "/* $Id: by hand $ */\n")
@@ -194,6 +201,7 @@ def test_ident_typed_by_hand(repo: Sandbox) -> None:
     check_gives_back(repo, "typed.c")
 
 
+@pytest.mark.deep
 def test_encodings(repo: Sandbox) -> None:
     repo.write(".gitattributes", "*.u16 text working-tree-encoding=UTF-16 -eol\n*.le text working-tree-encoding=UTF-16LE-BOM\n")
     repo.write("le.u16", b"\xff\xfe" + "häl\n".encode("utf-16-le"))
@@ -235,6 +243,7 @@ def test_smudge_that_fails_beside_one_that_works(repo: Sandbox) -> None:
     assert raw["3.y"] == b"secret 3.y\n"
 
 
+@pytest.mark.deep
 def test_optional_smudge_that_fails(repo: Sandbox) -> None:
     driver(repo, "cat", "/nonexistent/smudge")
     repo.write("a.dat", "data\n")
@@ -243,6 +252,7 @@ def test_optional_smudge_that_fails(repo: Sandbox) -> None:
     assert kept(repo, snapshot(repo)) == {"a.dat": b"data\n", "with\nbreak.dat": b"data\n"}
 
 
+@pytest.mark.deep
 def test_symlinks_are_not_followed(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     outside = repo.write("../outside/f.txt", MIXED)
@@ -258,6 +268,7 @@ def test_symlinks_are_not_followed(repo: Sandbox) -> None:
         assert differing(baton.repo.git, str(repo.path), files) == {}
 
 
+@pytest.mark.deep
 def test_modes_are_the_entries(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     repo.write("run.sh", MIXED).chmod(0o755)
@@ -310,6 +321,7 @@ def test_odd_repositories(tmp_path: Path, kind: str) -> None:
     sandbox.fsck()
 
 
+@pytest.mark.deep
 def test_attributes_that_only_the_index_holds(repo: Sandbox) -> None:
     """A sparse checkout has no attributes file on disk, and git converts all the same."""
     repo.write("in/.gitattributes", "*.txt eol=crlf\n")
@@ -366,6 +378,7 @@ def test_raw_bytes_outlive_garbage_collection(repo: Sandbox) -> None:
     assert json.loads(repo.git("cat-file", "-p", "refs/checkpoints/t"))["files"].get("raw") is None
 
 
+@pytest.mark.deep
 def test_same_bytes_give_the_same_commit_twice(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     repo.write("a.txt", MIXED)

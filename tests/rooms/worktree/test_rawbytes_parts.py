@@ -31,6 +31,7 @@ def git_log(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("many", [False, True])
 def test_plain_repository_costs_no_process(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, many: bool) -> None:
     for number in range(520 if many else 3):
@@ -45,6 +46,7 @@ def test_plain_repository_costs_no_process(repo: Sandbox, monkeypatch: pytest.Mo
     assert asked.count("config -z --get-regexp") == 1
 
 
+@pytest.mark.deep
 def test_line_feeds_where_nothing_converts_them_cost_one_process(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write(".gitattributes", "* text=auto\n")
     repo.write("b.txt", "plain\n")
@@ -177,6 +179,7 @@ def test_full_disk_or_closed_directory_is_a_reason(repo: Sandbox) -> None:
     assert not (repo.path / "d/f").exists()
 
 
+@pytest.mark.deep
 def test_garbage_collection_between_capture_and_record(repo: Sandbox) -> None:
     """The captured tree is HEAD's and stays; only the kept bytes are gone, and are stored again."""
     repo.git("config", "core.autocrlf", "input")

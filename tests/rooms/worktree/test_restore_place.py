@@ -55,6 +55,7 @@ def test_a_directory_of_attributes_that_became_a_file(repo: Sandbox, link: bool)
     assert ((repo.path / "d").is_symlink() == link and not (repo.path / "d").is_dir()) or link
 
 
+@pytest.mark.deep
 def test_a_directory_keeps_what_it_is(two: Sandbox) -> None:
     folder = two.path / "d"
     folder.chmod(0o700)
@@ -66,6 +67,7 @@ def test_a_directory_keeps_what_it_is(two: Sandbox) -> None:
     assert sorted(p.name for p in folder.iterdir()) == ["x.txt"]
 
 
+@pytest.mark.deep
 def test_groups_are_those_of_the_work_tree(two: Sandbox) -> None:
     if os.getuid() != 0:
         pytest.skip("only root can give a file to another group")
@@ -78,6 +80,7 @@ def test_groups_are_those_of_the_work_tree(two: Sandbox) -> None:
     assert (folder / "x.txt").stat().st_gid == 1234 and (two.path / "a.txt").stat().st_gid == 4321
 
 
+@pytest.mark.deep
 def test_an_executable_bit_that_git_does_not_look_at_stays(two: Sandbox) -> None:
     two.git("config", "core.fileMode", "false")
     (two.path / "a.txt").chmod(0o750)
@@ -115,6 +118,7 @@ def late(two: Sandbox, act: Callable[[int], object]) -> Iterator[None]:
         yield
 
 
+@pytest.mark.deep
 def test_what_is_written_late_is_kept_and_named(two: Sandbox) -> None:
     with late(two, int):
         done = restored(two)
@@ -123,6 +127,7 @@ def test_what_is_written_late_is_kept_and_named(two: Sandbox) -> None:
     assert Path(said[0].split("'")[3]).read_text() == "spoilt\nlate\n"
 
 
+@pytest.mark.deep
 def test_what_is_written_late_is_named_when_the_restore_is_taken_back_too(two: Sandbox) -> None:
     def another(time: int) -> None:
         if not time:
@@ -136,6 +141,7 @@ def test_what_is_written_late_is_named_when_the_restore_is_taken_back_too(two: S
     assert "'b.txt' is left as it is: it was written since" in failed.value.hints
 
 
+@pytest.mark.deep
 def test_what_was_put_aside_goes_back_when_a_swap_fails(two: Sandbox) -> None:
     def fail(_: int) -> None:
         raise StaleError("'d/x.txt' changed meanwhile")
