@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,7 +81,7 @@ class _Recorder:
     """Notes how long each test takes; at the end what is there of before stays for tests that did not run."""
 
     def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid] += report.duration
