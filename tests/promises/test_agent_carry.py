@@ -192,7 +192,6 @@ def test_every_turn_that_ended_is_counted(repo: Sandbox) -> None:
     assert since(repo)["turns"] == 3
 
 
-@pytest.mark.deep
 @some("turns", [0, 1])
 def test_the_ground_moved_below_the_words(repo: Sandbox, turns: int) -> None:
     """Commits that the words stand on are gone from HEAD: an automatic checkpoint on the new ground must not hide that."""
@@ -233,7 +232,6 @@ def test_only_auto_checkpoints_have_no_words_to_carry(repo: Sandbox) -> None:
     assert "turn ended: p0; last prompt: p2" in client.fire("start", "--track", "t")
 
 
-@pytest.mark.deep
 def test_a_label_is_not_carried(repo: Sandbox) -> None:
     snap(repo, "t", "S", "--label", "milestone")
     repo.write("a.txt", "two\n")

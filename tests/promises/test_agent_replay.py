@@ -344,7 +344,6 @@ def test_in_a_merge_that_stopped(repo: Sandbox) -> None:
     assert "<<<<<<<" in repo.git("show", f"{record['commit']}:a.txt")
 
 
-@pytest.mark.deep
 @some("value", ["sometimes", "", "TURN ", "edit,turn", "-1"])
 def test_an_unknown_value_of_baton_auto(repo: Sandbox, value: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)

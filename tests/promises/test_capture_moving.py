@@ -204,7 +204,6 @@ def test_facts_that_are_damaged_are_read_again(repo: Sandbox, content: bytes) ->
     check(repo)
 
 
-@pytest.mark.deep
 def test_facts_hold_names_of_any_bytes(repo: Sandbox) -> None:
     name = os.path.join(os.fsencode(repo.path), b"\xff\n")
     with open(name, "wb") as file:

@@ -311,7 +311,6 @@ def test_strict_makes_changed_files_a_no(repo: Sandbox) -> None:
     assert "files_changed" not in str(repo.ok("resume", "--json").json)
 
 
-@pytest.mark.deep
 def test_hooks_count_no_files(repo: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     repo.commit("more", more_txt="not captured\n")
     repo.write("new", "x")

@@ -211,7 +211,6 @@ def test_an_index_that_cannot_be_read(repo: Sandbox) -> None:
     assert repo.baton("verify", "--strict").code == 1
 
 
-@pytest.mark.deep
 def test_listings_started_ahead_count_while_the_index_stays(repo: Sandbox) -> None:
     tree = state_of(repo)
     for stage in (False, True):
@@ -226,7 +225,6 @@ def test_listings_started_ahead_count_while_the_index_stays(repo: Sandbox) -> No
         opened.close()
 
 
-@pytest.mark.deep
 def test_a_folder_that_cannot_be_written(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(repo.path / "no such folder"))
     assert "cannot be made" in repo.ok("verify").err

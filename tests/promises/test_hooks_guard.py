@@ -126,7 +126,6 @@ DAMAGE = (
 )
 
 
-@pytest.mark.deep
 @some("damage", DAMAGE)
 @some("shell", ["/bin/dash", "/bin/bash"])
 def test_t09_every_command_exits_as_without_us(
@@ -236,7 +235,6 @@ def test_t11_partial_commits_hold_what_they_hold_without_us(tmp_path: Path) -> N
     assert trees[0] == trees[1]
 
 
-@pytest.mark.deep
 @some("index", ["index.lock", "next-index-1234.lock"])
 def test_t11_our_calls_with_a_hooks_environment_leave_the_index_alone(repo: Sandbox, index: str) -> None:
     repo.ok("install")

@@ -9,7 +9,6 @@ from tests.kit.state import snap
 from tests.promises.test_hooks import install, spoken
 
 
-@pytest.mark.deep
 def test_a_finished_merge_is_no_operation(repo: Sandbox) -> None:
     repo.git("checkout", "-q", "-b", "side")
     repo.commit("theirs", b_txt="b\n")
@@ -20,7 +19,6 @@ def test_a_finished_merge_is_no_operation(repo: Sandbox) -> None:
     assert len(lines) == 3 and lines[1].endswith(": head-ahead:2")
 
 
-@pytest.mark.deep
 def test_a_hook_of_the_users_records_no_merge_that_is_over(repo: Sandbox) -> None:
     repo.git("checkout", "-q", "-b", "side")
     repo.commit("theirs", b_txt="b\n")

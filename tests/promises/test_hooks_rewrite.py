@@ -101,7 +101,6 @@ def test_t19_squash_of_two_noted_commits_keeps_both_entries(repo: Sandbox) -> No
     repo.ok("verify", "--track", "two")
 
 
-@pytest.mark.deep
 def test_t19_drop_is_drift_and_no_note_moves(work: Sandbox) -> None:
     old = work.head()
     check_run(work, "rebase", "-q", "-i", "main~1", **todo(work, "3s/^pick/drop/"))
@@ -256,7 +255,6 @@ def test_a_hook_that_reads_nothing_harms_nobody(repo: Sandbox) -> None:
     assert (repo.path / ".git/baton/rewritten").read_text().count("\n") == 1000
 
 
-@pytest.mark.deep
 def test_a_circle_of_rewrites_ends(repo: Sandbox) -> None:
     repo.ok("install")
     repo.ok("snapshot", "--track", "t", "--step", "s")

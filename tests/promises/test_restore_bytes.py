@@ -18,7 +18,6 @@ from tests.kit.tiers import some
 ALL = ("--exact", "--index", "--force")
 
 
-@pytest.mark.deep
 @some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
 def test_t08_a_nested_repository_without_commits_is_not_known(repo: Sandbox, options: tuple[str, ...]) -> None:
     nest = Sandbox.init(repo.path / "nest")
@@ -167,7 +166,6 @@ def test_t24_links_that_were_there_then_are_links_again(repo: Sandbox, shape: st
     assert fingerprint(place) == before
 
 
-@pytest.mark.deep
 def test_t24_a_hard_link_is_not_written_through(repo: Sandbox) -> None:
     snap(repo)
     other = repo.path.parent / "other.txt"
@@ -265,7 +263,6 @@ def test_t24_a_mode_comes_back_without_other_line_ends(repo: Sandbox) -> None:
     assert_same(mess, state_of(repo), "undone")
 
 
-@pytest.mark.deep
 def test_t24_a_case_only_rename_goes_back(repo: Sandbox) -> None:
     repo.commit("readme", ReadMe="text\n")
     then = state_of(repo)

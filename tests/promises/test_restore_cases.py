@@ -117,7 +117,6 @@ def test_t01_what_cannot_be_kept_safe_is_refused_and_named(box: Sandbox, way: st
     assert (box.path / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.deep
 @some("options", [(), ("--exact",), ("--exact", "--force", "--index")], ids=["default", "exact", "all"])
 @some("place", [".gitignore", ".git/info/exclude"])
 def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, options: tuple[str, ...]) -> None:
@@ -136,7 +135,6 @@ def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, o
     sound(box)
 
 
-@pytest.mark.deep
 @some("options", [("--exact",), ("--exact", "--force", "--index")], ids=["exact", "all"])
 @some("way", ["edited", "removed", "negated", "nested"])
 def test_t02_what_was_ignored_then_stays_byte_for_byte(box: Sandbox, way: str, options: tuple[str, ...]) -> None:
@@ -176,8 +174,7 @@ def test_t02_a_directory_that_holds_ignored_files_is_not_replaced_by_a_file(box:
     sound(box)
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("where", ["here", "elsewhere"])
+@some("where", ["here", "elsewhere"])
 @some("options", [(), ("--exact", "--index")], ids=["default", "exact"])
 def test_t03_a_commit_after_the_checkpoint_stays_where_it_is(box: Sandbox, options: tuple[str, ...], where: str) -> None:
     snap(box)
@@ -311,7 +308,6 @@ def test_t05_another_tracks_work_is_a_conflict_and_left_alone(two: Sandbox) -> N
     assert contents(two) == {"a.txt": "A's work\n", "d/c.txt": "A's work, too\n", "d/b.txt": "b\n", "run.sh": "#!/bin/sh\n"}
 
 
-@pytest.mark.deep
 def test_t05_exact_does_not_remove_another_tracks_file(two: Sandbox) -> None:
     done = restored(two, "--exact", "--json", code=1)
     assert actions(done)["fresh.txt"] == "conflict" and (two.path / "fresh.txt").read_text() == "A's new file\n"
@@ -388,7 +384,6 @@ def test_what_was_committed_since_is_not_staged_as_taken_back(repo: Sandbox) -> 
     assert repo.git("status", "--porcelain") == ""
 
 
-@pytest.mark.deep
 def test_what_was_left_out_and_is_gone_is_said(box: Sandbox) -> None:
     """Who takes everything back hears what does not come back."""
     box.git("config", "baton.maxFileSize", "64")

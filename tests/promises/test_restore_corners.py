@@ -271,7 +271,6 @@ def test_two_restores_at_once_leave_one_state(repo: Sandbox) -> None:
         assert held(repo, f"three {number}\n".encode())
 
 
-@pytest.mark.deep
 def test_no_other_restore_is_at_work_while_one_looks(repo: Sandbox) -> None:
     """Else it would take what another one has put aside for a change of somebody's."""
     snap(repo)
@@ -369,7 +368,6 @@ def test_a_file_is_taken_as_it_is_without_the_attributes_that_went(repo: Sandbox
     assert (repo.path / "d/f").read_text() == "$Id: 2 $\n"
 
 
-@pytest.mark.deep
 def test_a_folder_keeps_its_mode_while_attributes_go_from_it(repo: Sandbox) -> None:
     folder = repo.write("d/x", "x\n").parent
     folder.chmod(0o700)

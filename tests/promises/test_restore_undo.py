@@ -157,7 +157,6 @@ def test_t06_an_edit_after_the_restore_is_never_lost_by_undo(box: Sandbox) -> No
     assert kept or "edited after the restore" in box.git("log", "-p", "-m", "--format=", "--first-parent", SAFETY)
 
 
-@pytest.mark.deep
 def test_t06_undo_stops_at_another_work_tree_of_the_same_name(repo: Sandbox) -> None:
     place = repo.path.parent / "linked"
     repo.git("worktree", "add", "-q", "-b", "one", str(place))
@@ -253,7 +252,6 @@ def test_a_restore_that_changes_nothing_writes_nothing(box: Sandbox) -> None:
     assert_same(before, state_of(box), "nothing to do")
 
 
-@pytest.mark.deep
 def test_a_safety_checkpoint_says_what_it_was_taken_before(box: Sandbox) -> None:
     target = snap(box)
     spoil(box)
@@ -396,7 +394,6 @@ def test_an_undo_and_a_redo_say_that_they_go_over_edits(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "again\n"
 
 
-@pytest.mark.deep
 def test_a_path_that_names_nothing_is_said(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "begun")
     repo.write("a.txt", "later\n")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gitbaton.cli.verbs import VERBS
 from tests.kit import Sandbox
 
 
-@pytest.mark.deep
 def test_snapshot_then_resume(repo: Sandbox) -> None:
     done = repo.ok("snapshot", "--track", "main", "--step", "parser done", "--next-cmd", "make test")
     assert done.out.startswith("main ") and done.out.endswith(" parser done\n")
@@ -17,7 +14,6 @@ def test_snapshot_then_resume(repo: Sandbox) -> None:
     repo.fsck()
 
 
-@pytest.mark.deep
 def test_each_verb_has_help(repo: Sandbox) -> None:
     for verb in VERBS:
         assert f"Usage: git baton {verb} " in repo.ok(*verb.split(), "-h").out

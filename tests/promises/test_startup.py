@@ -7,8 +7,6 @@ import subprocess
 import sys
 import textwrap
 
-import pytest
-
 from tests.kit import Sandbox
 from tests.promises.test_house import ROOMS
 
@@ -69,7 +67,6 @@ def imported(repo: Sandbox, lines: list[str]) -> dict[str, tuple[int, set[str]]]
     return {line: (found[0], set(found[1:])) for line, found in zip(lines, map(json.loads, told), strict=True)}
 
 
-@pytest.mark.deep
 def test_no_verb_imports_more_than_it_needs(repo: Sandbox) -> None:
     for text in ("one\n", "two\n"):
         repo.write("a.txt", text)

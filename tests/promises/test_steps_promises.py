@@ -236,7 +236,6 @@ def test_nothing_is_undone_below_what_nobody_knows(run: Runner, probe: str | Non
     run.checked()
 
 
-@pytest.mark.deep
 def test_a_run_that_vanishes_is_not_begun_anew_by_who_works_on_it(run: Runner) -> None:
     gone = sh("b", "git update-ref -d refs/baton/runs/r1; echo b > out", reads="src/b", writes="out", after="a")
     with run.engine() as engine, pytest.raises(GitError, match="'refs/baton/runs/r1' was removed") as caught:

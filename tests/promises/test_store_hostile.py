@@ -121,7 +121,6 @@ def test_t08_a_broken_chain_is_one_line_and_hurts_no_other(hostile: Sandbox, kin
     assert hostile.git("rev-parse", CHAIN) == commit
 
 
-@pytest.mark.deep
 def test_t08_a_chain_that_points_at_nothing(hostile: Sandbox) -> None:
     hostile.write(f".git/{CHAIN}", "b" * 40 + "\n")
     everybody_else_goes_on(hostile)
@@ -173,7 +172,6 @@ def test_escapes_in_stored_text_never_reach_a_terminal(hostile: Sandbox) -> None
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", (hostile.path / "runtime/checkpoints" / name).read_text())
 
 
-@pytest.mark.deep
 def test_a_head_that_is_no_commit_gets_no_note(hostile: Sandbox) -> None:
     blob = put(hostile, "blob", b"x")
     before = hostile.git("rev-parse", "refs/notes/checkpoints")

@@ -37,7 +37,6 @@ def made(source: Path) -> Path:
     return source if source.exists() else template(source)
 
 
-@pytest.mark.deep
 @sized(1, 4, 300)
 def test_all_clones_agree(count: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_BATON_TRACE", "1")

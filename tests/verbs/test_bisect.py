@@ -191,7 +191,6 @@ def test_125_skips(track: Sandbox, temp: Path) -> None:
     assert [c["id"] for c in found.json["candidates"]] == ids(track)[1:]
 
 
-@pytest.mark.deep
 @some("script", ["exit 128", "exit 255", "kill -9 $$", "kill -15 $$"])
 def test_128_and_more_end_it(track: Sandbox, temp: Path, script: str) -> None:
     with untouched(track, temp):

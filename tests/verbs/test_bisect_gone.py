@@ -216,7 +216,6 @@ def test_what_a_command_does_stays_in_the_work_tree(track: Sandbox, temp: Path, 
             assert done.code == 0 and done.json["first_bad"]["step"] == f"step {first}", done.err
 
 
-@pytest.mark.deep
 def test_build_leftovers_stay_for_the_next_run(track: Sandbox, temp: Path) -> None:
     track.ok("snapshot", "--track", "t", "--step", "last")
     script = "test -e built && exit 0; touch built; exit 1"  # what follows finds what the run on the bad one built
@@ -262,7 +261,6 @@ def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyP
     assert [c.checkpoint.step for c in verdict.candidates] == ["step 2"]
 
 
-@pytest.mark.deep
 def test_a_command_may_use_the_terminal(track: Sandbox, temp: Path) -> None:
     """In a process group of its own it would be stopped when it reads from the terminal."""
     master, slave = pty.openpty()

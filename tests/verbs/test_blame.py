@@ -170,7 +170,6 @@ def test_blame_leaves_nothing_behind(repo: Sandbox) -> None:
     assert sorted(p for p in (repo.path / ".git").rglob("*") if p.is_file()) == before
 
 
-@pytest.mark.deep
 def test_why_tells_the_words_of_a_checkpoint_and_what_stood_there(repo: Sandbox) -> None:
     commit, made = numbers(repo)
     rows = repo.ok("why", "num.py:5").out.splitlines()

@@ -76,7 +76,6 @@ def test_the_message_holds_the_words_and_the_checkpoint(edited: Sandbox) -> None
     assert edited.git("log", "-1", "--format=%s", "rescue") == "lexer done"
 
 
-@pytest.mark.deep
 def test_the_clock_dates_the_commit(edited: Sandbox) -> None:
     with edited.open(clock=lambda: datetime(2030, 1, 2, tzinfo=UTC)) as baton:
         at = branching.apply(baton, branching.plan(baton, "rescue", baton.resolve("t")))
@@ -223,7 +222,6 @@ def test_who_has_no_identity_gets_ours_and_a_warning(edited: Sandbox) -> None:
     assert edited.git("log", "-1", "--format=%an <%ae>|%cn", "rescue") == "gitbaton <gitbaton@localhost>|gitbaton"
 
 
-@pytest.mark.deep
 def test_what_the_checkpoint_left_out_is_said(edited: Sandbox) -> None:
     edited.write("secret.pem", "key\n")
     edited.ok("snapshot", "--track", "t", "--step", "again")

@@ -158,7 +158,6 @@ def test_the_first_commit_of_all(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.deep
 def test_another_branch_is_another_branch(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo)
@@ -325,7 +324,6 @@ def test_a_merge_of_what_was_captured_is_silent_and_one_more_path_speaks(repo: S
     assert len(lines) == 3 and lines[1].endswith(": head-ahead:4"), "the merge is over, though git has yet to forget it"
 
 
-@pytest.mark.deep
 def test_a_tree_that_cannot_be_read_takes_no_other_track_down(repo: Sandbox) -> None:
     tree = repo.git("rev-parse", "HEAD^{tree}")
     repo.write("a.txt", "two\n")

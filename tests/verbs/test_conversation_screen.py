@@ -61,7 +61,6 @@ NAMES = (
 )
 
 
-@pytest.mark.deep
 @some("name", NAMES, 2)
 def test_the_line_that_resumes_names_any_directory(tmp_path: Path, name: bytes) -> None:
     place = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
@@ -94,7 +93,6 @@ def test_lines_that_are_left_out_are_told(repo: Sandbox) -> None:
     assert "left out" not in repo.ok("restore", "--conversation-only", "claude").err
 
 
-@pytest.mark.deep
 def test_an_export_that_is_refused_reads_nothing(repo: Sandbox) -> None:
     assert "fatal: " in assert_wrote_nothing(repo, "transcript", "export", "nothing", code=2)
     code, shown = on_terminal(repo, "transcript", "export", "nothing")

@@ -65,7 +65,6 @@ def test_between_two_checkpoints_it_is_git_diff(work: Sandbox, form: tuple[str, 
     assert work.baton("diff", "t", "t").out == ""
 
 
-@pytest.mark.deep
 def test_the_kinds_of_change_are_all_there(work: Sandbox) -> None:
     shown = work.ok("diff", "t~1", "t", "--name-status").out.splitlines()
     assert shown == ["M\ta.txt", "M\tbytes", "D\tgone.txt", "A\tlink", "R100\tname.txt\trenamed.txt", "M\trun.sh",
@@ -256,7 +255,6 @@ def test_git_that_is_killed_is_128_and_the_signal(work: Sandbox) -> None:
     assert work.baton("diff", "t~1", "t").code in (128 + signal.SIGTERM, 128)
 
 
-@pytest.mark.deep
 def test_a_bare_repository_has_checkpoints_and_no_now(work: Sandbox, tmp_path: Path) -> None:
     bare = Sandbox(tmp_path / "bare")
     work.git("clone", "-q", "--mirror", str(work.path), str(bare.path))

@@ -295,7 +295,6 @@ def test_what_garbage_collection_took_is_missed(track: Sandbox) -> None:
         check_fails(drill, "collect", "'git baton undo' exited with 1")
 
 
-@pytest.mark.deep
 def test_the_repository_is_watched(track: Sandbox) -> None:
     track.write(".git/refs/baton/tracks/gone", "1" * 40 + "\n")  # so that it soon ends
     with Baton(track.path, door="binary") as baton:
@@ -328,7 +327,6 @@ def test_killed_it_leaves_nothing(track: Sandbox, temp: Path, number: signal.Sig
     assert state(track) == before
 
 
-@pytest.mark.deep
 def test_a_look_at_the_copy_leaves_nothing_beside_it(repo: Sandbox, temp: Path) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     with drilled(repo) as drill:

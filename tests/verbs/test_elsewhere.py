@@ -5,12 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.kit import Sandbox
 
 
-@pytest.mark.deep
 def test_a_track_of_another_work_tree_is_taken_over_with_a_word(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "one", "--track", "far")
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
@@ -23,7 +20,6 @@ def test_a_track_of_another_work_tree_is_taken_over_with_a_word(repo: Sandbox, t
     assert repo.ok("snapshot", "four", "--track", "far").err == "", "the other one is gone"
 
 
-@pytest.mark.deep
 def test_verify_leads_nobody_to_take_over_a_track_of_another_work_tree(repo: Sandbox, tmp_path: Path) -> None:
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
     side = Sandbox(tmp_path / "side")

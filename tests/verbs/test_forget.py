@@ -327,7 +327,6 @@ def test_a_plain_forget_leaves_a_tombstone_and_its_words_unreachable_from_chain_
     assert spilled.baton("show", named).code == 2
 
 
-@pytest.mark.deep
 def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sandbox) -> None:
     repo.git("config", "baton.redact", "off")
     repo.git("config", "core.logAllRefUpdates", "always")

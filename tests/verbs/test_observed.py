@@ -240,7 +240,6 @@ def test_a_session_that_only_was_told_to_go_on_takes_nothing_away(talk: Talk) ->
     assert "last words, just now: Let me look." in text and "The parser is left." not in text
 
 
-@pytest.mark.deep
 def test_what_failed_in_an_older_run_that_is_stale_is_not_named(talk: Talk) -> None:
     talk.ask("go through it")
     talk.run("pytest -q", RED, 1)

@@ -23,7 +23,6 @@ def id_of(repo: Sandbox, name: str) -> str:
     return str(repo.ok("show", name, "--json").json["checkpoint"]["id"])
 
 
-@pytest.mark.deep
 def test_an_old_checkpoint_is_named_and_known_by_it(three: Sandbox) -> None:
     second = id_of(three, "@~1")
     assert three.ok("pin", "@~1", "before-rewrite").out == f"pinned as before-rewrite: {second[:4]} step 2\n"

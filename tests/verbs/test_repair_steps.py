@@ -64,7 +64,6 @@ def test_the_states_of_a_plan_from_never_run_to_stale(run: Planned) -> None:
     assert run.look()["build"].would.cause.path == "src/c"
 
 
-@pytest.mark.deep
 def test_the_json_says_the_same(run: Planned) -> None:
     run.go()
     run.box.write("src/a", "a2\n")

@@ -75,7 +75,6 @@ def test_b10_a_file_that_is_never_still_is_left_and_the_rest_comes_back(spoilt: 
     assert (spoilt.path / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.deep
 def test_b10_a_plan_holds_while_its_own_paths_do(spoilt: Sandbox) -> None:
     """What is shown at a prompt stays what is done, whatever grows beside it."""
     with spoilt.open() as baton:

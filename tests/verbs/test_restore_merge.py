@@ -34,7 +34,6 @@ def reasons(done: Outcome) -> dict[str, str]:
     return {row["path"]: row["reason"] for row in done.json["paths"]}
 
 
-@pytest.mark.deep
 def test_a3_a_path_that_is_unmerged_now_is_a_conflict(merging: Sandbox) -> None:
     before = index_of(merging)["a.txt"]
     done = merging.baton("restore", "--json")

@@ -30,7 +30,6 @@ def whose(done: Outcome) -> dict[str, str]:
     return {row["path"]: row["reason"].split(",")[0].split(" ")[0] for row in done.json["paths"]}
 
 
-@pytest.mark.deep
 def test_b5_snapshot_commit_rewind(repo: Sandbox) -> None:
     snap(repo, "T", "s0")
     edited(repo, "T", "s1", commit=True, a_txt="1\n", new="1\n")
@@ -166,7 +165,6 @@ def test_b5_after_a_prune_doubt_means_conflict(repo: Sandbox) -> None:
     assert found["b"] == "conflict track 'U'" and found["a.txt"] == "conflict track 'U'", "of a it cannot be told, either"
 
 
-@pytest.mark.deep
 def test_b5_nothing_is_asked_twice(repo: Sandbox) -> None:
     """What is a conflict says whose it is, and comes back when it is named."""
     snap(repo, "T", "s0")

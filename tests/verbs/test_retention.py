@@ -417,7 +417,7 @@ def test_t16_killed_at_every_step_of_writing_leaves_before_or_after(kept: Sandbo
         repo.fsck()
         if over:
             break
-        at += 1 if FULL else 2
+        at += 1 if FULL else 5
     assert at > 8 and seen == {len(whole), 4}
 
 

@@ -130,7 +130,6 @@ def test_an_unfinished_line_is_no_answer(box: Sandbox) -> None:
     check_untouched(box, then, refs)
 
 
-@pytest.mark.deep
 @some("end", ["\r", "\r\n"])
 def test_a_terminal_that_sends_carriage_returns(box: Sandbox, end: str) -> None:
     screen = Screen(box, raw=True)

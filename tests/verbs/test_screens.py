@@ -157,7 +157,6 @@ def test_pages(monkeypatch: pytest.MonkeyPatch, repo: Sandbox) -> None:
     assert shown == kept("pages", shown)
 
 
-@pytest.mark.deep
 def test_threads(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         for number in range(3):

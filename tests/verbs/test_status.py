@@ -89,14 +89,12 @@ def test_without_files_it_is_this_place(repo: Sandbox, two: tuple[Sandbox, Sandb
     assert drifts(repo)["lexer"] == ("branch-switched,head-behind:1", str(repo.path))
 
 
-@pytest.mark.deep
 def test_a_bare_repository_has_no_place(bare: Sandbox) -> None:
     snap(bare)
     rows = bare.ok("status", "--porcelain").out.splitlines()
     assert rows[-1].endswith("\ts\t") and bare.ok("status", "--json").json["tracks"][0]["place"] is None
 
 
-@pytest.mark.deep
 def test_wide_characters_are_aligned(repo: Sandbox) -> None:
     snap(repo, "\u30c8\u30e9\u30c3\u30af")
     snap(repo, "narrow")

@@ -82,7 +82,6 @@ def test_what_is_not_named_stays_as_it_is_at_an_end_too(far: Far) -> None:
     assert ok(b, "push", "--threads", "--yes", "origin", "more").err.count("gone") == 0 and refs(far) == threads("more")
 
 
-@pytest.mark.deep
 def test_a_name_is_a_track_first_and_nobody_guesses(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, "both", "t", "demo")

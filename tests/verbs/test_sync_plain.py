@@ -67,7 +67,6 @@ def answer(saver: GitSaver, text: str) -> None:
     assert did == ["publish"]
 
 
-@pytest.mark.deep
 @some("how", ["plain", "baton"])
 def test_a_thread_moves_and_goes_on(tmp_path: Path, how: str) -> None:
     far = Far(tmp_path)

@@ -68,7 +68,6 @@ def test_baton_push_in_the_configuration(far: Far) -> None:
     assert ok(a, "push").err == "" and steps(far.there()) == ["one"]
 
 
-@pytest.mark.deep
 @some(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"no\n", 1)])
 def test_the_question_on_a_terminal(far: Far, answer: bytes, code: int) -> None:
     snap(far.first, "one")
@@ -98,7 +97,6 @@ def test_sync_leaves_out_what_nobody_agreed_to(far: Far) -> None:
     assert "private" not in noted_steps(far.there())
 
 
-@pytest.mark.deep
 def test_where_nobody_agrees_nothing_of_ours_appears(far: Far) -> None:
     forget(far.first, snap(far.first, "forgotten"))
     snap(far.first, "private")

@@ -44,7 +44,6 @@ def test_bundles_that_are_none(far: Far) -> None:
     assert ok(b, "fetch", str(place / "main.bundle")).out == f"'{place}/main.bundle' has no tracks\n"
 
 
-@pytest.mark.deep
 def test_what_is_missing_here_is_no_matter_of_the_remote(far: Far) -> None:
     a = far.first
     snap(a, "one")

@@ -40,7 +40,6 @@ def test_the_list_and_doctor_say_where_it_is_torn(torn: Sandbox) -> None:
     assert "MEND history: the chain of track 'a b' is torn" in torn.baton("doctor").out
 
 
-@pytest.mark.deep
 def test_a_track_whose_newest_cannot_be_read_is_listed_by_its_name(repo: Sandbox) -> None:
     with repo.open() as baton:
         for number in range(3):

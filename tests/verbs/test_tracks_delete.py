@@ -198,7 +198,6 @@ def test_words_that_are_none(repo: Sandbox) -> None:
     assert repo.ok("log", "t").out
 
 
-@pytest.mark.deep
 def test_one_who_records_meanwhile_loses_nothing_unseen(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one", "--no-files")
     with repo.open() as baton, Baton(repo.path) as other:
@@ -212,7 +211,6 @@ def test_one_who_records_meanwhile_loses_nothing_unseen(repo: Sandbox) -> None:
     assert CHAINS + "t" not in repo.git("for-each-ref")
 
 
-@pytest.mark.deep
 def test_a_run_that_begins_meanwhile_is_not_passed_over(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one", "--no-files")
     with repo.open() as baton:

@@ -106,7 +106,6 @@ def test_t13_nothing_asks_signs_or_edits_without_a_terminal(trapped: Sandbox, tm
     assert "gpgsig" not in trapped.git("cat-file", "commit", "refs/baton/tracks/t")
 
 
-@pytest.mark.deep
 @some("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_t13_closed_streams(repo: Sandbox, closed: str) -> None:
     for words in (SNAPSHOT, ("resume",), ("status",)):
@@ -132,7 +131,6 @@ def test_long_output_goes_through_the_pager_on_a_terminal(paging: Sandbox, tmp_p
     assert (tmp_path / "used").exists()
 
 
-@pytest.mark.deep
 @some("words", [("--no-pager", "log"), ("resume",), ("verify",), ("status",), SNAPSHOT])
 def test_what_is_short_or_asked_not_to_is_not_paged(paging: Sandbox, tmp_path: Path, words: tuple[str, ...]) -> None:
     assert on_terminal(paging, *words)[0] == 0

@@ -73,7 +73,6 @@ def test_a_session_is_told_the_newest_that_can_be_read(torn: Sandbox) -> None:
     assert "step: step 0" in text and "the newest checkpoint that can be read is shown" in text
 
 
-@pytest.mark.deep
 def test_a_track_of_which_nothing_can_be_read_is_not_called_absent(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "only one")
     damage(repo, "gone")
@@ -83,7 +82,6 @@ def test_a_track_of_which_nothing_can_be_read_is_not_called_absent(repo: Sandbox
         assert "there is no" not in done.err, verb
 
 
-@pytest.mark.deep
 def test_where_one_track_cannot_be_read_no_other_is_meant(torn: Sandbox) -> None:
     """The name of a track is not guessed while another one could have been meant."""
     (torn.path / ".git/BATON_HEAD").unlink()

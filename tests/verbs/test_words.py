@@ -23,7 +23,6 @@ def two(repo: Sandbox) -> Sandbox:
     return repo
 
 
-@pytest.mark.deep
 def test_the_step_is_a_word(repo: Sandbox) -> None:
     for words in (["lexer done"], ["-m", "lexer done"], ["--step", "lexer done"]):
         done = repo.ok("snapshot", *words, "--validation", "green")
@@ -54,7 +53,6 @@ def test_a_track_that_nobody_names(repo: Sandbox, tmp_path: Path) -> None:
         assert baton.snapshot("of the API").stored.checkpoint.track == "topic/lexer"
 
 
-@pytest.mark.deep
 def test_as_a_hook_names_it(repo: Sandbox) -> None:
     """A hook and a hand that name no track write the same one."""
     repo.git("switch", "-q", "-c", "a'b,c@d")

@@ -206,7 +206,6 @@ def check_hints(repo: Sandbox, named: dict[str, str], capfd: pytest.CaptureFixtu
     check()
 
 
-@pytest.mark.deep
 def test_no_new_track_is_called_like_a_range_and_an_old_one_still_reads(repo: Sandbox) -> None:
     done = repo.baton("snapshot", "--track", "a..b", "x")
     said = "fatal: a new track cannot be called 'a..b': '..' stands between the two ends of a range\n"

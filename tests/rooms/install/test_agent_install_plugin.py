@@ -126,7 +126,6 @@ def test_a_session_from_start_to_end(repo: Sandbox, tmp_path: Path) -> None:
     assert said[1] == message
 
 
-@pytest.mark.deep
 def test_children_and_requests_without_a_session_are_skipped(repo: Sandbox, tmp_path: Path) -> None:
     session = Session(repo, tmp_path)
     said = session.run(
@@ -146,7 +145,6 @@ def test_children_and_requests_without_a_session_are_skipped(repo: Sandbox, tmp_
     assert session.calls() == [] and said[3]["system"] == ["You are", "more"]
 
 
-@pytest.mark.deep
 def test_the_track_is_named(repo: Sandbox, tmp_path: Path) -> None:
     track = 'it\'s "x" ${y} \\ é'
     session = Session(repo, tmp_path, "--track", track)

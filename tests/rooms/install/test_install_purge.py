@@ -89,7 +89,6 @@ def test_purge_says_that_what_was_pushed_stays(repo: Sandbox, tmp_path: Path) ->
     assert repo.ok("uninstall", "--purge", "--yes").err == ""
 
 
-@pytest.mark.deep
 def test_purge_leaves_what_git_tracks(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     repo.git("add", "-f", "runtime/checkpoints/LATEST.md")

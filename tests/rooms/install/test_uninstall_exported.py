@@ -55,7 +55,6 @@ def test_a_purge_that_fails_half_way_leaves_what_is_left_hidden(exported: Sandbo
     assert exported.git("status", "--porcelain") == ""
 
 
-@pytest.mark.deep
 def test_without_purge_it_says_what_shows_from_now_on(exported: Sandbox) -> None:
     done = exported.ok("uninstall")
     rows = [row for row in done.err.splitlines() if "show" in row]

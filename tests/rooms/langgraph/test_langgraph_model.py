@@ -144,7 +144,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return tmp_path_factory.mktemp("model"), itertools.count(), InMemorySaver()
 
 
-@pytest.mark.deep
 @sized(3, 20, 400)
 def test_the_three_savers_give_the_same(places: Any, count: int) -> None:
     folder, counter, memory = places

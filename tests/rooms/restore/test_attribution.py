@@ -221,7 +221,6 @@ def test_deleted_by_another_by_a_commit_by_nobody(scene: Scene) -> None:
     assert scene.others(ours, "u.txt", "x.txt") == {}
 
 
-@pytest.mark.deep
 def test_a_path_that_a_checkpoint_had_to_skip_was_not_deleted(scene: Scene) -> None:
     repo = scene.repo
     repo.write("f.txt", "small\n")
@@ -321,7 +320,6 @@ def test_a_missing_head_says_nothing_of_commits(scene: Scene, gone: str) -> None
     assert scene.others(lost, "a.txt", "b.txt") == {}
 
 
-@pytest.mark.deep
 def test_hostile_names(scene: Scene) -> None:
     then = scene.snap("-t *")
     for name in HOSTILE:

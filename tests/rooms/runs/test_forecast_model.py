@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,7 +138,6 @@ def test_what_is_foretold_of_random_plans_happens(count: int) -> None:
     examples()
 
 
-@pytest.mark.deep
 def test_an_edit_back_is_foretold_with_what_it_undoes(tmp_path: Path) -> None:
     """`build` is served, and by that `o` changes, which `pub` reads."""
     box = Sandbox.init(tmp_path / "repo")

@@ -228,7 +228,6 @@ def test_r37_loop_guard_no_progress_ends_a_repair(run: Planned) -> None:
     assert run.look()["d"].state == "failed" and (run.box.path / "out/d").read_text() == good
 
 
-@pytest.mark.deep
 def test_r37_loop_guard_oscillation_ends_a_repair(run: Planned) -> None:
     run.box.write("x", "0\n")
     run.box.write("y", "0\n")
@@ -241,7 +240,6 @@ def test_r37_loop_guard_oscillation_ends_a_repair(run: Planned) -> None:
     assert caught.value.exit_code == 79 and len(run.ran()) < 8
 
 
-@pytest.mark.deep
 def test_r37_loop_guard_max_runs_ends_a_plan(run: Planned) -> None:
     run.top = {"max-runs": 3}
     run.steps["a"].update(run="exit 9", retries=9, backoff="1s")

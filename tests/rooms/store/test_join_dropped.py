@@ -63,7 +63,6 @@ def test_what_is_dropped_goes_on_both_sides(store: Store) -> None:
     sandbox(store).fsck()
 
 
-@pytest.mark.deep
 def test_only_what_is_kept_stays(store: Store) -> None:
     items = [link(store, n) for n in range(5)]
     insert(store, "t", items)

@@ -45,7 +45,6 @@ def test_any_order_and_grouping_gives_the_same_note(notes: list[bytes], random: 
     assert all(one >= two for one, two in pairwise(known))
 
 
-@pytest.mark.deep
 @settings(max_examples=60, deadline=None)
 @given(st.lists(NOTES, max_size=3), st.frozensets(st.sampled_from(IDS), max_size=30), st.frozensets(st.sampled_from(IDS)))
 def test_new_entries_come_and_dropped_ones_go(notes: list[bytes], new: frozenset[str], gone: frozenset[str]) -> None:

@@ -253,7 +253,6 @@ def test_what_is_not_ours_on_the_remote_is_listed_and_left(far: Far) -> None:
     assert done.code == 1 and steps(b.state()) == ["one"] and list(b.state().chains) == ["t"]
 
 
-@pytest.mark.deep
 def test_tombstones_that_cannot_be_read_stop_everything(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")
@@ -353,7 +352,6 @@ def test_fetched_checkpoints_are_foreign_until_followed(far: Far) -> None:
     assert ok(a, "show", "--json", theirs).json["checkpoint"]["foreign"] is False
 
 
-@pytest.mark.deep
 def test_a_bundle_is_fetched_and_joined(far: Far, tmp_path: Path) -> None:
     a, b = far.first, far.clone()
     theirs, mine = snap(a, "of a"), snap(b, "of b")

@@ -347,7 +347,6 @@ def test_what_is_broken_is_not_joined_and_not_pushed(far: Far) -> None:
     assert done.code == 1 and "refused: thread 'y' is broken here: commit is not a checkpoint of a thread" in done.err
 
 
-@pytest.mark.deep
 def test_a_secret_in_a_value_or_a_write_stops_the_push(far: Far) -> None:
     a = far.first
     packed = b"\x82\xa4text\xd9" + bytes((len(KEY),)) + KEY.encode() + b"\xa1n\x01"
@@ -384,7 +383,6 @@ def test_a_secret_in_a_name_or_in_metadata_stops_the_push(far: Far) -> None:
     assert done.err.startswith("secret: thread 'x' 2 metadata: url-password\n") and done.err.count("secret: ") == 1, done.err
 
 
-@pytest.mark.deep
 def test_of_a_thread_that_stays_the_namespace_is_named(far: Far) -> None:
     a = far.first
     on(a, puts("1"), puts("1", namespace="n"), puts("1", thread="y"), puts("1", thread="y", namespace="n"))

@@ -157,7 +157,6 @@ def test_another_size_is_passed_on(place: Path) -> None:
         assert screen.end() == [0, None, False, False, "ready\n50 120\n"]
 
 
-@pytest.mark.deep
 def test_control_c_reaches_the_command(place: Path) -> None:
     with Screen(place, READY) as screen:
         screen.until(b"ready")

@@ -104,7 +104,6 @@ def test_delete_prune_runs_and_remove(store: ThreadStore, bare: Sandbox) -> None
     assert not [ref for ref in listed(bare) if ref.startswith(prefix_of(OTHER))]
 
 
-@pytest.mark.deep
 def test_a_ref_that_does_not_say_its_name_stands_in_nobodys_way(store: ThreadStore, bare: Sandbox) -> None:
     fill(store, "t")
     store.flush()
@@ -122,8 +121,7 @@ def test_a_ref_that_does_not_say_its_name_stands_in_nobodys_way(store: ThreadSto
         store.latest(*name)
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("folded", [False, True], ids=["loose", "packed"])
+@some("folded", [False, True], ids=["loose", "packed"])
 def test_a_ref_longer_than_libgit2_takes_jams_no_other(bare: Sandbox, *, folded: bool) -> None:
     with ThreadStore.open(bare.path, **QUIET) as store:
         fill(store, "t")

@@ -252,7 +252,6 @@ def test_optional_smudge_that_fails(repo: Sandbox) -> None:
     assert kept(repo, snapshot(repo)) == {"a.dat": b"data\n", "with\nbreak.dat": b"data\n"}
 
 
-@pytest.mark.deep
 def test_symlinks_are_not_followed(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     outside = repo.write("../outside/f.txt", MIXED)
@@ -378,7 +377,6 @@ def test_raw_bytes_outlive_garbage_collection(repo: Sandbox) -> None:
     assert json.loads(repo.git("cat-file", "-p", "refs/checkpoints/t"))["files"].get("raw") is None
 
 
-@pytest.mark.deep
 def test_same_bytes_give_the_same_commit_twice(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     repo.write("a.txt", MIXED)

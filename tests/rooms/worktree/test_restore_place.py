@@ -55,7 +55,6 @@ def test_a_directory_of_attributes_that_became_a_file(repo: Sandbox, link: bool)
     assert ((repo.path / "d").is_symlink() == link and not (repo.path / "d").is_dir()) or link
 
 
-@pytest.mark.deep
 def test_a_directory_keeps_what_it_is(two: Sandbox) -> None:
     folder = two.path / "d"
     folder.chmod(0o700)
@@ -127,7 +126,6 @@ def test_what_is_written_late_is_kept_and_named(two: Sandbox) -> None:
     assert Path(said[0].split("'")[3]).read_text() == "spoilt\nlate\n"
 
 
-@pytest.mark.deep
 def test_what_is_written_late_is_named_when_the_restore_is_taken_back_too(two: Sandbox) -> None:
     def another(time: int) -> None:
         if not time:
