@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.brokenrefs import DEEP, META, NOT_THERE, ROOMS, SHALLOW, VERBS, length, refs, scene, there
-from tests.kit.tiers import full
+from tests.kit.tiers import full, some
 
 DAMAGES = {**SHALLOW, **DEEP}
 CASES = [(room, kind) for room in ROOMS for kind in DAMAGES if (room, kind) not in NOT_THERE]
@@ -70,7 +70,7 @@ def test_a_broken_ref_stops_nothing_but_itself(room: str, kind: str, tmp_path: P
     assert seen.code == 1 and lines[at + 1].strip() == "git baton doctor --mend"
 
 
-@pytest.mark.parametrize("kind", [*SHALLOW, "tree gone", "tree empty", "pins gone"])
+@some("kind", [*SHALLOW, "tree gone", "tree empty", "pins gone"])
 def test_with_meta_unreadable_nothing_is_removed_joined_or_pushed(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,8 +115,8 @@ def test_forgetting_beside_a_broken_ref_claims_no_proof(room: str, kind: str, tm
     assert ("not looked at" in again.out) == left, again.out
 
 
-@pytest.mark.parametrize("kind", ["empty", "middle commit gone", "object half"])
-@pytest.mark.parametrize("room", ["track", "safety", "run", "fetched"])
+@some("kind", ["empty", "middle commit gone", "object half"])
+@some("room", ["track", "safety", "run", "fetched"])
 def test_what_git_still_has_of_a_broken_chain_outlives_a_prune_and_a_collection(room: str, kind: str, tmp_path: Path) -> None:
     box = scene(tmp_path / "scene")
     objects = set(box.git("rev-list", "--objects", "--no-object-names", ROOMS[room]).split())

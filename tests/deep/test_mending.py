@@ -17,7 +17,7 @@ from tests.kit.killkit import DRIVER
 from tests.kit.processes import meanwhile
 from tests.kit.state import files_of
 from tests.kit.threads import numbered
-from tests.kit.tiers import FULL, full
+from tests.kit.tiers import FULL, full, some
 
 KINDS = [kind if n % 9 == 0 else full(kind) for n, kind in enumerate(MENDED)]
 USERS = ("refs/heads", "refs/remotes", "refs/tags")
@@ -66,7 +66,7 @@ def readable(box: Sandbox, names: set[str]) -> set[str]:
     return {name for name in names if box.try_git("cat-file", "-p", name).code == 0}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@some("kind", KINDS)
 def test_after_a_mend_every_verb_works_on_what_is_left(kind: str, tmp_path: Path) -> None:
     box = scene(tmp_path / "scene")
     intact, mine = stored(box), users(box)

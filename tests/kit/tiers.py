@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+MANY, SHARE = 6, 3
 FULL = bool(os.environ.get("GITBATON_TEST_FULL"))
 
 
@@ -37,12 +38,16 @@ def model(count: int, **options: Any) -> settings:
 
 
 def first(values: Iterable[Any], keep: int = 1) -> list[Any]:
-    """Values of which the default tier takes the first ones, and the deep one the others."""
-    return [deep(value) if place >= keep else value for place, value in enumerate(values)]
+    """Values of which the default tier takes the first ``keep``, and the deep one the others; of many (more than six) it takes
+    three of them, evenly spread, and the full tier all."""
+    found = list(values)
+    rest = len(found) - keep
+    chosen = range(keep, len(found)) if len(found) <= MANY else {keep + rest * n // SHARE for n in range(SHARE)}
+    return [value if n < keep else deep(value) if n in chosen else full(value) for n, value in enumerate(found)]
 
 
 def some(names: str | tuple[str, ...], values: Iterable[Any], keep: int = 1, **options: Any) -> pytest.MarkDecorator:
-    """``parametrize``: the default tier runs the first ``keep`` values, the deep one the others."""
+    """``parametrize`` with such a share for each tier."""
     found = list(values)
     if isinstance(names, tuple) or "," in names:
         found = [value if isinstance(value, type(pytest.param())) else pytest.param(*value) for value in found]

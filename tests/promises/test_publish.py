@@ -149,10 +149,8 @@ def test_git_collects_between_our_objects_and_our_ref(repo: Sandbox, tmp_path: P
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(
-    "step", ["rev-list", "pack-objects", "prune", "prune-packed", "update-server-info", "multi-pack-index"]
-)
-@pytest.mark.parametrize("verb", ["gc --prune=now", "prune --expire=now", "repack -a -d"])
+@some("step", ["rev-list", "pack-objects", "prune", "prune-packed", "update-server-info", "multi-pack-index"])
+@some("verb", ["gc --prune=now", "prune --expire=now", "repack -a -d"])
 def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_path: Path, verb: str, step: str) -> None:
     """A collecting git has looked at the refs, and goes on only when a snapshot, a restore and its undo, a run and a flush of
     threads have said done."""

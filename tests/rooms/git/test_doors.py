@@ -13,6 +13,7 @@ import pytest
 from gitbaton.errors import GitError, RefConflictError
 from gitbaton.git.objects import NewObject, RefChange, TreeEntry, commit_data, new_object, tree_data
 from tests.kit.doors import FORMATS, Place, build
+from tests.kit.tiers import some
 
 
 @pytest.fixture(params=FORMATS)
@@ -171,7 +172,7 @@ def test_update_creates_moves_deletes(place: Place) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("packed", [False, True])
+@some("packed", [False, True])
 def test_update_compares(place: Place, packed: bool) -> None:
     one, two, three = place.blob("1"), place.blob("2"), place.blob("3")
     a, b = "refs/checkpoints/a", "refs/checkpoints/b"

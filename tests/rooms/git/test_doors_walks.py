@@ -18,7 +18,7 @@ from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.git.repo import Door, discover
 from tests.kit import Sandbox
 from tests.kit.doors import FORMATS, Place, build
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, some
 
 
 @pytest.fixture(params=FORMATS)
@@ -147,7 +147,7 @@ def test_an_open_door_sees_what_others_write(place: Place) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("many", [False, True])
+@some("many", [False, True])
 def test_corrupt_objects(place: Place, many: bool) -> None:
     bad, good = place.put("blob", os.urandom(100_000)), place.blob("good")
     path = place.sandbox.path / ".git/objects" / bad[:2] / bad[2:]

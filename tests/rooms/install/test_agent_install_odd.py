@@ -17,6 +17,7 @@ from gitbaton.errors import BatonError
 from gitbaton.install import agents, codex, levels
 from gitbaton.install.plan import MAX_BYTES, File, apply, check_writable, look, read, write
 from tests.kit import Outcome, Sandbox
+from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import FILES, home
 from tests.rooms.install.test_agent_install_refused import expect_refusal
 
@@ -195,7 +196,7 @@ def test_hooks_that_are_switched_off(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize(
+@some(
     "odd",
     [
         {"command": ["a"]},
