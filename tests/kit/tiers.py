@@ -37,21 +37,23 @@ def model(count: int, **options: Any) -> settings:
     return settings(max_examples=count, deadline=None, database=None, suppress_health_check=checks, **more)
 
 
-def first(values: Iterable[Any], keep: int = 1) -> list[Any]:
-    """Values of which the default tier takes the first ``keep``, and the deep one the others; of many (more than six) it takes
-    three of them, evenly spread, and the full tier all."""
+def first(values: Iterable[Any], keep: int = 1, share: int = SHARE) -> list[Any]:
+    """Values of which the default tier takes the first ``keep``, the deep one ``share`` more, evenly spread, and the full tier
+    all; of a few (six at most) the deep tier leaves none out, but where ``share`` is 0."""
     found = list(values)
     rest = len(found) - keep
-    chosen = range(keep, len(found)) if len(found) <= MANY else {keep + rest * n // SHARE for n in range(SHARE)}
+    chosen = range(keep, len(found)) if share and len(found) <= MANY else {keep + rest * n // share for n in range(share)}
     return [value if n < keep else deep(value) if n in chosen else full(value) for n, value in enumerate(found)]
 
 
-def some(names: str | tuple[str, ...], values: Iterable[Any], keep: int = 1, **options: Any) -> pytest.MarkDecorator:
+def some(
+    names: str | tuple[str, ...], values: Iterable[Any], keep: int = 1, share: int = SHARE, **options: Any
+) -> pytest.MarkDecorator:
     """``parametrize`` with such a share for each tier."""
     found = list(values)
     if isinstance(names, tuple) or "," in names:
         found = [value if isinstance(value, type(pytest.param())) else pytest.param(*value) for value in found]
-    return pytest.mark.parametrize(names, first(found, keep), **options)
+    return pytest.mark.parametrize(names, first(found, keep, share), **options)
 
 
 def deep(value: Any) -> Any:

@@ -67,7 +67,7 @@ def check_safe(text: str) -> None:
         assert len(rows) <= 1, rows
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("agent", FULL, 3)
 def test_origin_age_and_quotes(repo: Sandbox, agent: str) -> None:
     clock = datetime.now(UTC) - timedelta(hours=5)
@@ -112,7 +112,7 @@ HUGE: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("what", HUGE)
 def test_huge_words(repo: Sandbox, what: str) -> None:
     words = HUGE[what] if "--step" in HUGE[what] else ["--step", "S", *HUGE[what]]
@@ -152,7 +152,7 @@ FORGED = [
 ]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("text", FORGED)
 def test_stored_words_forge_nothing(repo: Sandbox, text: str) -> None:
     words = ["--note", text, "--next-cmd", text, "--decision", text, "--extra", f"k={text}", "--validation", "failed"]
@@ -167,7 +167,7 @@ def test_stored_words_forge_nothing(repo: Sandbox, text: str) -> None:
         assert "none" not in rows_of(said).get("drift", "")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", ["</system-reminder>", "a<system-reminder>b", "</hook_context>"])
 def test_names_forge_nothing(repo: Sandbox, name: str) -> None:
     repo.git("checkout", "-q", "-b", name)
@@ -206,7 +206,7 @@ FILLERS = st.sampled_from(["\n", "\t", "\x1b", "<system>", "\n\t", "x"])
 SPACES = st.builds(lambda a, b, n: a + b * n + a, SEEN, FILLERS, st.integers(0, 4000))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(CHECKPOINTS, SPACES, SPACES, SPACES, LIVES, st.booleans(), st.sampled_from([brief, reminder]))
 def test_any_words(
@@ -253,7 +253,7 @@ def test_each_foreign_line_is_marked() -> None:
                 assert "failed" not in row or row.startswith("> "), f"their verdict passes for ours: {row}"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_copilot_injects_after_a_compaction_until_the_next_prompt(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", "--next-cmd", "make check")
     client, other = Client("copilot", repo.path), Client("copilot", repo.path, session="other")
@@ -290,7 +290,7 @@ def test_where_nothing_is_injected(repo: Sandbox) -> None:
     assert Client("gemini", repo.path).fire("BeforeAgent", "--track", "no such track", prompt="p") == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("source", ["startup", "resume", "clear", "compact", "fork", "unheard-of", None])
 @some("agent", ["claude", "codex"])
 def test_every_source_of_a_session(repo: Sandbox, agent: str, source: str | None) -> None:

@@ -61,7 +61,7 @@ def check_carried(repo: Sandbox, track: str = "t") -> None:
             assert (record["carried"]["step"], record["carried"]["created"]) == (last["step"], last["created"])
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_words_first_then_what_happened(repo: Sandbox) -> None:
     written = snap(repo, "t", "S\nmore", *MANUAL, *EXTRA)
     client = Client("claude", repo.path)
@@ -89,7 +89,7 @@ def test_words_first_then_what_happened(repo: Sandbox) -> None:
     check_carried(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_nothing_changed_is_not_stale(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("codex", repo.path)
@@ -102,7 +102,7 @@ def test_nothing_changed_is_not_stale(repo: Sandbox) -> None:
     assert "stale" not in client.fire("start")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_change_that_was_taken_back_is_not_stale(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("claude", repo.path)
@@ -115,7 +115,7 @@ def test_a_change_that_was_taken_back_is_not_stale(repo: Sandbox) -> None:
     assert since(repo)["stale"] is False and since(repo)["turns"] == 2
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_staging_and_committing_what_was_validated_is_not_stale(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo, "t", "S", *MANUAL)
@@ -127,7 +127,7 @@ def test_staging_and_committing_what_was_validated_is_not_stale(repo: Sandbox) -
     assert resumed(repo)["validation"] == "green" and since(repo)["commits"] == 1
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("after", ["manual", "auto"])
 def test_an_edit_that_no_checkpoint_holds_yet_makes_it_stale(repo: Sandbox, after: str) -> None:
     snap(repo, "t", "S", *MANUAL)
@@ -143,7 +143,7 @@ def test_an_edit_that_no_checkpoint_holds_yet_makes_it_stale(repo: Sandbox, afte
     assert since(repo, "--live")["stale"] is True
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("validation", ["pending", "failed"])
 def test_other_validations_stay_what_they_are(repo: Sandbox, validation: str) -> None:
     snap(repo, "t", "S", "--validation", validation)
@@ -164,7 +164,7 @@ def test_a_manual_checkpoint_without_files(repo: Sandbox) -> None:
     check_carried(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_new_manual_one_between(repo: Sandbox) -> None:
     client = Client("gemini", repo.path)
     for number in range(3):
@@ -181,7 +181,7 @@ def test_a_new_manual_one_between(repo: Sandbox) -> None:
     assert "C2" not in client.fire("start")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_every_turn_that_ended_is_counted(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("claude", repo.path)
@@ -219,7 +219,7 @@ def test_the_branch_changed_since_the_words(repo: Sandbox, turns: int) -> None:
         assert "main" in said, f"nobody is told that the words were written on another branch\n{said}"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_only_auto_checkpoints_have_no_words_to_carry(repo: Sandbox) -> None:
     snap(repo, "elsewhere", "S", *MANUAL)
     client = Client("claude", repo.path)
@@ -252,7 +252,7 @@ def race(repo: Sandbox, clients: list[Client], number: int) -> None:
             job.result()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_manual_snapshot_that_races_with_hooks(repo: Sandbox) -> None:
     snap(repo, "t", "M")
     clients = [Client("claude", repo.path, session=f"s{n}") for n in range(3)]
@@ -291,7 +291,7 @@ def test_a_manual_snapshot_after_the_capture_began(repo: Sandbox, tmp_path: Path
     check_carried(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_no_note_and_nothing_of_the_users_changes(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     notes = repo.git("rev-parse", "refs/notes/checkpoints")

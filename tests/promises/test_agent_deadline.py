@@ -88,7 +88,7 @@ def wait_for(true: Callable[[], object], seconds: int = 3 * SLOW) -> bool:
     return True
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_our_lock_is_held_for_long(box: Sandbox) -> None:
     client = Client("claude", box.path)
     client.asked("p")
@@ -168,7 +168,7 @@ def ten_seconds_later(box: Sandbox) -> None:
             os.utime(lock, (0, 0))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_hooks_killed_at_any_time(box: Sandbox) -> None:
     chance = random.Random(7)
     client = Client("claude", box.path)

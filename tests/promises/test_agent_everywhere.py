@@ -38,7 +38,7 @@ def test_outside_a_repository_it_stays_silent(repo: Sandbox, tmp_path: Path) -> 
     assert os.listdir(tmp_path / "plain") == []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_install_and_doctor_say_where_they_act(repo: Sandbox) -> None:
     only = "act only in a repository where gitbaton is used already"
     done = repo.ok("agent", "install", "claude", "--user")

@@ -70,7 +70,7 @@ def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
     sound(box)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     "words",
     [
@@ -118,7 +118,7 @@ def places(box: Sandbox, tmp_path: Path) -> dict[str, tuple[Path, bool]]:
     }
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_any_place(box: Sandbox, tmp_path: Path) -> None:
     found = places(box, tmp_path)
     for name, (place, at_home) in found.items():
@@ -245,7 +245,7 @@ def test_the_users_own_lock_of_the_index(box: Sandbox) -> None:
     assert (box.path / ".git" / "index.lock").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_git_directory_that_cannot_be_written(box: Sandbox) -> None:
     as_user = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
     if as_user and not shutil.which("setpriv"):
@@ -269,7 +269,7 @@ def test_a_git_directory_that_cannot_be_written(box: Sandbox) -> None:
     check_next(box)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_no_git_at_all(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for moment in MOMENTS:
@@ -279,7 +279,7 @@ def test_no_git_at_all(box: Sandbox, tmp_path: Path) -> None:
     check_next(box)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("limit", [0, 100, 4096])
 def test_files_cannot_grow(box: Sandbox, limit: int) -> None:
     box.write("large.bin", random.Random(5).randbytes(50_000))
@@ -301,7 +301,7 @@ def test_files_cannot_grow(box: Sandbox, limit: int) -> None:
     check_next(box)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("redirection", [">/dev/full", ">&-", "2>&-", "<&-", ">&- 2>&- <&-", ">/dev/full 2>/dev/full", "| :"])
 def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
     data, client = tmp_path / "payload", Client("claude", box.path)
@@ -316,7 +316,7 @@ def test_closed_streams(box: Sandbox, redirection: str, tmp_path: Path) -> None:
     check_next(box)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     "env", [{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "ascii"}, {"HOME": "/nowhere"}]
 )
@@ -357,7 +357,7 @@ def test_any_transcript(box: Sandbox, tmp_path: Path, what: str) -> None:
     assert all(one["agent"]["transcript"] is None for one in autos(box, "t"))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_no_name_of_a_session_becomes_a_path(box: Sandbox, tmp_path: Path) -> None:
     Client("claude", box.path).turn("p")
     before = set(tmp_path.rglob("*"))

@@ -165,7 +165,7 @@ def gist(record: dict[str, Any]) -> dict[str, Any]:
 REPLAYED = [agent for agent in CLIENTS if agent != "cursor"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("agent", REPLAYED)
 def test_a_captured_session(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
@@ -178,7 +178,7 @@ def test_a_captured_session(repo: Sandbox, agent: str) -> None:
     repo.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("agent", REPLAYED)
 def test_a_session_with_an_edit_before_every_event(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
@@ -190,7 +190,7 @@ def test_a_session_with_an_edit_before_every_event(repo: Sandbox, agent: str) ->
             assert not stored, f"{step.event} stored a checkpoint"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("agent", ["claude", "gemini", "opencode"])
 def test_started_in_a_subdirectory(repo: Sandbox, agent: str) -> None:
     repo.commit("second", **{"deep/down/b_txt": "b\n"})
@@ -200,7 +200,7 @@ def test_started_in_a_subdirectory(repo: Sandbox, agent: str) -> None:
     assert "churn.txt" in repo.tree(autos(repo, "t")[-1]["commit"])
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_cursor_as_documented(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     client = Client("cursor", repo.path)
@@ -216,7 +216,7 @@ def test_cursor_as_documented(repo: Sandbox) -> None:
     assert autos(repo, "t")[-1]["files"]["tree"] == written_tree(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_each_turn_has_its_own_prompt_beside_the_task(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual")
     client, other = Client("claude", repo.path), Client("claude", repo.path, session="other")
@@ -234,7 +234,7 @@ def test_each_turn_has_its_own_prompt_beside_the_task(repo: Sandbox) -> None:
     assert log_of(repo) == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     ("value", "moments"),
     [
@@ -262,7 +262,7 @@ def test_when(repo: Sandbox, agent: str, value: str | None, moments: str) -> Non
     assert stored == moments.split()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("agent", ["claude", "gemini"])
 def test_edits_are_debounced_and_none_is_lost_for_long(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
@@ -277,7 +277,7 @@ def test_edits_are_debounced_and_none_is_lost_for_long(repo: Sandbox, agent: str
     assert autos(repo, "t")[-1]["files"]["tree"] == written_tree(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_gemini_tells_of_a_compression_before_every_request(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     client = Client("gemini", repo.path)
@@ -290,7 +290,7 @@ def test_gemini_tells_of_a_compression_before_every_request(repo: Sandbox) -> No
     assert autos(repo, "t")[-1]["files"]["tree"] == written_tree(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("agent", CLIENTS)
 def test_the_same_tree_and_words_make_no_new_checkpoint(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
@@ -304,7 +304,7 @@ def test_the_same_tree_and_words_make_no_new_checkpoint(repo: Sandbox, agent: st
     assert len(autos(repo, "t")) == 1, steps(autos(repo, "t"))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_five_hooks_at_once_make_one_checkpoint(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     client = Client("claude", repo.path)
@@ -316,7 +316,7 @@ def test_five_hooks_at_once_make_one_checkpoint(repo: Sandbox) -> None:
     assert log_of(repo) == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_commit_alone_makes_a_new_checkpoint(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     repo.write("hello.txt", HELLO)
@@ -344,7 +344,7 @@ def test_in_a_merge_that_stopped(repo: Sandbox) -> None:
     assert "<<<<<<<" in repo.git("show", f"{record['commit']}:a.txt")
 
 
-@some("value", ["sometimes", "", "TURN ", "edit,turn", "-1"])
+@some("value", ["sometimes", "", "TURN ", "edit,turn", "-1"], share=0)
 def test_an_unknown_value_of_baton_auto(repo: Sandbox, value: str) -> None:
     snap(repo, "t", "S-manual", *WORDS)
     repo.git("config", "baton.auto", value)
@@ -356,7 +356,7 @@ def test_an_unknown_value_of_baton_auto(repo: Sandbox, value: str) -> None:
     client.fire("start")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_in_a_repository_without_a_baton_nothing_happens(repo: Sandbox) -> None:
     repo.write("hello.txt", HELLO)
     state = untouched(repo)

@@ -30,7 +30,7 @@ def started(client: Client, env: dict[str, str] | None = None) -> str:
     return client.send("SessionStart", client.payload("SessionStart"), env=env).out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_text_goes_out_though_files_cannot_be_compared_in_time(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "S", "--next-cmd", "make it", "--validation", "green")
     client = Client("claude", repo.path)
@@ -39,7 +39,7 @@ def test_the_text_goes_out_though_files_cannot_be_compared_in_time(repo: Sandbox
     assert "validation: green (not compared" in text
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("below", [False, True])
 def test_green_is_not_shown_where_it_is_known_to_be_stale(repo: Sandbox, tmp_path: Path, below: bool) -> None:
     (repo.path / "sub").mkdir()
@@ -61,7 +61,7 @@ def test_green_of_a_checkpoint_without_files_is_not_taken_for_that_of_today(repo
     assert " stale " in repo.ok("status").out and "stale" in repo.ok("log").out.splitlines()[0]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_no_older_files_on_top_of_a_newer_manual_checkpoint(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "one")
     client = Client("claude", repo.path)
@@ -84,7 +84,7 @@ def test_no_older_files_on_top_of_a_newer_manual_checkpoint(repo: Sandbox, tmp_p
     assert repo.ok("restore").out.startswith("nothing has to change")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_late_process_heeds_that_checkpoints_are_off(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "one")
     repo.git("config", "baton.auto", "off")
@@ -97,7 +97,7 @@ def test_a_late_process_heeds_that_checkpoints_are_off(repo: Sandbox, tmp_path: 
     assert autos(repo, "t") == []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_two_detached_agents_at_once_write_two_tracks(repo: Sandbox, tmp_path: Path) -> None:
     places = [repo.path, tmp_path / "second"]
     repo.git("checkout", "-q", "--detach")
@@ -148,7 +148,7 @@ def test_an_automatic_checkpoint_without_words_says_so(repo: Sandbox) -> None:
     assert "nobody has written words" in client.fire("start")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_many_paths_left_out_are_no_news_each_time(repo: Sandbox) -> None:
     for number in range(1005):
         repo.write(f".env.{number}", "")

@@ -41,7 +41,7 @@ def hung_batch(folder: Path, nth: int) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(("event", "nth"), [("Stop", 4), ("SessionStart", 5)])
 def test_a_git_that_hangs_in_mid_answer_holds_nobody_up(repo: Sandbox, tmp_path: Path, event: str, nth: int) -> None:
     snap(repo, "t", "S", "--next-cmd", "make it")
@@ -61,7 +61,7 @@ def test_the_text_goes_out_though_commits_take_long_to_count(repo: Sandbox, tmp_
     assert "make it" in text and "no time" in text
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_last_of_several_late_states_is_recorded(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -87,7 +87,7 @@ def test_a_file_that_grew_too_large_has_changed(repo: Sandbox) -> None:
     assert "stale" in repo.ok("resume", "--live").out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_an_operation_is_not_hidden_by_an_automatic_checkpoint(repo: Sandbox) -> None:
     repo.git("checkout", "-q", "-b", "side")
     repo.commit("theirs", a_txt="theirs\n")
@@ -119,7 +119,7 @@ def test_words_whose_files_are_not_here_are_not_compared(repo: Sandbox, tmp_path
     assert "not counted" in done.err and "validation=green (" in done.out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_gits_hook_warns_below_the_words_though_a_checkpoint_was_taken_there(repo: Sandbox) -> None:
     for number in range(3):
         repo.commit(f"c{number}", a_txt=f"{number}\n")
@@ -158,7 +158,7 @@ def test_a_tag_of_a_client_does_not(tag: str) -> None:
     assert tag not in text and "exact words" in text
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_hundred_tracks_are_looked_at_once(repo: Sandbox, tmp_path: Path) -> None:
     with repo.open() as baton:
         for number in range(100):

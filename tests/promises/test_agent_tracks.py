@@ -66,15 +66,15 @@ def test_the_order_of_what_names_a_track(repo: Sandbox) -> None:
     assert "'given'" in client.fire("start", "--track", "given")
 
 
-@some("form", ["--track=given", "--track given"])
-@some("agent", CLIENTS)
+@some("form", ["--track=given", "--track given"], share=0)
+@some("agent", CLIENTS, share=0)
 def test_a_track_named_at_install(repo: Sandbox, agent: str, form: str) -> None:
     snap(repo, "here", "h")
     work(Client(agent, repo.path), 0, *form.split())
     assert len(autos(repo, "given")) == 1 and autos(repo, "here") == []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", ["", " ", "a\x1bb", "x" * 300, "HERE"])
 def test_a_track_of_that_name_cannot_be(repo: Sandbox, name: str) -> None:
     snap(repo, "here", "h")
@@ -93,7 +93,7 @@ def test_a_hook_does_not_change_the_current_track_of_another_name(repo: Sandbox)
     assert repo.ok("resume").out.splitlines()[0] == "track=here"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("order", list(permutations("mab"))[::3])
 @some("start", [["-b", "feature/a"], ["--detach"]])
 def test_clients_in_several_work_trees(repo: Sandbox, order: tuple[str, ...], start: list[str]) -> None:
@@ -140,7 +140,7 @@ def test_branches_of_nearly_the_same_name(repo: Sandbox, left: str, right: str) 
     assert steps(autos(repo, "t")) == [], "the main work tree's current track was written from elsewhere"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_branch_of_the_name_of_another_work_trees_track(repo: Sandbox) -> None:
     snap(repo, "topic", "S")
     other = linked(repo, "one", "-b", "topic")
@@ -149,7 +149,7 @@ def test_a_branch_of_the_name_of_another_work_trees_track(repo: Sandbox) -> None
     assert writers(repo).get("topic") == {"a"}, writers(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_such_a_track_whose_checkpoint_holds_no_files(repo: Sandbox) -> None:
     snap(repo, "topic", "S", "--no-files")
     other = linked(repo, "one", "-b", "topic")
@@ -158,7 +158,7 @@ def test_such_a_track_whose_checkpoint_holds_no_files(repo: Sandbox) -> None:
     assert writers(repo).get("topic") == {"a"}, writers(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_branch_changes_hands(repo: Sandbox) -> None:
     """Work tree one leaves its branch, work tree two takes it: they must not meet on the track of that branch."""
     snap(repo, "t", "S")
@@ -174,7 +174,7 @@ def test_the_branch_changes_hands(repo: Sandbox) -> None:
     assert all(len(names) == 1 for names in writers(repo).values()), writers(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_track_set_for_the_whole_repository(repo: Sandbox) -> None:
     repo.git("config", "baton.track", "shared")
     snap(repo, "shared", "S")
@@ -185,7 +185,7 @@ def test_a_track_set_for_the_whole_repository(repo: Sandbox) -> None:
     assert all(len(names) == 1 for names in writers(repo).values()), writers(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_two_work_trees_start_at_once(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     places = [linked(repo, f"w{n}", "-b", f"same/{n}") for n in range(4)]
@@ -198,7 +198,7 @@ def test_two_work_trees_start_at_once(repo: Sandbox) -> None:
 CHILDREN = [("claude", {"agent_id": "a1", "agent_type": "x"}), ("codex", {"agent_id": "a1"}), ("opencode", {"child": True})]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(("agent", "fields"), CHILDREN)
 def test_a_subagent_changes_nothing(repo: Sandbox, agent: str, fields: dict[str, object]) -> None:
     snap(repo, "t", "S")
@@ -227,8 +227,9 @@ def tip_of_the_past(repo: Sandbox, ago: timedelta, session: str | None, agent: s
     ("ago", "session", "said"),
     [(1, "theirs", True), (9, "theirs", True), (11, "theirs", False), (600, "theirs", False), (1, "mine", False)],
     2,
+    share=0,
 )
-@some("agent", ["claude", "codex", "copilot", "opencode"], 2)
+@some("agent", ["claude", "codex", "copilot", "opencode"], 2, share=0)
 def test_another_sessions_tip_is_said(repo: Sandbox, agent: str, ago: int, session: str, said: bool) -> None:
     tip_of_the_past(repo, timedelta(minutes=ago), session, agent)
     text = Client(agent, repo.path, session="mine").fire("start", "--track", "t")
@@ -244,7 +245,7 @@ def test_a_tip_of_the_future_breaks_nothing(repo: Sandbox) -> None:
     assert len(autos(repo, "t")) == 2 and log_of(repo) == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_another_session_is_named_until_it_ends(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     mine, theirs = (Client("claude", repo.path, session=name) for name in ("mine", "theirs"))

@@ -28,7 +28,7 @@ def work(repo: Sandbox, client: Client, prompt: str | None) -> str:
     return steps(autos(repo, "t"))[-1]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("agent", CLIENTS)
 def test_the_first_prompt_is_the_task_and_the_last_one_is_told_too(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S")
@@ -44,7 +44,7 @@ def test_the_first_prompt_is_the_task_and_the_last_one_is_told_too(repo: Sandbox
     assert log_of(repo) == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_a_cleared_session_begins_anew(repo: Sandbox, agent: str) -> None:
     snap(repo, "t", "S")
@@ -54,7 +54,7 @@ def test_a_cleared_session_begins_anew(repo: Sandbox, agent: str) -> None:
     assert work(repo, client, "Another task") == "turn ended: Another task"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_task_of_a_session_that_an_older_version_knew(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -74,7 +74,7 @@ def test_long_prompts_leave_room_for_each_other(repo: Sandbox) -> None:
     assert said == "turn ended: " + "t" * 197 + "...; last prompt: " + "l" * 82 + "..." and len(said) == 312
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_long_prompt_is_cut_where_a_sentence_ends(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -106,7 +106,7 @@ def test_events_of_a_copilot_subagent_are_a_childs(event: str, name: str) -> Non
     assert [each.child for each in found if each] == [True, False]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_copilot_subagents_end_is_not_the_end_of_the_turn(repo: Sandbox) -> None:
     """As recorded: its events carry its own id as that of the session."""
     snap(repo, "t", "S")
@@ -125,7 +125,7 @@ def test_a_copilot_subagents_end_is_not_the_end_of_the_turn(repo: Sandbox) -> No
     assert fresh.count("nother session") == 1, "the parent's, which has not ended; none of the subagent"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("agent", CLIENTS)
 def test_who_has_ended_properly_is_not_at_work(repo: Sandbox, agent: str) -> None:
     """Also where nothing changed between the last turn and the end, so that no checkpoint says so."""
@@ -145,7 +145,7 @@ def test_who_has_ended_properly_is_not_at_work(repo: Sandbox, agent: str) -> Non
     assert "may still be at work here" in mine.fire("start")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_same_with_checkpoints_switched_off(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     theirs, mine = Client("claude", repo.path, session="theirs"), Client("claude", repo.path, session="mine")
@@ -155,7 +155,7 @@ def test_the_same_with_checkpoints_switched_off(repo: Sandbox) -> None:
     assert "nother session" not in mine.fire("start")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_session_of_another_work_tree_has_ended_too(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     place = repo.path.parent / "linked"
@@ -169,7 +169,7 @@ def test_a_session_of_another_work_tree_has_ended_too(repo: Sandbox) -> None:
     assert "nother session" not in mine.fire("start")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_session_that_moved_to_another_work_tree_has_ended_where_it_was_last(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     place = repo.path.parent / "linked"
@@ -233,7 +233,7 @@ def test_the_state_before_the_first_turn_can_be_had_again(repo: Sandbox) -> None
     assert (repo.path / "mine.txt").read_text() == "not committed\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_turns_of_a_session_without_records_are_told_apart_by_their_own_prompts(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -243,7 +243,7 @@ def test_turns_of_a_session_without_records_are_told_apart_by_their_own_prompts(
     assert "turn ended: third" in listed and "turn ended: second" in listed and "last prompt" not in listed
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_why_says_that_the_checkpoint_of_a_line_may_have_gone(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)

@@ -312,7 +312,7 @@ def box(repo: Sandbox) -> Sandbox:
     return repo
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("arrange", SCENARIOS, 2, ids=lambda f: f.__name__)
 def test_t24_the_captured_tree_is_what_git_add_makes(box: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
     expect = arrange(box)
@@ -393,7 +393,7 @@ def test_t23_unborn_and_empty(tmp_path: Path) -> None:
     assert check(empty).base is not None
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t24_a_large_file_is_captured(box: Sandbox) -> None:
     with (box.path / "big.bin").open("wb") as file:
         file.truncate(40 << 20)

@@ -63,7 +63,7 @@ def rewrite(path: Path, chance: random.Random) -> None:
         pass
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("tracked", [True, False])
 def test_t08_files_that_vanish_and_shrink_never_fail_a_snapshot(repo: Sandbox, tracked: bool) -> None:
     files = [repo.path / f"moving/{number}" for number in range(6)]
@@ -137,7 +137,7 @@ def test_t18_index_writers_never_tear_a_snapshot(repo: Sandbox, script: str) -> 
     check(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_facts_of_an_index_are_never_stale(repo: Sandbox) -> None:
     repo.write("b.txt", "b\n")
     repo.commit("b")
@@ -215,7 +215,7 @@ def test_facts_hold_names_of_any_bytes(repo: Sandbox) -> None:
     assert flags(snap(repo)) == flags(snap(repo)) == {os.fsdecode(b"\xff\n"): "a"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t18_snapshots_side_by_side_leave_no_private_index(repo: Sandbox) -> None:
     started = [
         subprocess.Popen(
@@ -232,7 +232,7 @@ def test_t18_snapshots_side_by_side_leave_no_private_index(repo: Sandbox) -> Non
     assert {repo.git("rev-parse", f"refs/baton/tracks/t{n}^{{tree}}") for n in range(8)} == {wanted}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t24_an_edit_in_the_second_of_git_add_is_seen(repo: Sandbox) -> None:
     for number in range(12):
         repo.write("a.txt", f"{number:04d} one\n")
@@ -242,7 +242,7 @@ def test_t24_an_edit_in_the_second_of_git_add_is_seen(repo: Sandbox) -> None:
         assert repo.git("show", f"{stored.commit}:a.txt") == f"{number:04d} two"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t24_a_racy_edit_beside_another_change_is_seen(repo: Sandbox) -> None:
     for number in range(6):
         repo.write("a.txt", f"{number:04d} one\n")

@@ -194,7 +194,7 @@ SCENARIOS: list[Callable[[Sandbox], Expect]] = [
 ]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("arrange", SCENARIOS, 3, ids=lambda f: f.__name__)
 def test_t24_what_git_can_take_in_is_taken_in(repo: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
     check(repo, arrange(repo))
@@ -396,7 +396,7 @@ def test_t12_a_capture_asks_no_file_system_monitor(repo: Sandbox) -> None:
     assert not {"add", "diff-files", "ls-files", "write-tree", "update-index"}.intersection(log.read_text().split())
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("bit", ["--assume-unchanged", "--skip-worktree"])
 def test_t24_more_flags_than_the_json_holds(repo: Sandbox, bit: str) -> None:
     repo.git("config", "maintenance.auto", "false")  # a newer git would repack in the background while fsck reads

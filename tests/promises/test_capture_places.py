@@ -30,7 +30,7 @@ def committed_tree(box: Sandbox, *command: str) -> str:
     return twin.git("rev-parse", "HEAD^{tree}")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("command", [["-a"], ["--", "a.txt"], []], 2, ids=["all", "path", "staged"])
 def test_t11_a_hook_of_commit_sees_the_index_that_is_committed(repo: Sandbox, command: list[str]) -> None:
     repo.write("b.txt", "b\n")

@@ -109,7 +109,7 @@ def test_untracked_none_where_a_file_became_a_directory(repo: Sandbox) -> None:
     assert repo.tree(stored.commit) == {} and skipped(stored) == {"a.txt/new": "untracked"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("changes", [1, 600])
 def test_more_than_a_thousand_are_left_out(repo: Sandbox, changes: int) -> None:
     names = [f"secrets/{number:04d}.pem" for number in range(1300)]
@@ -217,7 +217,7 @@ def test_what_a_killed_process_left_goes_after_an_hour(repo: Sandbox) -> None:
     assert [p.name for p in place.iterdir()] == ["young"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t15_a_file_of_5_gb_and_a_directory_of_16000_files(repo: Sandbox) -> None:
     huge = repo.path / "huge.bin"
     with open(huge, "wb") as file:

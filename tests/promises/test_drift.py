@@ -136,7 +136,7 @@ def pull(repo: Sandbox) -> None:
     repo.git("pull", "-q", "--rebase", "origin", "main")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     "move",
     [
@@ -159,7 +159,7 @@ def test_t19_a_rewritten_commit_keeps_its_note_and_is_home(work: Sandbox, move: 
     work.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t19_fixup_of_two_checkpointed_commits_keeps_both_entries(work: Sandbox) -> None:
     work.commit("four", four_txt="4\n")
     work.ok("snapshot", "--track", "t", "--step", "four is done")
@@ -198,7 +198,7 @@ def reset_to_other(repo: Sandbox) -> None:
     repo.git("reset", "-q", "--hard", other)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     ("move", "expected"),
     [
@@ -240,7 +240,7 @@ def squash_merge(repo: Sandbox) -> str:
     return repo.git("merge", "-q", "--squash", "side")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     ("move", "expected"),
     [
@@ -283,7 +283,7 @@ def pairs(repo: Sandbox, *lines: str) -> None:
     repo.write(".git/baton/rewritten", "".join(f"{line}\n" for line in lines))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t19_pairs_of_post_rewrite_lead_home_without_notes(work: Sandbox) -> None:
     work.git("config", "--unset", "notes.rewriteRef")
     first = work.head()
@@ -303,7 +303,7 @@ def test_t19_pairs_of_post_rewrite_lead_home_without_notes(work: Sandbox) -> Non
     assert verify(work) == (1, "head-behind:1,head-rewritten,files-changed:1")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t19_pairs_that_lead_nowhere_change_nothing(work: Sandbox) -> None:
     first = work.head()
     work.git("config", "--unset", "notes.rewriteRef")

@@ -40,7 +40,7 @@ def test_a_commit_inside_a_submodule_that_was_dirty_is_drift(work: Sandbox) -> N
     assert "\ndrift=files-changed:1\n" in lines and "stale" in lines
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("edit", ["a", "new"])
 def test_what_is_not_committed_inside_is_said(work: Sandbox, edit: str) -> None:
     work.write(f"sub/{edit}", "wip\n")
@@ -60,7 +60,7 @@ def test_what_is_not_committed_inside_is_said(work: Sandbox, edit: str) -> None:
     assert (work.ok("verify").out, work.ok("verify").err) == ("", SAID), "nor is it compared where it came later"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_commit_inside_a_nested_repository_is_drift(repo: Sandbox) -> None:
     nested = Sandbox.init(repo.path / "nested")
     snap(repo)
@@ -84,7 +84,7 @@ def test_a_broken_submodule_is_told_by_nothing_else(work: Sandbox) -> None:
     assert work.ok("verify").out == "files-changed:1: 1 path differs from the captured work tree: 'a.txt'\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_submodule_that_git_is_to_ignore_is_compared(work: Sandbox) -> None:
     work.git("config", "-f", ".gitmodules", "submodule.sub.ignore", "all")
     work.git("config", "diff.ignoreSubmodules", "all")

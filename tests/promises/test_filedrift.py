@@ -220,7 +220,7 @@ CHANGES: dict[str, tuple[int, Change]] = {
 }  # fmt: skip
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", CHANGES, 2)
 def test_the_count_is_what_a_second_snapshot_differs_by(repo: Sandbox, name: str) -> None:
     expected, change = CHANGES[name]
@@ -233,7 +233,7 @@ def test_a_dirty_work_tree_is_the_one_that_was_captured(repo: Sandbox) -> None:
     assert repo.git("status", "--porcelain") != "" and said(repo) == (0, ())
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_random_changes_in_random_order(repo: Sandbox) -> None:
     rng = random.Random(20260101)
     names = [
@@ -247,7 +247,7 @@ def test_random_changes_in_random_order(repo: Sandbox) -> None:
         verify_drift(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_many_trees_cost_one_comparison_with_the_index(repo: Sandbox, tmp_path: Path) -> None:
     trees = []
     for number, name in enumerate(
@@ -283,7 +283,7 @@ def test_latest_and_what_is_left_out_do_not_count(repo: Sandbox) -> None:
     assert said(repo) == (0, ())
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_without_files_or_work_tree_nothing_is_counted(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "bare words", "--step", "s", "--no-files")
     repo.write("new", "new")
@@ -296,7 +296,7 @@ def test_without_files_or_work_tree_nothing_is_counted(repo: Sandbox, tmp_path: 
     assert "drift=none\n" in bare.ok("resume", "--track", "t", "--live").out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_strict_makes_changed_files_a_no(repo: Sandbox) -> None:
     assert [repo.baton("verify", *o).code for o in ((), ("--strict",), ("--quiet", "--strict"))] == [0, 0, 0]
     for number in range(4):

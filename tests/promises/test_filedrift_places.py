@@ -30,7 +30,7 @@ def lesser() -> list[str]:
     return found
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", ["conflict", "unborn", "linked", "sha256", "autocrlf", "filter", "sparse-index"])
 def test_repositories_of_many_kinds(tmp_path: Path, name: str) -> None:
     repo = {"conflict": conflict, "unborn": unborn, "linked": linked, "autocrlf": crlf, "filter": filtered}.get(name, plain)(
@@ -115,7 +115,7 @@ def test_a_file_whose_filter_is_missing_counts_as_it_would_be_captured(tmp_path:
     assert said(repo) == (0, ())
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_filter_that_fails_on_many_files(tmp_path: Path) -> None:
     repo = filtered(tmp_path, "")
     for number in range(40):
@@ -200,7 +200,7 @@ def test_an_encoding_that_fits_no_more(tmp_path: Path) -> None:
     assert said(repo) == (0, ())
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_an_index_that_cannot_be_read(repo: Sandbox) -> None:
     index_path(repo).write_bytes(b"broken" * 10)
     done = repo.baton("resume", "--live", "--json")

@@ -157,7 +157,7 @@ class Side:
         }
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("track", ["head", "always"])
 def test_the_same_script_leaves_the_same(tmp_path: Path, track: str) -> None:
     plain, ours = Side(tmp_path, "plain"), Side(tmp_path, "other")
@@ -181,7 +181,7 @@ def test_the_same_script_leaves_the_same(tmp_path: Path, track: str) -> None:
     assert ours.repo.git("write-tree") == plain.repo.git("write-tree")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t20_plain_fetch_and_pull_break_nothing_and_lose_nothing(tmp_path: Path) -> None:
     one = Sandbox.init(tmp_path / "one")
     one.commit("first", a_txt="1\n")
@@ -210,7 +210,7 @@ def test_t20_plain_fetch_and_pull_break_nothing_and_lose_nothing(tmp_path: Path)
     two.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t13_hooks_and_uninstall_never_ask(tmp_path: Path) -> None:
     repo = Sandbox.init(tmp_path / "r")
     repo.commit("first")

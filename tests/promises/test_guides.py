@@ -45,7 +45,7 @@ def many_kinds(repo: Sandbox, place: Path) -> None:
 BEFORE: dict[str, Callable[[Sandbox, Path], None]] = {"agents": one_turn, "storage": many_kinds}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", WHOLE, keep=2)
 def test_the_examples_of_the_guide_do_what_it_shows(name: str, repo: Sandbox, tmp_path: Path) -> None:
     if name in BEFORE:

@@ -77,7 +77,7 @@ def test_drift_is_three_lines_and_home_is_none(watched: Sandbox) -> None:
     assert spoken(watched, "checkout", "-q", "--", "a.txt") == []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_merge_and_pull_speak_and_squash_does_not(watched: Sandbox) -> None:
     watched.git("checkout", "-q", "side")
     snap(watched)
@@ -87,7 +87,7 @@ def test_merge_and_pull_speak_and_squash_does_not(watched: Sandbox) -> None:
     assert len(lines) == 3 and "head-ahead:1" in lines[1]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     ("setting", "count"),
     [("baton.warn=never", 0), ("advice.batonDrift=false", 2), ("baton.warn=always", 3), ("baton.warn=head", 3)],
@@ -102,7 +102,7 @@ def test_settings_decide_how_much(repo: Sandbox, setting: str, count: int) -> No
     assert spoken(repo, "checkout", "-q", "side", GIT_BATON="0") == []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_commit_says_one_line_and_only_when_asked(watched: Sandbox) -> None:
     snap(watched, "lexer")
     quiet = watched.path / ".git/baton/quiet"
@@ -115,7 +115,7 @@ def test_a_commit_says_one_line_and_only_when_asked(watched: Sandbox) -> None:
     assert len(spoken(watched, "commit", "-q", "--allow-empty", "-m", "d")) == 1
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_changed_configuration_ends_the_quiet(watched: Sandbox) -> None:
     snap(watched)
     assert spoken(watched, "commit", "-q", "--allow-empty", "-m", "a") == []
@@ -128,7 +128,7 @@ def test_a_changed_configuration_ends_the_quiet(watched: Sandbox) -> None:
         assert spoken(watched, "commit", "-q", "--allow-empty", "-m", "c") == []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_after_an_amend_nothing_is_behind(watched: Sandbox) -> None:
     watched.git("config", "baton.warn", "always")
     snap(watched)
@@ -137,7 +137,7 @@ def test_after_an_amend_nothing_is_behind(watched: Sandbox) -> None:
     watched.ok("verify")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_head_left_on_no_branch_is_said_where_git_is_silent(watched: Sandbox) -> None:
     watched.git("checkout", "-q", "--detach")
     watched.commit("lost")
@@ -148,7 +148,7 @@ def test_head_left_on_no_branch_is_said_where_git_is_silent(watched: Sandbox) ->
     assert f"hint: left 1 commit on no branch; a checkpoint keeps it: git branch NAME {lost}\n" in done.err
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_several_commits_left_and_home_again(watched: Sandbox) -> None:
     snap(watched)  # on main, and it stays current
     watched.git("checkout", "-q", "--detach")
@@ -164,7 +164,7 @@ def test_several_commits_left_and_home_again(watched: Sandbox) -> None:
     assert watched.run("git", "checkout", "-q", "main").err == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_no_hint_where_git_says_it_or_a_branch_holds_it(watched: Sandbox) -> None:
     snap(watched)
     watched.git("checkout", "-q", "--detach")
@@ -188,7 +188,7 @@ def strace(repo: Sandbox, *args: str) -> list[str]:
     return programs[after:]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
 @some("event", ["post-checkout", "post-merge", "post-commit"])
 def test_the_quiet_path_starts_no_process(repo: Sandbox, event: str) -> None:
@@ -211,7 +211,7 @@ def test_the_quiet_path_starts_no_process(repo: Sandbox, event: str) -> None:
     assert strace(repo, *args) == [f".git/hooks/{event}"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("strace") is None, reason="no strace")
 def test_a_linked_work_tree_is_as_quiet(repo: Sandbox) -> None:
     repo.git("branch", "same")
@@ -248,7 +248,7 @@ def test_paths_of_any_kind(tmp_path: Path, name: str) -> None:
     assert (state / "detached").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_separate_git_directories_and_submodules(repo: Sandbox, tmp_path: Path) -> None:
     for form in ("absolute", "relative"):
         other = Sandbox.init(tmp_path / form, f"--separate-git-dir={tmp_path / (form + '.git')}")

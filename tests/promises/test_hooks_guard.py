@@ -156,7 +156,7 @@ def held(repo: Sandbox) -> Iterator[None]:
         yield
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t09_a_lock_that_somebody_holds_delays_and_changes_nothing(tmp_path: Path) -> None:
     repo = make(tmp_path / "r", tmp_path)
     repo.ok("install")
@@ -264,7 +264,7 @@ def test_t12_no_command_of_this_part_writes_the_index(repo: Sandbox) -> None:
     assert index_state(repo) == before
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t14_hooks_look_at_no_history(repo: Sandbox) -> None:
     """Quiet or not, the number of processes and of files that a hook opens is the same with 10,000 refs and 300 checkpoints."""
     repo.git("branch", "side")

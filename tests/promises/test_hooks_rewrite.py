@@ -55,7 +55,7 @@ def check_run(repo: Sandbox, *args: str, **env: str) -> None:
     assert [line for line in done.err.splitlines() if any(w in line for w in words)] == []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("warn", ["head", "always"])
 def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str) -> None:
     work.git("config", "baton.warn", warn)
@@ -71,7 +71,7 @@ def test_t19_amend_and_rebase_take_the_checkpoint_along(work: Sandbox, warn: str
     assert expect == work.head()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     ("script", "subject"),
     [
@@ -135,7 +135,7 @@ def test_t19_cherry_pick_and_revert_are_true_drift(work: Sandbox) -> None:
     assert work.run("git", "notes", "--ref=checkpoints", "show", "picks~3").code == 1
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t19_reset_is_drift_and_mixed_reset_to_head_is_none(work: Sandbox) -> None:
     work.write("three.txt", "staged\n")
     work.git("add", "-A")

@@ -14,12 +14,12 @@ GUIDE = GUIDES / "langgraph.md"
 FIRST, EXAMPLE = GUIDE.read_text().split("\n## A graph that waits", 1)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_first_examples_of_the_guide_do_what_it_shows(repo: Sandbox) -> None:
     check(GUIDE, f"{play(repo, FIRST)}\n## A graph that waits{EXAMPLE}")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_has_finished_never_runs_again(repo: Sandbox, tmp_path: Path) -> None:
     check(GUIDE, f"{FIRST}\n## A graph that waits{play(repo, EXAMPLE)}")
     desk, laptop = (Sandbox(tmp_path / "review" / name) for name in ("desk", "laptop"))

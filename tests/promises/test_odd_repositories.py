@@ -130,7 +130,7 @@ def test_t23_core_worktree(tmp_path: Path) -> None:
     assert box.git("cat-file", "-p", "refs/baton/tracks/main:a.txt") == "moved"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t23_inside_the_git_directory(repo: Sandbox) -> None:
     repo.write("new.txt", "new\n")
     check_every_verb(repo, cwd=repo.path / ".git")
@@ -138,7 +138,7 @@ def test_t23_inside_the_git_directory(repo: Sandbox) -> None:
     assert repo.git("cat-file", "-p", "refs/baton/tracks/main:new.txt") == "new"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t23_git_dir_and_work_tree_given(repo: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "deep" / "er").mkdir(parents=True)
     check_every_verb(repo, env={"GIT_DIR": "../../repo/.git", "GIT_WORK_TREE": "../../repo"}, cwd=tmp_path / "deep" / "er")
@@ -164,7 +164,7 @@ def test_t23_another_repository_is_not_touched(repo: Sandbox, tmp_path: Path) ->
     assert sorted(repo.tree("refs/baton/tracks/main")) == ["a.txt"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t23_as_a_verb_of_git(repo: Sandbox, tmp_path: Path) -> None:
     for front in (("-C", str(repo.path)), ("--git-dir", "repo/.git", "--work-tree", "repo")):
         for words in VERBS:
@@ -194,7 +194,7 @@ def test_an_extension_that_git_does_not_know_is_named(repo: Sandbox) -> None:
     assert (done.code, done.err) == (128, "fatal: unknown repository extension found: later\nhint: a newer git knows it\n")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t23_no_repository(tmp_path: Path) -> None:
     box = Sandbox(tmp_path / "nothing")
     box.path.mkdir()
@@ -213,7 +213,7 @@ def test_t23_a_repository_of_somebody_else(repo: Sandbox) -> None:
     assert f"hint: git config --global --add safe.directory {repo.path}" in repo.baton("status").err
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", ["a b", "quo'te\"d", "ü\u202e", "dollar$(x)", "back\\slash", "*?[", "-dash"])
 def test_t23_odd_paths(name: str, tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / name)

@@ -32,7 +32,7 @@ def test_the_session_is_made_of_what_the_commands_print(tmp_path: Path) -> None:
     check(SESSION, made)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_overview_is_made_of_what_the_commands_print(tmp_path: Path) -> None:
     made = make(OVERVIEW, tmp_path)
     rows = rows_of(OVERVIEW, made)
@@ -45,7 +45,7 @@ def test_the_overview_is_made_of_what_the_commands_print(tmp_path: Path) -> None
     check(OVERVIEW, made)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @needs_tmux
 @pytest.mark.skipif(find_spec("textual") is None, reason="the extra 'ui' is not installed")
 def test_the_picker_is_drawn_as_a_terminal_shows_it(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_git_collects_between_our_objects_and_our_ref(repo: Sandbox, tmp_path: P
     repo.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("step", ["rev-list", "pack-objects", "prune", "prune-packed", "update-server-info", "multi-pack-index"])
 @some("verb", ["gc --prune=now", "prune --expire=now", "repack -a -d"])
 def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_path: Path, verb: str, step: str) -> None:
@@ -191,7 +191,7 @@ def test_git_is_held_at_each_of_its_steps_while_we_record(repo: Sandbox, tmp_pat
     repo.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("verb", ["gc -q --prune=now", "prune --expire=now", "repack -q -a -d"])
 @some("nth", [2, 1])
 def test_git_collects_before_a_record_of_a_run_has_its_ref(repo: Sandbox, verb: str, nth: int) -> None:

@@ -34,7 +34,7 @@ def test_t08_a_nested_repository_without_commits_is_not_known(repo: Sandbox, opt
     assert (repo.path / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
 @some("way", ["excluded", "too-large", "untracked"])
 def test_t08_what_was_left_out_of_the_checkpoint_is_never_touched(repo: Sandbox, way: str, options: tuple[str, ...]) -> None:
@@ -113,7 +113,7 @@ def fingerprint(place: Path) -> dict[str, tuple[bytes, int, int]]:
     return {p.name: (p.read_bytes(), p.stat().st_ino, p.stat().st_mtime_ns) for p in place.iterdir()}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("options", [(), ("--exact",), ALL], ids=["default", "exact", "all"])
 def test_t24_a_directory_swapped_for_a_link_is_never_written_through(repo: Sandbox, options: tuple[str, ...]) -> None:
     repo.write("d/b.txt", "b\n")
@@ -135,7 +135,7 @@ def test_t24_a_directory_swapped_for_a_link_is_never_written_through(repo: Sandb
     assert_same(mess, state_of(repo), "undone")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("shape", ["parent", "top-of-two", "file"])
 def test_t24_links_that_were_there_then_are_links_again(repo: Sandbox, shape: str) -> None:
     place = outside(repo)
@@ -275,7 +275,7 @@ def test_t24_a_case_only_rename_goes_back(repo: Sandbox) -> None:
     assert_same(mess, state_of(repo), "undone")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("staged", [False, True], ids=["edited", "staged"])
 @some("kind", ["mixed", "ident", "one-way-filter"])
 def test_t24_bytes_that_no_filter_gives_back_are_in_the_safety_checkpoint(repo: Sandbox, kind: str, staged: bool) -> None:

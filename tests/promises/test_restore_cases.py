@@ -117,8 +117,8 @@ def test_t01_what_cannot_be_kept_safe_is_refused_and_named(box: Sandbox, way: st
     assert (box.path / "a.txt").read_text() == "one\n"
 
 
-@some("options", [(), ("--exact",), ("--exact", "--force", "--index")], ids=["default", "exact", "all"])
-@some("place", [".gitignore", ".git/info/exclude"])
+@some("options", [(), ("--exact",), ("--exact", "--force", "--index")], ids=["default", "exact", "all"], share=0)
+@some("place", [".gitignore", ".git/info/exclude"], share=0)
 def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, options: tuple[str, ...]) -> None:
     box.write("data/known", "then\n")
     snap(box)
@@ -135,8 +135,8 @@ def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, o
     sound(box)
 
 
-@some("options", [("--exact",), ("--exact", "--force", "--index")], ids=["exact", "all"])
-@some("way", ["edited", "removed", "negated", "nested"])
+@some("options", [("--exact",), ("--exact", "--force", "--index")], ids=["exact", "all"], share=0)
+@some("way", ["edited", "removed", "negated", "nested"], share=0)
 def test_t02_what_was_ignored_then_stays_byte_for_byte(box: Sandbox, way: str, options: tuple[str, ...]) -> None:
     rules = "sub/.gitignore" if way == "nested" else ".gitignore"
     folder = "sub/data" if way == "nested" else "data"
@@ -209,7 +209,7 @@ def test_t03_by_force_the_files_come_back_and_head_stays(box: Sandbox) -> None:
     assert (box.path / "a.txt").read_text() == "committed\n" and box.git("status", "--porcelain") == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("move", ["detach", "amend", "rebase", "switch", "stash"])
 def test_t03_wherever_head_went(box: Sandbox, move: str) -> None:
     box.git("branch", "other")
@@ -249,7 +249,7 @@ def test_t04_deleted_before_the_checkpoint_is_absent_again(box: Sandbox, staged:
     assert_same(mess, state_of(box), "undone")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("way", ["unlink", "rm", "committed"])
 def test_t04_deleted_after_the_checkpoint_is_present_again(box: Sandbox, way: str) -> None:
     then = state_of(box)
@@ -324,7 +324,7 @@ def test_t05_by_force_or_by_name_it_comes_back(two: Sandbox) -> None:
     assert (two.path / "fresh.txt").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("path", [".", "d", "*.txt", ":(glob)**/*.txt", ":/"])
 def test_t05_a_directory_or_a_pattern_names_nothing(two: Sandbox, path: str) -> None:
     restored(two, "--", path, code=1)

@@ -381,7 +381,7 @@ def test_a_folder_keeps_its_mode_while_attributes_go_from_it(repo: Sandbox) -> N
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("options", [(), ("--exact", "--index")], ids=["default", "exact"])
 @some("bits", [("--assume-unchanged",), ("--skip-worktree",), ("--assume-unchanged", "--skip-worktree")], ids=str)
 @some("intent", [True, False], ids=["intent", "staged"])

@@ -292,22 +292,22 @@ SHAPES = {
 }
 
 
-@some("dirty", [False, True], ids=["clean", "dirty"])
-@some("name", SHAPES)
+@some("dirty", [False, True], ids=["clean", "dirty"], share=0)
+@some("name", SHAPES, share=0)
 def test_t24_an_index_goes_there_and_back(repo: Sandbox, name: str, dirty: bool) -> None:
     if not dirty and not FULL:
         pytest.skip("from a clean work tree: only at full size")
     check_round_trip(repo, SHAPES[name], dirty=dirty)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_an_empty_repository(repo: Sandbox, dirty: bool) -> None:
     empty = Sandbox.init(repo.path.parent / "empty")
     check_round_trip(empty, Shape(nothing, unborn_dirty, unborn_mess), dirty=dirty)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_linked_work_tree(repo: Sandbox, dirty: bool) -> None:
     ordinary(repo)
@@ -318,14 +318,14 @@ def test_t24_a_linked_work_tree(repo: Sandbox, dirty: bool) -> None:
     assert state_of(repo).files == before
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_sha256(repo: Sandbox, dirty: bool) -> None:
     box = Sandbox.init(repo.path.parent / "sha256", "--object-format=sha256")
     check_round_trip(box, Shape(ordinary, work, mess), dirty=dirty)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_file_of_40_mib(repo: Sandbox, dirty: bool) -> None:
     def big(text: bytes) -> None:
@@ -349,7 +349,7 @@ def test_t24_a_file_of_40_mib(repo: Sandbox, dirty: bool) -> None:
     assert_same(then, state_of(repo), "redone")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("required", ["missing", "failing"])
 @some("dirty", [False, True], ids=["clean", "dirty"])
 def test_t24_a_required_filter_that_is_gone_spoils_nothing_else(repo: Sandbox, dirty: bool, required: str) -> None:

@@ -87,7 +87,7 @@ def test_t06_the_safety_checkpoint_outlives_the_sharpest_gc(box: Sandbox) -> Non
     assert_same(then, state_of(box), "redone")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t06_several_steps_back_and_forth(box: Sandbox) -> None:
     states = [state_of(box)]
     snap(box, "t", "0")
@@ -191,7 +191,7 @@ def test_t06_each_work_tree_undoes_its_own(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "main\n" and (linked.path / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("options", [(), ("--exact",), ("--index",), ("--exact", "--index")], ids=lambda o: "".join(o) or "none")
 def test_a_dry_run_is_the_plan_that_runs(box: Sandbox, options: tuple[str, ...]) -> None:
     target = snap(box)
@@ -226,7 +226,7 @@ def test_another_state_is_another_plan(box: Sandbox) -> None:
     assert box.ok("restore", "--dry-run", "--json").json["plan"] != one
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("verb", ["undo", "redo"])
 def test_undo_and_redo_have_a_dry_run_too(box: Sandbox, verb: str) -> None:
     snap(box)

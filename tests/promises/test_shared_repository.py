@@ -67,7 +67,7 @@ def modes(repo: Sandbox) -> dict[str, int]:
     return {str(p.relative_to(top)): stat.S_IMODE(p.lstat().st_mode) for p in (top, *top.rglob("*"))}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize(("value", "wanted"), SETS)
 def test_all_of_it_has_the_modes_that_git_gives(repo: Sandbox, tmp_path: Path, value: str, wanted: int) -> None:
     make_shared(repo, value)

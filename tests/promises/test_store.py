@@ -237,7 +237,7 @@ def refs(repo: Sandbox) -> dict[str, str]:
     return {row.split(" ")[0]: row.split(" ")[1] for row in rows}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_chain_is_moved_before_the_note_and_the_tip(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch, pace=20)
     snap(repo, "one")

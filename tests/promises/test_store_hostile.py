@@ -180,7 +180,7 @@ def test_a_head_that_is_no_commit_gets_no_note(hostile: Sandbox) -> None:
     assert hostile.git("rev-parse", "refs/notes/checkpoints") == before
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("kind", ["blob", "tree", "tag", "ordinary"])
 def test_a_tip_of_the_wrong_type_is_repaired_and_a_notes_ref_is_left(hostile: Sandbox, kind: str) -> None:
     oid = BROKEN[kind](hostile)

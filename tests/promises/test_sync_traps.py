@@ -60,7 +60,7 @@ def objects_with(repo: Sandbox, text: str) -> list[str]:
     return [text] if text in out else []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_one_prunes_one_pins_one_goes_on(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(5)]
@@ -77,7 +77,7 @@ def test_one_prunes_one_pins_one_goes_on(fleet: Fleet) -> None:
     same(a, b, c)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_is_forgotten_does_not_come_back_as_carried_words(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     snap(a, "kept")
@@ -93,7 +93,7 @@ def test_what_is_forgotten_does_not_come_back_as_carried_words(fleet: Fleet) -> 
     same(a, b, c)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_track_forgotten_whole_and_continued_elsewhere(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(3)]
@@ -152,7 +152,7 @@ def test_what_was_pruned_or_forgotten_is_not_imported_again(fleet: Fleet) -> Non
     assert (second.id in a.state().meta.pruned, first.id in a.state().meta.forgotten) == (True, True)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_clone_of_a_clone(fleet: Fleet) -> None:
     a, b, c = fleet.clones
     b.git("remote", "set-url", "origin", "../c0")
@@ -176,7 +176,7 @@ def test_a_clone_of_a_clone(fleet: Fleet) -> None:
     same(a, b, c)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_clone_that_lost_its_refs_gets_all_back_and_nothing_dropped(fleet: Fleet) -> None:
     a, b, _ = fleet.clones
     ids = [snap(a, f"s{n}") for n in range(3)]

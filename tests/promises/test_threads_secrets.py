@@ -112,7 +112,7 @@ def test_what_was_fetched_is_named_as_that(told: Sandbox, tmp_path: Path) -> Non
     assert clone.baton("scan", "--all").out.startswith("thread 'my chat' id-0002")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_names_are_looked_at_and_no_secret_is_printed_whatever_is_set(repo: Sandbox) -> None:
     with ThreadStore.open(repo.path, **QUIET) as store:
         put(store, f"of {KEY}", 0)

@@ -34,7 +34,7 @@ def asked(repo: Sandbox, answer: bytes, *words: str) -> tuple[int, str]:
         return screen.end(), screen.shown.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1), (b"no\n", 1)])
 def test_prune_shows_its_plan_and_asks(three: Sandbox, answer: bytes, code: int) -> None:
     ended, shown = asked(three, answer, "prune", "--keep-last", "1")
@@ -45,7 +45,7 @@ def test_prune_shows_its_plan_and_asks(three: Sandbox, answer: bytes, code: int)
     assert ("fatal: nothing is removed\n" in after) == (code == 1)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_prune_does_not_ask_with_yes_nor_without_a_terminal_nor_for_nothing(three: Sandbox) -> None:
     with Terminal(three.path, "prune", "--keep-last", "3") as screen:
         assert screen.end() == 0 and b"nothing to remove" in screen.shown and b"[y/N]" not in screen.shown
@@ -116,7 +116,7 @@ def test_forget_without_a_terminal_wants_yes(three: Sandbox) -> None:
     assert left(three) == ["step 2", "step 0"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_forget_of_a_track_says_that_it_means_only_its_newest(three: Sandbox) -> None:
     said = (
         "warning: 't' means only the newest checkpoint of the track; its 2 others stay; "

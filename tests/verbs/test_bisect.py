@@ -92,7 +92,7 @@ def short(track: Sandbox, number: int) -> str:
 NOT_BAD = ("sh", "-c", "! grep -q bad a.txt")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_finds_the_first_bad_one(track: Sandbox, temp: Path) -> None:
     with untouched(track, temp):
         done = bisect(track, *NOT_BAD)
@@ -112,7 +112,7 @@ def test_finds_the_first_bad_one(track: Sandbox, temp: Path) -> None:
     assert "\n".join(rows[5:]) == track.git("diff", "--stat=80", "--summary", "refs/baton/tracks/t~3", "refs/baton/tracks/t~2")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_finds_each_place(track: Sandbox, temp: Path) -> None:
     with untouched(track, temp), track.open() as baton:
         for first in range(1, 8):
@@ -123,7 +123,7 @@ def test_finds_each_place(track: Sandbox, temp: Path) -> None:
             assert [c.added for c in verdict.changes if c.path == f"new{first}.txt"] == [1]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_bad_may_be_named_and_both_by_id(track: Sandbox) -> None:
     oids = ids(track)
     found = bisect(track, *without("new3.txt"), options=("--json", "--good", oids[2], "--bad", oids[6][:12]))
@@ -134,7 +134,7 @@ def test_bad_may_be_named_and_both_by_id(track: Sandbox) -> None:
     assert neighbours.code == 0 and f"\n{short(track, 3)} is the first bad checkpoint\n" in neighbours.out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_command_runs_as_is_in_a_repository_of_its_own(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     code = (
         "import os, subprocess, sys\n"
@@ -155,7 +155,7 @@ def test_the_command_runs_as_is_in_a_repository_of_its_own(track: Sandbox, temp:
     assert set(said) == {repr([True, "", [], ["$HOME *", ""], "x y"])}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_output_passes_through_and_json_stays_alone(track: Sandbox) -> None:
     done = bisect(track, "sh", "-c", "echo out; echo err >&2; ! test -e new1.txt")
     assert done.out.splitlines()[1] == "out" and "err\n" in done.err
@@ -167,7 +167,7 @@ def test_output_passes_through_and_json_stays_alone(track: Sandbox) -> None:
     ]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_standard_input_is_the_users(track: Sandbox) -> None:
     script = "read -r word && test $word = good"
     found = track.baton("bisect", "--json", "--good", "t~2", "--", "sh", "-c", script, stdin=b"bad\ngood\ngood\n")
@@ -191,7 +191,7 @@ def test_125_skips(track: Sandbox, temp: Path) -> None:
     assert [c["id"] for c in found.json["candidates"]] == ids(track)[1:]
 
 
-@some("script", ["exit 128", "exit 255", "kill -9 $$", "kill -15 $$"])
+@some("script", ["exit 128", "exit 255", "kill -9 $$", "kill -15 $$"], share=0)
 def test_128_and_more_end_it(track: Sandbox, temp: Path, script: str) -> None:
     with untouched(track, temp):
         done = bisect(track, "sh", "-c", script)
@@ -201,7 +201,7 @@ def test_128_and_more_end_it(track: Sandbox, temp: Path, script: str) -> None:
     assert done.err.splitlines()[-1] == said
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_command_that_is_not_there_makes_no_checkpoint_bad(track: Sandbox, temp: Path) -> None:
     with untouched(track, temp):
         done = bisect(track, "no-such-command")
@@ -223,7 +223,7 @@ def test_checkpoints_without_files_are_skipped(track: Sandbox) -> None:
     assert done.out.splitlines()[-2:] == [f"{short(track, 8)} words only", f"{short(track, 9)} last"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_good_must_come_before_bad_on_one_chain(track: Sandbox, temp: Path) -> None:
     track.ok("snapshot", "--track", "u", "--step", "other")
     oids = ids(track)
@@ -242,7 +242,7 @@ def test_good_must_come_before_bad_on_one_chain(track: Sandbox, temp: Path) -> N
     assert track.baton("bisect", "--", "true").code == 129
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_foreign_checkpoints_must_be_asked_for(track: Sandbox, temp: Path) -> None:
     with track.open() as baton:
         with baton.repo.lock(()):

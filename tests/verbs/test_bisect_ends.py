@@ -28,7 +28,7 @@ def check_refused(done: Outcome, said: str) -> None:
     assert "first bad" not in done.out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_bad_end_that_is_not_bad(track: Sandbox) -> None:
     for good in ("t~2", "t~1"):  # with and without checkpoints between
         done = track.baton("bisect", "--good", good, "--", "true")

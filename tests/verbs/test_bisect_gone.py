@@ -119,7 +119,7 @@ def test_every_signal_clears_away(track: Sandbox, temp: Path, tmp_path: Path, nu
     assert state(track) == before
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_command_that_does_not_listen_is_ended(track: Sandbox, temp: Path, tmp_path: Path) -> None:
     note = tmp_path / "note"
     with bisecting(track, note, f"trap '' TERM; echo $$ >'{note}'; echo go >>'{note}'; while :; do sleep 0.1; done") as (
@@ -204,7 +204,7 @@ WILD = {
 }
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("what", WILD)
 def test_what_a_command_does_stays_in_the_work_tree(track: Sandbox, temp: Path, what: str) -> None:
     """Each candidate has its own files again, and what lies beside them stays, as with ``git bisect run``."""
@@ -247,7 +247,7 @@ def test_no_hook_of_the_users_runs(track: Sandbox, temp: Path, tmp_path: Path) -
     assert not (tmp_path / "hooked").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["sha256", "reftable", "libgit2"])
 def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / name, name, monkeypatch).sandbox

@@ -50,7 +50,7 @@ def test_a_line_stays_its_checkpoints_after_the_commit(repo: Sandbox) -> None:
     assert " commit " in rows[5] and "round" in rows[5]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_name_is_seen_from_the_current_directory(repo: Sandbox) -> None:
     numbers(repo)
     (repo.path / "sub").mkdir()
@@ -69,7 +69,7 @@ def test_odd_names_and_contents_drive_no_terminal(repo: Sandbox, name: str) -> N
     assert done.out.count("odd") == 2
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_path_of_a_line_is_named_as_it_was_there(repo: Sandbox) -> None:
     numbers(repo)
     repo.git("commit", "-qam", "all")
@@ -82,7 +82,7 @@ def test_the_path_of_a_line_is_named_as_it_was_there(repo: Sandbox) -> None:
     assert "+def one():" in repo.run("sh", "-c", f"cd sub && {here}").out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_line_that_came_back_is_as_old_as_it_was(repo: Sandbox) -> None:
     """Where the checkpoint just before lacks it, and one before that or HEAD has it; others stay and come."""
     head, text = repo.commit("first", a_txt="top\n\nof head\nend\n"), "top\n\nof head\n\nof one\nend\n"
@@ -102,7 +102,7 @@ def test_a_line_that_came_back_is_as_old_as_it_was(repo: Sandbox) -> None:
     ]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_line_that_was_restored_and_committed_elsewhere_is_as_old_as_it_was(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", a_txt="top\nend\n")
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
@@ -202,7 +202,7 @@ def test_why_tells_the_prompt_the_tests_and_what_the_agent_said(repo: Sandbox, t
     assert "turn 1  make half() round to even, as t" in repo.ok("blame", "num.py").out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_why_quotes_no_other_turn_and_names_no_checkpoint_that_is_gone(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first", num_py=FIRST)
     repo.ok("snapshot", "begin")

@@ -82,7 +82,7 @@ def test_the_clock_dates_the_commit(edited: Sandbox) -> None:
     assert edited.git("log", "-1", "--format=%at %ct", at) == "1893542400 1893542400"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", ["-x", "a..b", "a b", "a~1", "", "HEAD", "x.lock", "a/", "new\nline", "@{-1}x"], 2)
 def test_git_decides_on_names(edited: Sandbox, name: str) -> None:
     before = state(edited)
@@ -92,7 +92,7 @@ def test_git_decides_on_names(edited: Sandbox, name: str) -> None:
     assert done.err.count("\n") == 1 and state(edited) == before
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_names_that_git_takes(edited: Sandbox) -> None:
     for name in ("a/b", "ünïcode", "with'quote", os.fsdecode(b"latin\xe9"), "@"):
         edited.ok("branch", name, "t")

@@ -49,7 +49,7 @@ def test_nothing_goes_while_nobody_knows_what_a_run_stands_on(two: Sandbox) -> N
     assert refused.code == 1 and "run 'job' cannot be read" in refused.err and MENDS in refused.err
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_sync_goes_on_beside_a_torn_track(two: Sandbox, tmp_path: Path) -> None:
     far = tmp_path / "far.git"
     subprocess.run(["git", "init", "-q", "--bare", far], check=True)
@@ -60,7 +60,7 @@ def test_a_sync_goes_on_beside_a_torn_track(two: Sandbox, tmp_path: Path) -> Non
     assert two.git("--git-dir", str(far), "rev-parse", "refs/baton/tracks/u") == two.git("rev-parse", "refs/baton/tracks/u")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_forget_everywhere_claims_no_proof_beside_what_it_cannot_read(two: Sandbox) -> None:
     two.loose(two.git("rev-parse", f"{TRACK}~1")).unlink()
     done = two.baton("forget", "--everywhere", "u~1", "--yes")
@@ -68,7 +68,7 @@ def test_forget_everywhere_claims_no_proof_beside_what_it_cannot_read(two: Sandb
     assert "error: nothing is proven" in done.err and "reaches their record" not in done.out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_note_that_somebody_wrote_large_stops_nothing(repo: Sandbox) -> None:
     for number in range(3):
         repo.write("a.txt", f"{number}\n")

@@ -119,7 +119,7 @@ def test_an_unknown_verb_names_the_nearest(run: Run) -> None:
     assert "similar" not in run("xyzzy").err
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_wiring_of_the_process(repo: Sandbox, tmp_path: Path) -> None:
     assert repo.baton("resume").code == 2 and repo.baton("verify").code == 2
     outside = repo.run(sys.executable, "-m", "gitbaton", "status", cwd=tmp_path)
@@ -133,7 +133,7 @@ def test_wiring_of_the_process(repo: Sandbox, tmp_path: Path) -> None:
     assert elsewhere.code == 0 and elsewhere.out.startswith("track=main\nstep=one\n")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_ctrl_c_is_130_and_a_closed_pipe_141(repo: Sandbox) -> None:
     read, write = os.pipe()
     argv = [sys.executable, "-m", "gitbaton", *SNAP, "x", "--note", "-"]

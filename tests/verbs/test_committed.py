@@ -53,7 +53,7 @@ def foldered(repo: Sandbox) -> None:
 EDITS = [lambda r: r.write("a.txt", "two\n"), lambda r: r.write("new"), removed, renamed, executable, linked, foldered]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("edit", EDITS, 3, ids=["edit", "new", "removed", "renamed", "mode", "link", "folder"])
 def test_a_commit_of_just_what_was_captured_is_at_home(repo: Sandbox, edit: Callable[[Sandbox], object]) -> None:
     edit(repo)
@@ -62,7 +62,7 @@ def test_a_commit_of_just_what_was_captured_is_at_home(repo: Sandbox, edit: Call
     assert verified(repo) == (0, "committed:1") and repo.baton("verify", "--strict").code == 0
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_it_is_said_in_every_place(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo, "t", "done", *GREEN)
@@ -97,7 +97,7 @@ def test_one_path_more_is_ahead_and_is_named(repo: Sandbox) -> None:
     assert verified(repo) == (0, "committed:4"), "what came is gone again"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_was_staged_counts_as_what_was_captured(repo: Sandbox) -> None:
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
@@ -112,7 +112,7 @@ def test_what_was_staged_counts_as_what_was_captured(repo: Sandbox) -> None:
     assert verified(repo) == (1, "head-ahead:3,files-changed:1")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_an_index_that_is_not_whole_says_nothing_of_what_it_lacks(repo: Sandbox) -> None:
     repo.git("branch", "side")
     repo.commit("ours", a_txt="ours\n")
@@ -135,7 +135,7 @@ def test_nothing_that_differs_is_ahead_as_before(repo: Sandbox) -> None:
     assert repo.baton("verify").out.endswith(f" is 1 commit ahead of the checkpoint's commit {short}\n")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_without_files_nobody_knows(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo, "t", "s", "--no-files")
@@ -181,7 +181,7 @@ def test_amended_afterwards_and_pulled_afterwards(repo: Sandbox) -> None:
     assert verified(repo) == (1, "head-ahead:2,files-changed:1")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_submodule_that_git_is_to_ignore_counts(repo: Sandbox) -> None:
     library = Sandbox.init(repo.path.parent / "library")
     library.commit("zero")
@@ -198,7 +198,7 @@ def test_a_submodule_that_git_is_to_ignore_counts(repo: Sandbox) -> None:
     assert verified(repo) == (1, "head-ahead:1,files-changed:1")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_automatic_checkpoints_carry_the_words_home(repo: Sandbox) -> None:
     snap(repo, "t", "words", *GREEN)
     client = Client("claude", repo.path)
@@ -217,7 +217,7 @@ def test_automatic_checkpoints_carry_the_words_home(repo: Sandbox) -> None:
     assert verified(repo)[1].startswith("committed:1,") and repo.baton("verify").code == 0
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_words_are_not_stale_where_their_tree_is_committed(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     snap(repo, "t", "words", *GREEN)
@@ -231,7 +231,7 @@ def test_words_are_not_stale_where_their_tree_is_committed(repo: Sandbox) -> Non
     assert len(autos(repo, "t")) == 2
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_is_hinted_at_shows_what_was_counted(repo: Sandbox) -> None:
     snap(repo, "t", "words")
     client = Client("claude", repo.path)
@@ -247,7 +247,7 @@ def test_what_is_hinted_at_shows_what_was_counted(repo: Sandbox) -> None:
         assert then == 'snapshot --track t "what is done"'
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_no_automatic_checkpoint_hides_what_was_pulled(repo: Sandbox) -> None:
     repo.git("branch", "upstream")
     snap(repo, "t", "words", *GREEN)
@@ -264,7 +264,7 @@ def test_no_automatic_checkpoint_hides_what_was_pulled(repo: Sandbox) -> None:
     assert "1 path came from elsewhere than the checkpoint: 'b.txt'\n" in repo.baton("verify").out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_words_whose_commit_was_amended_below_the_automatic_ones(repo: Sandbox) -> None:
     install(repo)
     snap(repo, "t", "words", *GREEN)
@@ -276,7 +276,7 @@ def test_words_whose_commit_was_amended_below_the_automatic_ones(repo: Sandbox) 
     assert repo.baton("verify").code == 0 and verified(repo)[1].startswith("committed:1,")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_words_below_a_pruned_checkpoint_are_told_by_what_is_left(repo: Sandbox) -> None:
     snap(repo, "t", "words")
     client = Client("claude", repo.path)
@@ -289,7 +289,7 @@ def test_words_below_a_pruned_checkpoint_are_told_by_what_is_left(repo: Sandbox)
     assert verified(repo)[1].startswith("head-ahead:1,"), "what was captured between the two is not known any more"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_hooks_are_silent(repo: Sandbox) -> None:
     install(repo)
     repo.git("config", "baton.warn", "always")
@@ -308,7 +308,7 @@ def test_the_hooks_are_silent(repo: Sandbox) -> None:
     assert spoken(repo, *COMMIT) == ["warning: checkpoint 's' of track 't' is behind: head-ahead:2"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_merge_of_what_was_captured_is_silent_and_one_more_path_speaks(repo: Sandbox) -> None:
     install(repo)
     repo.write("a.txt", "two\n")

@@ -92,7 +92,7 @@ def test_bash(two: Sandbox) -> None:
     assert bash(two, "git baton diff -- su") == {"sub"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
 def test_fish(two: Sandbox, tmp_path: Path) -> None:
     """Asked of a new fish after ``--install`` and nothing else: what completes ``git baton`` it seeks by the name of git."""
@@ -115,7 +115,7 @@ def test_fish(two: Sandbox, tmp_path: Path) -> None:
     assert two.baton("completion", "fish", "--uninstall", env=env).code == 0 and "resume" not in fish("git-baton resu")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="no zsh")
 def test_zsh(two: Sandbox) -> None:
     """Typed on a terminal of its own: Tab completes the word, and lists what there is with what it means."""

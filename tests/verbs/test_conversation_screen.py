@@ -25,7 +25,7 @@ def check_drives_nothing(shown: str) -> None:
     assert "?[2J" in shown and not [c for c in shown if not c.isprintable() and c not in "\n\t"], shown
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_export_to_a_terminal_is_refused(repo: Sandbox, tmp_path: Path) -> None:
     talk(repo, "claude", RAW)
     code, shown = on_terminal(repo, "transcript", "export", "claude")
@@ -38,7 +38,7 @@ def test_export_to_a_terminal_is_refused(repo: Sandbox, tmp_path: Path) -> None:
     assert repo.ok("transcript", "export", "claude").out.encode("utf-8", "surrogateescape") == RAW
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("pager", ["cat", "cat >&1"])
 def test_what_is_shown_is_plain_with_a_pager_and_without(repo: Sandbox, pager: str) -> None:
     talk(repo, "claude", RAW)
@@ -61,7 +61,7 @@ NAMES = (
 )
 
 
-@some("name", NAMES, 2)
+@some("name", NAMES, 2, share=0)
 def test_the_line_that_resumes_names_any_directory(tmp_path: Path, name: bytes) -> None:
     place = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
     os.mkdir(place)

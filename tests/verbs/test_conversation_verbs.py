@@ -80,8 +80,8 @@ def test_show_prints_a_block_for_each_message(repo: Sandbox) -> None:
     )
 
 
-@some("mode", ["position", "full"])
-@some("agent", FILES)
+@some("mode", ["position", "full"], share=0)
+@some("agent", FILES, share=0)
 def test_export_gives_the_bytes_up_to_the_checkpoint(repo: Sandbox, tmp_path: Path, agent: str, mode: Mode) -> None:
     data = TALK[agent] + b'{"odd": "\xff\r"}\n\n'
     first = talk(repo, agent, data, mode)
@@ -235,7 +235,7 @@ def test_nothing_is_restored_where_the_conversation_cannot_be(repo: Sandbox) -> 
     assert (repo.path / "a.txt").read_text() == "then\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_options_that_say_nothing_together_are_refused(repo: Sandbox) -> None:
     talk(repo, "claude")
     for words in (

@@ -26,7 +26,7 @@ def shown(repo: Sandbox, *words: str, size: tuple[int, int]) -> str:
         return screen.shown.decode().replace("\r\n", "\n")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_at_most_a_screen_of_rows_on_a_terminal(repo: Sandbox) -> None:
     for number in range(6):
         snap(repo, f"t{number}", f"step {number}")
@@ -40,7 +40,7 @@ def test_at_most_a_screen_of_rows_on_a_terminal(repo: Sandbox) -> None:
     assert repo.ok("status").out.splitlines()[-1] == "6 tracks"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_watch_draws_again_when_something_moves(repo: Sandbox) -> None:
     snap(repo, "t", "the first step")
     with Terminal(repo.path, "--color=never", "status", "--watch", size=(10, 80)) as screen:
@@ -56,7 +56,7 @@ def test_a_watch_draws_again_when_something_moves(repo: Sandbox) -> None:
         assert screen.end() == 0 and screen.shown.endswith(BACK)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_ctrl_c_ends_a_watch_and_the_terminal_is_as_it_was(repo: Sandbox) -> None:
     snap(repo)
     with Terminal(repo.path, "status", "--watch") as screen:
@@ -126,7 +126,7 @@ def test_alone_outside_a_repository(repo: Sandbox, tmp_path: Path) -> None:
     assert repo.ok("--version").out.startswith("git-baton ") and repo.ok("--version").out.count("\n") == 1
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_failed_before_files_changed_is_stale(repo: Sandbox, tmp_path: Path) -> None:
     snap(repo, "main", "begin")
     talk = Talk(repo, tmp_path / "talk.jsonl")

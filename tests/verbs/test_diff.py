@@ -57,7 +57,7 @@ def verify_fatal(done: Outcome, code: int, text: str) -> None:
     assert first.startswith("fatal: ") and text in first, first
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("form", [(), ("--stat",), ("--name-status",), ("--patch",), ("-p",), ("--stat", "-p")])
 def test_between_two_checkpoints_it_is_git_diff(work: Sandbox, form: tuple[str, ...]) -> None:
     verify_same(work.baton("diff", "t~1", "t", *form), work, "diff", *form, f"{CHAIN}~1", CHAIN)
@@ -73,7 +73,7 @@ def test_the_kinds_of_change_are_all_there(work: Sandbox) -> None:
     assert "Binary files a/bytes and b/bytes differ" in patch and "new mode 100755" in patch and "new file mode 120000" in patch
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("words", [(), ("t",), ("@",), ("--",), ("t", "--")])
 def test_until_now_is_what_a_snapshot_would_hold(work: Sandbox, words: tuple[str, ...]) -> None:
     work.git("add", "later.txt")
@@ -89,7 +89,7 @@ def test_until_now_is_what_a_snapshot_would_hold(work: Sandbox, words: tuple[str
     assert work.ok("diff").out == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_it_leaves_nothing_in_the_temporary_directory(work: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / 'tmp "odd:\\').mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / 'tmp "odd:\\'))
@@ -98,7 +98,7 @@ def test_it_leaves_nothing_in_the_temporary_directory(work: Sandbox, tmp_path: P
     assert not list((tmp_path / 'tmp "odd:\\').iterdir())
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_paths_are_relative_to_the_current_directory(work: Sandbox, tmp_path: Path) -> None:
     sub = work.path / "sub"
     for words in (("t~1", "t", "in.txt"), ("t~1", "t", "--", "in.txt"), ("t~1", "t", "--", ":/sub"), ("t~1", "t", "*.txt")):
@@ -131,7 +131,7 @@ def test_words_without_dashes_are_taken_as_git_takes_them(work: Sandbox) -> None
     assert work.ok("diff", "--name-status", "--", "t").out == "A\tt\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_checkpoint_without_files_is_named(work: Sandbox, tmp_path: Path) -> None:
     work.ok("snapshot", "--track", "t", "--step", "words only", "--no-files")
     short = work.git("rev-parse", "refs/checkpoints/t")[:10]
@@ -144,7 +144,7 @@ def test_a_checkpoint_without_files_is_named(work: Sandbox, tmp_path: Path) -> N
 HOSTILE = ("--output=pwned", "-O pwned", "--ext-diff", "--", "$(touch pwned)", "HEAD", "./x")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_stored_words_never_reach_git_as_options(repo: Sandbox) -> None:
     for number, name in enumerate(HOSTILE):
         repo.write("a.txt", f"{number}\n")
@@ -161,7 +161,7 @@ def test_stored_words_never_reach_git_as_options(repo: Sandbox) -> None:
     assert sorted(p.name for p in repo.path.iterdir()) == [".git", "a.txt", "runtime"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     ("key", "setting", "seen"),
     [
@@ -183,7 +183,7 @@ def test_the_users_settings_count(work: Sandbox, key: str, setting: str, seen: s
     verify_same(work.baton("diff", "--stat", "t~1", "t"), work, "diff", "--stat", f"{CHAIN}~1", CHAIN)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_attributes_textconv_and_settings_of_one_command(work: Sandbox) -> None:
     work.git("config", "diff.hex.textconv", "od -An -tx1")
     work.write(".gitattributes", "bytes diff=hex\n")
@@ -192,7 +192,7 @@ def test_attributes_textconv_and_settings_of_one_command(work: Sandbox) -> None:
     assert done.out.startswith("diff --git a.txt a.txt\n")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_colour_and_its_places(work: Sandbox) -> None:
     assert "\x1b[" not in work.ok("diff").out
     assert "\x1b[32m+\x1b[m\x1b[32mlater" in work.ok("--color", "diff").out
@@ -202,7 +202,7 @@ def test_colour_and_its_places(work: Sandbox) -> None:
     assert "\x1b[" not in work.baton("diff", env={"NO_COLOR": "1"}).out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_terminal_gets_colour_and_the_users_pager(work: Sandbox, tmp_path: Path) -> None:
     env = {"PAGER": tool(tmp_path / "pager", "sed 's/^/paged: /'")}
     code, shown = on_terminal(work, "diff", env=env)
@@ -218,7 +218,7 @@ def test_a_terminal_gets_colour_and_the_users_pager(work: Sandbox, tmp_path: Pat
     assert "diff: " not in on_terminal(work, "diff", env=env)[1]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_who_stops_reading_is_no_error_message(work: Sandbox, tmp_path: Path) -> None:
     work.write("large.txt", "".join(f"line {n}\n" for n in range(200_000)))
     done = work.run("bash", "-c", '"$0" -m gitbaton diff | head -c 1; echo " ${PIPESTATUS[0]}"', sys.executable)
@@ -249,7 +249,7 @@ def test_ctrl_c_is_the_pagers_to_answer(work: Sandbox, tmp_path: Path) -> None:
     assert "caught" in done.out and "left" in done.out and "Traceback" not in done.out, done
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_git_that_is_killed_is_128_and_the_signal(work: Sandbox) -> None:
     work.git("config", "diff.external", "kill -TERM $PPID; sleep 0.5; true")
     assert work.baton("diff", "t~1", "t").code in (128 + signal.SIGTERM, 128)

@@ -142,7 +142,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_repository_that_is_well(well: Sandbox) -> None:
     assert mended(well) == set()
     names = [line[5:].split(":")[0] for line in well.ok("doctor").out.splitlines()]
@@ -173,7 +173,7 @@ def test_what_is_no_fault(well: Sandbox) -> None:
     assert mended(well) == set()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_git_baton_not_on_path(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "git-baton").exists()]
     monkeypatch.setenv("PATH", os.pathsep.join(kept))
@@ -212,7 +212,7 @@ def test_fix_repairs(well: Sandbox, fault: Callable[[Sandbox], None]) -> None:
     well.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("shape", ["bare", "unborn", "sha256", "reftable", "none", "detached", "broken chain", "linked"])
 def test_odd_repositories(repo: Sandbox, tmp_path: Path, shape: str, request: pytest.FixtureRequest) -> None:
     there, git = repo, "git"

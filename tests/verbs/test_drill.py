@@ -148,7 +148,7 @@ def test_files_that_filters_and_line_ends_change(repo: Sandbox, temp: Path) -> N
     assert state(repo) == before and (temp / "elsewhere/LATEST.json").read_bytes() == latest
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", ["sha256", "reftable", "libgit2"])
 def test_in_every_format(tmp_path: Path, temp: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / name, name, monkeypatch).sandbox
@@ -204,7 +204,7 @@ def test_what_is_broken_before_fails_the_first_steps(track: Sandbox) -> None:
     assert "refs/baton/tracks/gone" in steps["copy"]["text"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_recording_that_leaves_out_or_makes_up(track: Sandbox) -> None:
     with drilled(track, "place") as drill:
         drill.copy.git.out("config", "baton.exclude", "two*")
@@ -238,7 +238,7 @@ def test_a_snapshot_that_is_not_killed_or_leaves_half(track: Sandbox) -> None:
             check_fails(drill, "kill snapshot", "commit message holds no checkpoint")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_resume_that_changes_a_word_or_mends_nothing(track: Sandbox) -> None:
     with drilled(track, "place", "record") as drill:
         with lying(drill.copy, "resume", lambda r: replace(r, out=r.out.replace(b"never run", b"ever run"))):
@@ -285,7 +285,7 @@ def test_a_restore_that_gives_back_something_else(track: Sandbox, temp: Path) ->
             check_fails(drill, "kill restore", "neither the old nor the new ones")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_garbage_collection_took_is_missed(track: Sandbox) -> None:
     with drilled(track, *QUICK) as drill:
         assert drill.copy.baton("restore", str(drill.documents["words"]["id"]), "--exact", "--index", "--force").code == 0

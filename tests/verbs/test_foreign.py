@@ -183,7 +183,7 @@ def test_a_broken_fetched_chain_keeps_nobody_from_working(repo: Sandbox, theirs:
             assert steps(baton, track) == ["before compaction (auto)"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_alone_says_what_to_do_with_a_fetched_track(repo: Sandbox, theirs: Sandbox) -> None:
     fetch(repo, theirs)
     rows = repo.ok().out.splitlines()

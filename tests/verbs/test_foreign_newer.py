@@ -14,7 +14,7 @@ def far(tmp_path: Path) -> Far:
     return Far(tmp_path)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_is_only_fetched_can_be_shown_and_restored(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")

@@ -155,7 +155,7 @@ def test_a_branch_at_its_commit_still_holds_its_record(spilled: Sandbox) -> None
 KEY = "ghp_" + "016C7a1Jd9PqLs8VxYb2Wf3Tk5Rm6Nu4Hz0e"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(repo: Sandbox) -> None:
     repo.git("rm", "-q", "-r", "--cached", ".")
     repo.git("clean", "-fdqx")  # only the forgotten file is left: no tree may lose its folder
@@ -175,7 +175,7 @@ def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(re
     assert (repo.path / "f").read_text() == "PRECIOUS UNSAVED WORK\n" and (repo.path / "g").read_text() == "also PRECIOUS\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("staged", [False, True])
 def test_undo_and_redo_leave_a_forgotten_file_alone_and_bring_the_rest_back(repo: Sandbox, staged: bool) -> None:
     repo.write("f", "one\n")
@@ -232,7 +232,7 @@ def test_a_secret_that_others_hold_is_named_once_with_all_of_them(repo: Sandbox)
     assert "'conf' in the work tree still holds it" in last.out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_its_own_output_says_no_secret(repo: Sandbox) -> None:
     repo.git("config", "baton.redact", "off")
     repo.ok("snapshot", "--track", "t", "--step", "kept")
@@ -290,7 +290,7 @@ def test_asked_again_it_still_names_what_holds_files_and_words(spilled: Sandbox)
     assert "is not known here any more" in spilled.ok("forget", "--yes", done.json["forgotten"][0], "--everywhere").out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_label_stays_in_no_name_of_a_file(repo: Sandbox) -> None:
     repo.git("config", "baton.redact", "off")
     repo.ok("snapshot", "--track", "t", "--step", "kept")
@@ -302,7 +302,7 @@ def test_a_label_stays_in_no_name_of_a_file(repo: Sandbox) -> None:
     assert "runtime" not in repo.git("status", "--short", "-uall")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: Path) -> None:
     chain = spilled.git("rev-parse", "refs/baton/tracks/t")
     for name, value in (("tracks/t", chain), ("notes", spilled.git("rev-parse", "refs/notes/checkpoints"))):
@@ -314,7 +314,7 @@ def test_fetched_copies_go_and_the_remote_is_named(spilled: Sandbox, tmp_path: P
     assert "refs/baton/remotes/origin/tracks/other" in spilled.git("for-each-ref")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_plain_forget_leaves_a_tombstone_and_its_words_unreachable_from_chain_and_note(spilled: Sandbox) -> None:
     named = spilled.ok("show", "t~1", "--json").json["checkpoint"]["id"]
     done = spilled.ok("forget", "--yes", "t~1", "t~1")
@@ -351,7 +351,7 @@ def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sand
     assert [path.read_text() for path in left] == ["forgotten\n"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_latest_of_every_work_tree_is_written_again(repo: Sandbox) -> None:
     repo.git("worktree", "add", "-q", "-b", "side", "../side")
     side = Sandbox(repo.path.parent / "side")
@@ -373,7 +373,7 @@ def test_names_that_mean_nothing_change_nothing(spilled: Sandbox) -> None:
     assert spilled.git("for-each-ref") == refs
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_pins_are_told_and_turn(repo: Sandbox) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "s")
     short = repo.ok("show", "--json").json["checkpoint"]["id"][:4]

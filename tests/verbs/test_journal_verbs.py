@@ -219,7 +219,7 @@ def there(far: Far) -> set[str]:
     return {ref for ref in far.there().refs if ref.startswith("refs/baton/runs/")}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_r45_a_run_travels_only_when_asked_and_agreed_to(far: Far) -> None:
     a, b = far.first, far.clone()
     mine = journal(a)

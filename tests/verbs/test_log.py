@@ -182,7 +182,7 @@ def test_no_git_setting_changes_what_is_listed(made: Sandbox) -> None:
         assert (done.out, done.err) == (made.ok("log", "--porcelain", *words).out, "")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @each(
     "options, paths",
     [
@@ -260,7 +260,7 @@ def test_what_cannot_be_meant(made: Sandbox, words: tuple[str, ...], code: int, 
     assert (done.code, done.out) == (code, "") and said in done.err.splitlines()[0], done
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_limited_list_looks_back_as_far_as_it_must(repo: Sandbox) -> None:
     """It begins with the newest 500."""
     repo.write("src", "needle\n")
@@ -294,7 +294,7 @@ def test_a_pattern_is_looked_for_in_the_prompt_of_the_turn_that_it_began(repo: S
     assert found == [1, 1, 2]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_restore_is_among_the_safety_checkpoints(repo: Sandbox) -> None:
     for text in ("one\n", "two\n"):
         repo.write("a.txt", text)
@@ -331,7 +331,7 @@ PATTERNS = (
 )
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @each("form, flag", [("basic", ()), ("extended", ("-E",)), ("fixed", ("-F",))])
 def test_a_pattern_matches_what_git_log_finds(repo: Sandbox, form: str, flag: tuple[str, ...]) -> None:
     if not repo.try_git("rev-parse", "-q", "--verify", "refs/heads/words").out:
@@ -424,7 +424,7 @@ MINUTES = r" \d\d?m(?= )"
 GOLDEN = {0: WIDE, 200: WIDE, 120: WIDE, 80: WIDE.replace("positions", "pos\u2026"), 60: NARROW}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_undos_and_redos_that_follow_each_other_are_one_line(repo: Sandbox) -> None:
     for n in ("1", "2"):
         repo.write("a.txt", n)
@@ -440,7 +440,7 @@ def test_undos_and_redos_that_follow_each_other_are_one_line(repo: Sandbox) -> N
     assert len(repo.ok("log", "--no-fold").out.splitlines()) == 6 and len(repo.ok("log", "--stat").out.splitlines()) > 4
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("columns", GOLDEN)
 def test_the_screen(told: Sandbox, columns: int) -> None:
     shown = "\n".join([*screen(told, columns=columns), ""])
@@ -501,7 +501,7 @@ def test_words_from_elsewhere_are_quoted(told: Sandbox, repo: Sandbox) -> None:
     assert rows[-2].endswith("1 file  > [first light] lexer done; tokens carry positions (foreign: origin)")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_turn_that_a_prune_left_without_the_edit_before_it_is_shown(repo: Sandbox) -> None:
     """It changed no file when it was taken; against what is before it now it did."""
     repo.git("config", "core.abbrev", "8")

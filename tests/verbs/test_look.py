@@ -44,7 +44,7 @@ def test_ages(repo: Sandbox, ago: int, shown: str) -> None:
     assert looked(repo).age(NOW - timedelta(seconds=ago)) == shown
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_an_id_has_as_many_digits_as_are_unique(repo: Sandbox) -> None:
     first, second = snap(repo, "one"), snap(repo, "two")
     assert f"  {first[:4]}  " in repo.ok("tracks").out
@@ -63,7 +63,7 @@ def test_an_id_has_as_many_digits_as_are_unique(repo: Sandbox) -> None:
     assert f"  {first[:12]}  " in repo.ok("tracks").out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_no_line_is_longer_than_the_terminal_is_wide(repo: Sandbox) -> None:
     snap(repo, "a-name-" * 12, WIDE)
     snap(repo, "\u30c8\u30e9\u30c3\u30af" * 5, "e\u0301" * 150)

@@ -191,7 +191,7 @@ def test_a_broken_chain_hides_nothing_of_the_others(repo: Sandbox, baton: Baton)
         assert baton.resolve(name).id == one.id
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_names_among_10000_checkpoints(repo: Sandbox) -> None:
     rows = ({"step": f"s{n}", "note": "x" * 100, "label": f"L{n}" if n % 100 == 0 else None} for n in range(10_000))
     ids = fill(repo, "long", *rows)
@@ -207,7 +207,7 @@ def test_a_moment_with_a_nul_is_none(repo: Sandbox) -> None:
             baton.resolve("t@{a\0}")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_at_is_what_a_verb_means_without_a_name(repo: Sandbox) -> None:
     """Where no track is current: the only one, and with several none of them."""
     repo.write("a.txt", "two\n")

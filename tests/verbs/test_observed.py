@@ -103,7 +103,7 @@ def test_a_test_behind_a_pipe_is_not_called_passed(talk: Talk) -> None:
     assert runs == {"pytest -q": "unknown", "pytest -q tests/b": "failed"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_test_that_passed_after_the_last_edit_is_not_lost(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -119,7 +119,7 @@ def test_a_test_that_passed_after_the_last_edit_is_not_lost(talk: Talk) -> None:
     assert len(checkpoints(talk.repo, "t")) == before + 1, "nothing but words has changed"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_words_that_are_newer_than_the_work_come_first(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -185,7 +185,7 @@ def test_prompts_that_say_nothing_do_not_hide_the_task(talk: Talk) -> None:
     assert [one["text"] for one in observed(talk.stop())["asked"]] == ["now the documents"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_plan_goes_on_in_another_session_until_that_one_has_its_own(talk: Talk) -> None:
     talk.ask("go through it")
     talk.plan(**PLAN)
@@ -224,7 +224,7 @@ def test_a_subagent_changes_nothing(talk: Talk) -> None:
     assert [item["text"] for item in found["plans"][0]["items"]] == list(PLAN) and "tests" not in found
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_session_that_only_was_told_to_go_on_takes_nothing_away(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -349,7 +349,7 @@ def test_forgetting_takes_along_what_was_said(talk: Talk) -> None:
     assert not talk.repo.git("for-each-ref", "refs/baton/transcripts/")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_push_leaves_what_was_said_here_unless_it_is_asked_for(talk: Talk, tmp_path: Path) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -386,7 +386,7 @@ def test_a_nudge_comes_once_and_only_where_the_words_are_old(repo: Sandbox, tmp_
     assert talk.fire("prompt", prompt="go on") == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_transcript_that_is_replaced_or_gone_harms_nothing(talk: Talk) -> None:
     talk.ask("go through it")
     talk.run("pytest -q", GREEN)
@@ -405,7 +405,7 @@ def test_a_transcript_that_is_replaced_or_gone_harms_nothing(talk: Talk) -> None
     assert not (talk.repo.path / ".git/baton/log").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_first_push_says_what_is_kept(talk: Talk) -> None:
     talk.ask("go through it")
     talk.edit("x.py", "two\n")
@@ -417,7 +417,7 @@ def test_a_first_push_says_what_is_kept(talk: Talk) -> None:
     assert talk.repo.ok("push", str(far), "--dry-run", "--json").json["places"][0]["first"]["observed"] == 1
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_was_asked_before_a_label_stays_done_when_another_snapshot_follows(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "begin")
     talk = Talk(repo, tmp_path / "talk.jsonl")

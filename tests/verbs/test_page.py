@@ -69,7 +69,7 @@ def test_a_page_is_one_file_that_asks_for_nothing(repo: Sandbox, tmp_path: Path)
     assert "\x1b" not in text
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_words_tests_plans_files_and_diffs_are_in_it(repo: Sandbox, tmp_path: Path) -> None:
     text = Reader(story(repo, tmp_path).read_text()).text
     for said in ("lexer done", "+ green", "x failed", "+ passed", "open: write the changelog", "b<i>.py", "+new", "2 tracks"):
@@ -160,7 +160,7 @@ def test_the_page_is_in_no_snapshot(repo: Sandbox) -> None:
     assert repo.git("status", "--porcelain", "-uall") == "" and repo.ok("diff", "--stat").out == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @needs_browser
 def test_a_browser_draws_filters_and_unfolds_without_a_complaint(repo: Sandbox, tmp_path: Path) -> None:
     file = story(repo, tmp_path)
@@ -211,7 +211,7 @@ CONTRAST = """
 """
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_light_and_dark(repo: Sandbox, tmp_path: Path, scheme: str) -> None:
@@ -223,7 +223,7 @@ def test_text_can_be_read_in_light_and_dark(repo: Sandbox, tmp_path: Path, schem
         assert tab.run(CONTRAST) == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @needs_browser
 def test_ten_thousand_checkpoints_are_drawn(repo: Sandbox, tmp_path: Path) -> None:
     many_tracks(repo.path, 20, depth=500)

@@ -41,7 +41,7 @@ def test_an_old_checkpoint_is_named_and_known_by_it(three: Sandbox) -> None:
     assert "kept 2" not in three.ok("prune", "--keep-last", "1").out and id_of(three, "before-rewrite") == second
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_another_name_replaces_it_and_unpin_takes_it_back(three: Sandbox) -> None:
     first = id_of(three, "@~2")
     three.ok("pin", "@~2", "first light")
@@ -74,7 +74,7 @@ def test_a_name_that_means_another_checkpoint_is_refused(three: Sandbox) -> None
     assert not three.ok("log", "--json").json["checkpoints"][1]["pinned"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_secret_is_no_name(three: Sandbox) -> None:
     three.ok("pin", "@", "ghp_" + "Ab3dE5fG7h" * 3 + "Ab3dE5")
     assert three.ok("log", "--json").json["checkpoints"][0]["name"] == "[redacted:github-token]"
@@ -89,7 +89,7 @@ def test_where_pins_cannot_be_read_a_name_is_not_said_to_be_unknown(three: Sandb
     assert "step 3" in three.ok("show", "parser").out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_clones_hear_of_a_name_and_of_two_the_later_count_holds(tmp_path: Path) -> None:
     far = Far(tmp_path)
     a, b = far.first, far.clone("b")
@@ -110,7 +110,7 @@ def test_clones_hear_of_a_name_and_of_two_the_later_count_holds(tmp_path: Path) 
     assert Sandbox(a.path).try_git("grep", "-q", "first-light", META).code == 1
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_name_hides_no_track_that_comes_later(three: Sandbox) -> None:
     three.ok("pin", "@~1", "rel")
     three.ok("snapshot", "--track", "rel", "a track of that name")

@@ -144,7 +144,7 @@ def test_in_sha256_a_head_of_sha1_is_kept_as_a_word(tmp_path: Path) -> None:
     repo.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("order", ["newer", "older", "interleaved"])
 def test_into_a_track_with_checkpoints_of_its_own(repo: Sandbox, tmp_path: Path, order: str) -> None:
     start = {"newer": datetime(2026, 1, 1, tzinfo=UTC), "older": datetime(2025, 1, 1, tzinfo=UTC)}.get(order)
@@ -242,7 +242,7 @@ def test_a_branch_called_like_an_id_is_not_taken_for_one(repo: Sandbox, tmp_path
     assert not (repo.path / "x").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_an_ambiguous_head_is_kept_as_a_word(repo: Sandbox, tmp_path: Path) -> None:
     tree, seen = repo.git("rev-parse", "HEAD^{tree}"), {}
     for number in range(2000):

@@ -165,7 +165,7 @@ def test_never_through_a_link(repo: Sandbox, tmp_path: Path) -> None:
     assert done.code in (1, 128) and os.listdir(outside) == ["target"] and "Traceback" not in done.err
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("place", [".", "deep/er place [x]", "outside"])
 def test_other_places(repo: Sandbox, tmp_path: Path, place: str) -> None:
     fill(repo)

@@ -55,7 +55,7 @@ def test_long_work_is_said_and_the_result_takes_its_place(repo: Sandbox, gate: G
     repo.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_time_goes_on_while_git_is_waited_for_and_the_line_fits(repo: Sandbox, gate: Gate) -> None:
     with Terminal(repo.path, "snapshot", "--track", "t", "done", env=NOW, size=(24, 20)) as terminal:
         terminal.until("capturi…  50 %  1 s".encode())
@@ -81,7 +81,7 @@ def test_an_error_takes_its_place_too(repo: Sandbox) -> None:
         assert ERASE in terminal.shown and left(terminal.shown)[0].startswith("fatal: ")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_screen_is_gits_once_git_writes_on_it(repo: Sandbox) -> None:
     repo.write("a", "one\n")
     repo.ok("snapshot", "--track", "t", "done")
@@ -93,7 +93,7 @@ def test_the_screen_is_gits_once_git_writes_on_it(repo: Sandbox) -> None:
         assert drawn.endswith(ERASE) and b"+two" in shown and shown.endswith(b"end\r\n") and ERASE not in shown
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @each(
     "words",
     [
@@ -118,7 +118,7 @@ def test_nothing_is_said_where_no_line_can_be_erased(repo: Sandbox) -> None:
     assert repo.ok("snapshot", "again", env={**NOW, "TERM": "xterm"}).err == ""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_question_stays_to_be_read(repo: Sandbox, tmp_path: Path) -> None:
     repo.git("init", "-q", "--bare", str(tmp_path / "there"))
     repo.ok("snapshot", "--track", "t", "done")

@@ -48,7 +48,7 @@ def appearing(folder: Path) -> Callable[[], None]:
     return appear
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["a log grows", "files appear", "a tracked file is edited"])
 def test_b10_what_is_written_beside_a_restore_does_not_stop_it(spoilt: Sandbox, how: str) -> None:
     beside = {

@@ -47,7 +47,7 @@ def test_a3_a_path_that_is_unmerged_now_is_a_conflict(merging: Sandbox) -> None:
     assert "somebody else's" not in done.err
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("words", [("--force",), ("--", "a.txt")], ids=["forced", "named"])
 def test_a3_the_file_is_written_and_the_stages_stay(merging: Sandbox, words: tuple[str, ...]) -> None:
     before, merge = index_of(merging)["a.txt"], state_of(merging)
@@ -62,7 +62,7 @@ def test_a3_the_file_is_written_and_the_stages_stay(merging: Sandbox, words: tup
     assert (merging.path / "a.txt").read_text() == "ours\n" and index_of(merging)["a.txt"] == before
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a3_the_whole_index_comes_back_but_for_a_conflict_that_is_left(merging: Sandbox) -> None:
     merging.git("add", "b.txt")
     merging.write("d.txt", "staged\n")
@@ -82,7 +82,7 @@ def test_a3_the_whole_index_comes_back_but_for_a_conflict_that_is_left(merging: 
     assert all(row.split(" ")[-1] == "0" for rows in index_of(merging).values() for row in rows), "it was asked for"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a3_after_abort_a_checkpoint_from_within_brings_no_stages(merging: Sandbox) -> None:
     snap(merging, "t", "in the conflict")
     merging.git("merge", "--abort")
@@ -100,7 +100,7 @@ def test_a3_after_abort_a_checkpoint_from_within_brings_no_stages(merging: Sandb
     assert_same(before, state_of(merging), "undone, stages and all")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a3_within_the_same_merge_a_conflict_that_was_resolved_wrongly_comes_back(merging: Sandbox) -> None:
     snap(merging, "t", "in the conflict")
     conflict = state_of(merging)
@@ -115,7 +115,7 @@ def test_a3_within_the_same_merge_a_conflict_that_was_resolved_wrongly_comes_bac
     assert_same(conflict, state_of(merging), "redone")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a3_undo_of_a_step_from_before_the_merge_resolves_nothing(branches: Sandbox) -> None:
     """Modify against delete: the file is as the step left it, and the index is not."""
     branches.git("checkout", "-q", "other")

@@ -42,7 +42,7 @@ def test_b5_snapshot_commit_rewind(repo: Sandbox) -> None:
     assert (repo.path / "a.txt").read_text() == "2\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["amend", "rebase", "another's commit"])
 def test_b5_whoever_committed_it_afterwards(repo: Sandbox, how: str) -> None:
     repo.git("checkout", "-qb", "upstream")
@@ -64,7 +64,7 @@ def test_b5_whoever_committed_it_afterwards(repo: Sandbox, how: str) -> None:
     assert planned(repo, "T~2") == expected
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_b5_what_a_merge_brought_stays_a_conflict_also_when_it_was_captured(repo: Sandbox) -> None:
     repo.commit("more", b="b\n")
     repo.git("checkout", "-qb", "colleague")
@@ -80,7 +80,7 @@ def test_b5_what_a_merge_brought_stays_a_conflict_also_when_it_was_captured(repo
     assert planned(repo, "T~3")["b"] == "write ", "our own edit of it is ours"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_b5_what_another_track_brought_stays_a_conflict_also_when_it_was_captured(repo: Sandbox) -> None:
     repo.commit("more", b="b\n")
     snap(repo, "T", "s0")
@@ -89,7 +89,7 @@ def test_b5_what_another_track_brought_stays_a_conflict_also_when_it_was_capture
     assert planned(repo, "T~1") == {"a.txt": "write ", "b": "conflict track 'U'"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_b5_another_agents_edit_after_its_newest_checkpoint_stays_a_conflict(repo: Sandbox) -> None:
     repo.commit("more", b="b\n", c="c\n")
     snap(repo, "T", "s0")
@@ -107,7 +107,7 @@ def test_b5_another_agents_edit_after_its_newest_checkpoint_stays_a_conflict(rep
     assert found["b"] == "conflict track 'U'"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_b5_an_edit_upon_our_own_is_ours_also_when_others_captured_it(repo: Sandbox) -> None:
     edited(repo, "T", "s0", a_txt="0\n")
     edited(repo, "U", "theirs", b="theirs\n")
@@ -118,7 +118,7 @@ def test_b5_an_edit_upon_our_own_is_ours_also_when_others_captured_it(repo: Sand
     assert planned(repo, "T~1") == {"a.txt": "write ", "b": "keep unknown", "fresh": "keep unknown"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_b5_a_restore_makes_its_paths_the_tracks_and_no_others(repo: Sandbox) -> None:
     """The safety checkpoint is of T and holds everything; it counts for what the restore wrote."""
     repo.commit("more", b="b\n", c="c\n")
@@ -138,7 +138,7 @@ def test_b5_a_restore_makes_its_paths_the_tracks_and_no_others(repo: Sandbox) ->
     assert planned(repo, "T")["a.txt"] == "write ", "its safety checkpoint had it first"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_b5_the_tracks_checkpoints_count_wherever_they_were_taken(repo: Sandbox) -> None:
     repo.commit("more", b="b\n")
     snap(repo, "T", "s0")
@@ -150,7 +150,7 @@ def test_b5_the_tracks_checkpoints_count_wherever_they_were_taken(repo: Sandbox)
     assert planned(repo, "T~1") == {"a.txt": "write ", "b": f"conflict commit {repo.git('rev-parse', '--short=10', 'HEAD')}"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_b5_after_a_prune_doubt_means_conflict(repo: Sandbox) -> None:
     """U had it first, which nobody can tell any more: T's capture of it is the earliest that is left."""
     repo.commit("more", b="b\n")

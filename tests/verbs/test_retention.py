@@ -190,7 +190,7 @@ def test_the_dry_run_writes_nothing(kept: Sandbox) -> None:
     assert sorted(str(p) for p in (kept.path / ".git").rglob("*")) == before
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(4))
 def test_what_any_rules_name_is_what_goes(kept: Sandbox, seed: int) -> None:
     rng = random.Random(seed)
@@ -250,7 +250,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("ref", FOREIGN, 2)
 def test_t17_a_foreign_ref_in_our_namespace_stops_everything(kept: Sandbox, ref: str) -> None:
     kept.git("update-ref", ref, "HEAD")
@@ -393,7 +393,7 @@ def test_a_conversation_that_nothing_mentions_any_more_goes_after_fourteen_days(
 WRITING = DRIVER.replace("    global count\n", "    global count\n    if not count and event != 'fcntl.flock': return\n")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t16_killed_at_every_step_of_writing_leaves_before_or_after(kept: Sandbox) -> None:
     kept.git("gc", "-q")  # fewer files to copy
     at, seen, wish = 1, set(), Wish(tracks=("t",), rules=Rules(last=4))
@@ -439,7 +439,7 @@ def estimated(path: Path, seed: int) -> float:
     return abs(made.bytes - real) / real
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t16_what_it_frees_is_told_before_on_ten_seeds(tmp_path: Path) -> None:
     off = sorted(estimated(tmp_path / f"seed{seed}", seed) for seed in range(10))
     assert (off[4] + off[5]) / 2 <= 0.02 and off[-1] <= 0.05, off

@@ -44,7 +44,7 @@ def waited(repo: Sandbox, wanted: int) -> None:
     until(lambda: count(repo) == wanted)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_snapshot_starts_it_and_says_nothing(long: Sandbox) -> None:
     done = long.ok("snapshot", "--track", "t", "--step", "now")
     assert done.err == ""
@@ -90,7 +90,7 @@ def test_it_looks_at_one_file_on_other_days(long: Sandbox) -> None:
     assert snapshots() == [] and stamp.exists()  # it begins a day later
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_nothing_of_the_current_directory_is_imported(long: Sandbox) -> None:
     long.write("gitbaton/__init__.py", "raise SystemExit('a stranger')\n")
     long.write("json.py", "raise SystemExit('a stranger')\n")

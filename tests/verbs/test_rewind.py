@@ -43,7 +43,7 @@ def check_untouched(box: Sandbox, then: State, refs: str) -> None:
     assert all_refs(box) == refs
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_pick_by_number_see_the_plan_restore_and_undo(box: Sandbox) -> None:
     then = state_of(box)
     screen = Screen(box)
@@ -65,7 +65,7 @@ def test_pick_by_number_see_the_plan_restore_and_undo(box: Sandbox) -> None:
     assert_same(then, state_of(box), "undone")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", ["good", "t~1", "@~1", "@{1}"])
 def test_pick_by_name(box: Sandbox, name: str) -> None:
     screen = Screen(box)
@@ -75,7 +75,7 @@ def test_pick_by_name(box: Sandbox, name: str) -> None:
     assert (box.path / "a.txt").read_text() == "one\ntwo\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_words_are_those_of_a_dry_run_and_of_restore(box: Sandbox) -> None:
     box.write("d/new.txt", "new\n")
     dry = box.ok("restore", "-n", "t~2")
@@ -91,7 +91,7 @@ def test_the_words_are_those_of_a_dry_run_and_of_restore(box: Sandbox) -> None:
     assert not (box.path / "b.txt").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("answers", [[""], ["q"], ["1", ""], ["1", "q"], ["1", "quit"], ["nonsense", "q"]])
 def test_leaving_changes_nothing(box: Sandbox, answers: list[str]) -> None:
     then, refs, kept = state_of(box), all_refs(box), objects(box)
@@ -139,7 +139,7 @@ def test_a_terminal_that_sends_carriage_returns(box: Sandbox, end: str) -> None:
     assert (box.path / "a.txt").read_text() == "one\ntwo\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_terminal_that_hangs_up(box: Sandbox) -> None:
     then = state_of(box)
     screen = Screen(box)
@@ -200,7 +200,7 @@ def test_force_is_confirmed_and_undone(two: Sandbox) -> None:
     assert_same(then, state_of(two), "undone")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_changed_after_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     screen = Screen(box)
     screen.answer(WHICH, "2\n")
@@ -219,7 +219,7 @@ def test_what_changed_after_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     assert (box.path / "b.txt").read_text() == "mine, since\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("move", [("commit", "-q", "--allow-empty", "-m", "x"), ("add", "a.txt"), ("switch", "-q", "-c", "other")])
 def test_head_and_index_count_as_well(box: Sandbox, move: tuple[str, ...]) -> None:
     screen = Screen(box)
@@ -248,7 +248,7 @@ def test_in_a_linked_work_tree_and_with_sha256(tmp_path: Path) -> None:
     assert (beside.path / "a.txt").read_text() == "one\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_state_before_a_restore_can_be_picked_by_its_id(box: Sandbox) -> None:
     box.ok("restore", "t~1")
     kept = box.git("log", "-1", "--format=%B", "refs/baton/safety/main-worktree").partition("\n\n")[2].rstrip() + "\n"
@@ -261,7 +261,7 @@ def test_the_state_before_a_restore_can_be_picked_by_its_id(box: Sandbox) -> Non
     assert (box.path / "a.txt").read_text() == "spoilt\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_another_tracks_snapshot_after_it_was_shown_makes_a_conflict(box: Sandbox) -> None:
     screen = Screen(box)
     screen.answer(WHICH, "2\n")
@@ -290,7 +290,7 @@ def test_a_file_that_cannot_be_written_is_shown_before_the_rest_comes_back(box: 
     assert (box.path / "a.txt").read_text() == "one\ntwo\n" and not (box.path / "b.txt").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_checkpoint_without_files_is_said_and_asked_again(box: Sandbox) -> None:
     take(box, "words only", files=False)
     screen = Screen(box)
@@ -300,7 +300,7 @@ def test_a_checkpoint_without_files_is_said_and_asked_again(box: Sandbox) -> Non
     assert screen.end()[0] == 0
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_index_comes_back_when_asked(box: Sandbox) -> None:
     box.git("add", "a.txt")
     take(box, "staged")
@@ -353,7 +353,7 @@ def test_a_conversation_that_cannot_be_resumed_says_why(box: Sandbox, tmp_path: 
     assert screen.end()[0] == 0
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_was_fetched_needs_to_be_allowed_and_is_quoted(box: Sandbox) -> None:
     with box.open() as baton, baton.repo.lock(()):
         baton.store.mark("t", [stored.id for stored in baton.store.history("t").items])

@@ -73,7 +73,7 @@ def check_counts(box: Sandbox) -> None:
         assert row.changes == wanted, row.stored.checkpoint.step
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_counts_are_gits(repo: Sandbox) -> None:
     repo.write("a.txt", "one\ntwo\n")
     take(repo, "the first, against its base")
@@ -175,7 +175,7 @@ def test_what_an_automatic_checkpoint_carries_is_said_and_stale(repo: Sandbox) -
 HOSTILE = "red \x1b[31m\x1b]0;title\x07 back\r\x08 \u202eturn\u2028 \u009b2J end"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("size", [(24, 80), (24, 400)])
 def test_hostile_words_reach_no_terminal(repo: Sandbox, size: tuple[int, int]) -> None:
     take(repo, HOSTILE, label="lab\u202eel")
@@ -185,7 +185,7 @@ def test_hostile_words_reach_no_terminal(repo: Sandbox, size: tuple[int, int]) -
     assert "red ?[31m" in shown and not ESCAPE.search(shown), shown
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_each_line_fits_and_wide_characters_are_aligned(repo: Sandbox) -> None:
     for step in ("plain " * 30, "\u6f22\u5b57" * 40, "e\u0301" * 200, "short"):
         take(repo, step)
@@ -206,7 +206,7 @@ def test_text_is_measured_and_cut_by_columns() -> None:
         assert width(cut("\u6f22ab\u5b57e\u0301c", columns)) <= columns
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_colours_as_other_verbs_have_them(repo: Sandbox) -> None:
     take(repo, "s", validation="green")
     plain = {"NO_COLOR": "1"}
@@ -219,7 +219,7 @@ def test_colours_as_other_verbs_have_them(repo: Sandbox) -> None:
         assert ("\x1b[32m+ green" in shown) == tinted
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_tiny_window_lists_one_by_one(repo: Sandbox) -> None:
     grown(repo, 3)
     for size in ((1, 10), (4, 20), (5, 40)):
@@ -255,7 +255,7 @@ def test_a_thousand_checkpoints_come_as_they_are_asked_for(repo: Sandbox) -> Non
     assert everything.end()[0] == 0
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_how_many_and_of_which_track(repo: Sandbox) -> None:
     grown(repo, 9)
     take(repo, "elsewhere", "other track", set_current=False)
@@ -289,7 +289,7 @@ def test_a_long_plan_shows_first_what_matters_and_says_how_to_see_all(repo: Sand
     assert code == 1 and "wrote 60 files, kept 1 unknown file, refused 1 path ('git baton undo -n -v' lists them)" in rest
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_another_place_and_another_mirror(repo: Sandbox) -> None:
     """The options before the verb mean the same for what is shown and what is carried out."""
     take(repo, "s")
@@ -314,7 +314,7 @@ def test_a_bare_repository_has_no_files_to_restore(repo: Sandbox) -> None:
     assert screen.end()[0] == 0
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_turn_is_called_and_judged_as_in_log(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "t", "begin", "--validation", "green")
     talk = Talk(repo, tmp_path / "talk.jsonl")

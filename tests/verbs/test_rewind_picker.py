@@ -119,7 +119,7 @@ def test_the_list_the_views_and_the_filter(box: Sandbox) -> None:
     on_screen(box, keys)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("size", [(80, 24), (200, 60), (60, 15)])
 def test_no_row_is_wider_than_the_list_and_resizing_fits_them(box: Sandbox, size: tuple[int, int]) -> None:
     take(box, "a step of many words " * 20)
@@ -162,7 +162,7 @@ def test_the_plan_that_is_shown_is_carried_out_and_undone(box: Sandbox) -> None:
     assert_same(then, state_of(box), "left")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_changed_since_it_was_shown_is_shown_anew(box: Sandbox) -> None:
     box.write("a.txt", "spoilt\n")
 
@@ -413,7 +413,7 @@ def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> Non
     on_screen(box, keys)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("size", [(80, 24), (200, 60), (40, 10)])
 def test_no_line_is_wider_than_its_side_and_resizing_folds_them_anew(box: Sandbox, size: tuple[int, int]) -> None:
     take(box, "s", note="many words, " * 50 + "and a long one " + "x" * 300 + " \u4f60\u597d" * 60)
@@ -473,7 +473,7 @@ def test_more_rows_come_when_somebody_looks_for_them(box: Sandbox) -> None:
     on_screen(box, keys, track=track(0))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_stored_words_drive_no_terminal_and_are_no_markup(box: Sandbox) -> None:
     take(box, "[red]\x1b[31mx[/nonsense] [@click=app.leave]y")
     box.write("a.txt", "\x1b]0;title\x07[bold]\n")
@@ -486,7 +486,7 @@ def test_stored_words_drive_no_terminal_and_are_no_markup(box: Sandbox) -> None:
     on_screen(box, keys)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_only_rewind_on_a_terminal_needs_textual(box: Sandbox) -> None:
     for words in (["status"], ["log"], ["restore", "-n"], ["rewind", "-h"], ["undo", "-n"]):
         start = [sys.executable, "-X", "importtime", "-m", "gitbaton", *words]

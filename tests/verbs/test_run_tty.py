@@ -17,7 +17,7 @@ def sh(line: str, *options: str) -> tuple[str, ...]:
     return (*STEP, *options, "--", "sh", "-c", line)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_output_is_live_and_the_command_sees_a_terminal(repo: Sandbox) -> None:
     line = "test -t 1 && test -t 2 && echo one; sleep 0.4; echo two >&2"
     with Terminal(repo.path, *sh(line), env={"NO_COLOR": "1"}) as terminal:
@@ -27,7 +27,7 @@ def test_output_is_live_and_the_command_sees_a_terminal(repo: Sandbox) -> None:
     assert terminal.shown.count(b"one") == 1 and b"baton: s: ok in 0." in terminal.shown
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_command_knows_the_size_and_is_told_of_another(repo: Sandbox) -> None:
     line = "stty size <&1; trap 'stty size <&1; exit 0' WINCH; echo ready; while :; do sleep 0.05; done"
     with Terminal(repo.path, *sh(line), size=(33, 77)) as terminal:
@@ -38,7 +38,7 @@ def test_the_command_knows_the_size_and_is_told_of_another(repo: Sandbox) -> Non
         assert terminal.end() == 0
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_silent_step_is_explained_until_it_speaks(repo: Sandbox) -> None:
     with Terminal(repo.path, *sh("sleep 1.2; echo spoken"), env={"NO_COLOR": "1"}) as terminal:
         terminal.until(b"s 0:00")
@@ -50,7 +50,7 @@ def test_a_silent_step_is_explained_until_it_speaks(repo: Sandbox) -> None:
     assert after.rstrip().split(b"\r\n")[-1].startswith(b"baton: s: ok in 1.")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_status_line_of_a_plan_fits_the_terminal_and_leaves_nothing(repo: Sandbox) -> None:
     name = "a-step-with-a-rather-long-name"
     repo.write("baton.toml", f'[step.first]\nrun = "true"\n[step.{name}]\nrun = "sleep 0.8"\nafter = ["first"]\n')
@@ -63,7 +63,7 @@ def test_the_status_line_of_a_plan_fits_the_terminal_and_leaves_nothing(repo: Sa
     assert ERASE in terminal.shown[last:]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_no_status_line_and_no_colour_where_they_are_not_wanted(repo: Sandbox) -> None:
     with Terminal(repo.path, *sh("sleep 0.8"), env={"TERM": "dumb"}) as terminal:
         assert terminal.end() == 0
@@ -73,7 +73,7 @@ def test_no_status_line_and_no_colour_where_they_are_not_wanted(repo: Sandbox) -
     assert b"\x1b[3" not in terminal.shown
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_ctrl_c_reaches_the_command_and_the_run_goes_on_later(repo: Sandbox) -> None:
     repo.write("slow.sh", "if [ -e go ]; then echo done > out.txt; else echo torn > out.txt; exec tail -f said; fi\n")
     repo.write("said", "ready\n")

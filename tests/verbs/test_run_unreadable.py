@@ -126,7 +126,7 @@ def test_prune_goes_on_with_the_others_and_drops_it_only_by_name_and_force(box: 
     assert box.here("run", "prune", "job", "--force").code == 2
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("kind", SOME)
 def test_every_verb_says_so_in_one_line(box: Sandbox, kind: str) -> None:
     box.ok("snapshot", "--track", "t", "--step", "s")

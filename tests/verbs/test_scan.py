@@ -392,7 +392,7 @@ def test_names_of_files_and_folders(baton: Baton, repo: Sandbox) -> None:
         assert [hit.where[:7] for hit in scan(opened, everything=True, files=True).hits] == ["name of", "name of"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_all_checkpoints_that_hold_a_file_are_named(baton: Baton, repo: Sandbox) -> None:
     repo.write("kept.txt", f"key\n{KEY}\n")
     ids = [baton.snapshot(f"step {n}", track=track).stored.id for n, track in enumerate(("t", "t", "u"))]

@@ -314,7 +314,7 @@ SAYS = (
 CODES = {"verify": 1, "doctor": 1, "scan": 1}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("name", [deep(name) if name in ("sharing", "whole", "doing") else name for name in SCREENS])
 def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(full.path)

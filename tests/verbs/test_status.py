@@ -34,7 +34,7 @@ def drifts(repo: Sandbox) -> dict[str, tuple[str, str]]:
     return {row[1]: (row[5], row[7]) for row in rows}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_each_is_at_home_where_it_lives(repo: Sandbox, two: tuple[Sandbox, Sandbox]) -> None:
     lexer, parser = two
     snap(repo, "main")

@@ -92,7 +92,7 @@ def test_what_names_nothing_is_refused(repo: Sandbox) -> None:
     assert "there is no checkpoint 'x'" in repo.baton("summary", "x..main").err
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_was_restored_away_is_not_done(repo: Sandbox) -> None:
     def done(*words: str) -> list[str]:
         rows = repo.ok("summary", "t", *words).out.splitlines()

@@ -90,7 +90,7 @@ def test_sixty_tracks_are_fetched_and_pushed_in_brief(repo: Sandbox, tmp_path: P
     assert repo.ok("fetch", there).out == "60 same (--verbose lists them)\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_long_plan_of_a_prune_is_summed_up(repo: Sandbox) -> None:
     for _ in range(MOST + 3):
         repo.ok("snapshot", "--track", "t", "--no-files", "step")

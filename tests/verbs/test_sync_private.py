@@ -14,7 +14,7 @@ def far(tmp_path: Path) -> Far:
     return Far(tmp_path)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_another_clone_asks_before_its_own_private_files_go(far: Far) -> None:
     a, b = far.first, far.clone()
     a.write("of a.txt", "a")

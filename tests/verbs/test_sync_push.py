@@ -168,7 +168,7 @@ def test_pins_and_tombstones_go_along(far: Far) -> None:
     assert ok(a, "push").out == ok(b, "sync").out.splitlines()[-1] + "\n" == "nothing to push\n"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_server_that_refuses_rewriting_gets_it_on_top(far: Far) -> None:
     a, b = far.first, far.clone()
     hook(far.remote.path, "update", REFUSES_REWRITING)

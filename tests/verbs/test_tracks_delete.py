@@ -30,7 +30,7 @@ def sync(*clones: Clone) -> None:
         ok(clone, "sync", "--yes", "origin")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_deleted_track_is_gone_here_and_nothing_else_is(repo: Sandbox, tmp_path: Path) -> None:
     for n in range(3):
         repo.ok("snapshot", "--track", "gone", "--step", f"words {n}", *(["--label", "kept"] if n == 1 else []))
@@ -59,7 +59,7 @@ def test_a_deleted_track_is_gone_here_and_nothing_else_is(repo: Sandbox, tmp_pat
     repo.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_it_is_gone_in_every_clone_that_syncs(far: Far) -> None:
     a, b, c = far.first, far.clone("b"), far.clone("c")
     for n in range(3):
@@ -172,7 +172,7 @@ def test_an_unfinished_run_refuses_it(repo: Sandbox) -> None:
     assert repo.baton("log", "work").code == 2
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"\n", 1)])
 def test_it_asks(repo: Sandbox, answer: bytes, code: int) -> None:
     for n in range(2):

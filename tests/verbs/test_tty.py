@@ -88,7 +88,7 @@ def trapped(repo: Sandbox, tmp_path: Path) -> Sandbox:
     return repo
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("raw", [False, True], ids=["cooked", "raw"])
 def test_t13_nothing_asks_signs_or_edits_on_a_terminal(trapped: Sandbox, tmp_path: Path, raw: bool) -> None:
     for words in (SNAPSHOT, ("resume", "--live"), ("verify",), ("status",), ("tracks", "use", "t")):
@@ -131,7 +131,7 @@ def test_long_output_goes_through_the_pager_on_a_terminal(paging: Sandbox, tmp_p
     assert (tmp_path / "used").exists()
 
 
-@some("words", [("--no-pager", "log"), ("resume",), ("verify",), ("status",), SNAPSHOT])
+@some("words", [("--no-pager", "log"), ("resume",), ("verify",), ("status",), SNAPSHOT], share=0)
 def test_what_is_short_or_asked_not_to_is_not_paged(paging: Sandbox, tmp_path: Path, words: tuple[str, ...]) -> None:
     assert on_terminal(paging, *words)[0] == 0
     assert not (tmp_path / "used").exists()
@@ -163,7 +163,7 @@ def test_a_pager_that_leaves_early_is_no_error(paging: Sandbox) -> None:
 ESC = "\x1b["
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_colours_follow_git(repo: Sandbox) -> None:
     repo.ok(*SNAPSHOT, "--validation", "green")
     assert ESC in on_terminal(repo, "--no-pager", "log")[1] and ESC in on_terminal(repo, "status")[1]

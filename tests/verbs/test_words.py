@@ -92,7 +92,7 @@ def test_one_argument_everywhere(two: Sandbox, tmp_path: Path) -> None:
     assert two.ok("scan", "--track", "parser", "--json").json["checkpoints"] == 3
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_log_from_a_checkpoint_on(two: Sandbox) -> None:
     def steps(*words: str) -> list[str]:
         return [c["step"] for c in two.ok("log", "--json", *words).json["checkpoints"]]
@@ -127,7 +127,7 @@ def test_a_checkpoint_and_a_track_exclude_each_other(two: Sandbox) -> None:
     assert two.baton("log", "--all", "--track", "docs").code == 129
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_without_a_current_track_the_only_one(repo: Sandbox) -> None:
     repo.ok("snapshot", "one", "--no-set-current")
     for words in (["show"], ["diff"], ["restore", "--dry-run"], ["resume"], ["verify"], ["log"], ["branch", "b"]):

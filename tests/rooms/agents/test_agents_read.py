@@ -270,7 +270,7 @@ def test_the_environment_of_another_client_does_not_count() -> None:
 LONG = "x" * (10 << 20)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @each("agent", EXPECTED)
 @each("field", ["prompt", "tool_response", "tool_input", "toolArgs"])
 def test_ten_megabytes_in_one_field(agent: str, field: str) -> None:

@@ -54,7 +54,7 @@ def blob_id(raw: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(raw) + raw).hexdigest()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHECKPOINTS)
 def test_any_checkpoint_gives_back_its_value_its_bytes_and_its_id(c: Checkpoint) -> None:
@@ -67,7 +67,7 @@ def test_any_checkpoint_gives_back_its_value_its_bytes_and_its_id(c: Checkpoint)
     assert not [ch for ch in text.replace("\n", "") if unicodedata.category(ch) in ("Cc", "Cf", "Zl", "Zp", "Cs")]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHECKPOINTS, st.binary(max_size=40))
 def test_the_message_holds_the_bytes_whatever_the_step_says(c: Checkpoint, later: bytes) -> None:

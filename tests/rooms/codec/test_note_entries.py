@@ -76,7 +76,7 @@ def test_entries_survive_concatenation_duplication_and_reordering(ids: dict[str,
     assert again.render() == note.render() and again.render(lambda oid, _: texts[oid]) == note.render()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=examples(50, 25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, TEXTS, STRANGE)
 def test_a_note_joined_with_itself_does_not_grow(a: dict[str, Checkpoint], b: dict[str, Checkpoint], strange: bytes) -> None:

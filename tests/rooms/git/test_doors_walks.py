@@ -231,7 +231,7 @@ def _raise_counter(path: str, door: Door, times: int) -> None:
     objects.close()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("name,times", [("binary", 25), ("libgit2", 100)])
 def test_t18_compare_and_swap_loses_nothing(name: str, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = build(tmp_path / "repo", name, monkeypatch)

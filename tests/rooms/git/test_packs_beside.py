@@ -45,7 +45,7 @@ def busy(commands: Sequence[Sequence[str]], repo: Sandbox, stop: threading.Event
             repo.try_git(*command)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("newer", [False, True])
 def test_git_collects_and_packs_beside_us(
     tmp_path: Path, newer: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

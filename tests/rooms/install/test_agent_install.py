@@ -102,7 +102,7 @@ def test_the_clients_own_variables_are_heeded(repo: Sandbox, tmp_path: Path) -> 
     assert not (home() / ".claude").exists() and not (home() / ".codex").exists()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", list(TABLE)[::2], 2)  # each of them is merged and stripped in test_settings_merge.py
 def test_the_users_bytes_come_back(repo: Sandbox, name: str) -> None:
     file = repo.write(".claude/settings.json", TABLE[name])

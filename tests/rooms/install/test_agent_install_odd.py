@@ -63,7 +63,7 @@ def test_a_file_keeps_its_owner(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) 
     assert file.read_bytes() == before and sorted(os.listdir(file.parent)) == ["settings.json", "skills"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_size_is_limited_wherever_something_is_read(repo: Sandbox) -> None:
     repo.ok("agent", "install", "claude", "gemini")
     big = " " * (5 << 20) + '{"disableAllHooks": true, "hooksConfig": {"enabled": false}}'

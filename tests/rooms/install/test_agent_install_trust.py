@@ -111,7 +111,7 @@ def test_only_our_hooks_are_trusted(repo: Sandbox, codex: Path) -> None:
     assert "'~/.codex/config.toml' still names these hooks" in repo.ok("agent", "uninstall", "codex").err
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_another_track_is_trusted_anew(repo: Sandbox, codex: Path) -> None:
     repo.ok("agent", "install", "codex", "--trust", "--user")
     first = trusted(codex)

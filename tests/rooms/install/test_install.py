@@ -106,7 +106,7 @@ def test_t10_exclude_lines_go_as_they_came(repo: Sandbox) -> None:
     repo.ok("resume")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("place", ["linked", "bare", "no hooks folder", "subfolder", "quo'te $HOME"])
 def test_t10_from_anywhere(repo: Sandbox, tmp_path: Path, place: str) -> None:
     there = repo

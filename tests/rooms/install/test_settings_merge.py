@@ -124,7 +124,7 @@ def check_round(text: str, client: Client, *, comments: bool = False) -> str:
     return once.text
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @each("client", SHAPED)
 @each("name", TABLE)
 def test_merge_keeps_the_rest(name: str, client: Client) -> None:
@@ -260,7 +260,7 @@ def test_random_documents(document: dict[str, Any], client: Client, data: Any) -
     assert strip(text, client).text == text, "nothing of ours, nothing to take out"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=40, deadline=None)
 @given(document=DOCUMENTS, data=st.data())
 def test_random_documents_with_comments(document: dict[str, Any], data: Any) -> None:

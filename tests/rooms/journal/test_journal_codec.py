@@ -47,7 +47,7 @@ def _closed(part: Any) -> Any:
     return {"additionalProperties": False, **found} if isinstance(part.get("properties"), dict) else found
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(RECORDS)
 def test_any_record_gives_back_its_value_and_its_bytes(r: Record) -> None:

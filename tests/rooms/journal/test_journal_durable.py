@@ -94,7 +94,7 @@ def cuts(box: Sandbox, trace: str, said: Path) -> tuple[list[tuple[str, set[str]
     return values, wrong
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("door", ["libgit2", "binary"])
 def test_r19_a_power_cut_leaves_a_prefix(tmp_path: Path, door: Door) -> None:
     if shutil.which("strace") is None:
@@ -182,7 +182,7 @@ def memory(tmp_path: Path) -> Iterator[Path]:
         yield Path(place)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_r43_many_processes_append_to_one_run(memory: Path) -> None:
     processes, each = 8, 100 if FULL else 25
     box = Sandbox.init(memory / "box")
@@ -240,7 +240,7 @@ def test_r43_many_threads_of_one_process(memory: Path) -> None:
     assert verify(j, RUN).problems == ()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("door", ["libgit2", "binary"])
 def test_a_writer_killed_at_any_moment_leaves_a_prefix(memory: Path, door: Door) -> None:
     box, told = Sandbox.init(memory / "box"), memory / "told"

@@ -144,7 +144,7 @@ def test_threads_end_when_the_saver_is_closed(tmp_path: Path) -> None:
     asyncio.run(main(GitSaver(tmp_path / "threads.git", fsync=False)))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_threads_end_with_a_saver_that_nobody_closes(tmp_path: Path) -> None:
     before = threads()
     saver = GitSaver(tmp_path / "threads.git", fsync=False)

@@ -124,7 +124,7 @@ def test_the_text_is_short_and_names_origin_and_age(repo: Sandbox) -> None:
     talk(repo.path, steps)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_diff_is_what_git_diff_says(repo: Sandbox) -> None:
     (repo.path / "sub").mkdir()
     repo.git("config", "diff.external", "false")
@@ -296,7 +296,7 @@ def test_it_serves_the_place_where_it_was_started(repo: Sandbox, tmp_path: Path)
     talk(tmp_path / "elsewhere", rooted, "--repo-root", "../repo/sub", "--checkpoint-dir", str(tmp_path / "latest"))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_stored_text_is_data(repo: Sandbox) -> None:
     name = "\x1b[1mclient\u202e\nforged" + "x" * 200
 

@@ -82,7 +82,7 @@ def test_nothing_but_messages_on_standard_output(repo: Sandbox) -> None:
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("handshake", [True, False])
 def test_the_end_of_standard_input_ends_it(repo: Sandbox, handshake: bool) -> None:
     raw = Raw(repo.path)

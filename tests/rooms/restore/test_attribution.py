@@ -140,7 +140,7 @@ def test_a_commit_since_then_brought_it_on_the_first_parent_line(scene: Scene) -
     assert scene.others(then, "m.txt") == brought("m.txt", newest)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some(
     "how", ["commit", "amend", "merged forward", "before", "cherry-pick", "revert", "rebase", "no reflog", "linked", "joined"]
 )
@@ -193,7 +193,7 @@ def test_what_was_committed_here_is_as_if_it_were_not(scene: Scene, how: str) ->
     assert scene.others(then, "b.txt") == (brought("b.txt", more) if how == "no reflog" else changed_last)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_deleted_by_another_by_a_commit_by_nobody(scene: Scene) -> None:
     repo = scene.repo
     repo.write("u.txt", "untracked\n")
@@ -306,7 +306,7 @@ def test_unborn_head(tmp_path: Path) -> None:
         assert scene.others(then, "a.txt", "n.txt", "c.txt") == expected
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("gone", ["0" * 39 + "1", "--output=x", "a" * 64], 2)
 def test_a_missing_head_says_nothing_of_commits(scene: Scene, gone: str) -> None:
     then = scene.snap("t")
@@ -332,7 +332,7 @@ def test_hostile_names(scene: Scene) -> None:
     assert scene.others(held, *HOSTILE) == {}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_many_paths_are_not_words_of_a_command(scene: Scene) -> None:
     then = scene.snap("mine")
     names = [f"{'d' * 200}/{n}" for n in range(700)]
@@ -403,7 +403,7 @@ def test_a_chain_with_lost_objects_says_what_it_can(scene: Scene, what: str) -> 
         assert (scene.others(then, "b.txt") == theirs("b.txt", held)) == (what == "commit")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("what", ["commit", "tree", "subtree"])
 def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: str) -> None:
     then = scene.snap("mine")

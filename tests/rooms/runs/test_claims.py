@@ -145,7 +145,7 @@ def test_a_claim_is_waited_for(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> N
         assert len(slept) == 1
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_same_step_of_the_same_run_is_waited_for_without_limit(repo: Repo) -> None:
     said: list[str] = []
     for writes in (("dist/**",), ()):
@@ -367,7 +367,7 @@ for number in range(25):
 """
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_eight_processes_never_hold_the_same_write_set_at_once(repo: Repo, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.touch()

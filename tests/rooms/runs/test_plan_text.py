@@ -149,7 +149,7 @@ def paths(item: object, here: plans.Path = ()) -> set[plans.Path]:
     return {here} | {path for key, value in inside for path in paths(value, (*here, key))}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=80)
 @given(documents(), st.booleans())
 def test_each_path_is_found_in_its_line(document: tuple[str, dict[plans.Path, int]], windows: bool) -> None:
@@ -211,7 +211,7 @@ def toml(item: object) -> str:
     return json.dumps(item)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_is_accepted_is_right_by_the_schema() -> None:
     accepted = []
     any_fields = st.dictionaries(st.sampled_from([*KEYS, "other"]), ITEM, max_size=3)

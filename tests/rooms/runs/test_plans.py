@@ -287,7 +287,7 @@ STEPS = st.lists(st.tuples(st.sets(st.integers(0, 7)), st.sets(st.integers(0, 7)
 )
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @given(STEPS)
 def test_steps_come_after_what_they_wait_for_or_a_cycle_is_named(steps: tuple[Step, ...]) -> None:
     waits = {

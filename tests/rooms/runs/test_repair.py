@@ -152,7 +152,7 @@ def test_effects_of_the_region_are_undone_before_a_named_effect_is_done_again(ru
     assert len(set(keys)) == 2  # a service that remembers the first key would not do it again
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_radius_takes_the_steps_above_along(run: Planned) -> None:
     run.go()
     made, outcome = run.repair("d", radius=1)
@@ -214,7 +214,7 @@ def test_the_ladder_widens_to_the_inputs_and_every_rung_is_a_record(run: Planned
     assert run.look()["b"].nondeterministic
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_r37_loop_guard_no_progress_ends_a_repair(run: Planned) -> None:
     run.go()
     good = (run.box.path / "out/d").read_text()
@@ -266,7 +266,7 @@ def test_r17_a_killed_repair_goes_on_with_its_region(run: Planned) -> None:
     assert verify(run.journal, "r1").problems == ()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_repair_killed_in_the_middle_does_not_force_what_is_done(run: Planned) -> None:
     run.steps["c"] = noted("c", "out/a", "src/c")
     run.go()
@@ -302,7 +302,7 @@ def test_a_repair_needs_a_run_and_something_to_repair(run: Planned) -> None:
     assert run.box.here("run", "repair", "--step", "a", "--take", "mine").code == 129
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_a_killed_once_step_left_is_its_own(run: Planned) -> None:
     """Its effect happened, its outputs may be torn: somebody has it undone, and then it is done again without a conflict."""
     once = {"effect": "once", "probe": "test -s ../effects", "compensate": "echo undo z >> ../effects"}

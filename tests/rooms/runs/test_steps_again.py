@@ -55,7 +55,7 @@ STEPS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @given(STEPS, TEXT, TEXT)
 @settings(max_examples=150, deadline=None)
 def test_a_step_is_written_as_a_plan_file_that_gives_it_back(fields: dict[str, object], probe: str, undo: str) -> None:

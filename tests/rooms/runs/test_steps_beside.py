@@ -165,7 +165,7 @@ def test_each_step_can_leave_a_checkpoint(run: Runner) -> None:
     assert run.repo.git("rev-list", "--count", "--first-parent", "refs/baton/tracks/work") == "3"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["--object-format=sha256", "--ref-format=reftable"])
 def test_it_works_in_repositories_that_libgit2_cannot_open(
     tmp_path: Path, option: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

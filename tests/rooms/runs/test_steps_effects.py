@@ -133,7 +133,7 @@ def test_r31_a_compensation_that_fails_stops_everything_and_is_gone_on_with(run:
     run.checked()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("point", ["after-comp-begin", "in-compensation", "before-comp-end"])
 def test_r15_r32_a_compensation_that_was_killed_is_done_again_under_its_own_key(run: Runner, point: str) -> None:
     once = f'echo "$GIT_BATON_IDEMPOTENCY_KEY" >> "$X/own"; {UNDO}'

@@ -108,7 +108,7 @@ def listing(run: Runner) -> dict[str, str]:
     return {path.name: path.read_text() for path in sorted((run.repo.path / "out").iterdir())}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("isolate", ["none", "tree"])
 @some("line", ["false", FAILS, FAILS.replace("exit 1", "kill $$")])
 def test_a_failed_rebuild_leaves_the_last_good_outputs(run: Runner, line: str, isolate: str) -> None:
@@ -130,7 +130,7 @@ def test_a_failed_rebuild_leaves_the_last_good_outputs(run: Runner, line: str, i
 POINTS = ("after-begin", "in-clearing", "in-command", "after-command", "in-bring-back")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("isolate", ["none", "tree"])
 @some("point", POINTS)
 def test_a_killed_rebuild_leaves_the_last_good_outputs(run: Runner, point: str, isolate: str) -> None:
@@ -148,7 +148,7 @@ def test_a_killed_rebuild_leaves_the_last_good_outputs(run: Runner, point: str, 
     run.checked()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("point", ["after-fail", "after-command"])
 def test_a_failed_rebuild_that_is_killed_leaves_the_last_good_outputs_to_the_next_one(run: Runner, point: str) -> None:
     run.repo.write("out/theirs", "before\n")

@@ -21,7 +21,7 @@ def run(repo: Sandbox) -> Runner:
     return Runner(repo)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("isolate", ["none", "tree"], 2)
 @some("glob", ["out/**", "out/a", "out/sub/*"], 2)
 def test_a_folder_that_was_there_stays_when_nothing_is_left_in_it(run: Runner, glob: str, isolate: str) -> None:

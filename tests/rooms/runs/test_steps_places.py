@@ -64,7 +64,7 @@ def test_the_path_of_a_fetched_plan_is_not_opened(run: Runner) -> None:
     assert plan.steps[0].name == "a" and plan.path == "baton.toml"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_text_of_a_digest_is_never_written_into_a_file(run: Runner) -> None:
     """However many there are: a record lists a thousand of them."""
     line = "mkdir -p out; for i in $(seq 1010); do echo $i > out/$i; done; echo ran >> $X/ran"

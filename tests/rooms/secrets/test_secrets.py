@@ -264,7 +264,7 @@ def test_nothing_repeats_without_an_end() -> None:
         assert rules.bounded(pattern) == pattern
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_long_odd_text_takes_no_long_time() -> None:
     ON.find("\n".join(text for text, _ in KEYS.values()), sure=False)
     needles = {needle for row in (*(row[1] for row in (*RULES, *SHIPPED)), *CONTEXT_WORDS) for needle in row}

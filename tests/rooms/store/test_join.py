@@ -298,7 +298,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     made.baton.close()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_order_gives_the_same_chain(pool: Pool, data: st.DataObject) -> None:

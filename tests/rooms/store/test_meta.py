@@ -58,7 +58,7 @@ def long(store: Store, meta: Meta) -> Meta:
     return Meta(pins={oid + tail: count for oid, count in meta.pins.items()}, names=names, pruned=pruned, forgotten=forgotten)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=100, deadline=None)
 @given(st.lists(METAS, max_size=5), st.randoms())
 def test_the_union_is_the_same_in_every_order_and_grouping(metas: list[Meta], random: object) -> None:

@@ -29,7 +29,7 @@ def joined(*raws: bytes, gone: frozenset[str] = frozenset()) -> bytes:
     return merged_note(raws, {}, TIMES, lambda oid: oid in gone)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=150, deadline=None)
 @given(st.lists(NOTES, min_size=1, max_size=5), st.randoms())
 def test_any_order_and_grouping_gives_the_same_note(notes: list[bytes], random: object) -> None:

@@ -57,7 +57,7 @@ def synced(*clones: Clone) -> bytes:
     return found[0][clones[0].head()]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_log_of_one_commit_stays_on_two_screens(far: Far) -> None:
     a = far.first
     ids = many(a, "t", *range(30))
@@ -73,7 +73,7 @@ def test_a_log_of_one_commit_stays_on_two_screens(far: Far) -> None:
     assert whole(told(a)) == ["30", "29", "28"] and "t 0" in a.here("show", ids[0]).out
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_is_among_the_newest_three_again_is_whole_again(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = many(a, "t", *range(8))
@@ -90,7 +90,7 @@ def test_what_is_among_the_newest_three_again_is_whole_again(far: Far) -> None:
     assert whole(remote) == ["1", "0", "6", "4"] and "step: t 7" not in remote and "step: t 3" not in remote
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_clones_that_went_apart_say_the_same(far: Far) -> None:
     a, b = far.first, far.clone(skew=5)
     many(a, "t", *range(5))
@@ -104,7 +104,7 @@ def test_clones_that_went_apart_say_the_same(far: Far) -> None:
     assert len(parse_note(note).entries) == 15
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_track_that_stays_here_is_in_no_note_that_goes(far: Far) -> None:
     a, b = far.first, far.clone()
     many(a, "secret", *range(6))
@@ -129,7 +129,7 @@ def test_a_track_that_stays_here_is_in_no_note_that_goes(far: Far) -> None:
     assert "words 9" in there and "step: what?" in there and "secret" not in there and "words 8" not in there
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_gits_sorted_merge_left_of_a_note_keeps_every_id(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = many(a, "t", *range(6))
@@ -149,7 +149,7 @@ def test_what_gits_sorted_merge_left_of_a_note_keeps_every_id(far: Far) -> None:
         assert {oid for oid, _ in found} == set(ids)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_note_is_shared_with_an_older_version(far: Far, tmp_path: Path) -> None:
     a, b = far.first, far.clone()
     far.clock.now = datetime.now(UTC)  # the older one has the true time

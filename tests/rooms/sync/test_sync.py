@@ -83,7 +83,7 @@ def test_t20_install_fetch_is_taken_back_exactly(far: Far) -> None:
     assert a.here("install", "--fetch", "nowhere").code == a.here("install", "origin").code == 129
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t21_two_clones_offline_then_synced_in_any_order(tmp_path: Path) -> None:
     chains = set()
     for number, order in enumerate(itertools.permutations("ab")):
@@ -142,7 +142,7 @@ def test_t21_an_interrupted_sync_is_repeated(far: Far) -> None:
     equal(a, b)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_two_syncs_that_race(far: Far) -> None:
     clones = [far.first, far.clone("b"), far.clone("c")]
     for clone in clones:
@@ -206,7 +206,7 @@ def test_a_track_that_is_rewritten_between_the_look_and_the_fetch_is_looked_at_a
     assert len(looks) > 1 and steps(far.there()) == ["other", "mine"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_fetch_says_what_is_new_and_touches_nothing_else(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "one")
@@ -293,7 +293,7 @@ def test_a_checkpoint_from_the_future_waits(far: Far) -> None:
     assert {t: [i.id for i in c] for t, c in b.state().chains.items()} == {"t": [late], "u": [mine]}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_was_removed_stays_removed(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = [snap(a, f"step {n}") for n in range(4)]
@@ -368,7 +368,7 @@ def test_a_bundle_is_fetched_and_joined(far: Far, tmp_path: Path) -> None:
     assert done.code == 1 and len(done.err.splitlines()) == 1 and other.state().refs == {}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_dry_run_writes_nothing_at_either_end(far: Far) -> None:
     a, b = far.first, far.clone()
     snap(a, "of a")

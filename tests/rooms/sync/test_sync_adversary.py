@@ -18,7 +18,7 @@ def far(tmp_path: Path) -> Far:
     return Far(tmp_path)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("rewriting", [True, False])
 def test_one_wrong_clock_keeps_nobody_from_pushing(far: Far, rewriting: bool) -> None:
     a, wrong, c = far.first, far.clone("wrong", skew=10_000), far.clone("third")
@@ -49,7 +49,7 @@ def test_one_wrong_clock_keeps_nobody_from_pushing(far: Far, rewriting: bool) ->
     far.remote.git("fsck", "--strict")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_others_remove_can_be_found_again(far: Far) -> None:
     a, b = far.first, far.clone()
     ids = [snap(a, f"step {n}") for n in range(3)]

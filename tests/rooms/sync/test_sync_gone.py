@@ -60,7 +60,7 @@ def test_a_track_only_there_of_which_nothing_may_stay_ends_there(far: Far) -> No
     assert not holds(far, "very secret") and far.there().pins(META).forgotten == {gone}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_forgotten_where_the_track_is_here_tells_the_remote_though_nothing_else_moves(far: Far) -> None:
     a, b = far.first, far.clone()
     gone = snap(a, "very secret", "t")
@@ -74,7 +74,7 @@ def test_forgotten_where_the_track_is_here_tells_the_remote_though_nothing_else_
     assert far.there().chains == {} and far.there().pins(META).forgotten == {gone}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_where_only_deleting_is_refused_the_answer_is_no(far: Far) -> None:
     a = far.first
     hook(far.remote.path, "update", "case $3 in *[!0]*) ;; *) echo 'nothing is deleted here'; exit 1;; esac")
@@ -86,7 +86,7 @@ def test_where_only_deleting_is_refused_the_answer_is_no(far: Far) -> None:
     assert a.here("push", "--json").json["places"][0]["keeps"].startswith("1 forgotten checkpoint")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_each_line_says_what_becomes_public_with_a_track(far: Far) -> None:
     a = far.first
     a.write("known.txt", "1")

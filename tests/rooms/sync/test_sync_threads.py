@@ -70,7 +70,7 @@ def same(far: Far, *clones: Clone) -> None:
     far.remote.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_the_first_push_asks_and_what_a_killed_saver_left_goes_too(far: Far) -> None:
     a = far.first
     child = os.fork()
@@ -99,7 +99,7 @@ def test_the_first_push_asks_and_what_a_killed_saver_left_goes_too(far: Far) -> 
     same(far, a)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_fetch_says_what_is_new_and_sync_makes_it_ours(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"), puts("1", thread="caf\u00e9 / 1"))
@@ -120,7 +120,7 @@ def test_fetch_says_what_is_new_and_sync_makes_it_ours(far: Far) -> None:
     assert held(b) == {"1": [], "2": [], "3": []}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_both_went_on(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("1", "2"), writes("2", "t"))
@@ -179,7 +179,7 @@ def test_what_was_removed_stays_away(far: Far) -> None:
     same(far, a, b)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_each_of_two_removed_leaves_nothing_and_nothing_comes_back(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, *(lambda store, run=run: put(store, "x", run, run_id=run) for run in ("1", "2")))
@@ -197,7 +197,7 @@ def test_what_each_of_two_removed_leaves_nothing_and_nothing_comes_back(far: Far
     assert not threads(b.state().refs) and not threads(far.there().refs)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_a_delta_channel_is_put_together_from_stays(far: Far) -> None:
     a, b = far.first, far.clone()
 
@@ -283,7 +283,7 @@ def test_what_savers_do_while_a_sync_joins_is_joined_too(far: Far) -> None:
     same(far, a, b)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_what_is_not_at_another_address_was_not_removed(far: Far, tmp_path: Path) -> None:
     a, other = far.first, bare(tmp_path / "other.git")
     on(a, puts("1"))
@@ -302,7 +302,7 @@ def test_what_is_not_at_another_address_was_not_removed(far: Far, tmp_path: Path
     assert held(a) == {"1": [], "2": [], "3": []}, "an older state of another repository takes nothing away"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_sync_that_is_killed_is_done_once_more(far: Far) -> None:
     a, b = far.first, far.clone()
     on(a, puts("00"))

@@ -198,7 +198,7 @@ def test_control_c_reaches_commands_side_by_side(place: Path) -> None:
         assert b"[stopped" not in screen.shown, screen.shown
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])
 def test_what_a_command_does_to_its_terminal_is_not_done_to_ours(place: Path, number: signal.Signals | None) -> None:
     line = "stty raw -echo <&1; echo ready; " + ("exec sleep 60" if number else "kill -s KILL $$")

@@ -37,7 +37,7 @@ def test_a_command_that_does_not_end_is_killed(repo: Sandbox) -> None:
     assert children() == others
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_large_input_and_output(repo: Sandbox) -> None:
     git, data = git_in(repo.path), os.urandom(1 << 20) * 20
     oid = git.out("hash-object", "-w", "--stdin", stdin=data).decode().strip()
@@ -70,7 +70,7 @@ ODD = (
 )
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("env", ODD, ids=lambda env: next(iter(env)))
 def test_odd_environments(repo: Sandbox, env: dict[str, str]) -> None:
     repo.write("ü*[x].txt", "new\n")
@@ -107,7 +107,7 @@ def test_odd_settings(repo: Sandbox) -> None:
     assert repo.tree("refs/baton/tracks/t").keys() == {"a.txt", "ü.txt"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", "<&- 2>&-"])
 def test_closed_streams(repo: Sandbox, closed: str) -> None:
     code = "from gitbaton import Baton; b = Baton('.'); b.snapshot('s', track='t'); b.resume('t', live=True); b.close()"
@@ -123,7 +123,7 @@ def test_children_end_at_a_closed_pipe(repo: Sandbox) -> None:
     assert done.code != 7
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("door", ["binary", "libgit2"])
 def test_nothing_is_left_open(repo: Sandbox, door: str) -> None:
     def descriptors() -> int:

@@ -103,7 +103,7 @@ class Model:
         return self.heap.rebuild(None, puts, written).tip
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=examples(2000, 150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 60), BATCHES)
 def test_a_chain_is_what_a_dict_would_be(first: int, batches: list[list[Any]]) -> None:
@@ -115,7 +115,7 @@ def test_a_chain_is_what_a_dict_would_be(first: int, batches: list[list[Any]]) -
     assert model.scratch() == model.tip, "equal content has equal ids, whatever the way"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=examples(300, 25), deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_batches_do_not_show_when_ids_arrive_in_order(sizes: list[int], rng: random.Random) -> None:

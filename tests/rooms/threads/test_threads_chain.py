@@ -40,7 +40,7 @@ def tip_of(heap: Heap, tip: Id, count: int) -> Id:
     return heap.chain(tip).at(head, count - 1).commit or b""
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_an_id_is_found_with_few_reads() -> None:
     heap, whole = long(10_000)
     for count in (1, 2, 3, 33, 1000, 1023, 1024, 6000, 10_000):

@@ -49,7 +49,7 @@ def schema() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(found)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(JSON)
 def test_json_gives_the_same_value_back(item: Any) -> None:
@@ -118,7 +118,7 @@ def test_text_that_is_not_json_is_refused(raw: bytes) -> None:
         codec.loads(raw)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=150, deadline=None)
 @given(NAMES, NAMES, NAMES, st.none() | NAMES, CHANNELS, st.binary(max_size=9), st.lists(st.binary(max_size=30), max_size=4))
 def test_a_put_comes_back(
@@ -135,7 +135,7 @@ def test_a_put_comes_back(
     assert (entry.channels, entry.rest, entry.written) == (channels, rest, {})
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=150, deadline=None)
 @given(NAMES, NAMES, NAMES, ROWS, st.booleans())
 def test_writes_come_back(thread: str, namespace: str, id: str, rows: tuple[Row, ...], replace: bool) -> None:
@@ -344,7 +344,7 @@ def test_subjects_are_one_plain_line() -> None:
         assert subject_of(Entry("x", None, b"{}", md, channels), below) == subject
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @given(JSON | st.text(max_size=5), JSON | st.integers(-(1 << 70), 1 << 70), st.dictionaries(NAMES, JSON, max_size=2))
 def test_a_subject_is_the_same_wherever_its_fields_stand(source: Any, step: Any, more: dict[str, Any]) -> None:
     """The first fields of metadata are looked at without reading the rest where that gives the same."""

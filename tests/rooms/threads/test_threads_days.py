@@ -58,7 +58,7 @@ def children() -> list[str]:
     return [line.split()[1] for line in said.splitlines()]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.usefixtures("limit")
 @some("collects", [True, False])
 def test_a_flush_leaves_no_file_open(bare: Sandbox, collects: bool) -> None:
@@ -76,7 +76,7 @@ def test_a_flush_leaves_no_file_open(bare: Sandbox, collects: bool) -> None:
     bare.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_programs_that_nobody_waits_for_do_not_pile_up(tmp_path: Path) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     before = children().count("Z")

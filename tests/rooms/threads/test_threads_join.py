@@ -107,7 +107,7 @@ def result_of(one: Any, two: Any) -> Any:
     return max(one, two, key=lambda said: (said[1], said[2], sorted(said[3].items()), said[0] is not None, said[0] or ""))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=examples(3000, 120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(OPS)
 def test_two_clones_agree_and_lose_nothing(ops: list[Any]) -> None:

@@ -336,7 +336,7 @@ def test_a_repository_that_cannot_be_written_is_read(bare: Sandbox) -> None:
     assert (done.stdout, done.stderr) == ("[('001', b'001'), ('000', b'000')]\n" + "refused\n" * 3, "")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_log_that_others_scribbled_on_is_refused_or_read(bare: Sandbox) -> None:
     """What is found was put; what is put after that is found, too."""
     chance = random.Random(3)

@@ -87,7 +87,7 @@ def test_copy_to_and_from_long_names(store: ThreadStore, bare: Sandbox, source: 
     bare.git("fsck", "--strict")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_delete_prune_runs_and_remove(store: ThreadStore, bare: Sandbox) -> None:
     for thread in (LONG, OTHER, LONG[:-1]):
         fill(store, thread)
@@ -142,7 +142,7 @@ def test_a_ref_longer_than_libgit2_takes_jams_no_other(bare: Sandbox, *, folded:
     assert done.code == 0 and re.search(r"^v .* 3 checkpoints ", done.out, re.MULTILINE)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_long_names_travel(far: Far) -> None:
     a = far.first
     with ThreadStore.open(a.path, sync=False) as store:

@@ -55,7 +55,7 @@ def test_any_names_come_back_from_their_refs(thread: str, namespace: str) -> Non
     assert all(PART.match(part) and len(part) <= 200 for part in ref.split("/")), "none is cut inside a %XX"
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(ANY, ANY), max_size=12, unique=True))
 def test_no_ref_is_the_folder_of_another_and_no_two_are_one(names: list[tuple[str, str]]) -> None:

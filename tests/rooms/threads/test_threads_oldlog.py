@@ -59,7 +59,7 @@ def test_it_is_taken_in_whole_and_once(left: Sandbox) -> None:
     left.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_cut_short_at_any_step_it_is_taken_in_whole(left: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("pwrite", "fsync", "unlink", "rename")
     step, done = 0, False

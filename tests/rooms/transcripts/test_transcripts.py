@@ -153,7 +153,7 @@ def test_a_rewrite_of_the_same_length_is_seen_where_content_is_stored(repo: Sand
     check_stored(repo, take(repo, path, before=before), path.read_bytes())
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("place", [0, 1, 7, 20, 38, 39])
 def test_an_earlier_part_that_was_rewritten_is_seen(repo: Sandbox, path: Path, place: int) -> None:
     rows = [line(n, 30_000) for n in range(40)]  # more than a megabyte
@@ -197,7 +197,7 @@ def test_a_long_line_is_a_chunk_by_itself() -> None:
 sizes = st.lists(st.sampled_from([1, 40, 900, 30_000, CHUNK - 1, CHUNK, CHUNK + 1, 150_000]), min_size=1, max_size=12)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=sizes, cuts=st.lists(st.floats(0, 1), max_size=4))
 def test_growing_at_any_place_gives_the_tree_of_one_write(
@@ -266,7 +266,7 @@ def test_a_huge_conversation_has_a_position_only(repo: Sandbox, path: Path) -> N
     assert said == [f"the conversation is not stored: it has {found.size} bytes, and the limit is {256 << 20}"]
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_much_that_is_new_is_stored_in_parts(repo: Sandbox, path: Path) -> None:
     data = b"".join(line(n, size) for n, size in enumerate([900_000] * 5 + [5_000_000, 10]))
     path.write_bytes(data)

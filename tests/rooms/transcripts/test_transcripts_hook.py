@@ -35,7 +35,7 @@ def everything(box: Sandbox) -> bytes:
     return box.run("git", "cat-file", "--batch-all-objects", "--batch").out.encode("utf-8", "surrogateescape")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("prompt", PROMPTS, ids=["short", "cut step", "cut prompt", "at the cut"])
 def test_no_object_holds_a_key_of_a_prompt(repo: Sandbox, tmp_path: Path, prompt: str) -> None:
     path = tmp_path / "talk.jsonl"

@@ -301,7 +301,7 @@ def test_a_hostile_commit_is_no_conversation(repo: Sandbox, tmp_path: Path) -> N
     assert isinstance(refused(repo, snap(repo, replace(found, lines=2))), RecordError)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_one_chunk_many_times_is_not_read_beyond_the_limits(repo: Sandbox, tmp_path: Path) -> None:
     """256 MiB, and 10,000 chunks."""
     path = tmp_path / "t.jsonl"
@@ -328,7 +328,7 @@ def writer(box: Sandbox, mode: Mode, path: Path, times: int = 1) -> subprocess.P
     return subprocess.Popen(words, cwd=box.path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_a_writer_killed_before_its_ref_leaves_nothing_behind(repo: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(line(0) + line(1))
@@ -351,7 +351,7 @@ def test_a_writer_killed_before_its_ref_leaves_nothing_behind(repo: Sandbox, tmp
     repo.fsck()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_two_processes_at_once_lose_nothing(repo: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(line(0))

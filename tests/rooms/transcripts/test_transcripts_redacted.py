@@ -78,7 +78,7 @@ def test_no_object_holds_a_secret_and_positions_are_those_of_the_file(repo: Sand
 sizes = st.lists(st.tuples(st.sampled_from([1, 40, 900, CHUNK - 30, CHUNK, 150_000]), st.booleans()), min_size=1, max_size=9)
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=sizes, cuts=st.lists(st.floats(0, 1), max_size=4), lost=st.sets(st.integers(0, 4)))
 def test_growing_at_any_place_gives_the_tree_of_one_write(
@@ -122,7 +122,7 @@ def spoiled(path: Path, what: str) -> None:
 SPOILS = ("gone", "empty", "garbage", "more", "another's", "a folder", "a link to nothing", "a link to itself")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("what", SPOILS, 3)
 def test_without_a_proof_everything_is_compared_and_with_one_only_what_is_new_is_looked_at(
     repo: Sandbox, path: Path, what: str

@@ -264,7 +264,7 @@ def test_failing_to_write_is_a_warning_and_exit_0(repo: Sandbox, what: str) -> N
 OLDER = '{"current_track": "old", "tracks": {"old": {"step": "precious", "timestamp": "2025-01-01T00:00:00Z"}}}\n'
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("verb", [["snapshot", "--track", "new", "--step", "s"], ["export"], ["tracks", "use", "t"], ["resume"]], 2)
 def test_files_that_somebody_else_wrote_stay(repo: Sandbox, verb: list[str]) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one", "--checkpoint-dir", "elsewhere")
@@ -318,7 +318,7 @@ def test_a_users_git_add_beside_a_writer_stages_nothing_of_ours(repo: Sandbox, b
     assert len(seen) >= 2 and set(seen) == {"a.txt"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_fifty_tracks(repo: Sandbox, baton: Baton) -> None:
     for number in range(50):
         baton.snapshot(f"step {number}", track=f"track {number}", files=False, set_current=number == 7)

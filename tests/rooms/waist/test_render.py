@@ -52,7 +52,7 @@ def read_lines(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHECKPOINTS)
 def test_the_lines_of_resume_parse_back_to_the_same_values(c: Checkpoint) -> None:

@@ -83,7 +83,7 @@ def lane(repo: Sandbox) -> Iterator[Lane]:
 # --- git in the lane
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @some("name", ["libgit2", "binary", "sha256", "reftable"], 2)
 def test_git_means_the_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     repo = build(tmp_path / "repo", name, monkeypatch).sandbox

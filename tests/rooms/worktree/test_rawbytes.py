@@ -113,7 +113,7 @@ def test_line_feeds_under_autocrlf_true(repo: Sandbox) -> None:
     check_gives_back(repo, "a.txt", "mixed.txt")
 
 
-@pytest.mark.deep
+@pytest.mark.full
 @pytest.mark.parametrize("setting", ["* text=auto eol=crlf", "* text eol=crlf", "* eol=crlf"])
 def test_attributes_with_an_eol(repo: Sandbox, setting: str) -> None:
     repo.write(".gitattributes", setting.encode() + b"\r\n")
@@ -179,7 +179,7 @@ def test_filter_that_round_trips(repo: Sandbox) -> None:
     assert check_gives_back(repo).base == repo.head()
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_long_running_filter_process(repo: Sandbox) -> None:
     script = repo.write("../filter.py", FILTER_PROCESS)
     repo.git("config", "filter.x.process", f"{PYTHON} {shlex.quote(str(script))}")
@@ -332,7 +332,7 @@ def test_attributes_that_only_the_index_holds(repo: Sandbox) -> None:
     assert kept(repo, snapshot(repo)) == {"in/a.txt": b"two\n"}
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_600_changed_paths(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     for number in range(600):
@@ -340,7 +340,7 @@ def test_600_changed_paths(repo: Sandbox) -> None:
     check_gives_back(repo, *(f"d{number % 7}/f{number}" for number in range(1, 600, 2)))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_large_file_is_streamed(repo: Sandbox) -> None:
     """Neither the comparison nor the storing holds a file of 40 MB."""
     repo.git("config", "core.autocrlf", "input")

@@ -205,7 +205,7 @@ def test_dry_run_leaves_no_bytes(repo: Sandbox) -> None:
     assert repo.git("count-objects", "-v") == before
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_many_files_are_written_in_portions(repo: Sandbox) -> None:
     repo.git("config", "core.autocrlf", "input")
     names = [f"f{number}" for number in range(40)]

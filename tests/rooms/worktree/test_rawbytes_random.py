@@ -67,7 +67,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(60 if FULL else 8))
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_random_bytes(repo: Sandbox, seed: int) -> None:
     dice = random.Random(seed)
     configure(repo, dice)
