@@ -534,7 +534,7 @@ def test_a_mistake_of_ours_is_one_line_and_shows_no_stored_word(box: Sandbox, tm
 
 
 SIZES = [(80, 24), full((200, 60))]
-SCREENS = [[], ["/", "s"], ["Down", "Enter"], ["n", "x"], *map(full, (["3"], ["4"], ["?"], ["w"]))]
+SCREENS = [[], ["Down", "Enter"], *map(full, (["/", "s"], ["n", "x"], ["3"], ["4"], ["?"], ["w"]))]
 REWIND = f"{PYTHON} -m gitbaton rewind"
 
 
