@@ -70,7 +70,7 @@ def test_a_broken_ref_stops_nothing_but_itself(room: str, kind: str, tmp_path: P
     assert seen.code == 1 and lines[at + 1].strip() == "git baton doctor --mend"
 
 
-@some("kind", [*SHALLOW, "tree gone", "tree empty", "pins gone"])
+@some("kind", [*SHALLOW, "tree gone", "tree empty", "pins gone"], share={"symbolic to nothing", "tree gone", "pins gone"})
 def test_with_meta_unreadable_nothing_is_removed_joined_or_pushed(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,7 +116,7 @@ def test_forgetting_beside_a_broken_ref_claims_no_proof(room: str, kind: str, tm
 
 
 @some("kind", ["empty", "middle commit gone", "object half"])
-@some("room", ["track", "safety", "run", "fetched"])
+@some("room", ["track", "safety", "run", "fetched"], share=3)
 def test_what_git_still_has_of_a_broken_chain_outlives_a_prune_and_a_collection(room: str, kind: str, tmp_path: Path) -> None:
     box = scene(tmp_path / "scene")
     objects = set(box.git("rev-list", "--objects", "--no-object-names", ROOMS[room]).split())

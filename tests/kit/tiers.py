@@ -6,13 +6,12 @@ Full sizes run only where GITBATON_TEST_FULL is set, and then every tier does.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-MANY, SHARE = 6, 3
 FULL = bool(os.environ.get("GITBATON_TEST_FULL"))
 
 
@@ -37,17 +36,24 @@ def model(count: int, **options: Any) -> settings:
     return settings(max_examples=count, deadline=None, database=None, suppress_health_check=checks, **more)
 
 
-def first(values: Iterable[Any], keep: int = 1, share: int = SHARE) -> list[Any]:
-    """Values of which the default tier takes the first ``keep``, the deep one ``share`` more, evenly spread, and the full tier
-    all; of a few (six at most) the deep tier leaves none out, but where ``share`` is 0."""
+def first(values: Iterable[Any], keep: int = 1, share: int | Collection[Any] | None = None) -> list[Any]:
+    """Values of which the default tier takes the first ``keep`` and the deep one the others, or with ``share`` so many of these,
+    evenly spread, or those that are named; the full tier takes all."""
     found = list(values)
-    rest = len(found) - keep
-    chosen = range(keep, len(found)) if share and len(found) <= MANY else {keep + rest * n // share for n in range(share)}
+    chosen = set(range(keep, len(found)))
+    if isinstance(share, int):
+        chosen = {keep + (len(found) - keep) * n // share for n in range(share)}
+    elif share is not None:
+        chosen = {n for n, value in enumerate(found) if value in share}
     return [value if n < keep else deep(value) if n in chosen else full(value) for n, value in enumerate(found)]
 
 
 def some(
-    names: str | tuple[str, ...], values: Iterable[Any], keep: int = 1, share: int = SHARE, **options: Any
+    names: str | tuple[str, ...],
+    values: Iterable[Any],
+    keep: int = 1,
+    share: int | Collection[Any] | None = None,
+    **options: Any,
 ) -> pytest.MarkDecorator:
     """``parametrize`` with such a share for each tier."""
     found = list(values)

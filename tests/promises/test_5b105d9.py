@@ -176,7 +176,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.deep
-@some("line", [line if line in A_FORMAT else deep(line) for line in lines(READS)])
+@pytest.mark.parametrize("line", [line if line in A_FORMAT else deep(line) for line in lines(READS)])
 def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, line: str) -> None:
     done = Sandbox(whole).baton(*words(line), stdin=payload(line, whole))
     then = today(answers()["reads"][line], line, CHANGED)

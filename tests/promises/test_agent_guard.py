@@ -58,7 +58,7 @@ PAYLOADS = {
 
 @pytest.mark.deep
 @some("name", PAYLOADS)
-@some("agent", ["claude", "opencode"])
+@some("agent", ["claude", "opencode"], share=3)
 def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
     client = Client(agent, box.path)
     state = untouched(box)
@@ -196,7 +196,7 @@ LOGGED = ["corrupt tip", "missing tip", "ref to nothing", "ref of garbage"]
 SILENT = ["empty ref", "ref to a branch's commit", "broken HEAD", "broken config", "broken index", "BATON_HEAD of garbage"]
 
 
-@some("how", LOGGED + SILENT)
+@some("how", LOGGED + SILENT, share=3)
 def test_a_broken_repository(box: Sandbox, how: str) -> None:
     _break(box, how)
     client = Client("gemini", box.path)

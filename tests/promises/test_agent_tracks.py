@@ -127,7 +127,7 @@ BRANCHES = [
 
 
 @pytest.mark.deep
-@some(("left", "right"), BRANCHES)
+@some(("left", "right"), BRANCHES, share=3)
 def test_branches_of_nearly_the_same_name(repo: Sandbox, left: str, right: str) -> None:
     snap(repo, "t", "S")
     one, two = linked(repo, "one", "-b", left), linked(repo, "two", "-b", right)

@@ -312,8 +312,8 @@ def box(repo: Sandbox) -> Sandbox:
     return repo
 
 
-@pytest.mark.full
-@some("arrange", SCENARIOS, 2, ids=lambda f: f.__name__)
+@pytest.mark.deep
+@some("arrange", SCENARIOS, 2, 6, ids=lambda f: f.__name__)
 def test_t24_the_captured_tree_is_what_git_add_makes(box: Sandbox, arrange: Callable[[Sandbox], Expect]) -> None:
     expect = arrange(box)
     shared = set((box.path / ".git").glob("sharedindex.*"))

@@ -220,8 +220,8 @@ CHANGES: dict[str, tuple[int, Change]] = {
 }  # fmt: skip
 
 
-@pytest.mark.full
-@some("name", CHANGES, 2)
+@pytest.mark.deep
+@some("name", CHANGES, 2, share={"sparse", "submodule-gone", "intent-to-add-new-gone", "everything"})
 def test_the_count_is_what_a_second_snapshot_differs_by(repo: Sandbox, name: str) -> None:
     expected, change = CHANGES[name]
     change(repo)

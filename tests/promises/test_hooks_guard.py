@@ -127,7 +127,7 @@ DAMAGE = (
 
 
 @some("damage", DAMAGE)
-@some("shell", ["/bin/dash", "/bin/bash"])
+@some("shell", ["/bin/dash", "/bin/bash"], share=3)
 def test_t09_every_command_exits_as_without_us(
     tmp_path: Path, damage: Callable[[Sandbox, Path, pytest.MonkeyPatch], None], shell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,7 @@ KINDS = (
 
 
 @pytest.mark.deep
-@some("kind", KINDS)
+@some("kind", KINDS, share=3)
 def test_t23_every_verb(kind: str, tmp_path: Path) -> None:
     check_every_verb(shape(tmp_path, kind))
 

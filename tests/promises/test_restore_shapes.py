@@ -334,7 +334,7 @@ SHAPES = {
 
 
 @some("dirty", [False, True], ids=["clean", "dirty"])
-@some("name", SHAPES)
+@some("name", SHAPES, share=3)
 def test_t24_a_shape_goes_there_and_back(repo: Sandbox, name: str, dirty: bool) -> None:
     if not dirty and not FULL:
         pytest.skip("from a clean work tree: only at full size")

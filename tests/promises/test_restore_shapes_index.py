@@ -292,8 +292,8 @@ SHAPES = {
 }
 
 
-@some("dirty", [False, True], ids=["clean", "dirty"], share=0)
-@some("name", SHAPES, share=0)
+@some("dirty", [False, True], ids=["clean", "dirty"])
+@some("name", SHAPES, share={"sparse-index"})
 def test_t24_an_index_goes_there_and_back(repo: Sandbox, name: str, dirty: bool) -> None:
     if not dirty and not FULL:
         pytest.skip("from a clean work tree: only at full size")

@@ -106,7 +106,7 @@ def everybody_else_goes_on(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
-@some("kind", BROKEN)
+@some("kind", BROKEN, share=3)
 def test_t08_a_broken_chain_is_one_line_and_hurts_no_other(hostile: Sandbox, kind: str) -> None:
     commit = BROKEN[kind](hostile)
     hostile.write(f".git/{CHAIN}", f"{commit}\n")

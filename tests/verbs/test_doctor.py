@@ -212,8 +212,12 @@ def test_fix_repairs(well: Sandbox, fault: Callable[[Sandbox], None]) -> None:
     well.fsck()
 
 
-@pytest.mark.full
-@some("shape", ["bare", "unborn", "sha256", "reftable", "none", "detached", "broken chain", "linked"])
+@pytest.mark.deep
+@some(
+    "shape",
+    ["bare", "unborn", "sha256", "reftable", "none", "detached", "broken chain", "linked"],
+    share={"broken chain", "reftable", "sha256"},
+)
 def test_odd_repositories(repo: Sandbox, tmp_path: Path, shape: str, request: pytest.FixtureRequest) -> None:
     there, git = repo, "git"
     if shape == "bare":

@@ -82,7 +82,7 @@ KINDS: dict[str, Damage] = {
     "ref to nothing": ref(b"1" * 40 + b"\n"),
     "ref to the user's commit": to_the_users,
 }
-SOME = [kind if n % 3 == 0 else full(kind) for n, kind in enumerate(KINDS)]
+SOME = {"newest commit gone", "ref empty", "record half", "middle commit half", "ref garbage", "ref to the user's commit"}
 # Of these records nothing is left; with the ref nobody knows that there were any.
 NEWEST = hit(gone, "^{tree}", "~1^{tree}", ":record.json", "~1:record.json", "", "~1")
 
@@ -100,7 +100,7 @@ def deployed(box: Sandbox) -> str:
 
 
 @pytest.mark.deep
-@some("kind", SOME)
+@some("kind", KINDS, share=SOME)
 def test_it_is_refused_and_unfinished_and_nothing_happens_twice(box: Sandbox, kind: str) -> None:
     KINDS[kind](box)
     for words in (DEPLOY, ("run", "--step", "deploy", "--effect", "once", "--key", "k", "--", "sh", "-c", OUTSIDE)):
@@ -113,7 +113,7 @@ def test_it_is_refused_and_unfinished_and_nothing_happens_twice(box: Sandbox, ki
 
 
 @pytest.mark.deep
-@some("kind", SOME)
+@some("kind", KINDS, share=SOME)
 def test_prune_goes_on_with_the_others_and_drops_it_only_by_name_and_force(box: Sandbox, kind: str) -> None:
     KINDS[kind](box)
     for words in (("-n",), ()):
@@ -127,7 +127,7 @@ def test_prune_goes_on_with_the_others_and_drops_it_only_by_name_and_force(box: 
 
 
 @pytest.mark.full
-@some("kind", SOME)
+@some("kind", KINDS, share=SOME)
 def test_every_verb_says_so_in_one_line(box: Sandbox, kind: str) -> None:
     box.ok("snapshot", "--track", "t", "--step", "s")
     KINDS[kind](box)
@@ -168,7 +168,7 @@ def test_a_folder_of_runs_that_cannot_be_listed_keeps_nobody_from_resuming(box: 
 
 
 @pytest.mark.deep
-@some("kind", SOME)
+@some("kind", KINDS, share=SOME)
 def test_other_runs_go_on(box: Sandbox, kind: str) -> None:
     box.write("p.toml", PLAN.replace("deployed", "planned"))
     assert box.here("run", "--plan", "p.toml", "--run", "planned").code == 0
