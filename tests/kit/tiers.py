@@ -37,8 +37,8 @@ def model(count: int, **options: Any) -> settings:
 
 
 def first(values: Iterable[Any], keep: int = 1, share: int | Collection[Any] | None = None) -> list[Any]:
-    """Values of which the default tier takes the first ``keep`` and the deep one the others, or with ``share`` so many of these,
-    evenly spread, or those that are named; the full tier takes all."""
+    """Values of which the default tier takes the first ``keep`` and the deep one the others, or with ``share`` some of these:
+    so many, evenly spread, or those that are named. The full tier takes all."""
     found = list(values)
     chosen = set(range(keep, len(found)))
     if isinstance(share, int):
