@@ -122,8 +122,16 @@ STATES = {"green": "+ green", "failed": "x failed", "stale": "~ stale", "pending
 
 
 A_FORMAT = {
-    *("resume", "show before-rewrite", "status --porcelain", "restore -n main~1", "transcript show auto", "steps plan"),
+    *(
+        "resume",
+        "show before-rewrite",
+        "status --porcelain",
+        "restore -n main~1 --exact --index --json",
+        "transcript show auto",
+        "steps plan",
+    ),
     *("journal show plan --step publish", "thread show talk @~1 --json", "prune -n --keep-last 1", "doctor"),
+    "verify --track auto",
 }
 """What reads each format once: checkpoints, labels, LATEST, restores, talks, runs, records, threads, pins, all of it."""
 

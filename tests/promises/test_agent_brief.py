@@ -268,7 +268,6 @@ def test_copilot_injects_after_a_compaction_until_the_next_prompt(repo: Sandbox)
     assert client.fire("edit") == "" and client.fire("prompt", prompt="third") == ""
 
 
-@pytest.mark.deep
 def test_claude_is_silent_where_copilot_runs_its_hooks(repo: Sandbox) -> None:
     snap(repo, "t", "S-manual")
     client = Client("claude", repo.path)

@@ -251,7 +251,6 @@ def test_r45_a_run_travels_only_when_asked_and_agreed_to(far: Far) -> None:
     assert there(far) == {run_ref("r1")}, "sync leaves runs alone"
 
 
-@pytest.mark.deep
 def test_who_agreed_to_a_track_has_not_agreed_to_a_run_of_that_name(far: Far) -> None:
     a = far.first
     snap(a, "one")

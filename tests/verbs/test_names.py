@@ -121,7 +121,6 @@ def ambiguous(baton: Baton, name: str, *candidates: Stored) -> None:
     assert set(caught.value.hints) == lines and caught.value.exit_code == 128
 
 
-@pytest.mark.deep
 def test_a_name_that_means_two_checkpoints_lists_them(repo: Sandbox, baton: Baton) -> None:
     (one,) = take(baton, "v1")
     (two,) = take(baton, "other", label="v1")

@@ -69,7 +69,6 @@ def test_each_refusal_has_its_hint_and_is_said_once(far: Far) -> None:
     assert done.code == 1 and "error: not pushed: baton.push is false" in lines_of(done)
 
 
-@pytest.mark.deep
 def test_what_is_gone_at_the_remote_stays_here_until_it_is_asked_to_go(tmp_path: Path) -> None:
     far = Far(tmp_path)
     for track in ("kept", "gone"):

@@ -430,7 +430,6 @@ def moving() -> set[int]:
     return found
 
 
-@pytest.mark.deep
 def test_whatever_becomes_of_the_git_that_moves_refs_the_next_record_is_put_down(repo: Sandbox, j: Journal) -> None:
     others = moving()  # of a repository that another test has not let go of yet
     step_of(j, "a", "x")

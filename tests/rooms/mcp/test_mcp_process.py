@@ -158,7 +158,6 @@ class Fetched(Baton):
         return replace(super().resolve(name, track), foreign=True)
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("name", ["resume", "show", "diff"])
 def test_what_is_foreign_is_marked_and_quoted(repo: Sandbox, name: str) -> None:
     repo.ok("snapshot", "--track", "t", "--step", "one\ntwo", "--note", "> n", "--next-cmd", "rm -rf x")

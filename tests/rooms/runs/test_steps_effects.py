@@ -148,7 +148,6 @@ def test_r15_r32_a_compensation_that_was_killed_is_done_again_under_its_own_key(
     run.checked()
 
 
-@pytest.mark.deep
 def test_r33_the_effect_of_an_edited_step_is_undone_before_it_is_redone(run: Runner) -> None:
     run.go(A, B, C)
     run.repo.write("src/b", "b two\n")

@@ -46,7 +46,6 @@ def raw_chain(store: Store, track: str, items: Sequence[Link], *, odd: int | Non
     return parent
 
 
-@pytest.mark.deep
 def test_what_is_dropped_goes_on_both_sides(store: Store) -> None:
     items = [link(store, n) for n in range(6)]
     insert(store, "t", items[:4])

@@ -102,7 +102,6 @@ def test_doctor_names_a_thread_that_git_cannot_take(stuck: Sandbox) -> None:
     assert re.match("thread 'bad' cannot be brought into git: object [0-9a-f]{40} is missing; the log keeps", found[1].text)
 
 
-@pytest.mark.deep
 def test_a_thread_that_was_stuck_is_brought_when_it_can_be(stuck: Sandbox) -> None:
     store = ThreadStore.open(stuck.path, **QUIET)
     put(store, "good", "1")
