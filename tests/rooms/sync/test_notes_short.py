@@ -104,7 +104,7 @@ def test_clones_that_went_apart_say_the_same(far: Far) -> None:
     assert len(parse_note(note).entries) == 15
 
 
-@pytest.mark.full
+@pytest.mark.deep
 def test_a_track_that_stays_here_is_in_no_note_that_goes(far: Far) -> None:
     a, b = far.first, far.clone()
     many(a, "secret", *range(6))
