@@ -423,6 +423,8 @@ def test_no_line_is_wider_than_its_side_and_resizing_folds_them_anew(box: Sandbo
         room = picker.details.scrollable_content_region.width
         return room - 9 < max(indent + part.cell_len for indent, part in picker.details.folded) <= room
 
+    seen = list[bool]()
+
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         for view in ("1", "3"):
             await pilot.press(view)
@@ -430,9 +432,11 @@ def test_no_line_is_wider_than_its_side_and_resizing_folds_them_anew(box: Sandbo
             for columns, rows in (size, (120, 30), size):
                 await pilot.resize_terminal(columns, rows)
                 await until(pilot, lambda: fits(picker))
+                seen.append(fits(picker))
             await pilot.press("2")
 
     on_screen(box, keys, size)
+    assert seen == [True] * 6
 
 
 @pytest.mark.deep
