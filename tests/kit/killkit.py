@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,15 +64,15 @@ def age_locks(repo: Sandbox, seconds: float = 11) -> None:
         os.utime(repo.path / ".git" / name, (when, when))
 
 
-def run(box: Sandbox, *argv: str, env: Mapping[str, str] | None = None) -> Outcome:
-    """Python in a process group of its own, which may be killed."""
-    ended = python(argv[1:], os.fspath(box.path), {**os.environ, **(env or {})}, session=True, seconds=120)
+def run(box: Sandbox, *words: str, env: Mapping[str, str] | None = None) -> Outcome:
+    """``python WORDS`` in a process group of its own, which may be killed."""
+    ended = python(words, os.fspath(box.path), {**os.environ, **(env or {})}, session=True, seconds=120)
     return Outcome(ended.code, ended.out.decode(errors="replace"), ended.err.decode(errors="replace"))
 
 
 def driven(box: Sandbox, how: str, at: int, words: tuple[str, ...]) -> Outcome:
     """A command that is killed at a ``named`` step of a restore, or whose files meet a ``limit`` of bytes."""
-    return run(box, sys.executable, "-c", NAMED, how, str(at), *words)
+    return run(box, "-c", NAMED, how, str(at), *words)
 
 
 def everything(box: Sandbox) -> None:

@@ -15,19 +15,17 @@ from typing import Any
 Args = tuple[Any, ...]
 _WATCHED: dict[str, list[tuple[Callable[[Args], bool], Callable[[Args], object]]]] = {}
 _busy = threading.local()  # what is done at a moment may raise events itself
-_hooked = list[bool]()
 
 
 def always(_: Args) -> bool:
-    """Whether an event is meant that is meant whatever its arguments are: yes."""
+    """Whether to act at an event, whatever its arguments."""
     return True
 
 
 @contextmanager
 def at(event: str, when: Callable[[Args], bool], act: Callable[[Args], object]) -> Iterator[None]:
     """Within the block, call ``act`` with the arguments of each such event, just before what it announces is done."""
-    if not _hooked:
-        _hooked.append(True)
+    if not _WATCHED:  # the first one; an audit hook stays for ever
         sys.addaudithook(_hook)
     watched = _WATCHED.setdefault(event, [])
     entry = (when, act)

@@ -22,7 +22,7 @@ from tests.kit.tiers import FULL
 
 LOST, TORN, WEDGED, LITTER, WRONG = KINDS = ("lost", "torn", "wedged", "litter", "wrong")
 STATES = dict.fromkeys(MODELS, 400) if FULL else {"killed": 10, "ordered": 6, "weaker": 7}
-_TURNS = count()
+_turns = count()
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def check(
     ``states``: how many instead of the usual number; ``near``: of which files the writing is cut short most often, a pattern
     of paths; ``few``: nearly all is synced at once, or little is done, so that there are not many states.
     """
+    global _turns
+    _turns = count()  # the same verb meets the same state, whichever tests ran before
     final, disk = now(recording.top), Disk(recording)
     disk.put(Cut("whole", len(recording.ops), frozenset(), frozenset(), "nothing is missing"))
     assert problems(judge, disk, True) == (), "the judge blames what nothing happened to"
@@ -158,7 +160,7 @@ def goes_on(box: Sandbox, track: str = "t", *, reads: bool = True) -> Iterator[P
     """Every verb of a day works: it shows, each in its turn and all at full size, takes the same files again, and gives every
     byte of them back."""
     shows = (("log", track), ("resume", track), ("status",)) if reads else ()
-    for words in shows if FULL else shows[next(_TURNS) % 3 :][:1]:
+    for words in shows if FULL else shows[next(_turns) % 3 :][:1]:
         yield from spoken(box, *words)[1]
     before = files_of(box.path)
     _, wrong = spoken(box, "snapshot", "--track", track, "--step", "after the cut")

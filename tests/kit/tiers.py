@@ -64,13 +64,15 @@ def some(
 
 def deep(value: Any) -> Any:
     """A parameter of the deep tier; one with an id or marks keeps them."""
-    if isinstance(value, type(pytest.param())):
-        return pytest.param(*value.values, id=value.id, marks=[*value.marks, pytest.mark.deep])
-    return pytest.param(value, marks=pytest.mark.deep)
+    return _marked(value, pytest.mark.deep)
 
 
 def full(value: Any) -> Any:
     """A parameter of the full tier."""
+    return _marked(value, pytest.mark.full)
+
+
+def _marked(value: Any, mark: pytest.MarkDecorator) -> Any:
     if isinstance(value, type(pytest.param())):
-        return pytest.param(*value.values, id=value.id, marks=[*value.marks, pytest.mark.full])
-    return pytest.param(value, marks=pytest.mark.full)
+        return pytest.param(*value.values, id=value.id, marks=[*value.marks, mark])
+    return pytest.param(value, marks=mark)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def filtered(repo: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.deep
 def test_a_restore_whose_git_is_killed_in_the_midst_of_writing_is_whole_or_undone(filtered: Scene) -> None:
-    done = run(filtered.repo, sys.executable, "-m", "gitbaton", *filtered.words, env={"HOW": "git"})
+    done = run(filtered.repo, "-m", "gitbaton", *filtered.words, env={"HOW": "git"})
     assert int(Path(os.environ["COUNT"]).read_text()) >= 3
     assert filtered.check_recovery(0, f"git killed: {done.err}") or done.code != 0
 
@@ -83,7 +82,7 @@ def test_a_restore_whose_git_is_killed_in_the_midst_of_writing_is_whole_or_undon
 @pytest.mark.deep
 def test_a_restore_that_is_interrupted_in_the_midst_is_whole_at_once(filtered: Scene) -> None:
     """Ctrl-C while files are written: the process ends in its own time."""
-    done = run(filtered.repo, sys.executable, "-m", "gitbaton", *filtered.words, env={"HOW": "keys"})
+    done = run(filtered.repo, "-m", "gitbaton", *filtered.words, env={"HOW": "keys"})
     assert int(Path(os.environ["COUNT"]).read_text()) >= 3
     assert done.code in (0, 1, 128, 130), f"{done.code}\n{done.err}"
     assert "Traceback" not in done.err

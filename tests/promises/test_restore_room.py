@@ -69,7 +69,7 @@ def test_t07_the_disk_is_full_at_each_write(disk: Path) -> None:
     for turn, leave in enumerate(kilobytes):
         scene.fresh()
         filler = fill(disk, leave << 10)
-        done = run(box, sys.executable, "-m", "gitbaton", *scene.words)
+        done = run(box, "-m", "gitbaton", *scene.words)
         codes.append(done.code)
         assert "Traceback" not in done.err and "this is a bug" not in done.err, done.err
         assert done.code == 0 or done.err, f"{leave}k: {done.code} without a word"
