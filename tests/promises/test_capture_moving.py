@@ -232,6 +232,18 @@ def test_t18_snapshots_side_by_side_leave_no_private_index(repo: Sandbox) -> Non
     assert {repo.git("rev-parse", f"refs/baton/tracks/t{n}^{{tree}}") for n in range(8)} == {wanted}
 
 
+def test_t24_an_edit_that_only_the_time_of_the_index_tells_of_is_seen(repo: Sandbox) -> None:
+    """The file is as it was by size, times and number; git looks into it since the index is no newer."""
+    file, then = repo.path / "a.txt", (1_767_225_600, 1_767_225_600)  # git compares whole seconds
+    repo.git("config", "core.trustctime", "false")
+    os.utime(file, then)
+    repo.git("update-index", "--refresh")
+    repo.write("a.txt", "two\n")
+    for path in (file, repo.path / ".git/index"):
+        os.utime(path, then)
+    assert repo.git("show", f"{snap(repo).commit}:a.txt") == "two"
+
+
 @pytest.mark.full
 def test_t24_an_edit_in_the_second_of_git_add_is_seen(repo: Sandbox) -> None:
     for number in range(12):

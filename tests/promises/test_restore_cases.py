@@ -117,6 +117,23 @@ def test_t01_what_cannot_be_kept_safe_is_refused_and_named(box: Sandbox, way: st
     assert (box.path / "a.txt").read_text() == "one\n"
 
 
+def test_t01_what_did_not_pass_its_filter_is_left_and_named(box: Sandbox) -> None:
+    box.write(".gitattributes", "*.f filter=f\n")
+    box.git("config", "filter.f.clean", "cat")
+    box.git("config", "filter.f.required", "true")
+    box.write("x.f", "then\n")
+    box.commit("filtered")
+    snap(box)
+    box.git("config", "filter.f.clean", "no-such-program")
+    box.write("x.f", "now, and only here\n")
+    box.write("a.txt", "two\n")
+    plan = restored(box, "--dry-run", "--json", code=1)
+    assert actions(plan) == {"a.txt": "write", "x.f": "refuse"}
+    done = restored(box, code=1)
+    assert spoken(done) == actions(plan) and "refuse x.f (filter-missing)" in done.out
+    assert (box.path / "x.f").read_text() == "now, and only here\n"
+
+
 @some("options", [(), ("--exact",), ("--exact", "--force", "--index")], ids=["default", "exact", "all"], share=0)
 @some("place", [".gitignore", ".git/info/exclude"], share=0)
 def test_t02_what_is_ignored_now_stays_byte_for_byte(box: Sandbox, place: str, options: tuple[str, ...]) -> None:
