@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Outcome, Sandbox
-from tests.kit.tiers import deep, some
+from tests.kit.tiers import deep
 from tests.kit.yesterday import READS, WRITES, Changed, answers, ask, lines, payload, said, today, unpack, words
 
 AHEAD = r"(is %s ahead)( of the checkpoint's commit \w+)"
@@ -122,15 +122,16 @@ STATES = {"green": "+ green", "failed": "x failed", "stale": "~ stale", "pending
 
 
 A_FORMAT = {
-    *(
-        "resume",
-        "show before-rewrite",
-        "status --porcelain",
-        "restore -n main~1 --exact --index --json",
-        "transcript show auto",
-        "steps plan",
-    ),
-    *("journal show plan --step publish", "thread show talk @~1 --json", "prune -n --keep-last 1", "doctor"),
+    "resume",
+    "show before-rewrite",
+    "status --porcelain",
+    "restore -n main~1 --exact --index --json",
+    "transcript show auto",
+    "steps plan",
+    "journal show plan --step publish",
+    "thread show talk @~1 --json",
+    "prune -n --keep-last 1",
+    "doctor",
     "verify --track auto",
 }
 """What reads each format once: checkpoints, labels, LATEST, restores, talks, runs, records, threads, pins, all of it."""
@@ -183,7 +184,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack(tmp_path_factory.mktemp("yesterday"), "whole")
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("line", [line if line in A_FORMAT else deep(line) for line in lines(READS)])
 def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, line: str) -> None:
     done = Sandbox(whole).baton(*words(line), stdin=payload(line, whole))
@@ -191,7 +191,8 @@ def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, line: str) -> None:
     assert worded(line, said(done, whole, fresh=False)) == worded(line, then)
 
 
-@some("state", [pytest.param(s, marks=pytest.mark.deep) if s == "whole" else s for s in WRITES])
+@pytest.mark.deep
+@pytest.mark.parametrize("state", WRITES)
 def test_what_5b105d9_wrote_goes_on_as_it_did(tmp_path: Path, state: str) -> None:
     """Also from the middle of a restore and of a join, and with the log of a saver that was killed."""
     place = unpack(tmp_path, state)

@@ -58,7 +58,7 @@ PAYLOADS = {
 
 @pytest.mark.deep
 @some("name", PAYLOADS)
-@some("agent", ["claude", "opencode"], share=3)
+@some("agent", ["claude", "opencode"])
 def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
     client = Client(agent, box.path)
     state = untouched(box)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.state import State, actions, assert_same, forget_what_no_ref_holds, snap, sound, state_of
-from tests.kit.tiers import FULL, some
+from tests.kit.tiers import deep, full, some
 from tests.promises.test_capture_odd import HOSTILE, write_bytes_path
 
 Step = Callable[[Sandbox], None]
@@ -333,9 +333,7 @@ SHAPES = {
 }
 
 
-@some("dirty", [False, True], ids=["clean", "dirty"])
+@pytest.mark.parametrize("dirty", [full(False), deep(True)], ids=["clean", "dirty"])
 @some("name", SHAPES, share=3)
 def test_t24_a_shape_goes_there_and_back(repo: Sandbox, name: str, dirty: bool) -> None:
-    if not dirty and not FULL:
-        pytest.skip("from a clean work tree: only at full size")
     check_round_trip(repo, SHAPES[name], dirty=dirty)

@@ -11,7 +11,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.capturekit import submodule
 from tests.kit.state import actions, assert_same, snap, sound, state_of
-from tests.kit.tiers import FULL, some
+from tests.kit.tiers import deep, full, some
 from tests.promises.test_restore_shapes import Shape, check_round_trip, nothing
 
 ORDINARY = {"d/b.txt": "b\n", "d/c.txt": "c\n", "e.txt": "e\n"}
@@ -292,11 +292,9 @@ SHAPES = {
 }
 
 
-@some("dirty", [False, True], ids=["clean", "dirty"])
+@pytest.mark.parametrize("dirty", [full(False), deep(True)], ids=["clean", "dirty"])
 @some("name", SHAPES, share={"sparse-index"})
 def test_t24_an_index_goes_there_and_back(repo: Sandbox, name: str, dirty: bool) -> None:
-    if not dirty and not FULL:
-        pytest.skip("from a clean work tree: only at full size")
     check_round_trip(repo, SHAPES[name], dirty=dirty)
 
 

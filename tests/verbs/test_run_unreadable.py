@@ -127,7 +127,7 @@ def test_prune_goes_on_with_the_others_and_drops_it_only_by_name_and_force(box: 
 
 
 @pytest.mark.full
-@some("kind", KINDS, share=SOME)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_verb_says_so_in_one_line(box: Sandbox, kind: str) -> None:
     box.ok("snapshot", "--track", "t", "--step", "s")
     KINDS[kind](box)

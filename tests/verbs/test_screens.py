@@ -27,7 +27,6 @@ from tests.kit.journals import journal, record, step_of
 from tests.kit.places import DATA
 from tests.kit.talks import Talk
 from tests.kit.threads import QUIET
-from tests.kit.tiers import deep
 from tests.verbs.test_threads_verbs import packed, put, write
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -315,7 +314,7 @@ CODES = {"verify": 1, "doctor": 1, "scan": 1}
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", [deep(name) if name in ("sharing", "whole", "doing") else name for name in SCREENS])
+@pytest.mark.parametrize("name", SCREENS)
 def test_screens(full: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(full.path)
     shown = ""
