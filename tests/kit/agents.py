@@ -39,6 +39,12 @@ CLIENTS = tuple(WORDS)
 SESSIONS = ("session_id", "sessionId", "sessionID", "conversation_id")
 
 
+def path_without_us() -> str:
+    """``PATH`` without the folders that hold a ``git-baton``."""
+    folders = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(each for each in folders if not os.path.exists(os.path.join(each, "git-baton")))
+
+
 @dataclass
 class Client:
     """One session of a client that was started in ``place``; its home has no git identity."""

@@ -273,7 +273,7 @@ def test_a_manual_snapshot_after_the_capture_began(repo: Sandbox, tmp_path: Path
     gate, real = tmp_path / "gate", subprocess.run(["which", "git"], capture_output=True, text=True).stdout.strip()
     folder = tmp_path / "slow"
     folder.mkdir()
-    script = f'#!/bin/sh\ncase " $* " in *" add "*|*" write-tree "*) touch "{gate}"; sleep 0.7;; esac\nexec {real} "$@"\n'
+    script = f'#!/bin/sh\ncase " $* " in *" add "*|*" write-tree "*) touch "{gate}"; sleep 0.7;; esac\nexec "{real}" "$@"\n'
     (folder / "git").write_text(script)
     (folder / "git").chmod(0o755)
     repo.write("a.txt", "two\n")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.agents import path_without_us
 from tests.kit.places import program
 from tests.kit.tiers import some
 
@@ -53,13 +54,11 @@ def shim(folder: Path, text: str) -> Callable[[pytest.MonkeyPatch], None]:
     folder.mkdir()
     (folder / "git-baton").write_text(text)
     (folder / "git-baton").chmod(0o755)
-    others = [p for p in os.environ["PATH"].split(os.pathsep) if not os.path.exists(os.path.join(p, "git-baton"))]
-    return lambda patch: patch.setenv("PATH", os.pathsep.join([str(folder), *others]))
+    return lambda patch: patch.setenv("PATH", os.pathsep.join([str(folder), path_without_us()]))
 
 
 def without_git_baton(repo: Sandbox, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
-    kept = [p for p in os.environ["PATH"].split(os.pathsep) if not os.path.exists(os.path.join(p, "git-baton"))]
-    patch.setenv("PATH", os.pathsep.join(kept))
+    patch.setenv("PATH", path_without_us())
 
 
 def no_interpreter(repo: Sandbox, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
@@ -127,7 +126,7 @@ DAMAGE = (
 
 
 @some("damage", DAMAGE)
-@some("shell", ["/bin/dash", "/bin/bash"], share=3)
+@some("shell", ["/bin/dash", "/bin/bash"])
 def test_t09_every_command_exits_as_without_us(
     tmp_path: Path, damage: Callable[[Sandbox, Path, pytest.MonkeyPatch], None], shell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.agents import path_without_us
 from tests.kit.manytracks import many_tracks
 from tests.kit.tiers import some
 
@@ -175,8 +176,7 @@ def test_what_is_no_fault(well: Sandbox) -> None:
 
 @pytest.mark.full
 def test_git_baton_not_on_path(well: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = [p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "git-baton").exists()]
-    monkeypatch.setenv("PATH", os.pathsep.join(kept))
+    monkeypatch.setenv("PATH", path_without_us())
     assert mended(well) == {"path"}
 
 
@@ -185,7 +185,7 @@ def test_an_old_git(well: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "bin").mkdir()
     old = tmp_path / "bin/git"
     old.write_text(
-        f'#!/bin/sh\ncase " $* " in *" version "*) echo git version 2.35.9;; *) exec {shutil.which("git")} "$@";; esac\n'
+        f'#!/bin/sh\ncase " $* " in *" version "*) echo git version 2.35.9;; *) exec "{shutil.which("git")}" "$@";; esac\n'
     )
     old.chmod(0o755)
     monkeypatch.setenv("PATH", f"{old.parent}{os.pathsep}{os.environ['PATH']}")
