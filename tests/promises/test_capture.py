@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from gitbaton.system.process import remove_later
 from tests.kit import Sandbox
 from tests.kit.capturekit import Expect, check, expected_tree, flags, git_files, snap, submodule, untouched
+from tests.kit.commands import until
 from tests.kit.tiers import some
 
 PLAIN = Expect()
@@ -411,16 +411,13 @@ def test_many_changes_are_taken_in_by_one_pack_and_nothing_of_it_is_left(repo: S
     folder.mkdir()
     real = shutil.which("git")
     look = f"ls '{repo.path}'/.git/baton/tmp/*/objects/pack/*.pack >>'{log}' 2>/dev/null"
-    (folder / "git").write_text(f'#!/bin/sh\ncase " $* " in *" write-tree "*) {look};; esac\nexec {real} "$@"\n')
+    (folder / "git").write_text(f'#!/bin/sh\ncase " $* " in *" write-tree "*) {look};; esac\nexec "{real}" "$@"\n')
     (folder / "git").chmod(0o755)
     wanted = expected_tree(repo)
     repo.ok("snapshot", "--track", "t", "many", env={"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
     assert repo.git("rev-parse", "refs/baton/tracks/t^{tree}") == wanted
     assert len(log.read_text().splitlines()) == 1, "one pack, while it is taken in"
-    tmp, until = repo.path / ".git/baton/tmp", time.monotonic() + 60
-    while any(tmp.iterdir()):
-        assert time.monotonic() < until, list(tmp.iterdir())
-        time.sleep(0.01)
+    until(lambda: not any((repo.path / ".git/baton/tmp").iterdir()))
     repo.fsck()
 
 
@@ -431,10 +428,7 @@ def test_many_files_are_removed_though_nobody_waits(tmp_path: Path) -> None:
         (folder / str(number)).touch()
     remove_later(str(folder))
     assert not folder.exists(), "it is gone under its name at once"
-    until = time.monotonic() + 60
-    while any(folder.parent.iterdir()):
-        assert time.monotonic() < until, list(folder.parent.iterdir())
-        time.sleep(0.01)
+    until(lambda: not any(folder.parent.iterdir()))
 
 
 def test_the_judge_sees_an_edit_and_touches_nothing(repo: Sandbox) -> None:

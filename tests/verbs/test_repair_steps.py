@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from gitbaton.running.current import unfinished
 from gitbaton.running.engine import Engine
 from gitbaton.running.graph import graph, readers
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.planned import Planned
 from tests.kit.tiers import some
 
@@ -144,8 +144,7 @@ def test_running_crashed_and_unknown(run: Planned) -> None:
     argv = ("run", "--run", "r1", "--step", "x", "--writes", "x", "--", "sh", "-c", line)
     worker = threading.Thread(target=lambda: run.box.baton(*argv))
     worker.start()
-    while not (run.box.path.parent / "on").exists():
-        time.sleep(0.01)
+    until((run.box.path.parent / "on").exists)
     line = run.look()["x"]
     assert line.state == "running" and line.pid and "  . running, process " in run.box.here("run", "show").out
     (run.box.path.parent / "go").touch()
@@ -162,8 +161,7 @@ def test_a_command_that_outlives_its_process_is_told_apart(run: Planned) -> None
     pid = run.box.path.parent / "child.pid"
     argv = ("run", "--run", "r1", "--step", "x", "--writes", "x", "--", "sh", "-c", "echo $$ > ../child.pid; exec sleep 60")
     assert run.box.baton(*argv, env={"GIT_BATON_CRASH_AT": "in-command"}).code == -9
-    while not (pid.exists() and pid.read_text().endswith("\n")):
-        time.sleep(0.01)
+    until(lambda: pid.exists() and pid.read_text().endswith("\n"))
     try:
         line = run.look()["x"]
         assert (line.state, line.pid) == ("running", None)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.tiers import some
 
 SNAPSHOT = ("snapshot", "--track", "t", "--step", "s")
@@ -191,9 +192,7 @@ def test_t13_ctrl_c_ends_with_130_and_one_line_at_most(repo: Sandbox, tmp_path: 
     repo.write(".gitattributes", "*.slow filter=slow\n")
     repo.write("x.slow", "x\n")
     with subprocess.Popen([*BATON, *SNAPSHOT], cwd=repo.path, stderr=subprocess.PIPE, start_new_session=True) as child:
-        deadline = time.monotonic() + 60
-        while not flag.exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(flag.exists)
         os.killpg(child.pid, signal.SIGINT)
         err = child.communicate(timeout=60)[1]
     assert child.returncode == 130 and b"Traceback" not in err and err.count(b"\n") <= 1
