@@ -9,7 +9,7 @@ import pytest
 
 from gitbaton.agents.translate import read
 from tests.kit import Sandbox
-from tests.kit.agents import CLIENTS, Client, autos, checkpoints, log_of, steps
+from tests.kit.agents import CLIENTS, Client, autos, checkpoints, injected, log_of, steps
 from tests.kit.state import snap
 from tests.promises.test_agent_deadline import lock_held
 
@@ -263,7 +263,8 @@ def test_a_prompt_that_is_late_takes_nothing_of_the_turn(repo: Sandbox) -> None:
     client = Client("claude", repo.path)
     repo.write("hand.txt", "by hand\n")
     with lock_held(repo):
-        client.send("UserPromptSubmit", client.payload("UserPromptSubmit", prompt="first"))
+        done = client.send("UserPromptSubmit", client.payload("UserPromptSubmit", prompt="first"))
+    assert injected("claude", "UserPromptSubmit", done) == ""
     repo.write("agent.txt", "by the agent\n")
     client.fire("turn")
     assert steps(autos(repo, "t")) == ["turn ended: first"]

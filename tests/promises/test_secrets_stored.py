@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
@@ -132,9 +131,9 @@ run()
 """
 
 
-def broken(repo: Sandbox, how: str, *words: str, stdin: bytes = b"", env: Mapping[str, str] = MappingProxyType({})) -> Outcome:
+def broken(repo: Sandbox, how: str, *words: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Outcome:
     """``git baton`` with a scanner that fails."""
-    done = python(["-c", BROKEN.format(how=how, key=KEY), *words], str(repo.path), {**os.environ, **env}, stdin)
+    done = python(["-c", BROKEN.format(how=how, key=KEY), *words], str(repo.path), {**os.environ, **(env or {})}, stdin)
     return Outcome(done.code, done.out.decode(), done.err.decode())
 
 
