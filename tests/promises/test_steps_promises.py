@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
@@ -16,6 +15,7 @@ from gitbaton.running.repair import Order
 from gitbaton.running.step import perform
 from gitbaton.secrets import Redactor
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.moments import Args, at
 from tests.kit.steps import Runner, changed, sh
 
@@ -197,8 +197,7 @@ def test_what_hangs_on_an_effect_is_waited_for_before_that_is_undone(run: Runner
             os._exit(9)
     try:
         run.steps["b"] = slow
-        while not (run.outside / "at").exists():
-            time.sleep(0.01)
+        until((run.outside / "at").exists)
         with run.open() as ctx, ctx.hold(), pytest.raises(RunError, match="step 'b' of run 'r1'") as caught:
             compensate(ctx, ("a",))
         assert caught.value.exit_code == 78 and effects(run, "a") == ["live"]

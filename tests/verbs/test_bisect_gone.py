@@ -12,7 +12,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gitbaton.tools import bisection
 from gitbaton.worktree.crashmarker import sweep
 from gitbaton.worktree.scratch import Scratch, scratch
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.doors import build
 from tests.kit.forkserver import python
 from tests.kit.tiers import some
@@ -59,14 +60,6 @@ def track(repo: Sandbox, temp: Path) -> Sandbox:
     repo.git("add", "a.txt")
     repo.write("a.txt", "the user's own\n")
     return repo
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait for something that another process brings about; the bound only ends a test that has failed."""
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:
