@@ -22,6 +22,7 @@ from tests.kit.places import ROOT
 from tests.kit.plug import Recording, needs_strace, record
 from tests.kit.plugdisk import KILLED, Cut
 from tests.kit.plugjudge import LOST, Problem, check, clean, goes_on, now, spoken, whole
+from tests.kit.saverjobs import fork
 from tests.kit.steps import Runner, changed, listing, sh
 from tests.kit.tiers import FULL
 
@@ -207,7 +208,7 @@ def test_outputs_that_are_put_in_place_are_old_or_new(repo: Sandbox) -> None:
     recording = recorded(repo, "plain")
     assert listing(repo.path) == WANTED
 
-    def judge(cut: Cut, acknowledged: bool) -> Iterator[Problem]:
+    def judge(cut: Cut, acknowledged: bool) -> tuple[Problem, ...]:
         have, mine = listing(repo.path), b"an edit that nobody has"
         assert all(have.get(path) in (old[path], WANTED[path]) for path in WANTED), have
         strange = have.keys() - WANTED.keys()
@@ -217,7 +218,7 @@ def test_outputs_that_are_put_in_place_are_old_or_new(repo: Sandbox) -> None:
             edited.append(repo.write(path, mine))
         assert Runner(repo).go(*steps).good
         assert outputs(repo) == WANTED and all(listing(repo.path).get(path) == mine for path in aside)
-        yield from ()
+        return ()
 
     check(recording, judge, models=(KILLED,), states=400 if FULL else 24, near=r"repo/out/.*\.old$")
     assert edited
@@ -228,12 +229,7 @@ def test_what_outlives_a_step_that_is_killed_is_ended_and_what_it_tore_is_kept(r
     os.mkfifo(pipe)
     steps = chain(CASES["plain"], pause='echo $$ >"$X/pipe"; sleep 30;')
     run.go(steps[0])
-    child = os.fork()
-    if child == 0:
-        try:
-            run.go(steps[1])
-        finally:
-            os._exit(1)
+    child = fork(lambda: run.go(steps[1]))
     shell = int(pipe.read_text())
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from tests.kit.places import ROOT
 from tests.kit.plug import Recording, needs_strace, record
 from tests.kit.plugdisk import KILLED, MODELS, Cut
 from tests.kit.plugjudge import LOST, TORN, Problem, check, clean, whole
-from tests.kit.saverjobs import count, digest, early, ended, fork, forking, probe
+from tests.kit.processes import in_child
+from tests.kit.saverjobs import count, digest, early, fork, forking, probe
 from tests.kit.saverkit import config, ids, number, put
 from tests.kit.tiers import FULL
 
@@ -102,7 +104,7 @@ def read(saver: GitSaver, sure: int) -> Iterator[Problem]:
 
 
 STEPS = 3
-GRAPH = "import sys; from tests.kit.saverjobs import count; count(sys.argv[1], sys.argv[2], int(sys.argv[3]), True)"
+GRAPH = "import sys; from tests.kit.saverjobs import count; count(sys.argv[1], sys.argv[2], int(sys.argv[3]))"
 
 
 def test_a_graph_goes_on_where_it_was_and_no_finished_task_runs_again(place: Path) -> None:
@@ -113,7 +115,7 @@ def test_a_graph_goes_on_where_it_was_and_no_finished_task_runs_again(place: Pat
         noted = lines(ledger)
         if place.exists():
             everything_noted_is_there(place, noted)
-        count(os.fspath(place), os.fspath(ledger), STEPS, True)
+        count(os.fspath(place), os.fspath(ledger), STEPS)
         noted = lines(ledger)
         assert noted[-1] == ["done"]
         nothing_runs_again(noted)
@@ -168,7 +170,7 @@ def test_two_writers_are_killed_and_a_third_who_has_it_open_goes_on(place: Path)
             promised.add(number(turn))
             reader, writer = os.pipe()
             starts = [(2 * turn + who + 1) * 10_000 for who in range(2)]
-            children = [fork(write_for_ever, {"place": place, "pipe": (reader, writer), "start": each}) for each in starts]
+            children = [fork(partial(write_for_ever, place, (reader, writer), each)) for each in starts]
             os.close(writer)
             with open(reader, encoding="ascii") as pipe:
                 promised.update(pipe.readline().strip() for _ in range(5 + 2 * turn))
@@ -215,16 +217,16 @@ MODES = {
 def test_a_task_whose_writes_are_acknowledged_never_runs_again(tmp_path: Path, mode: str) -> None:
     """The probe of langgraph#8039: killed at the put after a task, whatever the order in which threads bring it and the task's
     writes; then resumed in a new process."""
-    words = {"place": str(tmp_path / "threads.git"), "ledger": str(tmp_path / "ledger")}
-    assert ended(probe, **words, mode=mode) == -signal.SIGKILL
-    assert ended(probe, **words, mode="") == 0
+    words = str(tmp_path / "threads.git"), str(tmp_path / "ledger")
+    assert in_child(lambda: probe(*words, mode)) == -signal.SIGKILL
+    assert in_child(lambda: probe(*words, "")) == 0
     *ran, done = lines(tmp_path / "ledger")
     assert "".join(name for (name,) in ran) == MODES[mode] and done == ["done", "a", "b", "c"]
 
 
 def test_writes_that_came_before_their_checkpoint_survive(tmp_path: Path) -> None:
     place = tmp_path / "threads.git"
-    assert ended(early, place=str(place), id=number(5)) == -signal.SIGKILL
+    assert in_child(lambda: early(str(place), number(5))) == -signal.SIGKILL
     for n in range(3):
         with GitSaver(place) as saver:
             assert (saver.get_tuple(config(id=number(5))) is None) == (n < 2)
@@ -235,6 +237,7 @@ def test_writes_that_came_before_their_checkpoint_survive(tmp_path: Path) -> Non
 
 
 def test_processes_that_are_forks_go_on_with_what_was_open(tmp_path: Path) -> None:
-    assert ended(forking, place=str(tmp_path / "threads.git")) == 0
-    assert Sandbox(tmp_path / "threads.git").git("rev-list", "--count", "refs/baton/threads/=t/_") == "61"
-    Sandbox(tmp_path / "threads.git").fsck()
+    bare = Sandbox(tmp_path / "threads.git")
+    assert in_child(lambda: forking(str(bare.path))) == 0
+    assert bare.git("rev-list", "--count", "refs/baton/threads/=t/_") == "61"
+    bare.fsck()

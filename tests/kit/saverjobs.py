@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, TypedDict
 
 
@@ -22,24 +23,19 @@ def digest(values: Any) -> str:
     return hashlib.sha1(repr(ordered).encode()).hexdigest()
 
 
-def fork(job: Callable[..., None], words: dict[str, Any]) -> int:
+def fork(job: Callable[[], object]) -> int:
     """A child that does the job and nothing else."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            job(**words)
+            job()
             code = 0
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)
     return child
-
-
-def ended(job: Callable[..., None], **words: Any) -> int:
-    """Do a job in a child; its exit code, negative for a signal."""
-    return os.waitstatus_to_exitcode(os.waitpid(fork(job, words), 0)[1])
 
 
 class Ledger:
@@ -97,10 +93,10 @@ def counting(steps: int, ledger: Ledger, saver: Any) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-def count(place: str, ledger: str, steps: int, fsync: bool) -> None:
+def count(place: str, ledger: str, steps: int) -> None:
     """Begin the counting graph, or go on with it."""
     noted = Ledger(ledger)
-    with noting(noted)(place, fsync=fsync) as saver:
+    with noting(noted)(place) as saver:
         graph = counting(steps, noted, saver)
         config: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 10_000}
         begun = graph.get_state(config).values  # its ``next`` is empty where all tasks wait to be applied
@@ -119,20 +115,20 @@ def probe(place: str, ledger: str, mode: str) -> None:
         def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
             second = mode and metadata["step"] == 2
             if second and mode in ("writes first", "neither"):
-                assert mode == "neither" or wrote.wait(10)
+                assert mode == "neither" or wrote.wait(60)
                 os.kill(os.getpid(), signal.SIGKILL)
             result = super().put(config, checkpoint, metadata, new_versions)
             if second:
                 stored.set()
-                time.sleep(10)
+                time.sleep(60)
             return result
 
         def put_writes(self, config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
             second = mode and ("log", ["b"]) in writes
             if second and mode == "neither":
-                time.sleep(10)
+                time.sleep(60)
             if second and mode != "writes first":
-                assert stored.wait(10)
+                assert stored.wait(60)
             if not second or mode != "put only":
                 super().put_writes(config, writes, task_id, task_path)
             if second:
@@ -183,7 +179,7 @@ def forking(place: str) -> None:
 
     with GitSaver(place) as saver:
         put(saver, number(0), {"who": "parent"})
-        children = [fork(_forked, {"saver": saver, "who": who}) for who in (1, 2)]
+        children = [fork(partial(_forked, saver, who)) for who in (1, 2)]
         for n in range(20):
             put(saver, number(10 * n + 10), {"who": "parent"}, parent=number(0), new=())
         assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0]

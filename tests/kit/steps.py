@@ -21,6 +21,7 @@ from gitbaton.running.engine import Engine
 from gitbaton.running.step import perform
 from gitbaton.secrets import Redactor
 from gitbaton.values import replace
+from tests.kit.processes import in_child
 from tests.kit.repos import Sandbox, integer_clock
 
 
@@ -84,17 +85,13 @@ class Runner:
 
     def killed(self, point: str, *steps: Step, **options: Any) -> bool:
         """Carry out steps in a process that is killed at a point; whether it was."""
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                os.environ["GIT_BATON_CRASH_AT"] = point
-                self.go(*steps, **options)
-                code = 0
-            finally:
-                os._exit(code)
+
+        def dies() -> None:
+            os.environ["GIT_BATON_CRASH_AT"] = point
+            self.go(*steps, **options)
+
         self.steps |= {step.name: step for step in steps}
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        status = in_child(dies)
         assert status in (0, -signal.SIGKILL), status
         return status == -signal.SIGKILL
 
