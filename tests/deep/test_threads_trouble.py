@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import pytest
 from gitbaton.errors import GitError
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
-from tests.kit.moments import at
+from tests.kit.moments import always, at
 from tests.kit.processes import in_child
+from tests.kit.saverjobs import fork
 from tests.kit.threads import below, ids, killed, left_open, log_of, numbered, put, values
 
 QUIET: dict[str, Any] = {"every": 1 << 30, "idle": 1e6}
@@ -78,7 +80,7 @@ def test_collected_at_every_step_of_a_flush(bare: Sandbox) -> None:
 
     with ThreadStore.open(bare.path, **QUIET) as store, ExitStack() as stack:
         for event in ("os.rename", "os.remove", "os.posix_spawn", "os.link"):
-            ours = below(bare.path) if event != "os.posix_spawn" else lambda _: True
+            ours = below(bare.path) if event != "os.posix_spawn" else always
             stack.enter_context(at(event, ours, lambda _, event=event: now(event)))  # type: ignore[misc]
         done = steps(store, 14, 7, lambda: now("put") if next(puts) % 5 == 4 else None)
         whole(store, done)
@@ -95,26 +97,29 @@ def test_collected_at_every_step_of_a_flush(bare: Sandbox) -> None:
 
 
 def test_collected_all_the_time(bare: Sandbox) -> None:
-    done, runs = threading.Event(), count()
+    """At least once for fifty puts."""
+    done, collected, puts = threading.Event(), threading.Semaphore(0), count(1)
 
     def over_and_over() -> None:
         while not done.is_set():
             bare.try_git("gc", "-q", "--prune=now")
             bare.try_git("pack-refs", "--all", "--prune")
-            next(runs)
+            collected.release()
+
+    def paced() -> None:
+        assert next(puts) % 50 or collected.acquire(timeout=60)
 
     helper = threading.Thread(target=over_and_over)
     helper.start()
     try:
         with ThreadStore.open(bare.path, sync=False, every=20, idle=0.01) as store:
-            put_then = steps(store, examples(3000, 100), 11)
+            put_then = steps(store, examples(3000, 100), 11, paced)
     finally:
         done.set()
         helper.join()
     with ThreadStore.open(bare.path, **QUIET) as store:
         whole(store, put_then)
     bare.fsck()
-    assert next(runs) > 1
 
 
 @pytest.mark.parametrize("what", ["delete", "prune"])
@@ -137,7 +142,7 @@ def test_somebody_deletes_while_a_reader_walks(bare: Sandbox, what: str) -> None
 
 def test_four_processes_put_into_one_thread(bare: Sandbox) -> None:
     """Each finds at once what another one has just told it of, and every put of each is there in the end."""
-    puts, pairs, children = examples(250, 60), [os.pipe() for _ in range(4)], list[int]()
+    puts, pairs = examples(250, 60), [os.pipe() for _ in range(4)]
 
     def work(me: int) -> None:
         told, tell = os.fdopen(pairs[me][0], "r"), pairs[(me + 1) % 4][1]
@@ -150,15 +155,7 @@ def test_four_processes_put_into_one_thread(bare: Sandbox) -> None:
                 newest = store.latest("t", "")
                 assert newest is not None and newest.id >= other
 
-    for me in range(4):
-        children.append(os.fork())
-        if not children[-1]:
-            code = 1
-            try:
-                work(me)
-                code = 0
-            finally:
-                os._exit(code)
+    children = [fork(partial(work, me)) for me in range(4)]
     for pair in pairs:
         for fd in pair:
             os.close(fd)
