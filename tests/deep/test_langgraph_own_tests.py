@@ -62,15 +62,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def run(folder: Path, chosen: Sequence[str], *words: str, allow: Sequence[str] = ()) -> tuple[set[str], set[str]]:
-    """The names of the tests that passed, and of those that failed; an error is no result."""
+def asked(folder: Path, *words: str, allow: Sequence[str] = ()) -> str:
+    """What pytest says of their tests; some may fail, and an error is no answer."""
     env = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST")}
     paths = os.pathsep.join([os.fspath(folder), os.fspath(folder / "more")])
     env |= {"PYTHONPATH": paths, "NO_DOCKER": "true", ALLOW: ",".join(allow)}
     options = ["-q", "-p", "langgraphplugin", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
-    asked = [sys.executable, "-m", "pytest", *options, "--tb=short", "--junitxml=result.xml", *words, *chosen]
-    done = subprocess.run(asked, cwd=folder, env=env, capture_output=True, text=True, timeout=900)
+    argv = [sys.executable, "-m", "pytest", *options, *words]
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=900)
     assert done.returncode in (0, 1), done.stdout[-4000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def run(folder: Path, *words: str, allow: Sequence[str] = ()) -> tuple[set[str], set[str]]:
+    """The names of the tests that passed, and of those that failed; an error is no result."""
+    asked(folder, "--tb=short", "--junitxml=result.xml", *words, allow=allow)
     passed, failed = set[str](), set[str]()
     for case in ElementTree.parse(folder / "result.xml").iter("testcase"):
         name = f"{(case.get('classname') or '').replace('.', '/')}.py::{case.get('name')}"
@@ -84,21 +90,16 @@ def listed(folder: Path) -> list[str]:
     """The names of those that have a checkpointer of ours, in the order of their files."""
     files = sorted((folder / "tests").glob("test_*.py"))
     having = [os.fspath(path.relative_to(folder)) for path in files if any(name in path.read_text() for name in FIXTURES)]
-    env = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST")}
-    env |= {"PYTHONPATH": os.pathsep.join([os.fspath(folder), os.fspath(folder / "more")]), "NO_DOCKER": "true"}
-    asked = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "langgraphplugin", "-p", "no:cacheprovider"]
-    asked += ["-c", os.devnull, "--rootdir", ".", *having]
-    done = subprocess.run(asked, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
-    return [row for row in done.stdout.splitlines() if "::" in row]
+    return [row for row in asked(folder, "--collect-only", *having).splitlines() if "::" in row]
 
 
 @pytest.mark.parametrize("share", [10, full(1)], ids=["a tenth", "all"])
 def test_all_pass_but_those_that_unpack_classes_of_their_own(folder: Path, share: int) -> None:
     chosen = listed(folder)[::share]
-    passed, failed = run(folder, chosen, "-n", "2")
+    passed, failed = run(folder, "-n", "2", *chosen)
     assert failed == {*NOT_ALLOWED} & {*chosen} and len(passed) >= LEAST // share, (failed, len(passed))
 
 
 def test_those_pass_when_the_classes_are_allowed(folder: Path) -> None:
-    passed, failed = run(folder, [*NOT_ALLOWED], allow=[*chain(*NOT_ALLOWED.values())])
+    passed, failed = run(folder, *NOT_ALLOWED, allow=[*chain(*NOT_ALLOWED.values())])
     assert not failed and passed == {*NOT_ALLOWED}, (passed, failed)
