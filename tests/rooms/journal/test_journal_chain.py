@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +33,12 @@ from gitbaton.secrets import Redactor
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.journals import RUN, journal, record, step_of, tree
-from tests.kit.moments import Args, at
+from tests.kit.moments import at
 from tests.kit.repos import SOME_TIME
+from tests.kit.threads import git_called
 
 DOORS = ("libgit2", "binary", "sha256", "reftable")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-
-
-def moves(args: Args) -> bool:
-    """Whether a git starts that moves refs."""
-    return "update-ref" in args[1]
 
 
 @pytest.fixture
@@ -294,7 +289,7 @@ def test_a_blob_that_was_collected_is_noticed(j: Journal, repo: Sandbox) -> None
 def test_git_collects_between_a_record_and_its_ref(j: Journal, repo: Sandbox) -> None:
     some, collected = tree(j.repo, {"a": "words that nothing else holds"}), list[str]()
 
-    with at("os.posix_spawn", moves, lambda _: collected.append(repo.git("gc", "-q", "--prune=now"))):
+    with at("os.posix_spawn", git_called("update-ref"), lambda _: collected.append(repo.git("gc", "-q", "--prune=now"))):
         logged = j.append(RUN, record("end", exit=0), trees={"orphan": some}, blobs={"stdout": b"said\n"})
     assert len(collected) == 1
     repo.git("gc", "-q", "--prune=now")
@@ -421,13 +416,9 @@ def test_a_bare_repository_can_have_a_journal(tmp_path: Path) -> None:
 
 
 def moving() -> set[int]:
-    """The processes of this one that move refs, and have not ended."""
-    found = set()
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words, parent = (place / "cmdline").read_bytes(), (place / "stat").read_text().rpartition(")")[2].split()[1]
-            found |= {int(place.name)} if b"update-ref" in words and int(parent) == os.getpid() else set()
-    return found
+    """The children of this process that move refs, and have not ended."""
+    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return {int(pid) for pid in pids if b"update-ref" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 def test_whatever_becomes_of_the_git_that_moves_refs_the_next_record_is_put_down(repo: Sandbox, j: Journal) -> None:

@@ -29,6 +29,7 @@ from tests.kit.journals import RUN, journal, record, step_of, tree
 from tests.kit.moments import Args, at
 from tests.kit.places import ROOT
 from tests.kit.powercut import CALLS, Disk, replay
+from tests.kit.threads import git_called
 from tests.kit.tiers import FULL, some
 from tests.promises.test_restore_room import disk, fill
 
@@ -337,7 +338,7 @@ def test_r44_git_collects_while_the_ref_of_many_new_files_moves(repo: Sandbox, d
 
     for step in ("a", "b"):
         j = journal(repo, door=door)
-        with at("os.posix_spawn", lambda args: "update-ref" in args[1], collected):
+        with at("os.posix_spawn", git_called("update-ref"), collected):
             j.append(RUN, record("gate", step), trees={"orphan": some})
         j.repo.close()
     assert said == ["tree", "tree"] and len(repo.tree(some)) == 150

@@ -18,6 +18,7 @@ from gitbaton.store.revision import Revision
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
 from tests.kit.moments import Args, at
+from tests.kit.threads import git_called
 from tests.kit.tiers import deep, some
 
 SECRET = "hunter2 in clear"
@@ -232,7 +233,7 @@ def killed(revision: Revision) -> None:
     def die(_: Args) -> None:
         raise Killed
 
-    with at("os.posix_spawn", lambda args: "update-ref" in args[1], die), pytest.raises(Killed):
+    with at("os.posix_spawn", git_called("update-ref"), die), pytest.raises(Killed):
         revision.apply()
 
 

@@ -19,6 +19,7 @@ from tests.kit.clones import Clone
 from tests.kit.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps
 from tests.kit.moments import at
 from tests.kit.repos import Sandbox
+from tests.kit.threads import git_called
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_t21_an_interrupted_sync_is_repeated(far: Far) -> None:
     ok(a, "push", "--yes")
 
     place, away = far.remote.path, far.place / "away"
-    with at("os.posix_spawn", lambda args: "push" in args[1], lambda _: place.rename(away)):
+    with at("os.posix_spawn", git_called("push"), lambda _: place.rename(away)):
         done = b.here("sync")
     away.rename(place)
     assert done.code == 1 and done.err.startswith("error: not pushed: 'origin' ")

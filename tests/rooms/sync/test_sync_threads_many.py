@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from gitbaton.threads.names import late_ref, ref_of
-from tests.kit.far import Far, snap
+from tests.kit.far import Far, ok, snap
 from tests.kit.moments import at
 from tests.kit.servers import hook
+from tests.kit.threads import git_called
 from tests.rooms.sync.test_sync_threads import on, puts, threads
 
 
@@ -34,7 +35,7 @@ def test_very_many_threads_go_some_at_a_time_and_each_as_a_whole(far: Far) -> No
     rows = "".join(f"create {ref_of(f'u{n:04}', '')} {oid}\n" for n in range(1000))
     a.git("update-ref", "--stdin", stdin=rows.encode())
     hook(far.remote.path, "update", f'case "$1" in {ref_of("u0999", "")}) exit 1;; esac')
-    with at("os.posix_spawn", lambda args: "push" in args[1], lambda args: sent.append(" ".join(args[1]) + " ")):
+    with at("os.posix_spawn", git_called("push"), lambda args: sent.append(" ".join(args[1]) + " ")):
         done = a.here("push", "--threads", "--yes", "--no-scan")
     assert "first push of 't', thread 't1', thread 't2', thread 'u0000'" in done.err
     assert "more threads to origin; " in done.err and len(sent) == 2
@@ -43,3 +44,6 @@ def test_very_many_threads_go_some_at_a_time_and_each_as_a_whole(far: Far) -> No
     assert done.code == 1 and "hint: refs that were pushed all the same: " in done.err
     there, here = threads(far.there().refs), threads(a.state().refs)
     assert {*here} - {*there} == {ref for ref in here if f":{ref} " in part_of(ref_of("u0999", ""))} != {*here}
+    (far.remote.path / "hooks/update").unlink()
+    ok(a, "push", "--threads", "--yes")
+    assert threads(far.there().refs) == here
