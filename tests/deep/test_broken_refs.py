@@ -115,8 +115,8 @@ def test_forgetting_beside_a_broken_ref_claims_no_proof(room: str, kind: str, tm
     assert ("not looked at" in again.out) == left, again.out
 
 
-@some("kind", ["empty", "middle commit gone", "object half"])
-@some("room", ["track", "safety", "run", "fetched"], share=3)
+@pytest.mark.parametrize("kind", ["empty", "middle commit gone", "object half"])
+@pytest.mark.parametrize("room", ["track", "safety", "run", "fetched"])
 def test_what_git_still_has_of_a_broken_chain_outlives_a_prune_and_a_collection(room: str, kind: str, tmp_path: Path) -> None:
     box = scene(tmp_path / "scene")
     objects = set(box.git("rev-list", "--objects", "--no-object-names", ROOMS[room]).split())

@@ -17,7 +17,6 @@ from gitbaton.errors import BatonError
 from gitbaton.install import agents, codex, levels
 from gitbaton.install.plan import MAX_BYTES, File, apply, check_writable, look, read, write
 from tests.kit import Outcome, Sandbox
-from tests.kit.tiers import some
 from tests.rooms.install.test_agent_install import FILES, home
 from tests.rooms.install.test_agent_install_refused import expect_refusal
 
@@ -196,7 +195,7 @@ def test_hooks_that_are_switched_off(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
-@some(
+@pytest.mark.parametrize(
     "odd",
     [
         {"command": ["a"]},

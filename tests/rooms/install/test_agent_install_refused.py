@@ -41,7 +41,7 @@ def expect_refusal(repo: Sandbox, *words: str, reason: str, code: int = 128) -> 
 
 
 @pytest.mark.deep
-@some("name", [name for name in REFUSED if name != "too deep"])
+@pytest.mark.parametrize("name", [name for name in REFUSED if name != "too deep"])
 def test_settings_that_are_none(repo: Sandbox, name: str) -> None:
     text, reason = REFUSED[name]
     repo.write(".claude/settings.json", text)

@@ -25,7 +25,7 @@ store = home + "/trusted"
 os.makedirs(home, exist_ok=True)
 assert sys.argv[1:] == ["app-server"], sys.argv
 def known():
-    return json.load(open(store)) if os.path.exists(store) else {{}}
+    return json.load(open(store)) if os.path.exists(store) else {}
 def hooks(cwd):
     layers = [(home + "/hooks.json", "user")]
     if mode != "untrusted-project":
@@ -36,17 +36,17 @@ def hooks(cwd):
         for event, groups in json.load(open(path))["hooks"].items():
             for g, group in enumerate(groups):
                 for h, hook in enumerate(group["hooks"]):
-                    key = f"{{path}}:{{event}}:{{g}}:{{h}}"
+                    key = f"{path}:{event}:{g}:{h}"
                     digest = "sha256:" + hashlib.sha256(json.dumps([group, hook]).encode()).hexdigest()
-                    kept = known().get(key, {{}}).get("trusted_hash")
+                    kept = known().get(key, {}).get("trusted_hash")
                     status = "trusted" if kept == digest else "modified" if kept else "untrusted"
-                    yield {{"key": key, "command": hook["command"], "sourcePath": path, "source": source,
-                           "currentHash": digest, "trustStatus": status}}
+                    yield {"key": key, "command": hook["command"], "sourcePath": path, "source": source,
+                           "currentHash": digest, "trustStatus": status}
 ready = 0
 print("a line that is not JSON", flush=True)
 for line in sys.stdin:
     message = json.loads(line)
-    method, params = message["method"], message.get("params") or {{}}
+    method, params = message["method"], message.get("params") or {}
     assert "jsonrpc" not in message
     if mode == "silent":
         time.sleep(60)
@@ -54,7 +54,7 @@ for line in sys.stdin:
         sys.exit(3)
     if method == "initialize":
         assert params["clientInfo"]["name"] == "gitbaton" and "version" in params["clientInfo"]
-        result, ready = {{"userAgent": "x"}}, 1
+        result, ready = {"userAgent": "x"}, 1
     elif method == "initialized":
         assert "id" not in message and ready == 1
         ready = 2
@@ -62,17 +62,17 @@ for line in sys.stdin:
     elif ready != 2:
         result = None
     elif method == "hooks/list":
-        print(json.dumps({{"method": "configWarning", "params": {{"summary": "noise"}}}}), flush=True)
-        result = {{"data": [{{"cwd": cwd, "hooks": list(hooks(cwd)), "warnings": [], "errors": []}} for cwd in params["cwds"]]}}
+        print(json.dumps({"method": "configWarning", "params": {"summary": "noise"}}), flush=True)
+        result = {"data": [{"cwd": cwd, "hooks": list(hooks(cwd)), "warnings": [], "errors": []} for cwd in params["cwds"]]}
     else:
         assert method == "config/batchWrite" and params["reloadUserConfig"] is True
         (edit,) = params["edits"]
         assert edit["keyPath"] == "hooks.state" and edit["mergeStrategy"] == "upsert"
         if mode != "forgets":
-            json.dump({{**known(), **edit["value"]}}, open(store, "w"))
-        result = None if mode == "refuses" else {{"status": "ok"}}
-    answer = {{"result": result}} if result is not None else {{"error": {{"code": -1, "message": "not\\nallowed"}}}}
-    print(json.dumps({{"id": message["id"], **answer}}), flush=True)
+            json.dump({**known(), **edit["value"]}, open(store, "w"))
+        result = None if mode == "refuses" else {"status": "ok"}
+    answer = {"result": result} if result is not None else {"error": {"code": -1, "message": "not\\nallowed"}}
+    print(json.dumps({"id": message["id"], **answer}), flush=True)
 '''
 
 
@@ -81,7 +81,7 @@ def codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program `codex` on PATH; where it keeps what it trusts."""
     program = tmp_path / "programs/codex"
     program.parent.mkdir()
-    program.write_text(script(SERVER.format()))
+    program.write_text(script(SERVER))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     return home() / ".codex/trusted"

@@ -55,7 +55,7 @@ def test_a_timeout_asks_first_and_output_on_the_way_out_is_kept(place: Path, mon
     assert (ended.exit, ended.timeout, ended.out) == (5, True, b"on\ncleaned\n")
     stand_still(monkeypatch, lambda: (place / "own.pid").exists() and "\nState:\tT" in status(place / "own.pid"))
     ended = ran(sh("echo $$ > own.pid; kill -s STOP $$", place, timeout=0.1, grace=60, show=False))
-    assert (ended.exit, ended.timeout) == (143, True) and ended.duration_ms < 60_000, "TERM wakes who was stopped"
+    assert (ended.exit, ended.timeout) == (143, True), "TERM wakes who was stopped"
 
 
 def status(noted: Path) -> str:
