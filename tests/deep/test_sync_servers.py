@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,7 +115,6 @@ def test_t22_an_empty_remote_of_another_name(far: Far, tmp_path: Path) -> None:
 def test_t22_offline(far: Far, verb: str) -> None:
     snap(far.first, "one")
     before, mine = far.first.state().refs, far.first.mine()
-    began = time.monotonic()
     for url in (f"http://me:secret@{LOOPBACK}:{free_port()}/x.git", f"git://{LOOPBACK}:{free_port()}/x.git"):
         done = far.first.here(verb, url)
         one_line(done, "cannot be reached")
@@ -124,7 +122,6 @@ def test_t22_offline(far: Far, verb: str) -> None:
     with silent_server() as url:
         one_line(far.first.here(verb, "--timeout", "0.5", f"{url}/x.git"), "did not answer within 0.5 s")
     one_line(far.first.here(verb, "/nowhere/at/all"), "no repository")
-    assert time.monotonic() - began < 10
     assert far.first.state().refs == before and far.first.mine() == mine
 
 
