@@ -26,17 +26,12 @@ from tests.kit import Sandbox, examples
 from tests.kit.moments import at
 from tests.kit.threads import QUIET, Model, agree, below, ids, in_log, let_go, log_of, put, row, rows
 from tests.kit.tiers import some
+from tests.rooms.threads.test_threads_log import other
 
+__all__ = ["other"]
 PLACE = ("t", "")
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture
-def other(bare: Sandbox) -> Iterator[ThreadStore]:
-    """A store that has the log open beside the first, as another process would."""
-    with ThreadStore.open(bare.path, **QUIET) as opened:
-        yield opened
 
 
 # ---- at each step of Python, one after the other
@@ -265,10 +260,11 @@ def test_what_a_handler_raises_while_the_worker_begins_comes_out_as_it_was(
 ) -> None:
     name = "_start_joinable_thread" if sys.version_info >= (3, 13) else "_start_new_thread"
     begin, held = getattr(threading, name), threading._limbo  # type: ignore[attr-defined]
+    before = len(held)  # one whose start was interrupted stays there
 
     def interrupt(*args: Any, **more: Any) -> None:
         begin(*args, **more)
-        while held:  # the thread takes itself off the list, and so does start()
+        while len(held) > before:  # the thread takes itself off the list, and so does start()
             os.sched_yield()
         raise Interrupt
 
