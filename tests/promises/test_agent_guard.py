@@ -57,7 +57,7 @@ PAYLOADS = {
 
 
 @pytest.mark.deep
-@some("name", PAYLOADS)
+@some("name", PAYLOADS, share=3)
 @some("agent", ["claude", "opencode"])
 def test_any_payload(box: Sandbox, agent: str, name: str) -> None:
     client = Client(agent, box.path)

@@ -125,7 +125,7 @@ DAMAGE = (
 )
 
 
-@some("damage", DAMAGE)
+@some("damage", DAMAGE, share=6)
 @some("shell", ["/bin/dash", "/bin/bash"])
 def test_t09_every_command_exits_as_without_us(
     tmp_path: Path, damage: Callable[[Sandbox, Path, pytest.MonkeyPatch], None], shell: str, monkeypatch: pytest.MonkeyPatch

@@ -424,6 +424,18 @@ def test_of_a_track_that_is_alone_what_is_lost_is_nobodys(scene: Scene, what: st
 
 
 @pytest.mark.deep
+@pytest.mark.deep
+def test_of_a_track_that_is_alone_what_is_far_back_is_found(scene: Scene) -> None:
+    """Beyond the newest 200, which are looked at first."""
+    then = scene.snap("mine")
+    scene.repo.write("d/x", "x\n")
+    scene.snap("mine")
+    for number in range(200):
+        scene.baton.snapshot(str(number), track="mine", files=False)
+    commit = scene.repo.pulled("theirs", b_txt="unseen\n")
+    assert scene.others(then, "d/x", "b.txt") == brought("b.txt", commit)
+
+
 def test_a_tie_is_ours(scene: Scene) -> None:
     then = scene.snap("mine")
     scene.repo.write("a.txt", "both\n")
