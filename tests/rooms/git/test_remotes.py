@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from gitbaton.git.bounded import KINDS, Bounded, environment, failure, refused, 
 from gitbaton.git.remotes import Connection, Remote, address, default, find
 from gitbaton.git.repo import Repo, discover
 from tests.kit import Sandbox
+from tests.kit.hurry import stand_still
 from tests.kit.moments import always, at
 from tests.kit.servers import (
     LOOPBACK,
@@ -167,17 +167,11 @@ def told(pipe: int, seconds: float = 60.0) -> bytes | None:
 @pytest.mark.deep
 @some("prompts", [False, True])
 def test_what_git_started_ends_with_it(opened: Repo, pipe: int, monkeypatch: pytest.MonkeyPatch, prompts: bool) -> None:
-    begun, clock = list[bytes](), time.monotonic
-
-    def now() -> float:  # no time goes by until they have begun, and then very much
-        begun.extend(filter(None, [] if begun else [told(pipe, 0)]))
-        return clock() + 1000 * len(begun)
-
     opened.progress = lambda *_: None  # who tells somebody looks at the clock now and then
-    monkeypatch.setattr(time, "monotonic", now)
+    stand_still(monkeypatch, lambda: told(pipe, 0) == b"begun\n")
     with pytest.raises(RemoteError, match="did not answer"):
-        Connection(opened, find(opened, "ssh://nowhere/x", "."), 500.0, prompts=prompts).listed()
-    assert begun == [b"begun\n"] and told(pipe) == b""
+        Connection(opened, find(opened, "ssh://nowhere/x", "."), 0.05, prompts=prompts).listed()
+    assert told(pipe) == b""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

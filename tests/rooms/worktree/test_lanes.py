@@ -10,8 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -24,12 +23,11 @@ from gitbaton.system.groups import Child
 from gitbaton.worktree.crashmarker import sweep
 from gitbaton.worktree.isolated import Lane
 from tests.kit import Sandbox, find_new_git
+from tests.kit.commands import until
 from tests.kit.doors import build
 from tests.kit.moments import always, at
 from tests.kit.processes import in_child
 from tests.kit.tiers import some
-
-PATIENCE = 60.0
 
 
 def shown(top: Path) -> dict[str, tuple[int, object, int]]:
@@ -47,14 +45,6 @@ def shown(top: Path) -> dict[str, tuple[int, object, int]]:
             if kind in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
                 found[os.path.relpath(path, top)] = (at.st_mode, content, at.st_mtime_ns)
     return {path: seen for path, seen in found.items() if path.split("/")[0] != ".git"}
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait for something that another process brings about; the bound only ends a test that has failed."""
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
 
 
 def inside(lane: Lane, *argv: str) -> str:
