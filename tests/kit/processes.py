@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -170,13 +171,15 @@ def locks(repo: Sandbox) -> list[str]:
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """Do something in a forked process; its exit status."""
+    """Do something in a forked process, which tells what it raises; its exit status."""
     pid = os.fork()
     if not pid:
         code = 70
         try:
             work()
             code = 0
+        except BaseException:
+            os.write(2, traceback.format_exc().encode(errors="replace"))
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

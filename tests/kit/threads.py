@@ -7,8 +7,6 @@ import os
 import shutil
 import sys
 import threading
-import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,9 +17,11 @@ import pytest
 from gitbaton.threads.codec import Entry, Id, Row, Typed
 from gitbaton.threads.health import waiting
 from gitbaton.threads.store import ThreadStore
+from tests.kit.capturekit import without_privilege
 from tests.kit.moments import Args, at
+from tests.kit.places import ROOT
 from tests.kit.processes import in_child
-from tests.kit.repos import Sandbox
+from tests.kit.repos import Outcome, Sandbox
 
 Place = tuple[str, str]
 
@@ -197,25 +197,6 @@ def git_called(word: str) -> Callable[[Args], bool]:
     return lambda args: word in args[1]
 
 
-def until(what: Callable[[], bool]) -> None:
-    """Let others go on until something is so."""
-    for _ in range(1_000_000):
-        if what():
-            return
-        os.sched_yield()
-    raise AssertionError("it never came to that")
-
-
-@contextmanager
-def hurried() -> Iterator[None]:
-    """Within the block, whoever waits for another process has waited long at once: the clock goes on by what is slept."""
-    real, late = time.monotonic, [0.0]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time, "monotonic", lambda: real() + late[0])
-        patch.setattr(time, "sleep", lambda seconds: late.append(late.pop() + 1000 * seconds))
-        yield
-
-
 @contextmanager
 def let_go(place: Path) -> Iterator[threading.Event]:
     """What is set when a thread in the background has the log go on without what it brought into git."""
@@ -241,9 +222,17 @@ def refused(place: Path) -> Iterator[None]:
         yield
 
 
-def left_open(place: Path) -> ThreadStore:
+def unprivileged(box: Sandbox, code: str) -> Outcome:
+    """Run a program that permissions bind, also when the tests run as root; where that cannot be had, the test is skipped."""
+    words = without_privilege(sys.executable, "-c", code)
+    if words is None:
+        pytest.skip("root writes everywhere here, and setpriv is missing")
+    return box.run(*words, env={"PYTHONPATH": str(ROOT)})
+
+
+def left_open(place: Path, *, sync: bool = False) -> ThreadStore:
     """A store that nobody closes, in a process that will be killed."""
-    _LEFT.append(ThreadStore.open(place, **QUIET))
+    _LEFT.append(ThreadStore.open(place, **{**QUIET, "sync": sync}))
     return _LEFT[-1]
 
 
@@ -252,7 +241,7 @@ _LEFT = list[ThreadStore]()
 
 def killed(work: Callable[[], object]) -> None:
     """Do something in a process that is gone at its end: it closes nothing."""
-    assert in_child(lambda: _told(work)) == 0
+    assert in_child(work) == 0
 
 
 def with_disk(wait: Callable[[int], object], work: Callable[[], object]) -> None:
@@ -266,11 +255,3 @@ def with_disk(wait: Callable[[int], object], work: Callable[[], object]) -> None
         work()
 
     killed(anew)
-
-
-def _told(work: Callable[[], object]) -> None:
-    try:
-        work()
-    except BaseException:
-        traceback.print_exc()
-        raise

@@ -17,8 +17,9 @@ from gitbaton.system.process import leave
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.moments import at
-from tests.kit.threads import QUIET, put, until
+from tests.kit.threads import QUIET, put
 from tests.kit.tiers import some
 from tests.rooms.threads.test_threads_stuck import stuck
 

@@ -6,8 +6,6 @@ from __future__ import annotations
 import os
 import random
 import resource
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +18,13 @@ from gitbaton.errors import BatonError, GitError
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox, examples
-from tests.kit.capturekit import without_privilege
+from tests.kit.commands import until
+from tests.kit.hurry import hurry
 from tests.kit.moments import at
-from tests.kit.places import ROOT
 from tests.kit.threads import (
     QUIET,
     below,
     git_called,
-    hurried,
     ids,
     in_log,
     killed,
@@ -36,7 +33,7 @@ from tests.kit.threads import (
     numbered,
     put,
     refused,
-    until,
+    unprivileged,
     values,
     with_disk,
 )
@@ -74,8 +71,10 @@ def test_what_is_put_while_another_flushes_stays(bare: Sandbox, store: ThreadSto
     def beside(_: object) -> None:
         met.append(1)
         numbered(other, 2, start=3)
-        with hurried(), pytest.raises(GitError, match="the threads are being written to git by another process"):
-            other.flush()
+        with pytest.MonkeyPatch.context() as patch:
+            hurry(patch, pace=1000)
+            with pytest.raises(GitError, match="the threads are being written to git by another process"):
+                other.flush()
 
     with at("os.posix_spawn", git_called(command), beside):
         store.flush()
@@ -104,8 +103,10 @@ def test_waiting_for_the_log_has_an_end_and_a_forked_child_lets_go_of_no_lock(
         refuse(other)
 
     def refuse(each: ThreadStore) -> None:
-        with hurried(), pytest.raises(GitError, match="the log of threads is locked by another process"):
-            put(each, "t", "2")
+        with pytest.MonkeyPatch.context() as patch:
+            hurry(patch, pace=1000)
+            with pytest.raises(GitError, match="the log of threads is locked by another process"):
+                put(each, "t", "2")
 
     try:
         with at("open", below(log_of(bare.path)), beside):  # it looks at the log, locked
@@ -140,7 +141,7 @@ def test_a_log_that_was_removed_with_its_repository_does_not_come_back(bare: San
     bare.path.rename(tmp_path / "away.git")
     with nullcontext() if flushed else pytest.raises(GitError):
         store.close()
-    assert not (log_of(bare.path) if not flushed else bare.path).exists()
+    assert not (bare.path if flushed else log_of(bare.path)).exists()
     with ThreadStore.open(tmp_path / "away.git", **QUIET) as store:
         assert ids(store) == ["1"]
 
@@ -319,9 +320,6 @@ def test_a_repository_that_cannot_be_written_is_read(bare: Sandbox) -> None:
         "    except BatonError as error: print('refused')\n"
         "store.close()\n"
     )
-    words = without_privilege(sys.executable, "-c", code)
-    if words is None:
-        pytest.skip("root writes everywhere here, and setpriv is missing")
     with ThreadStore.open(bare.path, **QUIET) as store:
         numbered(store, 2)
     places = [bare.path, *bare.path.rglob("*")]
@@ -329,11 +327,11 @@ def test_a_repository_that_cannot_be_written_is_read(bare: Sandbox) -> None:
     try:
         for place, mode in zip(places, before, strict=True):
             place.chmod(mode & ~0o222)
-        done = subprocess.run(words, cwd=bare.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+        done = unprivileged(bare, code)
     finally:
         for place, mode in zip(places, before, strict=True):
             place.chmod(mode)
-    assert (done.stdout, done.stderr) == ("[('001', b'001'), ('000', b'000')]\n" + "refused\n" * 3, "")
+    assert (done.out, done.err) == ("[('001', b'001'), ('000', b'000')]\n" + "refused\n" * 3, "")
 
 
 @pytest.mark.full

@@ -18,7 +18,8 @@ from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
 from tests.kit.places import unpacked
-from tests.kit.threads import QUIET, put, refused, values
+from tests.kit.processes import in_child
+from tests.kit.threads import QUIET, left_open, put, refused, values
 
 DATA = Path(__file__).parents[2] / "data" / "logs"
 LEFT = sorted(path.name.removesuffix(".tar.xz") for path in DATA.glob("*.tar.xz"))
@@ -61,19 +62,17 @@ def test_it_is_taken_in_whole_and_once(left: Sandbox) -> None:
 
 @pytest.mark.full
 def test_cut_short_at_any_step_it_is_taken_in_whole(left: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("pwrite", "fsync", "unlink", "rename")
-    step, done = 0, False
-    while not done:
-        pid = os.fork()
-        if not pid:
-            count = [step]
-            for name in names:
-                monkeypatch.setattr(os, name, _deadly(getattr(os, name), count))
-            opened = ThreadStore.open(left.path, **QUIET)
-            os._exit(0 if opened else 1)
-        done = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    step = 0
+
+    def cut_short() -> None:
+        count = [step]
+        for name in ("pwrite", "fsync", "unlink", "rename"):
+            monkeypatch.setattr(os, name, _deadly(getattr(os, name), count))
+        left_open(left.path)
+
+    while (code := in_child(cut_short)) == 9:
         step += 1
-    assert step > 5 and logfile.old_names(str(left.path / "baton/wal")) == []
+    assert code == 0 and step > 4 and logfile.old_names(str(left.path / "baton/wal")) == []
     with ThreadStore.open(left.path, **QUIET) as store:
         whole(store)
         store.flush()

@@ -7,11 +7,8 @@ import re
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,11 +18,9 @@ from gitbaton.mending.doctor import examine
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
-from tests.kit.capturekit import without_privilege
 from tests.kit.moments import always, at
-from tests.kit.places import ROOT
 from tests.kit.processes import in_child
-from tests.kit.threads import QUIET, below, git_called, ids, in_log, killed, left_open, log_of, put
+from tests.kit.threads import QUIET, below, git_called, ids, in_log, killed, left_open, log_of, put, row, rows, unprivileged
 
 REF = ref_of("t", "")
 
@@ -41,9 +36,9 @@ def stuck(bare: Sandbox) -> Sandbox:
         above = store.latest("bad", "")
         assert above is not None
         put(store, "bad", "2", "1", channels={"c": above.channels["c"]})
-        store.put_writes("bad", "", "2", [row("a", b"first")], replace=False)
-        store.put_writes("bad", "", "2", [row("a", b"lost"), row("b", b"b")], replace=False)
-        store.put_writes("bad", "", "2", [row("b", b"second")], replace=True)
+        store.put_writes("bad", "", "2", [row("a", 0, b"first")], replace=False)
+        store.put_writes("bad", "", "2", [row("a", 0, b"lost"), row("b", 0, b"b")], replace=False)
+        store.put_writes("bad", "", "2", [row("b", 0, b"second")], replace=True)
 
     killed(fill)
     bare.git("update-ref", "-d", ref_of("bad", ""))
@@ -51,14 +46,8 @@ def stuck(bare: Sandbox) -> Sandbox:
     return bare
 
 
-def row(task: str, data: bytes) -> Any:
-    return ("", task, 0, "c", "bytes", data)
-
-
-def written(store: ThreadStore) -> list[bytes]:
-    entry = store.latest("bad", "")
-    assert entry is not None
-    return [each[5] for each in store.rows("bad", "", entry)]
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.deep
@@ -70,7 +59,7 @@ def test_others_go_on_beside_a_thread_that_git_cannot_take(stuck: Sandbox) -> No
         with pytest.raises(GitError, match="thread 'bad' cannot be brought into git"):
             store.flush()
         put(store, "good", "99")
-    store.put_writes("bad", "", "2", [row("a", b"lost"), row("c", b"c")], replace=False)
+    store.put_writes("bad", "", "2", [row("a", 0, b"lost"), row("c", 0, b"c")], replace=False)
     put(store, "good", "98")
     store.copy("good", "new")
     assert len(ids(store, "new")) == len(ids(store, "good")) == 42
@@ -83,10 +72,10 @@ def test_others_go_on_beside_a_thread_that_git_cannot_take(stuck: Sandbox) -> No
         store.close()
     with ThreadStore.open(stuck.path, **QUIET) as store:
         assert in_log(stuck.path) < 10
-        assert (ids(store, "bad"), written(store)) == (["2"], [b"first", b"second", b"c"])
+        assert (ids(store, "bad"), rows(store, "2", "bad")) == (["2"], [b"first", b"second", b"c"])
         with pytest.raises(GitError, match="thread 'bad'"):
             for number in range(40):  # one who adds to what cannot be brought hears of it in the end
-                store.put_writes("bad", "", "2", [row(f"{number}", b"%3d " % number * (1 << 20))], replace=False)
+                store.put_writes("bad", "", "2", [row(f"{number}", 0, b"%3d " % number * (1 << 20))], replace=False)
         put(store, "good", "b")
         assert store.latest("good", "").id == "b"  # type: ignore[union-attr]
         store.delete("bad")
@@ -110,10 +99,10 @@ def test_a_thread_that_was_stuck_is_brought_when_it_can_be(stuck: Sandbox) -> No
             store.flush()
     stuck.git("hash-object", "-w", "--stdin", stdin=b"str\0" + b"c" * 5000)
     store.flush()
-    assert written(store) == [b"first", b"second"]
+    assert rows(store, "2", "bad") == [b"first", b"second"]
     store.close()
     with ThreadStore.open(stuck.path, **QUIET) as store:
-        assert (ids(store, "bad"), written(store), ids(store, "good")) == (["2"], [b"first", b"second"], ["1"])
+        assert (ids(store, "bad"), rows(store, "2", "bad"), ids(store, "good")) == (["2"], [b"first", b"second"], ["1"])
     stuck.fsck()
 
 
@@ -124,7 +113,7 @@ def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox) -> N
         for number in "123":
             put(store, "t", number)
     shutil.copytree(bare.path, bare.path.parent / "before.git")
-    said, step, done, gone = bare.path.parent / "said", 0, False, False
+    said, step, code, gone = bare.path.parent / "said", 0, -signal.SIGKILL, False
 
     def delete() -> None:
         store, other, left = left_open(bare.path), left_open(bare.path), [step]
@@ -138,7 +127,7 @@ def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox) -> N
         def counted(_: object) -> None:
             left[0] -= 1
             if left[0] < 0:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
 
         ours = below(bare.path)
         with ExitStack() as stack:
@@ -148,17 +137,17 @@ def test_a_killed_delete_leaves_a_thread_whole_or_not_at_all(bare: Sandbox) -> N
                 stack.enter_context(at(event, lambda args: ours(args) and "/tmp/pack." not in os.fsdecode(args[0]), counted))
             store.delete("t")
 
-    while not done:
+    while code == -signal.SIGKILL:
         shutil.rmtree(bare.path)
         shutil.copytree(bare.path.parent / "before.git", bare.path)
         said.unlink(missing_ok=True)
-        done = in_child(delete) == 0
+        code = in_child(delete)
         with ThreadStore.open(bare.path, **QUIET) as store:
             found = ids(store, "t")
         assert found == ["5", "4", "3", "2", "1"][not said.exists() :] or found == []
         assert found == [] or not gone
         gone, step = found == [], step + 1
-    assert gone and step > 15
+    assert code == 0 and gone and step > 15
 
 
 def test_others_put_while_an_edit_is_made(bare: Sandbox) -> None:
@@ -175,7 +164,7 @@ def test_others_put_while_an_edit_is_made(bare: Sandbox) -> None:
                 for id, run in (("050", "r3"), ("051", "r6"), ("048", "r3")):
                     put(other, "t", id, run_id=run)
                 for id in ("049", "051"):
-                    other.put_writes("t", "", id, [row("late", id.encode())], replace=False)
+                    other.put_writes("t", "", id, [row("late", 0, id.encode())], replace=False)
             met.append(1)
 
         with at("os.posix_spawn", git_called("pack-objects"), beside):
@@ -222,13 +211,7 @@ def test_what_others_wait_for_is_on_disk_before_it_is_dropped(
     """By a store that does not wait for the disk itself; also when the one that does was killed."""
     disk = Disk(bare, monkeypatch)
     store = ThreadStore.open(bare.path, **QUIET) if alive else None
-    pid = os.fork()
-    if not pid:
-        try:
-            put(ThreadStore.open(bare.path, **{**QUIET, "sync": True}), "t", "1")
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
+    killed(lambda: put(left_open(bare.path, sync=True), "t", "1"))
     with store or ThreadStore.open(bare.path, **QUIET) as store:
         assert disk.flushed(store) >= FOLDERS
         put(store, "t", "2")
@@ -239,16 +222,13 @@ def test_what_others_wait_for_is_on_disk_before_it_is_dropped(
 def test_a_ref_that_a_killed_process_moved_is_brought_to_disk(
     bare: Sandbox, monkeypatch: pytest.MonkeyPatch, *, packed: bool
 ) -> None:
-    pid = os.fork()
-    if not pid:
-        try:
-            store, real = ThreadStore.open(bare.path, **{**QUIET, "sync": True}), os.fsync
-            put(store, "t", "1")
-            os.fsync = lambda fd: die() if "/refs/" in os.readlink(f"/proc/self/fd/{fd}") else real(fd)
-            store.flush()
-        finally:
-            os._exit(1)
-    os.waitpid(pid, 0)
+    def move() -> None:
+        store, real = left_open(bare.path, sync=True), os.fsync
+        put(store, "t", "1")
+        os.fsync = lambda fd: die() if "/refs/" in os.readlink(f"/proc/self/fd/{fd}") else real(fd)
+        store.flush()
+
+    assert in_child(move) == -signal.SIGKILL
     assert bare.git("rev-parse", REF)
     if packed:
         bare.git("pack-refs", "--all")
@@ -263,10 +243,6 @@ def test_a_ref_that_a_killed_process_moved_is_brought_to_disk(
         assert {"refs/baton", "."} <= set(disk.seen)  # the lowest folder that is left
 
 
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_a_ref_that_may_not_be_written_says_so_at_once(bare: Sandbox) -> None:
     code = (
         "import os, time; from gitbaton.errors import GitError; from gitbaton.threads.store import ThreadStore\n"
@@ -278,13 +254,10 @@ def test_a_ref_that_may_not_be_written_says_so_at_once(bare: Sandbox) -> None:
         "except GitError as error: print(error.message)\n"
         "os.chmod('refs/baton/threads/=t', 0o755)\n"
     )
-    words = without_privilege(sys.executable, "-c", code)
-    if words is None:
-        pytest.skip("root writes everywhere here, and setpriv is missing")
     with ThreadStore.open(bare.path, **QUIET) as store:
         put(store, "t", "1")
-    done = subprocess.run(words, cwd=bare.path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "") and "Permission denied" in done.stdout
+    done = unprivileged(bare, code)
+    assert (done.code, done.err) == (0, "") and "Permission denied" in done.out
     assert bare.git("rev-list", "--count", REF) == "2"  # at the exit
 
 

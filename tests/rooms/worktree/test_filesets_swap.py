@@ -18,7 +18,7 @@ from gitbaton.git.repo import Repo, discover
 from gitbaton.system.files import signature
 from gitbaton.worktree.filesets import Entry, Files, swap
 from tests.kit import Sandbox
-from tests.kit.filekit import Kit, State, coarse, disk, put, refused
+from tests.kit.filekit import Kit, State, coarse, disk, put, without_calls
 from tests.kit.moments import at
 from tests.kit.tiers import some
 
@@ -63,7 +63,7 @@ def test_nothing_but_the_expected_is_overwritten_or_removed(kit: Kit, linked: bo
         assert wrong == [] and 20 < left_something < 150
 
     if linked:  # a system that cannot exchange two files
-        assert refused({"renameat2": errno.ENOSYS}, check) == 0
+        assert without_calls({"renameat2": errno.ENOSYS}, check) == 0
     else:
         check()
 
@@ -249,4 +249,4 @@ def test_without_hard_links_and_exchanges(kit: Kit) -> None:
             assert kit.swap({"d/late": ("100644", b"two")}, {}) == ("d/late",)
         assert disk(kit.top)["d/late"] == ("100644", b"edit") and not list(kit.top.rglob(".baton-*"))
 
-    assert refused({"linkat": errno.EPERM, "renameat2": errno.ENOSYS}, work) == 0
+    assert without_calls({"linkat": errno.EPERM, "renameat2": errno.ENOSYS}, work) == 0
