@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.agents import path_without_us
 from tests.kit.tiers import some
 
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
@@ -253,8 +254,7 @@ def test_t09_a_config_hook_that_cannot_run_changes_no_exit_status(
         for event in EVENTS:
             (folder / event).chmod(0o644)
     elif damage == "no package":
-        kept = [p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "git-baton").exists()]
-        monkeypatch.setenv("PATH", os.pathsep.join(kept))
+        monkeypatch.setenv("PATH", path_without_us())
     else:
         repo.path.rename(tmp_path / "elsewhere")
         repo = Sandbox(tmp_path / "elsewhere")
