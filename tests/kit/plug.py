@@ -3,7 +3,9 @@
 The recording begins with the folder as it lies there, which counts as on disk, and is checked at its end: carried out whole,
 it must give the folder that the command left. Files are known by numbers, so that a name is one thing and what it names
 another. What is written through shared memory (``mmap``) no system call tells; where a file was mapped so, its last bytes
-count as written at the end, and ``mapped`` names it. What plug does not understand is an error, and never left out.
+count as written at the end, and ``mapped`` names it. Calls count in the order in which they ended: of two threads that append
+at once, a trace does not tell which came first, and a program that is recorded does not let them. What plug does not understand
+is an error, and never left out.
 """
 
 from __future__ import annotations
@@ -508,7 +510,7 @@ class _Tracer:
         todo = [(1, self.top)]
         while todo:
             number, folder = todo.pop()
-            for entry in os.scandir(folder):
+            for entry in list(os.scandir(folder)):
                 place = (number, entry.name)
                 inside = self.names.get(place)
                 assert inside is not None, f"{entry.path}: nobody was seen making it"
