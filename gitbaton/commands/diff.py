@@ -55,19 +55,18 @@ def command(
     with opened(ctx, talks="looking at files") as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         checkpoints, paths = _meant(ctx, baton, words or [], track)
         tell_foreign(baton, *checkpoints)
-        env = foreground.environment(baton.repo, elsewhere=ctx.obj.repo_root is not None)
         trees = [tree_of(baton, stored) for stored in checkpoints]
         if len(trees) == 1:
             tree, warnings = tree_now(baton, checkpoints[0], folder)
             trees.append(tree)
             warn_all(warnings)
-            env = foreground.with_objects(env, os.path.join(folder, "objects"))
-        before = ["-C", ctx.obj.repo_root] if ctx.obj.repo_root is not None else []
-        before += [] if ctx.obj.pager else ["--no-pager"]
+        before = [] if ctx.obj.pager else ["--no-pager"]
         when = ctx.obj.color  # where it was given; else NO_COLOR, which git does not know, and git's own settings decide
         colour = [f"--color={when}"] if when != "auto" else ["--color=never"] if os.environ.get("NO_COLOR") else []
         terminal.still()  # from here on the screen is git's
-        return foreground.run([*before, "diff", *colour, *forms, *trees, "--", *paths], env)
+        objects = os.path.join(folder, "objects") if len(checkpoints) == 1 else None
+        words = [*before, "diff", *colour, *forms, *trees, "--", *paths]
+        return foreground.run(baton.repo, words, ctx.obj.repo_root, objects)
 
 
 def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> tuple[list[Stored], list[str]]:

@@ -62,7 +62,7 @@ class Repo:
         self._asked: Process | None = None
         self._quarantine: str | None = None
         self.stowed: set[Oid] = set()  # what the quarantine has
-        self._plain = git  # without the quarantine
+        self.opened = git  # nothing of a quarantine or a dry run is in its environment
         self.listings: tuple[tuple[int, int, int], Process, Process] | None = None
         # Is told what is being done, as "capturing files" whose last word is counted: how many are done, and of how many, or 0.
         self.progress: Progress = silent
@@ -114,7 +114,7 @@ class Repo:
             if not os.path.isdir(os.path.dirname(self._quarantine)):
                 make_folder(self, os.path.dirname(self._quarantine))
             os.makedirs(store)
-            self._plain, env = self.git, borrowing(self.git.env, store)
+            env = borrowing(self.git.env, store)
             self.git = self.git.changed(env)
             self.objects.borrow(store, env)
         store = os.path.join(self._quarantine, "objects")
@@ -144,7 +144,7 @@ class Repo:
     @property
     def plain(self) -> Git:
         """Git without the quarantine, for who packs: ``git repack -l`` leaves out what an alternate holds."""
-        return self.git if self._quarantine is None else self._plain
+        return self.git if self._quarantine is None else self.opened
 
     def clear(self) -> None:
         """Remove the quarantine: what refs are to hold is published. Never raises."""
@@ -152,7 +152,7 @@ class Repo:
             remove_later(self._quarantine)
             self._quarantine = None
             self.stowed.clear()
-            self.git = self._plain
+            self.git = self.opened
             self.objects.give_back()
 
     def take_over(self, ahead: Ahead) -> None:
@@ -404,7 +404,7 @@ def here() -> str:
 def _absolute(env: dict[str, str], layout: Layout) -> dict[str, str]:
     """The variables that name this repository, made absolute: our calls run at its top, wherever the user stands."""
     result = {"GIT_INDEX_FILE": layout.index} if "GIT_INDEX_FILE" in env else {}
-    if "GIT_DIR" in env or "GIT_WORK_TREE" in env or not _leads_back(layout):
+    if "GIT_DIR" in env or "GIT_WORK_TREE" in env or not leads_back(layout):
         result["GIT_DIR"] = layout.git_dir
         if layout.root is not None:
             result["GIT_WORK_TREE"] = layout.root
@@ -414,7 +414,7 @@ def _absolute(env: dict[str, str], layout: Layout) -> dict[str, str]:
     return result
 
 
-def _leads_back(layout: Layout) -> bool:
+def leads_back(layout: Layout) -> bool:
     """Whether git finds this repository from the top of its work tree; with core.worktree it may find another, or none."""
     if layout.root is None:
         return True

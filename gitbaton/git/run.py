@@ -11,6 +11,7 @@ from gitbaton.system.process import Process, Result, begin
 
 TIMEOUT = 600.0
 BORROWED = "GIT_ALTERNATE_OBJECT_DIRECTORIES"
+STORES = ("GIT_OBJECT_DIRECTORY", BORROWED)  # where the objects of a repository lie
 # What `git rev-parse --local-env-vars` names: it belongs to one repository and must not reach another.
 LOCAL_ENV = (
     BORROWED,
@@ -62,6 +63,13 @@ def base_environment(*, strip_local: bool) -> dict[str, str]:
     if os.environ.get("LC_ALL"):  # git's words must be English, while the user's filters keep their characters
         env |= {"LANG": os.environ["LC_ALL"], "LC_CTYPE": os.environ["LC_ALL"]}
     return env | _OWN_ENV
+
+
+def in_worktree(env: Mapping[str, str], git_dir: str, path: str) -> dict[str, str]:
+    """The environment for our git calls in another work tree of the repository that ``env`` is for: it is named, so that
+    nothing a command does to its ``.git`` leads git elsewhere."""
+    stores = {name: env[name] for name in STORES if name in env}
+    return base_environment(strip_local=True) | stores | {"GIT_DIR": git_dir, "GIT_WORK_TREE": path}
 
 
 class Git:

@@ -256,15 +256,14 @@ class Attempt:
         blocked = self._clear()
         if blocked:
             return self._blocked(blocked)
-        env: dict[str, str | None] = {**environment(ctx, step.name, self.begin.record.idem or self.idem, self.number)}
-        env |= lane.child_env() if lane is not None else {}
+        env = environment(ctx, step.name, self.begin.record.idem or self.idem, self.number, lane)
         met = marks(self.files.root, self.before.others)
         self.ended = launch(
             ctx,
             self.claim,
             step,
             step.argv,
-            {name: text for name, text in env.items() if text is not None},
+            env,
             root=self.files.root,
             timeout=step.timeout,
             point="in-command",

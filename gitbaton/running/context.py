@@ -11,6 +11,7 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError, NotFoundError, UsageError
+from gitbaton.git import foreground
 from gitbaton.journal.chain import Journal
 from gitbaton.journal.codec import idem as key_of_effect
 from gitbaton.journal.state import NOTHING, RunState, StepState, fold
@@ -28,6 +29,8 @@ from gitbaton.worktree.filetrees import Entry, FileSet, differences, read_tree
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal
+
+    from gitbaton.worktree.isolated import Lane
 
     State = Literal["ok", "cached", "failed", "gate", "unknown", "conflict", "compensation-failed", "rejected", "interrupted"]
     Kind = Literal[
@@ -368,10 +371,11 @@ SHORT_TEXT = 4000  # characters of a command's words that a record's text keeps
 _MINIMAL = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "SHELL")
 
 
-def environment(ctx: Context, step: str, idem: str, attempt: int, **more: str) -> dict[str, str]:
-    """What a command of a step sees: our own environment, and which run, step and attempt it is."""
+def environment(ctx: Context, step: str, idem: str, attempt: int, lane: Lane | None = None, **more: str) -> dict[str, str]:
+    """What a command of a step sees, perhaps in a lane: the caller's environment, and which run, step and attempt it is."""
+    env = lane.environment() if lane is not None else foreground.environment(ctx.repo, "top")
     return {
-        **{name: text for name, text in os.environ.items() if name != CRASH},
+        **{name: text for name, text in env.items() if name != CRASH},
         "GIT_BATON_RUN": ctx.run,
         "GIT_BATON_STEP": step,
         "GIT_BATON_ATTEMPT": str(attempt),

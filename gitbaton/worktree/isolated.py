@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable
 
 from gitbaton.errors import GitError
+from gitbaton.git import foreground
 from gitbaton.git.repo import Repo, make_folder
-from gitbaton.git.run import LOCAL_ENV, Git, zsplit
+from gitbaton.git.run import Git, in_worktree, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import open_below
 from gitbaton.system.groups import Child
@@ -20,8 +21,6 @@ from gitbaton.worktree.registration import Registration
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.system.files import Signature
-
-_KEPT_ENV = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
 
 
 class Lane:
@@ -99,13 +98,11 @@ class Lane:
         """Whether a command has removed the lane, or what git knows of it."""
         return os.path.islink(self.path) or not (os.path.isdir(self.path) and os.path.isdir(self.git_dir))
 
-    def child_env(self) -> dict[str, str | None]:
-        """What to change in the environment of a command in the lane, so that git means the lane there: None takes a variable
-        away. A command that removes ``.git`` must not end in a repository further up."""
-        above = os.path.dirname(self.path)
-        ceilings = os.environ.get("GIT_CEILING_DIRECTORIES")
-        env: dict[str, str | None] = dict.fromkeys(LOCAL_ENV)
-        env |= {name: value for name in _KEPT_ENV if (value := self._repo.git.env.get(name))}
+    def environment(self) -> dict[str, str]:
+        """The environment of a command in the lane: git means the lane there, and a command that removes ``.git`` does not end
+        in a repository further up."""
+        env, above = foreground.environment(self._repo, "beside"), os.path.dirname(self.path)
+        ceilings = env.get("GIT_CEILING_DIRECTORIES")
         return env | {"GIT_CEILING_DIRECTORIES": above + (os.pathsep + ceilings if ceilings else "")}
 
     def runs(self, child: Child) -> None:
@@ -150,8 +147,8 @@ class Lane:
 
     def _ignored(self, paths: list[str]) -> set[str]:
         """The paths that git ignores; none where it cannot say."""
-        env = {k: v for k, v in {**self._repo.git.env, **self.child_env()}.items() if v is not None}
-        git = Git(self.path, env | {"GIT_DIR": self.git_dir, "GIT_WORK_TREE": self.path}, config=self._repo.git.config)
+        env = in_worktree(self._repo.git.env, self.git_dir, self.path)
+        git = Git(self.path, env, config=self._repo.git.config)
         result = git.run("check-ignore", "-z", "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
         return set(zsplit(result.out)) if result.code == 0 else set()
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import GitError, GitTimeoutError
+from gitbaton.git.foreground import environment
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import LOCAL_ENV, Git, base_environment
+from gitbaton.git.run import Git, in_worktree
 from gitbaton.model import Oid
 from gitbaton.system.groups import Child, end, marked
 from gitbaton.system.process import spawn
@@ -22,14 +23,14 @@ class Scratch:
 
     def __init__(self, repo: Repo) -> None:
         repo.settings()  # git must know the hooks to switch off
-        self.marker, self._word = Marker(repo), os.urandom(8).hex()
+        self._repo, self.marker, self._word = repo, Marker(repo), os.urandom(8).hex()
         self.path = self.marker.path
         git_dir = os.path.join(repo.layout.common_dir, "worktrees", self.marker.name)
         self.marker.add(git_dir)
         self.marker.runs(Child(word=self._word))
         config = ("submodule.recurse=false", "worktree.useRelativePaths=false", *repo.git.config)
         self._common = repo.git.changed(marked(repo.git.env, self._word), *config[:2])
-        env = marked(_environment(repo, git_dir, self.path), self._word)
+        env = marked(in_worktree(repo.git.env, git_dir, self.path), self._word)
         self._own = Git(self.path, env, config=config, timeout=repo.git.timeout)
         # A command that stands in the terminal's foreground must stay there, or reading from it would stop it.
         self._group = not os.isatty(0)
@@ -51,9 +52,9 @@ class Scratch:
             self._own.out(*words)
 
     def run(self, argv: Sequence[str], *, out: int = 1) -> int:
-        """Run a command at the top of the work tree, with the user's environment less what names a repository, its standard
-        output on ``out``; its exit status as a shell gives it (128 and the signal's number when one ended it)."""
-        env = marked({k: v for k, v in os.environ.items() if k not in LOCAL_ENV}, self._word)
+        """Run a command at the top of the work tree, in the user's environment for another work tree, its standard output on
+        ``out``; its exit status as a shell gives it (128 and the signal's number when one ended it)."""
+        env = marked(environment(self._repo, "beside"), self._word)
         words = ["sh", "-c", 'cd -- "$1" || exit 128; shift; exec "$@"', "sh", self.path, *argv]
         child = Child.of(self._word, spawn(words, env, 0, out, 2, group=self._group))
         try:
@@ -79,10 +80,3 @@ def scratch(repo: Repo, commit: Oid) -> Iterator[Scratch]:
         gone = place.marker.remove()
     if not gone:
         raise GitError(f"the scratch work tree '{place.path}' could not be removed")
-
-
-def _environment(repo: Repo, git_dir: str, path: str) -> dict[str, str]:
-    """For our git calls in the work tree: it is named, so that nothing a command does to its ``.git`` leads git elsewhere."""
-    places = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
-    env = base_environment(strip_local=True) | {k: v for k, v in repo.git.env.items() if k in places}
-    return env | {"GIT_DIR": git_dir, "GIT_WORK_TREE": path}

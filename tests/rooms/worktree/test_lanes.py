@@ -49,8 +49,9 @@ def shown(top: Path) -> dict[str, tuple[int, object, int]]:
 
 def inside(lane: Lane, *argv: str) -> str:
     """A command in the lane, as a step runs it."""
-    env = {k: v for k, v in {**os.environ, **lane.child_env()}.items() if v is not None}
-    return subprocess.run(argv, cwd=lane.path, env=env, check=True, capture_output=True, text=True).stdout.rstrip("\n")
+    return subprocess.run(
+        argv, cwd=lane.path, env=lane.environment(), check=True, capture_output=True, text=True
+    ).stdout.rstrip("\n")
 
 
 def state(repo: Sandbox) -> tuple[object, ...]:
@@ -238,8 +239,8 @@ def test_no_variable_leads_git_elsewhere(repo: Sandbox, monkeypatch: pytest.Monk
     with closing(Lane(discover(None))) as lane:
         lane.sync()
         assert inside(lane, "git", "rev-parse", "--show-toplevel") == lane.path
-        env = lane.child_env()
-        assert env["GIT_DIR"] is None and env["GIT_INDEX_FILE"] is None
+        env = lane.environment()
+        assert "GIT_DIR" not in env and "GIT_INDEX_FILE" not in env
         assert str(env["GIT_CEILING_DIRECTORIES"]).startswith(os.path.dirname(lane.path) + ":")
 
 
