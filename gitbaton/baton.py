@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 
 from gitbaton import config, mirror
-from gitbaton.codec import check_track, counted, encode, plain, timestamp
+from gitbaton.codec import check_track, counted, encode, in_quotes, timestamp
 from gitbaton.errors import (
     MENDS,
     AmbiguousNameError,
@@ -258,7 +259,7 @@ class Baton:
         cannot be captured.
         """
         from gitbaton.secrets import differences, told
-        from gitbaton.store.write import Draft
+        from gitbaton.store.write import Draft, refuse_name
 
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
         self.repo.prefetch_identity()
@@ -268,12 +269,16 @@ class Baton:
         checkpoint = self.redactor.checkpoint(written)  # before the capture: a scanner that fails leaves no object
         redacted = differences(written, checkpoint) if checkpoint is not written else ()
         tip = self.store.before(checkpoint.track)
+        if tip is None or tip.foreign:
+            with suppress(RecordError):  # one that cannot be read is there
+                if self.store.own_tip(checkpoint.track) is None:
+                    refuse_name(self.store, checkpoint.track)
         captured = self._capture(tip, head, fresh=fresh) if request.files and self.repo.layout.root else None
         if request.kind == "manual" and tip is not None and not tip.foreign:
             checkpoint = replace(checkpoint, observed=self._seen_before(tip))
             if captured is not None and (away := self.home(tip)) is not None:
-                newest = f"its newest checkpoint was taken in the work tree '{plain(away)}'"
-                warnings.append(f"track '{checkpoint.track}' goes on here from now on; {newest}")
+                newest = f"its newest checkpoint was taken in the work tree {in_quotes(away)}"
+                warnings.append(f"track {in_quotes(checkpoint.track)} goes on here from now on; {newest}")
         author, said = self.author()
         warnings += [
             *said,
@@ -509,7 +514,7 @@ class Baton:
         items = tips.items
         if tip is not None and more and all(s.checkpoint.track != current for s in items):
             items, more = (*items, tip), more - 1
-        wrong = f"'{tips.problems[0].where}': {tips.problems[0].reason}" if tips.problems else ""
+        wrong = f"{in_quotes(tips.problems[0].where)}: {tips.problems[0].reason}" if tips.problems else ""
         return mirror.Told(
             tips=self.exported(items), more=more, current=current, generated=timestamp(self.clock()), wrong=wrong
         )
@@ -560,7 +565,7 @@ class Baton:
         if track is not None:
             stored = self.store.readable(check_track(track))
             if stored is None:
-                raise NotFoundError(f"there is no track '{track}'", *self._others())
+                raise NotFoundError(f"there is no track {in_quotes(track)}", *self._others())
             return stored
         current = self.store.current()
         stored = self.store.readable(current) if current else None
@@ -602,7 +607,7 @@ class Baton:
 
     def _others(self) -> list[str]:
         tracks = sorted([*self.store.chains()[0], *self.store.strange()])
-        return [f"track '{track}'" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
+        return [f"track {in_quotes(track)}" for track in tracks[:20]] + (["..."] if len(tracks) > 20 else [])
 
     def resume(self, track: str | None = None, *, live: bool = False, name: str | None = None) -> Resumed:
         """What the next runner needs: a track's newest checkpoint, or the one that ``name`` means, and with ``live`` how the

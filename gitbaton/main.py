@@ -9,6 +9,7 @@ gc.disable()  # a process of milliseconds: collecting while we are imported cost
 import os
 import sys
 
+from gitbaton.codec import in_quotes
 from gitbaton import terminal
 from gitbaton.cli.verbs import OLD, find, verb_module
 
@@ -130,7 +131,7 @@ def call(words: list[str], begun: Repo | None = None) -> int:
     except (BrokenPipeError, SystemExit):  # typer turns the one into the other
         return _SIGPIPE
     except OSError as error:
-        name = f"'{os.fsdecode(error.filename)}': " if isinstance(error.filename, (str, bytes)) else ""
+        name = f"{in_quotes(os.fsdecode(error.filename))}: " if isinstance(error.filename, (str, bytes)) else ""
         return _complain(f"{name}{error.strerror or error}", (), _FATAL)
     except Exception as error:  # the last door: a user sees one line, whatever went wrong
         if "GIT_BATON_TRACE" in os.environ:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.git.objects import lookup
 from gitbaton.git.repo import Repo, make_folder, put, shared
@@ -99,21 +100,23 @@ def refresh(
     """
     tracked = _tracked(repo, where, staged)
     if tracked:
-        return [f"'{tracked[0]}' is tracked by git, so it is not ours and the LATEST files are not written"]
+        return [f"{in_quotes(tracked[0])} is tracked by git, so it is not ours and the LATEST files are not written"]
     try:
         folder = _open(where, create=None if only_existing else repo)
     except OSError as error:
         if only_existing and isinstance(error, FileNotFoundError):
             return []
-        return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]
+        return [f"the LATEST files are not written: {in_quotes(where.directory)}: {error.strerror}"]
     try:
         strange = _strange(folder)
         if strange:
-            said = f"'{os.path.join(where.inside or where.directory, strange[0])}' was not written by git baton and stays"
+            said = (
+                f"{in_quotes(os.path.join(where.inside or where.directory, strange[0]))} was not written by git baton and stays"
+            )
             return [f"{said}; 'git baton import DIR' takes an older folder in, then move it away"]
         return _write(repo, where, folder, told, only_existing, mark)
     except OSError as error:
-        return [f"the LATEST files are not written: '{where.directory}': {error.strerror}"]
+        return [f"the LATEST files are not written: {in_quotes(where.directory)}: {error.strerror}"]
     finally:
         os.close(folder)
 
@@ -191,7 +194,7 @@ def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) ->
     paths = {name: os.path.normpath(os.path.join(inside, name)) for name, _ in files} if inside is not None else {}
     listed = zsplit(repo.git.out("ls-files", "-z", "--", f":(top,literal){inside}")) if inside is not None else []
     foreign = set(listed)
-    warnings = [f"'{path}' is tracked by git and is not written" for path in paths.values() if path in foreign]
+    warnings = [f"{in_quotes(path)} is tracked by git and is not written" for path in paths.values() if path in foreign]
     folder = _open(where, create=repo)
     try:
         for name, data in files:
@@ -337,7 +340,7 @@ def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
     except OSError as error:
         if all(repo.git.run("check-ignore", "-q", "--", path).code == 0 for path in paths):
             return []
-        return [f"the LATEST files will show as untracked: '{target}': {error.strerror}"]
+        return [f"the LATEST files will show as untracked: {in_quotes(target)}: {error.strerror}"]
     return []
 
 
@@ -354,7 +357,7 @@ def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        return [f"'{target}' names files of ours and cannot be changed: {error.strerror}"]
+        return [f"{in_quotes(target)} names files of ours and cannot be changed: {error.strerror}"]
     return []
 
 

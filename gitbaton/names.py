@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
-from gitbaton.codec import payload, timestamp
+from gitbaton.codec import in_quotes, payload, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.git.reffiles import there
@@ -63,7 +63,7 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
         pins = {} if spelled else _pins(store)  # a remote's pin hides no track
     except RecordError as error:
         reason = reason or NotFoundError(
-            f"there is no checkpoint '{name}' as far as can be read: {error.message}", *error.hints
+            f"there is no checkpoint {in_quotes(name)} as far as can be read: {error.message}", *error.hints
         )
     pinned = {oid for oid, given in pins.items() if given == wanted}
     found += _named(store, name, pinned, chains, set() if spelled else _noted(store, name), torn)
@@ -72,14 +72,14 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
     if not found and reason:
         raise reason
     if not found and torn:
-        said = f"there is no checkpoint '{name}' as far as the chains can be read"
+        said = f"there is no checkpoint {in_quotes(name)} as far as the chains can be read"
         names = map(in_shell, sorted(torn))
         raise NotFoundError(said, *(f"what cannot be read is said by: git baton log --track {name}" for name in names))
     if not found:
         spelled_with = _BACK.match(wanted) or _AT.match(wanted)
         meant = near(spelled_with[1] if spelled_with else wanted, [*known, *pins.values()])
         perhaps = [f"perhaps {in_shell(meant)} is meant"] if meant else []
-        raise NotFoundError(f"there is no checkpoint '{name}'", *perhaps, "see 'git baton log --all'")
+        raise NotFoundError(f"there is no checkpoint {in_quotes(name)}", *perhaps, "see 'git baton log --all'")
     return _one(name, found, short)
 
 
@@ -105,11 +105,11 @@ def _elsewhere(store: Store, name: str) -> list[Stored]:
 def _one(name: str, found: list[Stored], short: int) -> Stored:
     by_id = {s.id: s for s in reversed(found)}
     if not by_id:
-        raise NotFoundError(f"there is no checkpoint '{name}'", "see 'git baton log --all'")
+        raise NotFoundError(f"there is no checkpoint {in_quotes(name)}", "see 'git baton log --all'")
     if len(by_id) > 1:
         newest = sorted(by_id.values(), key=lambda s: s.checkpoint.created, reverse=True)
         lines = [candidate(s, lambda oid: oid[:short]) for s in newest[:20]] + (["..."] if len(newest) > 20 else [])
-        raise AmbiguousNameError(f"'{name}' could mean {len(by_id)} checkpoints", *lines)
+        raise AmbiguousNameError(f"{in_quotes(name)} could mean {len(by_id)} checkpoints", *lines)
     return found[0]
 
 
@@ -151,7 +151,8 @@ def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
             items = tuple(stored for stored in items if stored.checkpoint.created <= moment)
         if not items:
             raise NotFoundError(
-                f"what was fetched of '{spelled}' has no checkpoint '{name}'", f"to list it: git baton log {in_shell(spelled)}"
+                f"what was fetched of '{spelled}' has no checkpoint {in_quotes(name)}",
+                f"to list it: git baton log {in_shell(spelled)}",
             )
         return items[0]
 
@@ -175,7 +176,7 @@ def _current_track(store: Store) -> str:
 def _tip(store: Store, track: str) -> Stored:
     tip = store.readable(track)
     if tip is None:
-        raise NotFoundError(f"there is no track '{track}'", "'git baton tracks' lists them")
+        raise NotFoundError(f"there is no track {in_quotes(track)}", "'git baton tracks' lists them")
     return tip
 
 
@@ -185,7 +186,7 @@ def _chain(store: Store, track: str, limit: int | None = None) -> list[Oid]:
     if start is None:  # one that exists only as fetched, or none
         return [stored.commit for stored in store.history(track, limit).items]
     if start.kind != "commit":
-        raise RecordError(f"'{chain_ref(track)}' is a {start.kind} and not a chain of commits")
+        raise RecordError(f"{in_quotes(chain_ref(track))} is a {start.kind} and not a chain of commits")
     return store.objects.first_parents(start.oid, limit)
 
 
@@ -197,7 +198,7 @@ def _back(store: Store, track: str, digits: str) -> Stored:
     found = store.objects.read(oids[-1], MAX_COMMIT)
     if len(oids) <= count or oids[-1] == store.root:
         total = len(oids) - (1 if oids[-1] == store.root else 0)
-        raise NotFoundError(f"track '{track}' has only {total} checkpoint{'' if total == 1 else 's'}", _listing(track))
+        raise NotFoundError(f"track {in_quotes(track)} has only {total} checkpoint{'' if total == 1 else 's'}", _listing(track))
     return store.stored(found, track, oids[-1])
 
 
@@ -233,7 +234,7 @@ def _at(store: Store, track: str, text: str) -> Stored:
             if stored.checkpoint.created <= moment:
                 return stored
     _refuse_torn(store, track, oids)
-    raise NotFoundError(f"track '{track}' has no checkpoint as old as '{text}'", _listing(track))
+    raise NotFoundError(f"track {in_quotes(track)} has no checkpoint as old as {in_quotes(text)}", _listing(track))
 
 
 def moment_of(store: Store, text: str, hint: str) -> datetime:
@@ -243,7 +244,7 @@ def moment_of(store: Store, text: str, hint: str) -> datetime:
     asked = store.repo.git.changed({}, f"baton.moment={'midnight' if text == 'today' else text.replace(chr(0), '?')}")
     result = asked.run("config", "--type=expiry-date", "--get", "baton.moment")
     if "\0" in text or result.code != 0 or not result.out.strip().isdigit():
-        raise UsageError(f"'{text}' is not a time that git understands", hint)
+        raise UsageError(f"{in_quotes(text)} is not a time that git understands", hint)
     return datetime.fromtimestamp(min(int(result.out), 253_402_300_799), UTC)
 
 
@@ -260,7 +261,7 @@ def _manual(store: Store, track: str) -> Stored:
         if stored.checkpoint.kind == "manual":
             return stored
     _refuse_torn(store, track, oids)
-    raise NotFoundError(f"track '{track}' has no manual checkpoint", _listing(track))
+    raise NotFoundError(f"track {in_quotes(track)} has no manual checkpoint", _listing(track))
 
 
 def _noted(store: Store, name: str) -> set[Oid]:

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
-from gitbaton.codec import Json, canonical, counted, document, first_line, path_document, plain, timestamp
+from gitbaton.codec import (
+    Json,
+    bare,
+    canonical,
+    counted,
+    document,
+    escaped,
+    first_line,
+    in_quotes,
+    is_hidden,
+    path_document,
+    plain,
+    timestamp,
+)
 from gitbaton.model import (
     LAST_PROMPT,
     NOT_ENDED,
@@ -46,7 +60,17 @@ _LEFT_OUT = {
     "invalid-name": "is left out: git takes no such name",
     "untracked": "is left out: baton.untracked is none",
 }
-_C_ESCAPES = {"\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", '"': '\\"'}
+_C_ESCAPES = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\v": "\\v",
+    "\f": "\\f",
+    "\r": "\\r",
+    '"': '\\"',
+    "\\": "\\\\",
+}
 
 Changed = Sequence[str] | None
 
@@ -142,16 +166,15 @@ def age(then: datetime, now: datetime) -> str:
 
 
 def quoted(value: str) -> str:
-    """A value of ``--porcelain``, C-quoted as git quotes a path when it has a tab, newline, quote, backslash or control."""
-    if value.isprintable() and '"' not in value and "\\" not in value:
+    """A value of ``--porcelain``, C-quoted as git quotes a path when it has a tab, newline, quote, backslash or what cannot be
+    seen."""
+    if value.isprintable() and '"' not in value and "\\" not in value and plain(value) == value:
         return value
     out = []
     for char in value:
         if char in _C_ESCAPES:
             out.append(_C_ESCAPES[char])
-        elif char == "\\":
-            out.append("\\\\")
-        elif char.isprintable():
+        elif char.isprintable() and not is_hidden(char):
             out.append(char)
         else:
             out.append("".join(f"\\{b:03o}" for b in char.encode("utf-8", "surrogateescape")))
@@ -175,7 +198,7 @@ def porcelain(header: Sequence[str], rows: Iterable[Sequence[str]], *, nul: bool
 def origin(stored: Stored, remotes: Sequence[str] = ()) -> str:
     """``(foreign)`` for a checkpoint that came from elsewhere, or whose words did, with the remotes that are known to have it;
     else empty."""
-    return f"({' '.join(['foreign:' if remotes else 'foreign', *map(plain, remotes)])})" if stored.foreign_words else ""
+    return f"({' '.join(['foreign:' if remotes else 'foreign', *map(bare, remotes)])})" if stored.foreign_words else ""
 
 
 def quoting(stored: Stored) -> str:
@@ -195,13 +218,20 @@ def redacted_document(items: Iterable[Redacted]) -> list[Json]:
 
 
 def in_shell(text: str) -> str:
-    """A word of a command line that somebody may copy into a shell."""
-    shown = plain(text)
-    if shown.isascii() and shown.replace("-", "").replace("/", "").replace(".", "").isalnum():
-        return shown  # nearly always, and shlex is dear to import
-    from shlex import quote
+    """A word of a command line that somebody may copy into a shell; what cannot be seen is in escapes of bash, ksh and zsh."""
+    if text.isascii() and text.replace("-", "").replace("/", "").replace(".", "").isalnum():
+        return text  # nearly always, and shlex is dear to import
+    if plain(text) == text:
+        from shlex import quote
 
-    return quote(shown)
+        return quote(text)
+    shown = ""
+    for char in text:
+        if is_hidden(char):
+            shown += "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape"))
+        else:
+            shown += f"\\{char}" if char in "\\'" else char
+    return f"$'{shown}'"
 
 
 def stored_document(stored: Stored) -> dict[str, Json]:
@@ -211,7 +241,7 @@ def stored_document(stored: Stored) -> dict[str, Json]:
         "id": stored.id,
         "commit": stored.commit,
         "base": stored.base,
-        "foreign": stored.foreign,
+        "foreign": stored.foreign_words,
     }
 
 
@@ -236,7 +266,7 @@ def latest_json(current: str | None, generated: str, tips: Sequence[Stored], mor
     """LATEST.json: the tips by track, and how many tracks are not among them."""
     tracks: dict[str, Json] = {s.checkpoint.track: _told(s) for s in tips}
     others: dict[str, Json] = {"tracks_more": more} if more else {}
-    return canonical({"current_track": current, "generated": generated, "tracks": tracks, **others})
+    return _seen({"current_track": current, "generated": generated, "tracks": tracks, **others})
 
 
 def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored], more: int = 0) -> bytes:
@@ -245,25 +275,35 @@ def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored],
     parts = [f"<!-- written by git baton at {generated}; the truth is in refs/baton/tracks -->", "## CURRENT", ""]
     parts += _section(chosen) if chosen else ["No track is current in this work tree.", ""]
     for stored in tips:
-        parts += [f"## {plain(stored.checkpoint.track)}", "", *_section(stored)]
+        parts += [f"## {_heading(stored.checkpoint.track)}", "", *_section(stored)]
     if more:
         parts += [f"{counted(more, 'older track')} not named here: 'git baton tracks' lists them all."]
     return ("\n".join(parts).rstrip("\n") + "\n").encode("utf-8", "replace")
 
 
+def _heading(track: str) -> str:
+    """A track's name as a heading, which is no other one of ours."""
+    return in_quotes(track) if track.casefold() == "current" else bare(track)
+
+
 def exported_json(stored: Stored) -> bytes:
     """One exported checkpoint: its JSON plus ``id``."""
-    return canonical(_told(stored))
+    return _seen(_told(stored))
+
+
+def _seen(value: Json) -> bytes:
+    """The bytes of JSON in a file that people and models read."""
+    return escaped(canonical(value).decode("utf-8")).encode("utf-8")
 
 
 def _told(stored: Stored) -> dict[str, Json]:
     """A checkpoint's JSON plus ``id``; a foreign one says that it is."""
-    return {**document(stored.checkpoint), "id": stored.id, **({"foreign": True} if stored.foreign else {})}
+    return {**document(stored.checkpoint), "id": stored.id, **({"foreign": True} if stored.foreign_words else {})}
 
 
 def checkpoint_markdown(stored: Stored) -> bytes:
     """One exported checkpoint for people; stored text is indented, so that it can forge no heading."""
-    heading = f"## {plain(stored.checkpoint.track)}: {line(stored.checkpoint.step)} {origin(stored)}".rstrip()
+    heading = f"## {_heading(stored.checkpoint.track)}: {line(stored.checkpoint.step)} {origin(stored)}".rstrip()
     return ("\n".join([heading, "", *_section(stored)]).rstrip("\n") + "\n").encode("utf-8", "replace")
 
 
@@ -278,21 +318,23 @@ def _section(stored: Stored) -> list[str]:
 def skipped_lines(skipped: Sequence[Skipped], name: str = "", *, verbose: bool = False) -> list[str]:
     """Warnings for paths that a snapshot left out, the first few by name, or all; the checkpoint ``name`` has them all."""
     shown = skipped if verbose else skipped[:_SKIPPED]
-    rows = [f"{in_quotes(s.path)} {_LEFT_OUT.get(s.reason, f'is left out: {plain(s.reason)}')}" for s in shown]
+    rows = [f"{path_in_quotes(s.path)} {_LEFT_OUT.get(s.reason, f'is left out: {plain(s.reason)}')}" for s in shown]
     more = len(skipped) - len(shown)
     rest = f"; 'git baton show --json {name}' lists them" if name else ""
     return rows + ([f"and {more} more{rest}"] if more > 0 else [])
 
 
-def in_quotes(path: str) -> str:
-    """A path for a sentence: in quotes of its own, or C-quoted."""
+def path_in_quotes(path: str) -> str:
+    """A path in a sentence of ours, as ``codec.in_quotes`` a word; C-quoted where it is odd, so that it can be found."""
     text = quoted(path)
-    return text if text.startswith('"') else f"'{text}'"
+    if text.startswith('"'):
+        return re.sub("['`]", r"\\\g<0>", text)
+    return in_quotes(text)
 
 
 def first_few(paths: Sequence[str]) -> tuple[str, ...]:
     """As many paths as a sentence names, each in quotes."""
-    return tuple(map(in_quotes, paths[:_NAMED]))
+    return tuple(map(path_in_quotes, paths[:_NAMED]))
 
 
 def some(count: int, named: Sequence[str]) -> str:
@@ -316,7 +358,7 @@ def sentences(live: Live) -> list[str]:
 
 def candidate(stored: Stored, short: Callable[[Oid], str]) -> str:
     """A checkpoint in a list of several that a name could mean."""
-    said = f"{short(stored.id)} {plain(stored.checkpoint.track)}: {line(stored.checkpoint.step)}"
+    said = f"{short(stored.id)} {bare(stored.checkpoint.track)}: {line(stored.checkpoint.step)}"
     return f"{quoting(stored)}{said} {origin(stored)}".rstrip()
 
 
@@ -329,12 +371,12 @@ def since_run(run: TestRun, later: Changed) -> Changed:
 def test_line(run: TestRun, at: str, changed: Changed, more: int = 0) -> str:
     """``pytest -q: failed (1 failed, 2 passed), 5 minutes ago``; what changed since makes it stale. Nothing that was observed
     is called green."""
-    parts = f"{first_line(run.command)}: {test_result(run)}, {at}"
+    parts = f"{bare(first_line(run.command))}: {test_result(run)}, {at}"
     if changed is None:
         return f"{parts}; what changed since cannot be compared"
     if not changed:
         return parts
-    named = ", ".join(map(first_line, changed[:_FILES]))
+    named = ", ".join(bare(first_line(path)) for path in changed[:_FILES])
     rest = len(changed) - _FILES + more
     return f"{parts}; stale: {named}{f' and {rest} more' if rest > 0 else ''} changed since"
 
@@ -350,7 +392,7 @@ def plan_heading(plan: ClientPlan, at: str) -> str:
     """Whose plan it is, how old, and how far it has come."""
     states = [item.state for item in plan.items]
     count = ", ".join(f"{states.count(state)} {state}" for state in _ORDER if state in states)
-    return f"{first_line(plan.agent)[:40]}, changed {at}: {count}{f', {plan.more} not listed' if plan.more else ''}"
+    return f"{bare(first_line(plan.agent)[:40])}, changed {at}: {count}{f', {plan.more} not listed' if plan.more else ''}"
 
 
 def plan_items(plan: ClientPlan) -> list[str]:
@@ -439,4 +481,4 @@ def names_prompt(step: str, prompt: Prompt) -> bool:
 def command_line(ran: Ran, at: str) -> str:
     """A command and how it ended."""
     how = "no exit status is known" if ran.status is None else f"exit status {ran.status}"
-    return f"{first_line(ran.command)}: {how}, {at}"
+    return f"{bare(first_line(ran.command))}: {how}, {at}"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git import rewrites
 from gitbaton.git.objects import new_object
@@ -389,8 +390,8 @@ def compare(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> Drift
 def _branch(then: Checkpoint, now: Ground) -> list[DriftWord]:
     if then.branch == now.head.branch:
         return []
-    before = f"branch '{then.branch}'" if then.branch else "no branch (detached HEAD)"
-    after = f"branch '{now.head.branch}'" if now.head.branch else "no branch (detached HEAD)"
+    before = f"branch {in_quotes(then.branch)}" if then.branch else "no branch (detached HEAD)"
+    after = f"branch {in_quotes(now.head.branch)}" if now.head.branch else "no branch (detached HEAD)"
     return [DriftWord(word="branch-switched", sentence=f"the checkpoint was on {before}; HEAD is on {after}")]
 
 

@@ -12,7 +12,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.leading import Globals
 from gitbaton.cli.options import AFTER, Argument, Call, Option
-from gitbaton.codec import Json, canonical, plain
+from gitbaton.codec import Json, canonical, escaped, in_quotes, plain
 from gitbaton.errors import MENDS, NotFoundError, UsageError
 from gitbaton.git.repo import Progress, discover, silent
 from gitbaton.model import Stored
@@ -106,7 +106,7 @@ def divided(ctx: Call, words: list[str], most: int) -> tuple[list[str], list[str
     after = ctx.meta.get(AFTER)
     count = min(most, len(words)) if after is None else len(words) - after
     if count > most:
-        raise UsageError(f"unexpected argument '{words[most]}'", f"'{ctx.command_path} -h' shows what there is")
+        raise UsageError(f"unexpected argument {in_quotes(words[most])}", f"'{ctx.command_path} -h' shows what there is")
     return words[:count], words[count:]
 
 
@@ -119,14 +119,14 @@ def refuse_no_paths(place: str, paths: Iterable[str]) -> None:
     """What does not stand after ``--`` must look like a path. Raises NotFoundError."""
     for word in paths:
         if not is_path(place, word):
-            raise NotFoundError(f"there is no path '{word}'", NOT_THERE)
+            raise NotFoundError(f"there is no path {in_quotes(word)}", NOT_THERE)
 
 
 def one_meant(name: Optional[str], track: Optional[str]) -> None:
     """Refuse a checkpoint beside ``--track`` that is not spelled with ``@``."""
     if name is not None and track is not None and not name.startswith("@"):
         raise UsageError(
-            f"the checkpoint '{plain(name)}' and --track exclude each other", "with --track only '@' goes, as in '@~2'"
+            f"the checkpoint {in_quotes(name)} and --track exclude each other", "with --track only '@' goes, as in '@~2'"
         )
 
 
@@ -146,7 +146,7 @@ def tell_error(why: str, hints: Sequence[str]) -> None:
 def told_apart(broken: Mapping[str, str]) -> bool:
     """Say which refs were left alone because they are broken, each with why, a line each; whether there are none."""
     for ref, why in sorted(broken.items()):
-        tell_error(f"'{ref}' is left alone: {why}", ())
+        tell_error(f"{in_quotes(ref)} is left alone: {why}", ())
     if broken:
         terminal.tell(f"hint: {MENDS}")
     return not broken
@@ -160,7 +160,7 @@ def apart_document(broken: Mapping[str, str]) -> list[Json]:
 def left_out(problems: Iterable[Problem]) -> None:
     """What could not be read, each as a warning."""
     for problem in problems:
-        terminal.warn(f"'{plain(problem.where)}' is left out: {plain(problem.reason)}")
+        terminal.warn(f"{in_quotes(problem.where)} is left out: {plain(problem.reason)}")
 
 
 def say_findings(found: Sequence[Finding], *, json: bool) -> int:
@@ -184,7 +184,7 @@ def picked(item: object, *names: str) -> dict[str, Json]:
 
 def print_json(value: dict[str, Json]) -> None:
     """One JSON object on standard output; it says its version."""
-    terminal.write(canonical({"v": 1, **value}).decode("utf-8"))
+    terminal.write(escaped(canonical({"v": 1, **value}).decode("utf-8")))
 
 
 def one_of(**choices: bool) -> None:

@@ -13,12 +13,12 @@ from gitbaton.codec.text import (
     Reader,
     canonical,
     check_track,
-    first_line,
-    is_control,
     parse,
     path_document,
+    subject,
     timestamp,
 )
+from gitbaton.codec.words import ODD_BLANK, is_hidden
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import (
     KINDS,
@@ -287,7 +287,7 @@ def _check_text(name: str, text: str) -> None:
 def _check_visible(name: str, text: str) -> None:
     if not text.strip():
         raise UsageError(f"the {name} is empty")
-    if all(is_control(c) or c.isspace() for c in text):
+    if all(is_hidden(c) or ODD_BLANK.match(c) or c.isspace() for c in text):
         raise UsageError(f"the {name} has no visible character")
 
 
@@ -496,8 +496,7 @@ def parse_transcript(text: str | None) -> Transcript | None:
 
 def message(step: str, raw: bytes) -> bytes:
     """The commit message that carries a checkpoint's canonical bytes ``raw`` under the first line of its step."""
-    cut = (first_line(step) or "?").encode("utf-8", "replace")[:_SUBJECT_BYTES].decode("utf-8", "ignore")
-    return cut.rstrip().encode("utf-8") + b"\n\n" + raw
+    return (subject(step, _SUBJECT_BYTES) or "?").encode("utf-8") + b"\n\n" + raw
 
 
 def payload(text: bytes) -> bytes:

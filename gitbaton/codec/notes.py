@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gitbaton.codec.text import plain
+from gitbaton.codec.words import stable
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.values import value
 
@@ -74,7 +74,7 @@ def entry(oid: Oid, checkpoint: Checkpoint) -> bytes:
     fields += [(f"extra.{key}", text) for key, text in checkpoint.extra]
     lines = [f"checkpoint {oid}"]
     for name, text in fields:
-        kept = [line.rstrip() for line in plain(text, keep="\n\t").split("\n")]
+        kept = [line.rstrip() for line in stable(text, keep="\n\t").split("\n")]
         kept = [line for line in kept if line]
         if kept:
             lines.append(f"{name}: {kept[0]}")

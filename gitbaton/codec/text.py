@@ -1,5 +1,5 @@
-"""Canonical JSON and plain text: the same bytes for the same value, and none that drives a terminal; one JSON object read key
-by key, each checked, paths as JSON; track names, and their encoded form in refs and file names."""
+"""Canonical JSON: the same bytes for the same value; one JSON object read key by key, each checked, paths as JSON; track names,
+and their encoded form in refs and file names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
+from gitbaton.codec.words import ODD_BLANK, in_quotes, is_hidden, plain
 from gitbaton.errors import RecordError, UsageError
 
 TYPE_CHECKING = False
@@ -38,21 +39,17 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9
 
 
 def is_control(char: str) -> bool:
-    """Whether a character could drive a terminal or hide text: Unicode categories Cc, Cf, Zl, Zp and Cs."""
+    """Whether canonical JSON escapes a character: Unicode categories Cc, Cf, Zl, Zp and Cs. What is stored stays so for good;
+    ``words`` says what is shown."""
     return unicodedata.category(char) in _CONTROL
 
 
-def plain(text: str, keep: str = "") -> str:
-    """``text`` with every control and format character as ``?``, except those in ``keep``."""
-    if text.isprintable():
-        return text
-    return "".join("?" if is_control(c) and c not in keep else c for c in text)
-
-
-def first_line(text: str) -> str:
-    """The first line of ``text`` that is not blank, without blanks around it, safe for a terminal; empty when there is none."""
-    lines = (line.strip() for line in text.split("\n"))
-    return plain(next((line for line in lines if line), ""))
+def subject(text: str, size: int) -> str:
+    """The first line of a text that is not blank as the subject of a commit, in ``size`` bytes at most. This rule stays, too:
+    whoever writes a commit again writes the same one."""
+    first = next((line for line in map(str.strip, text.split("\n")) if line), "")
+    safe = "".join("?" if is_control(c) else c for c in first)
+    return safe.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").rstrip()
 
 
 def canonical(value: Json) -> bytes:
@@ -155,10 +152,38 @@ def check_track(name: str) -> str:
     if not name.strip():
         raise UsageError("a track name cannot be empty")
     if any(is_control(c) for c in name):
-        raise UsageError(f"track name '{plain(name)}' has a control or format character")
+        raise UsageError(f"track name {in_quotes(name)} has a control or format character")
     if len(_encode(name)) > MAX_ENCODED:
-        raise UsageError(f"track name '{name[:60]}...' is longer than {MAX_ENCODED} bytes in its encoded form")
+        raise UsageError(f"track name {in_quotes(name[:60] + '...')} is longer than {MAX_ENCODED} bytes in its encoded form")
     return name
+
+
+def check_new_track(name: str) -> str:
+    """As ``check_track``, for a track that is made here. Raises UsageError also for a name that looks like another one: with
+    what cannot be seen, with blanks other than spaces, or with blanks around it."""
+    name = check_track(name)
+    if name != name.strip():
+        raise UsageError(f"a new track cannot be called {in_quotes(name)}: a blank stands at its beginning or end")
+    if any(is_hidden(c) or ODD_BLANK.match(c) for c in name):
+        raise UsageError(
+            f"a new track cannot be called {in_quotes(name)}: a character of it cannot be seen, or is taken for a space"
+        )
+    return name
+
+
+def looks(name: str) -> str:
+    """What a track name looks like, the same for names that somebody could take for each other: without case, without what
+    cannot be seen, any blanks as one space."""
+    if _SAFE.match(name):
+        return name.casefold()
+    seen = "".join(c for c in name if not is_hidden(c))
+    return " ".join(ODD_BLANK.sub(" ", seen).split()).casefold()
+
+
+def alike(name: str, other: str) -> str:
+    """Half a sentence: how little tells two track names apart that look the same."""
+    less = "case" if name.casefold() == other.casefold() else "case, or what cannot be seen"
+    return f"track {in_quotes(name)} differs from the track {in_quotes(other)} only in {less}"
 
 
 def encode_track(name: str) -> str:

@@ -13,7 +13,7 @@ from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, plain
 from gitbaton.errors import BatonError, NotFoundError
-from gitbaton.render import in_quotes, stored_document, title
+from gitbaton.render import path_in_quotes, stored_document, title
 from gitbaton.tools.blaming import Commit, Line, blame
 
 _COLUMNS = (Column(), Column(goes=2), Column(goes=1, right=True), Column(goes=3), Column())
@@ -61,9 +61,9 @@ def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges:
     folder, name = os.path.split(os.path.join(here, file))
     path = os.path.relpath(os.path.join(os.path.realpath(folder), name), os.path.realpath(root))
     if path.startswith("../") or not name:
-        raise NotFoundError(f"{in_quotes(file)} is no file of this work tree")
+        raise NotFoundError(f"{path_in_quotes(file)} is no file of this work tree")
     found, warnings = blame(baton, path, scratch, ranges)
-    warn_all([text for text in warnings if in_quotes(path) in text])
+    warn_all([text for text in warnings if path_in_quotes(path) in text])
     return found
 
 

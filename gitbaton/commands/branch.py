@@ -5,7 +5,7 @@ from typing import Annotated
 from gitbaton import terminal
 from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, path_document, plain
+from gitbaton.codec import Json, in_quotes, path_document, plain
 from gitbaton.render import line
 from gitbaton.tools import branching
 
@@ -34,12 +34,12 @@ def command(
             print_json({"plan" if dry_run else "branch": made, "warnings": list(plan.warnings)})
         else:
             parent = baton.abbreviate(plan.parent)
-            said = f"would make branch '{plain(plan.name)}' at {parent}"
+            said = f"would make branch {in_quotes(plan.name)} at {parent}"
             if at:
                 text = line(plan.checkpoint.checkpoint.step) if plan.commit else ""
                 said = f"{plain(plan.name)} {baton.abbreviate(at)} {text}".rstrip()
             elif plan.commit:
-                said = f"would make branch '{plain(plan.name)}': a commit of the files on {parent or 'no parent'}"
+                said = f"would make branch {in_quotes(plan.name)}: a commit of the files on {parent or 'no parent'}"
             terminal.say(said)
             if plan.reason:
                 terminal.tell(plan.reason)

@@ -32,7 +32,7 @@ def command(
         for name, meaning in _candidates(ctx, before, word):
             if name == FILES:
                 terminal.say(FILES)
-            elif name.startswith(word) and name.isprintable():
+            elif name.startswith(word) and name.isprintable() and plain(name) == name:
                 terminal.say(f"{name}\t{meaning}" if meaning else name)
     return 0
 

@@ -19,6 +19,7 @@ from gitbaton.cli.common import (
     warn_all,
 )
 from gitbaton.cli.options import AFTER, Argument, Call, Option
+from gitbaton.codec import in_quotes
 from gitbaton.errors import AmbiguousNameError, NotFoundError
 from gitbaton.git import foreground
 from gitbaton.model import Stored
@@ -86,10 +87,12 @@ def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> t
                 break
             meant = [hint for hint in error.hints if hint.startswith("perhaps ")]
             raise NotFoundError(
-                f"'{word}' is neither a checkpoint nor a path", *(meant or [error.message]), NOT_THERE
+                f"{in_quotes(word)} is neither a checkpoint nor a path", *(meant or [error.message]), NOT_THERE
             ) from None
         if os.path.lexists(os.path.join(place, word)):
-            raise AmbiguousNameError(f"'{word}' is both a checkpoint and a path", "put '--' between checkpoints and paths")
+            raise AmbiguousNameError(
+                f"{in_quotes(word)} is both a checkpoint and a path", "put '--' between checkpoints and paths"
+            )
         one_meant(word, track)
         found.append(stored)
     paths = words[len(found) :]

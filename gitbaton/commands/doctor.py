@@ -6,7 +6,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, Verbose, opened, picked, print_json, say_findings, summed, warn_all
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import Json, counted, plain
+from gitbaton.codec import Json, counted, in_quotes, plain
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git import questions
 from gitbaton.mending import doctor
@@ -71,14 +71,14 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, verbose: bool, jso
         print_json({**counts, "refs": refs, "lost": [*lost], "left": [*left], "theirs": theirs})
         return int(amiss)
     texts = [f"torn: object {oid}" for oid in torn]
-    texts += [f"damaged: '{plain(path)}'" for path in (*found.packs, *found.files)]
+    texts += [f"damaged: {in_quotes(path)}" for path in (*found.packs, *found.files)]
     texts += [
-        f"damaged: the line '{plain(text[:80].decode('utf-8', 'replace').rstrip())}' of 'packed-refs'" for text in found.lines
+        f"damaged: the line {in_quotes(text[:80].decode('utf-8', 'replace').rstrip())} of 'packed-refs'" for text in found.lines
     ]
-    texts += [f"log: the log of '{plain(name)}' is written anew without what cannot be read" for name, _ in found.logs]
+    texts += [f"log: the log of {in_quotes(name)} is written anew without what cannot be read" for name, _ in found.logs]
     if found.objects:
         texts.append(f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere")
-    texts += [f"ref: '{plain(move.name)}' {(move.new or 'goes')[:10]}: {plain(move.said)}" for move in found.moves]
+    texts += [f"ref: {in_quotes(move.name)} {(move.new or 'goes')[:10]}: {plain(move.said)}" for move in found.moves]
     texts += [f"lost: {plain(item.where)}: {plain(item.what)}" for item in found.lost]
     if dry_run and found.lost and remote is None and questions.matching(baton.repo, r"^remote\..*\.url$"):
         texts.append("     a remote may still have it: git baton doctor --mend --dry-run --from-remote REMOTE")

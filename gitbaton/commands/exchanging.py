@@ -10,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
 from gitbaton.cli.look import Cell, Look
 from gitbaton.cli.options import Option
-from gitbaton.codec import Json, check_track, counted, plain, timestamp
+from gitbaton.codec import Json, check_track, counted, in_quotes, plain, timestamp
 from gitbaton.commands.retaining import amount
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
@@ -72,14 +72,14 @@ def _remote(baton: Baton, word: Optional[str], verb: str, *, threads: bool) -> R
     if word is not None and not there_is and word not in names(baton.repo):
         kind = "track" if word in baton.store.chains()[0] else "thread" if threads and sync.is_thread(baton, word) else ""
         if kind:
-            said, there = f"'{plain(word)}' is a {kind} and no remote", names(baton.repo)
+            said, there = f"{in_quotes(word)} is a {kind} and no remote", names(baton.repo)
             if not there:
                 raise UsageError(said, "no remote is configured: name a URL or a path before it")
             option = f"--threads {in_shell(there[0])}" if threads else "--track"
             raise UsageError(said, f"to {verb} only that: git baton {verb} {option} {in_shell(word)}")
     remote = find(baton.repo, word, os.getcwd(), pushing=verb == "push")
     if verb == "push" and not remote.push:
-        raise UsageError(f"'{plain(remote.shown)}' is a bundle, which cannot be pushed to", "git bundle create makes one")
+        raise UsageError(f"{in_quotes(remote.shown)} is a bundle, which cannot be pushed to", "git bundle create makes one")
     return remote
 
 
@@ -91,7 +91,7 @@ def ask_consent(remote: Remote, public: Exposure, *, yes: bool) -> bool:
 
 def _say_public(remote: Remote, public: Exposure) -> None:
     """What a first push makes public, on standard error."""
-    names = [*(f"'{plain(track)}'" for track in public.tracks), *(f"run '{run}'" for run in public.runs)]
+    names = [*(in_quotes(track) for track in public.tracks), *(f"run '{run}'" for run in public.runs)]
     terminal.tell(
         f"first push of {_listed(names, public.threads)} to {plain(remote.shown)}; beyond what its refs hold this makes public:"
     )
@@ -116,7 +116,7 @@ def _listed(names: Sequence[str], threads: Sequence[str]) -> str:
 
 def _full(item: Item) -> str:
     """An item in words: its kind and its name."""
-    return called(item[1:]) if item[0] == "thread" else f"{item[0]} '{plain(item[1])}'"
+    return called(item[1:]) if item[0] == "thread" else f"{item[0]} {in_quotes(item[1])}"
 
 
 def _brief(look: Look, item: Item) -> str:
@@ -140,7 +140,7 @@ def say_gathered(look: Look, remote: Remote, found: Gathered, *, verbose: bool, 
         if not news_only:
             _say_late(row)
     for ref in found.strange:
-        terminal.warn(f"'{plain(ref)}' of {there} is left out: the name is not one that gitbaton writes")
+        terminal.warn(f"{in_quotes(ref)} of {there} is left out: the name is not one that gitbaton writes")
 
 
 def _fetched_step(row: Fetched) -> tuple[str | Cell, ...]:
@@ -168,7 +168,7 @@ def _say_late(row: Union[Fetched, Joined]) -> None:
     for item in row.late:
         when = timestamp(item.created)
         track = plain(row.item[1])
-        terminal.warn(f"checkpoint {item.id} of '{track}' is from the future ({when}): it is not joined before then")
+        terminal.warn(f"checkpoint {item.id} of {in_quotes(track)} is from the future ({when}): it is not joined before then")
 
 
 def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -> None:
@@ -200,7 +200,7 @@ def _say_parallel(baton: Baton, track: str) -> None:
     if followed is None or len(items) < 2 or followed == items[1].id or followed not in {stored.id for stored in items}:
         return
     newest, other = baton.short(items[0].id), baton.short(items[1].id)
-    said = f"'{plain(track)}' went on at both sides: {newest} was not made on top of {other}, and has not its files"
+    said = f"{in_quotes(track)} went on at both sides: {newest} was not made on top of {other}, and has not its files"
     terminal.tell(f"hint: {said}; 'git baton diff {other} {newest}' compares them")
     terminal.tell(f"hint: to merge them with git: 'git baton branch other-side {other}' makes a branch of one")
 
@@ -230,12 +230,12 @@ def say_pushing(
     if done.failure:
         tell_error(f"not pushed: {done.failure}", ())
     if done.keeps:
-        why = f"'{remote.shown}' keeps {done.keeps}: it refuses rewriting"
+        why = f"{in_quotes(remote.shown)} keeps {done.keeps}: it refuses rewriting"
         tell_error(why, ("whoever runs it can let our refs be rewritten or remove them there",))
     if done.hits:
         _tell_hits(baton, done)
     if done.declined or done.private:
-        names = [f"'{track}'" for track in done.declined]
+        names = [in_quotes(track) for track in done.declined]
         what = "nothing is pushed" if _halted(done) else "not pushed: " + _listed(names, done.private)
         tell_error(f"{what}: nobody agreed to make it public", ("--yes agrees; so does 'git config baton.push true'",))
 

@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 from gitbaton import sync, terminal
 from gitbaton.cli.common import AsJson, Verbose, looking, opened, print_json, tell_error, warn_all
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes
 from gitbaton.commands.exchanging import TIMEOUT, Timeout, Tracks, exchange, gathered_document, say_apart, say_gathered
 from gitbaton.errors import RecordError
 from gitbaton.sync.items import said
@@ -52,7 +52,7 @@ def command(
         else:
             say_gathered(looking(ctx, baton), remote, found, verbose=verbose)
             if not (found.rows or found.strange):
-                terminal.say(f"'{plain(remote.shown)}' has no tracks")
+                terminal.say(f"{in_quotes(remote.shown)} has no tracks")
             if problem:
                 tell_error(problem, ())
             say_apart(found.apart)

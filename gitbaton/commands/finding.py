@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes, plain
 from gitbaton.commands.threads import fetched, meant, name, store_of
 from gitbaton.errors import BatonError
 from gitbaton.render import quoted
@@ -67,7 +67,7 @@ def scan_threads(baton: Baton, names: Sequence[str], *, alone: bool, files: bool
             refs = {ref: oid for ref, oid in refs.items() if ref in own}
         called: dict[str, str] = {}  # the names of threads and namespaces, each under what it is called
         for thread, space in (*places, *(() if alone else fetched(baton))):
-            said = f"name of thread '{name(thread)}'" + (f" (namespace '{name(space)}')" if space else "")
+            said = f"name of thread {in_quotes(name(thread))}" + (f" (namespace {in_quotes(name(space))})" if space else "")
             called[said] = called.get(said, "") + f"{thread}\n{space}\n"  # long ones may begin alike
         report = scan(baton, everything=not alone, files=files, refs=refs, called=called)
     return replace(report, problems=(*report.problems, *problems))
@@ -128,13 +128,15 @@ def hit_place(baton: Baton, hit: Hit, state: State | None = None) -> str:
 
 
 def _in_thread(state: State, path: str) -> str:
-    text = f"thread '{name(state.thread)}'" + (f" namespace '{name(state.namespace)}'" if state.namespace else "")
-    text += f" fetched from '{name(state.remote)}'" if state.remote is not None else ""
+    text = f"thread {in_quotes(name(state.thread))}" + (
+        f" namespace {in_quotes(name(state.namespace))}" if state.namespace else ""
+    )
+    text += f" fetched from {in_quotes(name(state.remote))}" if state.remote is not None else ""
     id = id_of(state, path)
     text += f" {name(id)}" if id else ""
     kind, _, rest = path.rpartition("/")[2].partition(".")
     held = name_of(rest.encode()) if kind in _HELD else None
-    return f"{text} {_HELD[kind]} '{name(held)}'" if held is not None else f"{text} {_WHOLE.get(path) or plain(path)}"
+    return f"{text} {_HELD[kind]} {in_quotes(name(held))}" if held is not None else f"{text} {_WHOLE.get(path) or plain(path)}"
 
 
 def id_of(state: State, path: str) -> str | None:

@@ -20,7 +20,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import Look
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, counted, path_document, plain
+from gitbaton.codec import Json, counted, in_quotes, path_document
 from gitbaton.commands.retaining import checkpoints_told, clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
 from gitbaton.render import in_shell
@@ -70,7 +70,7 @@ def command(
             if others:  # a track was named, and all of it may have been meant
                 stay = "1 other stays" if others == 1 else f"{others} others stay"
                 more = f"its {stay}; to delete all: git baton tracks delete {in_shell(name)}"
-                terminal.warn(say(f"'{name}' means only the newest checkpoint of the track; {more}"))
+                terminal.warn(say(f"{in_quotes(name)} means only the newest checkpoint of the track; {more}"))
         if yes and not dry_run:
             made, warnings = forget(baton, made.names, everywhere=everywhere, force=force, made=made)
         elif not dry_run:
@@ -120,10 +120,10 @@ def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: boo
         which = "carries" if len(made.along) == 1 else "carry"
         yield f"{counted(len(made.along), 'automatic checkpoint')} that {which} their words {went} with them"
     for track in (track for track, items in made.stay.items() if not items):
-        yield f"track '{plain(track)}' {has} no checkpoint left and is gone"
+        yield f"track {in_quotes(track)} {has} no checkpoint left and is gone"
     for part in made.safety:
         for stored in part.rewritten:
-            paths = [f"'{plain(path)}'" for path in part.taken.get(stored.id, ())]
+            paths = [in_quotes(path) for path in part.taken.get(stored.id, ())]
             what = ", ".join(paths[:_MOST]) + (f" and {len(paths) - _MOST} more" if len(paths) > _MOST else "")
             lost = f"; no longer in it: {what}" if paths else ""
             verb = "would be" if dry_run else "is"

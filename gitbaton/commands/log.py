@@ -26,7 +26,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import AFTER, Argument, Call, Option
-from gitbaton.codec import counted, plain, timestamp
+from gitbaton.codec import counted, in_quotes, plain, timestamp
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.model import KINDS, TURN_ENDED, Oid, Stored
@@ -173,7 +173,7 @@ def _selection(
 
     for one in kinds or ():
         if one not in KINDS:
-            raise UsageError(f"--kind is '{plain(one)}'; it can be {', '.join(map(repr, KINDS[:-1]))} or '{KINDS[-1]}'")
+            raise UsageError(f"--kind is {in_quotes(one)}; it can be {', '.join(map(repr, KINDS[:-1]))} or '{KINDS[-1]}'")
     if text == "":
         raise UsageError("-S has nothing to look for")
     hint = "as in '2 hours ago' or '2026-01-31'"

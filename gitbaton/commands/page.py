@@ -10,7 +10,7 @@ from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import counted, plain
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.repo import put
-from gitbaton.render import in_quotes
+from gitbaton.render import path_in_quotes
 from gitbaton.system.files import write_atomic
 from gitbaton.tools.paging import MARK, page
 
@@ -58,8 +58,8 @@ def command(
 def _refuse_other(file: str) -> None:
     """Only an older page is written over. Raises BatonError."""
     if os.path.isdir(file):
-        raise BatonError(f"{in_quotes(file)} is a folder")
+        raise BatonError(f"{path_in_quotes(file)} is a folder")
     if os.path.lexists(file):
         with open(file, "rb") as there:
             if MARK not in there.read(4096):
-                raise BatonError(f"{in_quotes(file)} exists and is no page of git baton; it is not written over")
+                raise BatonError(f"{path_in_quotes(file)} exists and is no page of git baton; it is not written over")

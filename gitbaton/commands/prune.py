@@ -19,7 +19,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, counted, plain, timestamp
+from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
 from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import KINDS, Stored
@@ -93,7 +93,7 @@ def command(
         return _prune_threads(ctx, tracks or (), rules, ask=ask, dry_run=dry_run, json=json, verbose=verbose)
     only = next((one for one in KINDS if one == kind and one != "safety"), None)
     if kind is not None and only is None:
-        raise UsageError(f"--kind is '{plain(kind)}'; it can be 'auto' or 'manual'")
+        raise UsageError(f"--kind is {in_quotes(kind)}; it can be 'auto' or 'manual'")
     wish = Wish(tracks=tuple(tracks or ()), rules=rules, milestones=not drop_milestones, kind=only)
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton, discreet(baton):
         made = plan(baton, wish, weigh=True) if dry_run or ask else prune(baton, wish)
@@ -133,7 +133,7 @@ def _planned(baton: Baton, look: Look, made: Plan, verbose: bool) -> Iterator[st
 
 
 def _done(made: Plan) -> Iterator[str]:
-    yield from _went((f"track '{plain(part.track)}'", part) for part in made.tracks)
+    yield from _went((f"track {in_quotes(part.track)}", part) for part in made.tracks)
     safety = sum(len(piece.remove) for piece in made.safety)
     if safety:
         yield f"{counted(safety, 'safety checkpoint')} removed"
@@ -217,7 +217,11 @@ def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
     from gitbaton.commands.threads import name
 
     for part in made.parts:
-        yield f"thread '{name(part.thread)}'" + (f" namespace '{name(part.namespace)}'" if part.namespace else ""), part
+        yield (
+            f"thread {in_quotes(name(part.thread))}"
+            + (f" namespace {in_quotes(name(part.namespace))}" if part.namespace else ""),
+            part,
+        )
 
 
 def _planned_threads(look: Look, made: "of_threads.Plan", told: Told, verbose: bool) -> Iterator[str]:

@@ -14,7 +14,7 @@ from gitbaton.cli.common import picked
 from gitbaton.cli.waiting import ERASE, spent
 from gitbaton.codec import Json, plain
 from gitbaton.journal.values import Cause
-from gitbaton.render import in_quotes
+from gitbaton.render import path_in_quotes
 from gitbaton.running.context import Event
 from gitbaton.running.recorded import output
 from gitbaton.system.files import write_all
@@ -49,7 +49,7 @@ CAUSES = {
 
 def because(cause: Cause) -> str:
     """Why a step is run, as half a sentence."""
-    name = in_quotes(cause.path) if cause.path else ""
+    name = path_in_quotes(cause.path) if cause.path else ""
     if cause.kind in ("input", "env") and name:
         word = "is new" if cause.old is None else "is gone" if cause.new is None else "changed"
         return f"{name} {word}"

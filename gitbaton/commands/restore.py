@@ -10,10 +10,10 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import fitted
 from gitbaton.cli.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened, print_json, summed, warn_all
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, path_document, plain
+from gitbaton.codec import Json, in_quotes, path_document, plain
 from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
-from gitbaton.render import in_quotes, in_shell, quoted
+from gitbaton.render import in_shell, path_in_quotes, quoted
 from gitbaton.restore import intent
 from gitbaton.restore.values import UNMERGED, Order, Plan
 from gitbaton.store import safety_ref, tip_ref
@@ -150,12 +150,14 @@ def tell_written(plan: "conversations.Plan", target: Stored, *, dry_run: bool, j
         path = path_document(plan.path)
         print_json({"target": target.id, "agent": plan.agent, "session": plan.session, "path": path, "command": line})
     else:
-        terminal.say(f"{'would write' if dry_run else 'written'}: {in_quotes(plan.path)}")
+        terminal.say(f"{'would write' if dry_run else 'written'}: {path_in_quotes(plan.path)}")
     if plan.left_out:
         lines = "1 line is" if plan.left_out == 1 else f"{plan.left_out} lines are"
         terminal.warn(f"{lines} left out: no JSON object that can be written again")
     if plan.call is not None:
-        said = f"it ends within a call of the tool '{plan.call}'; '{plan.agent}' tells the model that it was interrupted"
+        said = (
+            f"it ends within a call of the tool '{plan.call}'; {in_quotes(plan.agent)} tells the model that it was interrupted"
+        )
         terminal.warn(said)
     if not dry_run and not json:
         terminal.say(f"resume it with: {line}")

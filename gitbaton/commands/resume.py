@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import Json, told_document
+from gitbaton.codec import Json, in_quotes, told_document
 from gitbaton.errors import NotFoundError
 from gitbaton.render import (
     key_value,
@@ -47,7 +47,7 @@ def command(
         try:
             found = baton.resume(track, live=live, name=checkpoint)
         except NotFoundError as error:
-            hints = (f"run '{one.run}' is not finished: '{one.command}' goes on with it" for one in runs)
+            hints = (f"run {in_quotes(one.run)} is not finished: '{one.command}' goes on with it" for one in runs)
             raise NotFoundError(error.message, *error.hints, *hints) from None
         told = baton.told(found.stored)
         if json:

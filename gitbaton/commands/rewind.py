@@ -13,7 +13,7 @@ from gitbaton.cli.columns import cut, screen
 from gitbaton.cli.common import From, Track, left_out, looking, one_meant, opened, tell_error, warn_all
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import counted, plain
+from gitbaton.codec import counted, in_quotes, plain
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
@@ -213,7 +213,7 @@ class Talk:
     def _list(self) -> None:
         """The next checkpoints, as many as the terminal has room for."""
         if not self.after:
-            terminal.say(f"these are all checkpoints of track '{plain(self.track)}'")
+            terminal.say(f"these are all checkpoints of track {in_quotes(self.track)}")
             return
         columns, height = screen()
         self.look.columns = (columns or 80) - 1  # a full last column makes some terminals begin another line
@@ -274,7 +274,7 @@ class Talk:
         """What the checkpoint is, and what is newer than it."""
         c, quote = target.checkpoint, quoting(target)
         ago = age(c.created, self.baton.clock())
-        terminal.say(f"\ncheckpoint {target.id} of track '{plain(c.track)}', {c.kind}, {verdict(target)}, {ago}")
+        terminal.say(f"\ncheckpoint {target.id} of track {in_quotes(c.track)}, {c.kind}, {verdict(target)}, {ago}")
         terminal.say(f"{quote}step: {line(c.headline)}")
         if c.carried is not None:
             terminal.say(f"{quote}then: {line(happened(c, None))}")
@@ -294,7 +294,7 @@ class Talk:
             terminal.say(f"conversation: not offered: {plain(error.message)}")
             return None
         lines = counted(plan.data.count(b"\n"), "line")
-        terminal.say(f"conversation: {lines}, as a new session of '{plain(plan.agent)}'")
+        terminal.say(f"conversation: {lines}, as a new session of {in_quotes(plan.agent)}")
         return plan
 
     def _shown(self, order: Order) -> Optional[Plan]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Optional
 from gitbaton import terminal
 from gitbaton.cli.common import one_of, print_json
 from gitbaton.cli.options import AFTER, Argument, Call, Option
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import Step
 from gitbaton.render import line
@@ -124,9 +124,9 @@ def _check(run: RunWords, step: StepWords, names: list[str], argv: list[str]) ->
         raise UsageError("none of --step, --plan and --continue is given", hint)
     if names and not run.resume:
         hint = "the command comes after '--'" if run.step is not None else "a run is named with --run"
-        raise UsageError(f"unexpected argument '{line(names[0])}'", hint)
+        raise UsageError(f"unexpected argument {in_quotes(line(names[0]))}", hint)
     if len(names) > 1 or (names and run.run is not None):
-        raise UsageError(f"unexpected argument '{line(names[-1])}'", "--continue takes one run")
+        raise UsageError(f"unexpected argument {in_quotes(line(names[-1]))}", "--continue takes one run")
     if way == "--step":
         if not argv:
             raise UsageError("--step has no command", f"git baton run --step {line(run.step or '')} -- CMD...")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.common import print_json
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, plain
+from gitbaton.codec import Json, in_quotes, plain
 from gitbaton.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, j
     for name, effect in to_compensate(context, names, plan):
         step = (plan.step(name) if plan is not None else None) or step_of(effect.logged.record)
         line = compensation(step, effect)
-        said = f"would leave the effect of '{name}': nothing undoes it"
+        said = f"would leave the effect of {in_quotes(name)}: nothing undoes it"
         if line:
-            said = f"would undo the effect of '{name}': {line}"
+            said = f"would undo the effect of {in_quotes(name)}: {line}"
         elif line is None and effect.logged.record.compensate is not None:
-            said = f"would stop at the effect of '{name}': the line that undoes it is not recorded in full (a secret)"
+            said = f"would stop at the effect of {in_quotes(name)}: the line that undoes it is not recorded in full (a secret)"
         found.append((name, line, plain(said)))
     if json:
         rows: list[Json] = [{"step": name, "compensate": line} for name, line, _ in found]

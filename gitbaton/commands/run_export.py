@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.common import ARun, AsJson, DryRun, opened, print_json
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import counted, plain
+from gitbaton.codec import counted, in_quotes, plain
 from gitbaton.errors import UsageError
 from gitbaton.journal.audit import export, to_export
 from gitbaton.journal.chain import Journal, chosen
@@ -40,5 +40,5 @@ def command(
             for file in planned:
                 terminal.say(plain(f"would write {folder}/{file.path}"))
         else:
-            terminal.say(f"{counted(len(planned), 'file')} written into '{plain(folder)}'")
+            terminal.say(f"{counted(len(planned), 'file')} written into {in_quotes(folder)}")
         return 0

@@ -8,14 +8,14 @@ from gitbaton.cli.common import ARun, AsJson, looking, opened, paged, picked, pr
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Call, Option
 from gitbaton.cli.waiting import spent
-from gitbaton.codec import Json, counted, path_document, plain, timestamp
+from gitbaton.codec import Json, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, forecast_document
 from gitbaton.errors import NotFoundError, UnreadableRunError
 from gitbaton.journal.chain import Journal, chosen
 from gitbaton.journal.codec import document as record_document
 from gitbaton.journal.state import fold
-from gitbaton.render import in_quotes, line
+from gitbaton.render import line
 from gitbaton.running.report import Line, Report
 
 SHOWN = 3  # outputs that a line names
@@ -129,7 +129,7 @@ def _say_records(ctx: Call, baton: Baton, journal: Journal, run: str, step: Opti
     rows = [logged for logged in records if step is None or logged.record.step == step]
     if step is not None and not rows:
         names = dict.fromkeys(logged.record.step for logged in records if logged.record.step is not None)
-        raise NotFoundError(f"run '{run}' has no step '{line(step)}'", f"steps: {', '.join(map(line, names))}")
+        raise NotFoundError(f"run '{run}' has no step {in_quotes(line(step))}", f"steps: {', '.join(map(line, names))}")
     if json:
         state = fold(records)
         listed: list[Json] = []

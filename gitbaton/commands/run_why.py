@@ -8,7 +8,7 @@ from gitbaton.cli.options import Argument, Call
 from gitbaton.codec import Json, path_document, plain
 from gitbaton.commands.stepping import desk, forecast_document, would
 from gitbaton.journal.values import Cause
-from gitbaton.render import in_quotes
+from gitbaton.render import path_in_quotes
 
 
 def command(
@@ -39,7 +39,7 @@ def command(
 
 def difference(cause: Cause, short: int) -> str:
     """One thing in which a step differs from its record: what, and its old and new id."""
-    name = f" {in_quotes(cause.path)}" if cause.path else ""
+    name = f" {path_in_quotes(cause.path)}" if cause.path else ""
     if cause.kind == "failed" and cause.old is not None:
         return f"failed with {plain(cause.old)}"
     if cause.old is None and cause.new is None:
@@ -54,4 +54,4 @@ def _side(text: Optional[str], kind: str, short: int) -> str:
         mode, _, oid = text.rpartition(" ")
         digest = oid.removeprefix("sha256:")[:short]
         return f"{mode} {digest}" if mode else digest
-    return in_quotes(text)
+    return path_in_quotes(text)

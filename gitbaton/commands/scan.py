@@ -6,7 +6,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, one_of, opened, print_json
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, path_document
+from gitbaton.codec import Json, in_quotes, path_document
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
 from gitbaton.scanning import NOT_SCANNED, Hit, scan, scanner
@@ -68,7 +68,7 @@ def command(
             if not (report.hits or report.problems or files or threads):
                 terminal.tell("hint: no secret in the words; 'git baton scan --files' looks into captured files, too")
         for problem in report.problems:
-            terminal.warn(scanner(baton).text(f"'{problem.where}' is not scanned: {problem.reason}"))
+            terminal.warn(scanner(baton).text(f"{in_quotes(problem.where)} is not scanned: {problem.reason}"))
     return 1 if report.hits else 128 if report.problems else 0
 
 

@@ -10,7 +10,7 @@ from gitbaton.baton import Baton, Plan, Request, Snapshot
 from gitbaton.cli.columns import fitted
 from gitbaton.cli.common import Porcelain, Verbose, one_of, opened, picked, print_json, warn_all
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import EXTRA_KEY, Json, document
+from gitbaton.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.model import VALIDATIONS
 from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
@@ -84,10 +84,10 @@ def _step(words: list[str], options: list[str]) -> Text:
     """The step, as the argument or as the option."""
     if len(words) > 1:
         hint = f"several words are one step in quotes: git baton snapshot {in_shell(' '.join(words))}"
-        raise UsageError(f"unexpected argument '{line(words[1])}'", hint)
+        raise UsageError(f"unexpected argument {in_quotes(line(words[1]))}", hint)
     given = [*words, *options]
     if len(given) > 1:
-        raise UsageError(f"the step is given twice, as '{line(given[0])}' and as '{line(given[1])}'")
+        raise UsageError(f"the step is given twice, as {in_quotes(line(given[0]))} and as {in_quotes(line(given[1]))}")
     return given[0] if given else None
 
 
@@ -103,7 +103,7 @@ def _check(step: Text, label: Text, note: str, next_cmd: str, validation: str) -
     if step is not None and not step.strip():
         raise UsageError("the step is empty")
     if validation not in VALIDATIONS:
-        raise UsageError(f"--validation is '{line(validation)}'; it can be 'green', 'pending' or 'failed'")
+        raise UsageError(f"--validation is {in_quotes(line(validation))}; it can be 'green', 'pending' or 'failed'")
 
 
 def _text(value: str) -> str:
@@ -122,11 +122,11 @@ def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
     for entry in entries:
         key, equals, value = entry.partition("=")
         if not equals:
-            raise UsageError(f"--extra '{line(entry)}' is not KEY=VALUE")
+            raise UsageError(f"--extra {in_quotes(line(entry))} is not KEY=VALUE")
         if not EXTRA_KEY.match(key):
-            raise UsageError(f"--extra '{line(entry)}': the key does not match [A-Za-z0-9][A-Za-z0-9._-]{{0,63}}")
+            raise UsageError(f"--extra {in_quotes(line(entry))}: the key does not match [A-Za-z0-9][A-Za-z0-9._-]{{0,63}}")
         if key in pairs:
-            raise UsageError(f"--extra '{line(entry)}' names the key '{key}' a second time")
+            raise UsageError(f"--extra {in_quotes(line(entry))} names the key '{key}' a second time")
         pairs[key] = value
     return tuple(pairs.items())
 
@@ -161,7 +161,7 @@ def _say_new(baton: Baton, track: str, *, named: bool) -> None:
     other = near(track, [row[3] for row in known.rows] if known else [s.checkpoint.track for s in tips])
     fetched = None if other or named else next((s.checkpoint.track for s in tips if s.foreign), None)
     if meant := other or fetched:
-        terminal.warn(f"track '{line(track)}' is new; there is '{line(meant)}', too")
+        terminal.warn(f"track {in_quotes(line(track))} is new; there is {in_quotes(line(meant))}, too")
     if fetched:
         terminal.tell(f"hint: 'git baton tracks use {in_shell(fetched)}' goes on with that one")
 

@@ -9,7 +9,7 @@ from gitbaton.baton import TAKE_ONE, Baton, TrackStatus
 from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, looking, one_of, opened, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import Json, counted, path_document, plain, timestamp
+from gitbaton.codec import Json, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.errors import MENDS, NotFoundError, RecordError, UsageError
 from gitbaton.git.questions import worktrees
 from gitbaton.git.reffiles import folders
@@ -95,7 +95,7 @@ def _watch(ctx: Call, *, everything: bool) -> int:
             before = folders(repo, CHAINS, TIPS, *places)
             tracks, problems = baton.status()
             lines = [*dashboard(baton, looking(ctx, baton), tracks, everything=everything)] if tracks else [NONE]
-            lines += [plain(f"'{p.where}' is left out: {p.reason}") for p in problems]
+            lines += [plain(f"{in_quotes(p.where)} is left out: {p.reason}") for p in problems]
             lines += [plain(text) for text in baton.store.unread.values()]
             baton.store.unread.clear()
         return lines, lambda: folders(repo, CHAINS, TIPS, *places) == before

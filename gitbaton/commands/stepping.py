@@ -12,12 +12,12 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import colours, opened
 from gitbaton.cli.options import Call
-from gitbaton.codec import Json, plain
+from gitbaton.codec import Json, in_quotes, plain
 from gitbaton.commands.reporting import JsonLines, Lines, because, cause_document
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, remembered
 from gitbaton.journal.values import Plan, Step, check_run
-from gitbaton.render import in_quotes, line
+from gitbaton.render import line, path_in_quotes
 from gitbaton.running import engine, plans
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Outcome, Take
@@ -47,7 +47,7 @@ class Desk:
         """The folder of the work tree that the command line means, relative to its top; '' for the top. Raises UsageError."""
         here = os.path.relpath(os.path.realpath(self.directory), os.path.realpath(self.top))
         if here == os.pardir or here.startswith(os.pardir + os.sep):
-            raise UsageError(f"'{self.directory}' is not in the work tree '{self.top}'")
+            raise UsageError(f"{in_quotes(self.directory)} is not in the work tree '{self.top}'")
         return "" if here == os.curdir else here
 
 
@@ -106,7 +106,9 @@ def decided(
     UsageError for one that was only fetched, NotFoundError."""
     with desk(ctx, json=json, run=run, new=False) as (at, name):
         if at.journal.tip(name) is None:
-            raise UsageError(f"run '{name}' was fetched", f"'git baton run --continue {name} --foreign' makes it one of here")
+            raise UsageError(
+                f"run {in_quotes(name)} was fetched", f"'git baton run --continue {name} --foreign' makes it one of here"
+            )
         context = Context(
             at.baton,
             at.journal,
@@ -149,7 +151,7 @@ def known(context: Context, names: Sequence[str]) -> None:
         if name not in steps:
             listed = ", ".join(list(steps)[:20])
             hints = (f"its steps: {listed}",) if listed else ()
-            raise NotFoundError(f"run '{context.run}' has no step '{plain(name)}'", *hints)
+            raise NotFoundError(f"run {in_quotes(context.run)} has no step {in_quotes(name)}", *hints)
 
 
 def told(at: Desk, code: int) -> int:
@@ -175,7 +177,7 @@ def ended(at: Desk, outcome: Outcome) -> int:
             terminal.tell(f"hint: {plain(done.hint)}")
     if at.planned and {"failed", "interrupted"} & {*states.values()}:
         good = {done.step.name: done.step for done in outcome.states if done.good and done.step.effect == "none"}
-        twice = [f"'{plain(name)}'" for name, step in good.items() if not step.cacheable]
+        twice = [in_quotes(name) for name, step in good.items() if not step.cacheable]
         if twice:
             terminal.tell(
                 f"hint: run again each time, for they name neither reads nor a key: {', '.join(twice[: engine.SHOWN])}"
@@ -201,7 +203,7 @@ def would(item: Forecast) -> str:
         "waits": f"would wait for {on}",
         "rejected": "is rejected at its gate",
         "probe": "its outcome is unknown and would be asked for",
-        "conflict": f"would stop: somebody else wrote its output {in_quotes(item.problem)}; --take ours|theirs decides",
+        "conflict": f"would stop: somebody else wrote its output {path_in_quotes(item.problem)}; --take ours|theirs decides",
         "error": f"it cannot be told: {plain(item.problem)}",
         "trust": "its effect happened; its outputs would be checked",
     }[item.would]

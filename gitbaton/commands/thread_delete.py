@@ -6,7 +6,7 @@ from typing import Annotated
 from gitbaton import terminal
 from gitbaton.cli.common import AsJson, askable, confirmed, opened, print_json
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import Json, counted
+from gitbaton.codec import Json, counted, in_quotes
 from gitbaton.commands.threads import AThread, meant, name, remotes_of, store_of
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.render import in_shell
@@ -39,7 +39,11 @@ def command(
         for place in places:
             with suppress(BatonError):  # what cannot be read goes as well
                 count += sum(1 for _ in store.walk(*place))
-        if not yes and askable() and not confirmed(f"delete thread '{name(thread)}' with {counted(count, 'checkpoint')}?"):
+        if (
+            not yes
+            and askable()
+            and not confirmed(f"delete thread {in_quotes(name(thread))} with {counted(count, 'checkpoint')}?")
+        ):
             raise NoAnswerError("nothing is deleted")
         store.delete(thread)
         remotes = sorted(elsewhere.get(thread, ()))
@@ -47,8 +51,8 @@ def command(
             there: list[Json] = [*remotes]
             print_json({"thread": thread, "deleted": count, "remotes": there})
             return 0
-        terminal.say(f"thread '{name(thread)}' deleted: {counted(count, 'checkpoint')}")
+        terminal.say(f"thread {in_quotes(name(thread))} deleted: {counted(count, 'checkpoint')}")
         for remote in remotes:
             there_too = f"'git baton push --threads --prune {in_shell(remote)}' deletes it there"
-            terminal.tell(f"hint: '{name(remote)}' may have it still; {there_too}")
+            terminal.tell(f"hint: {in_quotes(name(remote))} may have it still; {there_too}")
     return 0

@@ -11,7 +11,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import opened
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, plain, timestamp
+from gitbaton.codec import Json, is_hidden, plain, timestamp
 from gitbaton.errors import BatonError
 from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
 from gitbaton.threads.chain import Chain, Late
@@ -98,9 +98,10 @@ def meant(text: str, names: Collection[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    if text.isprintable() and not _SHELL.search(text):
+    odd = {c for c in text if not c.isprintable() or is_hidden(c)}
+    if not odd and not _SHELL.search(text):
         return text
-    octal = {c: "".join(f"\\{byte:03o}" for byte in c.encode("utf-8", "surrogatepass")) for c in text if not c.isprintable()}
+    octal = {c: "".join(f"\\{byte:03o}" for byte in c.encode("utf-8", "surrogatepass")) for c in odd}
     return '"' + "".join(_ESCAPES.get(c) or octal.get(c, c) for c in text) + '"'
 
 

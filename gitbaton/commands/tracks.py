@@ -21,7 +21,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import Column, Look
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, counted, plain, timestamp
+from gitbaton.codec import Json, counted, in_quotes, timestamp
 from gitbaton.errors import UsageError
 from gitbaton.render import in_shell, origin, porcelain, stored_document
 
@@ -54,7 +54,7 @@ def command(
     one_of(json=json, porcelain=stable or nul)
     verb, name = (words[0], words[1]) if words and len(words) == 2 and words[0] in ("use", "delete") else ("", "")
     if words and not verb:
-        raise UsageError(f"'{plain(' '.join(words))}' is not understood; it can be 'use NAME' or 'delete NAME'")
+        raise UsageError(f"{in_quotes(' '.join(words))} is not understood; it can be 'use NAME' or 'delete NAME'")
     if verb != "delete" and (force or yes or dry_run):
         raise UsageError("--force, --yes and --dry-run go with 'delete NAME'")
     with opened(ctx, dry_run=dry_run, talks="" if json or stable or nul else "looking at tracks") as baton:
@@ -102,7 +102,7 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
         rows = zip(marks, checkpoints_told(baton, look, "would remove", items), strict=True)
         log = f"'git baton log {in_shell(made.track)}'"
         yield from summed(rows, {"": ("would remove {}", "checkpoint")}, verbose=False, lists=log)
-        yield look.fit(f"track '{plain(made.track)}' would be gone, here and in every clone that syncs")
+        yield look.fit(f"track {in_quotes(made.track)} would be gone, here and in every clone that syncs")
 
     with discreet(baton):
         made, warnings = plan(baton, name), list[str]()
@@ -126,7 +126,7 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
             print_json({key: clean(baton, item) for key, item in said.items()})
         else:
             many = counted(len(made.items), "checkpoint")
-            gone = f"track '{plain(made.track)}' is gone with {many}; other clones drop it when they sync"
+            gone = f"track {in_quotes(made.track)} is gone with {many}; other clones drop it when they sync"
             for text in told(looking(ctx, baton), made) if dry_run else (gone, FREED):
                 terminal.say(baton.redactor.text(text))
         if dry_run:

@@ -9,7 +9,7 @@ from gitbaton.agents.conversation import messages
 from gitbaton.baton import Baton
 from gitbaton.cli.common import Newest, Track, checkpoint_of, looking, opened, paged
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell
@@ -40,7 +40,7 @@ def command(
         git baton transcript export claude -o said.jsonl
     """
     if action not in ("show", "export"):
-        raise UsageError(f"'{plain(action)}' is not understood; it can be 'show' or 'export'")
+        raise UsageError(f"{in_quotes(action)} is not understood; it can be 'show' or 'export'")
     if json if action == "export" else output is not None:
         raise UsageError(f"{'--json' if json else '--output'} and '{action}' exclude each other")
     if action == "export" and output is None and sys.stdout.isatty():
@@ -86,5 +86,5 @@ def blocks(baton: Baton, stored: Stored, raw: bytes) -> list[tuple[str, list[str
         found.append((who, plain(message.text.replace("\r\n", "\n").strip("\n"), keep=KEPT).split("\n")))
     if not found:
         hint = f"'git baton transcript show --json {baton.short(stored.id)}' shows its lines as they are"
-        raise BatonError(f"nothing can be shown of a conversation of '{plain(agent)}'", hint)
+        raise BatonError(f"nothing can be shown of a conversation of {in_quotes(agent)}", hint)
     return found

@@ -7,7 +7,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import broken, screen
 from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import Json, plain
+from gitbaton.codec import Json, in_quotes, plain
 from gitbaton.model import Live, Stored
 from gitbaton.render import in_shell, live_document, uncompared
 
@@ -45,7 +45,7 @@ def command(
     if json:
         facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
         found = live_document(live)
-        strange: dict[str, Json] = {"foreign": True} if stored.foreign else {}
+        strange: dict[str, Json] = {"foreign": True} if stored.foreign_words else {}
         print_json({"track": stored.checkpoint.track, "id": stored.id, **strange, "live": found, "facts": facts})
         return code
     for text in (f"{word.word}: {plain(word.sentence)}" for word in live.drift.words):
@@ -80,6 +80,6 @@ def way_on(baton: Baton, stored: Stored, live: Live, checkpoint: Optional[str], 
         seen = carried.id[:10] if checkpoint else f"{seen.removesuffix('@')}@{{manual}}"
     shows = f"'git baton diff {seen}' shows what changed"
     if (elsewhere := baton.home(stored)) is not None:
-        return f"{shows}; it was taken in the work tree '{plain(elsewhere)}'"
+        return f"{shows}; it was taken in the work tree {in_quotes(elsewhere)}"
     shows = since_head(baton, stored, live) or shows
     return f"{shows}; 'git baton snapshot --track {name} \"what is done\"' records where you are"

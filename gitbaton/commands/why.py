@@ -9,7 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, opened, paged, print_json
 from gitbaton.cli.look import Look
 from gitbaton.cli.options import Argument, Call
-from gitbaton.codec import first_line, plain
+from gitbaton.codec import first_line, in_quotes, plain
 from gitbaton.commands.blame import line_document, of_file, shown
 from gitbaton.errors import NotFoundError, UsageError
 from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
@@ -33,7 +33,7 @@ def command(
     """
     file, _, number = place.rpartition(":")
     if not file or not number.isdecimal() or len(number) > 9 or int(number) == 0:
-        raise UsageError(f"'{plain(place)}' is not FILE:LINE", "such as src/num.py:13")
+        raise UsageError(f"{in_quotes(place)} is not FILE:LINE", "such as src/num.py:13")
     with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
         [line] = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
         older = before(baton, line)

@@ -6,7 +6,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, Newest, Track, looking, one_meant, opened, print_json, warn_all
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import path_document, plain
+from gitbaton.codec import in_quotes, path_document
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import in_shell, stored_document
@@ -40,7 +40,7 @@ def command(
             print_json({**done, "dry_run": dry_run, "warnings": list(plan.warnings)})
         else:
             look, said = looking(ctx, baton), "would check out" if dry_run else "checked out"
-            terminal.say(look.fit(f"{said} in '{plain(directory)}': ", look.named(plan.stored)))
+            terminal.say(look.fit(f"{said} in {in_quotes(directory)}: ", look.named(plan.stored)))
     warn_all(plan.warnings)
     return 0
 
@@ -51,13 +51,13 @@ def _meant(baton: Baton, path: str, checkpoint: Optional[str], track: Optional[s
     if checkpoint is None:
         if track is None and _named(baton, path):
             hint = f"name the directory first: git baton worktree PATH {in_shell(path)}"
-            raise UsageError(f"'{plain(path)}' names a checkpoint, and no directory is given", hint)
+            raise UsageError(f"{in_quotes(path)} names a checkpoint, and no directory is given", hint)
         return path, baton.tip(track)
     try:
         return path, baton.resolve(checkpoint, track)
     except (NotFoundError, UsageError) as error:
         if not _named(baton, path):
-            said = f"neither '{plain(checkpoint)}' nor '{plain(path)}' names a checkpoint"
+            said = f"neither {in_quotes(checkpoint)} nor {in_quotes(path)} names a checkpoint"
             raise NotFoundError(said, error.message, "see 'git baton log --all'") from None
     return checkpoint, baton.resolve(path)
 

@@ -11,7 +11,7 @@ from gitbaton import transcripts
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton, Request
 from gitbaton.briefing import ENDED
-from gitbaton.codec import Json, document, first_line, parse_transcript, transcript_text
+from gitbaton.codec import Json, document, first_line, in_quotes, parse_transcript, transcript_text
 from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.git.treediff import differences
@@ -120,7 +120,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
         unjoined = newest is None and tip is not None and tip.foreign
         if (newest and newest.id) != (tip and tip.id) and not unjoined:
-            raise AgainError(f"track '{track}' has moved {_TRIES} times while an automatic checkpoint was taken")
+            raise AgainError(f"track {in_quotes(track)} has moved {_TRIES} times while an automatic checkpoint was taken")
         if newest is None:
             return draft.checkpoint
         if _same(baton, draft, newest):

@@ -6,7 +6,7 @@ import sys
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, parse_note, plain
+from gitbaton.codec import Note, bare, in_quotes, parse_note, plain
 from gitbaton.errors import RefConflictError
 from gitbaton.git import questions, rewrites
 from gitbaton.git.objects import OID
@@ -38,11 +38,11 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
         baton.repo.expect(live.head.oid)  # rewritten, and at home all the same: be quiet next time
         return []
     if event == "post-commit":
-        return [f"warning: checkpoint '{_step(stored)}' of track '{plain(track)}' is behind: {live.drift}"]
+        return [f"warning: checkpoint {in_quotes(_step(stored))} of track {in_quotes(track)} is behind: {live.drift}"]
     c = stored.checkpoint
-    track, then, now = plain(c.track), _place(baton, c.place), _place(baton, live.head)
+    track, then, now = c.track, _place(baton, c.place), _place(baton, live.head)
     lines = [
-        f"warning: HEAD has left the checkpoint '{_step(stored)}' of track '{track}', taken on {then}",
+        f"warning: HEAD has left the checkpoint {in_quotes(_step(stored))} of track {in_quotes(track)}, taken on {then}",
         f"warning: HEAD is now {now}: {live.drift}",
     ]
     muted = not baton.repo.boolean("advice.batondrift", default=True)
@@ -55,7 +55,7 @@ def _step(stored: Stored) -> str:
 
 
 def _place(baton: Baton, head: Head) -> str:
-    return plain(f"{head.branch or 'detached'} {baton.abbreviate(head.oid)}".rstrip())
+    return f"{bare(head.branch) if head.branch else 'detached'} {baton.abbreviate(head.oid)}".rstrip()
 
 
 def carry(baton: Baton, pairs: list[tuple[Oid, Oid]]) -> None:

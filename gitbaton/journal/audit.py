@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import NoAnswerError, RecordError, UnreadableRunError, UsageError
 from gitbaton.git.objects import lookup, parse_commit
 from gitbaton.journal.chain import RECORD, Journal
@@ -70,19 +71,19 @@ def _parts(logged: Logged) -> list[str]:
     for name in ("reads", "pre", "writes", "stdout", "stderr"):
         oid, there = named.get(name), logged.parts.get(name)
         if there != oid:
-            said.append(f"it says that its '{name}' is {oid or 'nothing'}, and {there or 'nothing'} lies there")
+            said.append(f"it says that its {in_quotes(name)} is {oid or 'nothing'}, and {there or 'nothing'} lies there")
     for name, images in (
         ("undeclared", [u.before for u in record.undeclared]),
         ("undeclared-after", [u.after for u in record.undeclared]),
     ):
         if any(images) and name not in logged.parts:
-            said.append(f"it names files that were changed outside the write set, and has no '{name}'")
+            said.append(f"it names files that were changed outside the write set, and has no {in_quotes(name)}")
     return said
 
 
 def _order(record: Record, before: StepState) -> list[str]:
     """Whether what ends has begun. An abort without a begin keeps what somebody else wrote into the write set."""
-    name = f"the '{record.type}' of '{before.name}'"
+    name = f"the '{record.type}' of {in_quotes(before.name)}"
     begun, undoing = (logged.record if logged is not None else None for logged in (before.begun, before.compensating))
     if record.type in ("end", "fail") and begun is None:
         return [f"{name} has no begin"]
@@ -131,11 +132,11 @@ def to_export(journal: Journal, run: str, folder: str) -> list[Entry]:
 def _free(folder: str, files: Iterable[Entry]) -> None:
     """Nothing that is there is written over, nor written below."""
     if os.path.lexists(folder) and not os.path.isdir(folder):
-        raise UsageError(f"'{folder}' is not a folder")
+        raise UsageError(f"{in_quotes(folder)} is not a folder")
     tops = dict.fromkeys(file.path.split("/", 1)[0] for file in files)
     for name in tops:
         if os.path.lexists(os.path.join(folder, name)):
-            raise NoAnswerError(f"'{os.path.join(folder, name)}' is there already; nothing is written", "--output DIR")
+            raise NoAnswerError(f"{in_quotes(os.path.join(folder, name))} is there already; nothing is written", "--output DIR")
 
 
 def export(journal: Journal, folder: str, planned: Iterable[Entry]) -> None:
@@ -149,7 +150,7 @@ def export(journal: Journal, folder: str, planned: Iterable[Entry]) -> None:
         try:
             _put(path, file.mode, found.data)
         except FileExistsError:
-            raise NoAnswerError(f"'{path}' has come to stand there; it is left as it is") from None
+            raise NoAnswerError(f"{in_quotes(path)} has come to stand there; it is left as it is") from None
 
 
 def _put(path: str, mode: str, data: bytes) -> None:

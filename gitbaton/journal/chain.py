@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 
-from gitbaton.codec import encode_track, first_line, plain
+from gitbaton.codec import encode_track, in_quotes, plain
 from gitbaton.codec.text import MAX_BYTES
+from gitbaton.codec.text import subject as first_words
 from gitbaton.errors import (
     AmbiguousNameError,
     BatonError,
@@ -113,7 +114,7 @@ class Journal:
             if not there(self.repo, ref):
                 return None
         oid = self.refs().get(run, "")
-        raise UnreadableRunError(run, f"commit {oid} cannot be read" if oid.strip("0") else f"'{ref}' holds no id")
+        raise UnreadableRunError(run, f"commit {oid} cannot be read" if oid.strip("0") else f"{in_quotes(ref)} holds no id")
 
     def new_name(self, now: datetime) -> str:
         """A name that no run has yet: ``r-YYYYMMDD-`` and four hexadecimal digits."""
@@ -239,7 +240,7 @@ class Journal:
             raise UsageError(f"run '{run}' was fetched from elsewhere, and is not one of this repository yet")
         before = self._local(run, tip) if tip is not None else ()
         if known is not None and (not before or before[0].commit != known):
-            raise GitError(f"'{ref}' was removed while run '{run}' was under way; {_NOTHING}")
+            raise GitError(f"{in_quotes(ref)} was removed while run '{run}' was under way; {_NOTHING}")
         record = _of_lineage(replace(record, seq=len(before)), before[0].record.lineage if before else record.lineage)
         algorithm = self.repo.layout.algorithm
         raw = new_object(algorithm, "blob", encode(record))
@@ -296,7 +297,7 @@ class Journal:
             if tip == oid:
                 return
             if not _put_line(self.repo, path := _foreign(self.repo, run), oid):  # before it is made local
-                raise OSError(f"'{path}' cannot be written")
+                raise OSError(f"{in_quotes(path)} cannot be written")
             publish(self.repo, [RefChange(name=run_ref(run), new=oid, old=tip)])
 
     def find(self, key: str, *, but: str) -> Logged | None:
@@ -426,14 +427,14 @@ def _of_lineage(record: Record, lineage: str) -> Record:
 
 def subject(record: Record) -> bytes:
     """The first line of a record's commit: the step, the type, and the first digits of its key, which ``find`` looks for."""
-    name = (first_line(record.step or "") or "run").encode("utf-8", "replace")[:_SUBJECT_BYTES].decode("utf-8", "ignore")
+    name = first_words(record.step or "", _SUBJECT_BYTES) or "run"
     rest: list[str] = [record.type]
     rest += [f"attempt {record.attempt}"] if record.attempt and record.attempt > 1 else []
     rest += [f"exit {record.exit}"] if record.exit is not None else []
     rest += [record.state] if record.state else []
     rest += ["steps are open"] if record.type == "release" and record.text else []  # whoever reads no more must not miss it
     rest += [f"key {record.key[:12]}"] if record.key else []
-    return f"{name.rstrip()}: {', '.join(rest)}\n".encode()
+    return f"{name}: {', '.join(rest)}\n".encode()
 
 
 def _parts(record: Record, trees: Mapping[str, Oid]) -> dict[str, Oid]:
@@ -441,9 +442,9 @@ def _parts(record: Record, trees: Mapping[str, Oid]) -> dict[str, Oid]:
     parts = record.named
     for name, oid in trees.items():
         if name not in (*TREES, *BLOBS):
-            raise UsageError(f"a record has no part '{name}'")
+            raise UsageError(f"a record has no part {in_quotes(name)}")
         if parts.setdefault(name, oid) != oid:
-            raise UsageError(f"the record names {parts[name]} as its '{name}', and {oid} is given")
+            raise UsageError(f"the record names {parts[name]} as its {in_quotes(name)}, and {oid} is given")
     return parts
 
 
@@ -483,7 +484,7 @@ def chosen(journal: Journal, name: str | None = None) -> str:
     given = name or os.environ.get("GIT_BATON_RUN") or None
     if given is not None:
         if check_run(given) not in local and given not in fetched:
-            raise NotFoundError(f"there is no run '{given}'", *_listed(local, sorted(set(fetched) - set(local))))
+            raise NotFoundError(f"there is no run {in_quotes(given)}", *_listed(local, sorted(set(fetched) - set(local))))
         return given
     last = remembered(journal.repo)
     if last is not None and (last in local or last in fetched):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gitbaton.codec import Json, canonical, parse, path_document, timestamp
+from gitbaton.codec import Json, canonical, in_quotes, parse, path_document, timestamp
 from gitbaton.codec.text import MAX_BYTES, MAX_FIELD, Reader
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.journal.values import BLOBS, EFFECTS, RUN, TYPES, Cause, Output, Reads, Record, Step, Undeclared, Writes
@@ -74,11 +74,11 @@ def encode(record: Record) -> bytes:
     """The canonical bytes of a record. Raises UsageError for one that ``decode`` would not give back."""
     raw = canonical(document(record))
     if len(raw) > MAX_BYTES:
-        raise UsageError(f"the record of step '{record.step}' has {len(raw)} bytes; the limit is {MAX_BYTES}")
+        raise UsageError(f"the record of step {in_quotes(record.step or '')} has {len(raw)} bytes; the limit is {MAX_BYTES}")
     try:
         decode(raw)
     except RecordError as error:
-        raise UsageError(f"step '{record.step}' cannot be recorded: {error.message}") from None
+        raise UsageError(f"step {in_quotes(record.step or '')} cannot be recorded: {error.message}") from None
     return raw
 
 
@@ -321,7 +321,7 @@ def clean(record: Record, blobs: Mapping[str, bytes], redactor: Redactor | None)
     kept: dict[str, bytes] = {}
     for name, data in blobs.items():
         if name not in BLOBS:
-            raise UsageError(f"a record has no part '{name}'")
+            raise UsageError(f"a record has no part {in_quotes(name)}")
         kept[name] = _tail(data, getattr(record, name)) if name in STREAMS else data
     for name in STREAMS:
         if name in blobs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import NoAnswerError, NotFoundError, RefConflictError, UnreadableRunError
 from gitbaton.git.objects import RefChange
 from gitbaton.journal.chain import LOCK, Journal, clear_foreign
@@ -117,7 +118,7 @@ def apply(journal: Journal, planned: Plan) -> tuple[tuple[Drop, ...], tuple[Kept
                 if drop.was.strip("0"):
                     journal.repo.objects.update([RefChange(name=ref, new=None, old=drop.was)])
                 elif not journal.repo.drop_broken(ref):
-                    raise RefConflictError(f"'{ref}' has moved")
+                    raise RefConflictError(f"{in_quotes(ref)} has moved")
             except RefConflictError as error:
                 kept.append(Kept(run=drop.run, why=error.message))
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
+from gitbaton.codec import in_quotes
 from gitbaton.journal.values import PLAN, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.values import replace, value
@@ -135,20 +136,20 @@ class RunState:
         """Why a step of it is unfinished, for people; empty when it is not."""
         if step.compensating is not None:
             failed = step.compensating.record.type == "comp-fail"
-            return f"the compensation of '{step.name}' {'failed' if failed else 'has no end'}"
+            return f"the compensation of {in_quotes(step.name)} {'failed' if failed else 'has no end'}"
         if step.begun is not None:
-            return f"'{step.name}' has begun and has no end"
+            return f"{in_quotes(step.name)} has begun and has no end"
         if step.unknown is not None:
-            return f"nobody knows whether the effect of '{step.name}' happened"
+            return f"nobody knows whether the effect of {in_quotes(step.name)} happened"
         if step.bare is not None:
-            return f"the effect of '{step.name}' happened, and it has no result"
+            return f"the effect of {in_quotes(step.name)} happened, and it has no result"
         if step.gate == "waiting":
-            return f"'{step.name}' waits at its gate"
+            return f"{in_quotes(step.name)} waits at its gate"
         over = self.released.record.seq if self.released is not None and self.over else -1  # what failed before is over, too
         if step.failed is None or step.settled is not None or (step.defined is None and step.failed.record.seq < over):
             return ""
         record = step.failed.record
-        return f"'{step.name}' failed with {124 if record.timeout else record.exit or 125}"
+        return f"{in_quotes(step.name)} failed with {124 if record.timeout else record.exit or 125}"
 
 
 NOTHING = RunState()  # of a run that has no record

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from gitbaton.codec import decode_track, encode_track, plain
+from gitbaton.codec import decode_track, encode_track, in_quotes, plain
 from gitbaton.errors import UsageError
 from gitbaton.model import Oid
 from gitbaton.store.refs import RUNS
@@ -263,7 +263,9 @@ def check_run(name: str) -> str:
     """A run's name. Raises UsageError for one that is not letters, digits, ``.``, ``_`` and ``-``, or too long."""
     if not _fits(name):
         shown = plain(name)[:60]
-        raise UsageError(f"'{shown}' is not a run's name: up to 100 letters, digits, '.', '_', '-', a letter or digit first")
+        raise UsageError(
+            f"{in_quotes(shown)} is not a run's name: up to 100 letters, digits, '.', '_', '-', a letter or digit first"
+        )
     return name
 
 

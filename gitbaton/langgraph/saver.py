@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_id
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.baton import Baton
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git.questions import create_bare
 from gitbaton.langgraph.blocked import allowed
@@ -287,4 +288,4 @@ def _nothing_at(path: str) -> bool:
     except NotADirectoryError:
         return False
     except OSError as error:
-        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
+        raise GitError(f"{in_quotes(path)} cannot be opened: {error.strerror}") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitbaton import __version__
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, first_line, plain
+from gitbaton.codec import Json, first_line, in_quotes, plain
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.git.repo import here
 from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Answer, Call, Tool
@@ -112,7 +112,7 @@ class _Desk:
 
         tool = next((t for t in TOOLS if t.name == params.name), None)
         if tool is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"unknown tool '{first_line(params.name)[:60]}'")
+            raise MCPError(code=INVALID_PARAMS, message=f"unknown tool {in_quotes(first_line(params.name)[:60])}")
         client = context.session.client_params
         agent = _agent(client.client_info.name) if client else None
         done = await anyio.to_thread.run_sync(self._answer, tool, params.arguments or {}, agent, limiter=self.turn)
@@ -129,7 +129,7 @@ class _Desk:
         except BatonError as error:
             rows = [f"fatal: {error.message}", *(f"hint: {hint}" for hint in error.hints)]
         except OSError as error:
-            name = f"'{os.fsdecode(error.filename)}': " if isinstance(error.filename, (str, bytes)) else ""
+            name = f"{in_quotes(os.fsdecode(error.filename))}: " if isinstance(error.filename, (str, bytes)) else ""
             rows = [f"fatal: {name}{error.strerror or error}"]
         except Exception as error:  # the last door: a client sees an answer, whatever went wrong
             rows = [f"fatal: {type(error).__name__}: {error}", "hint: this is a bug in gitbaton"]
@@ -155,7 +155,7 @@ class _Desk:
         try:
             os.chdir(self.place)
         except OSError as error:
-            raise NotARepositoryError(f"'{self.place}' cannot be entered: {error.strerror}") from None
+            raise NotARepositoryError(f"{in_quotes(self.place)} cannot be entered: {error.strerror}") from None
         return os.path.abspath(self.repo_root) if self.repo_root is not None else self.place
 
 
@@ -199,9 +199,9 @@ def _whole(text: str) -> str:
 
 
 def _sound(item: Json) -> Json:
-    """A JSON value without what no UTF-8 can hold: a path in a sentence may be anything."""
+    """A JSON value without what no UTF-8 can hold, drives a terminal or cannot be seen: what is stored may be anything."""
     if isinstance(item, str):
-        return _whole(item)
+        return plain(_whole(item), keep="\n\t")
     if isinstance(item, dict):
-        return {_whole(key): _sound(part) for key, part in item.items()}
+        return {plain(_whole(key)): _sound(part) for key, part in item.items()}
     return [_sound(part) for part in item] if isinstance(item, list) else item

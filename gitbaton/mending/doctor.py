@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from gitbaton import config
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, plain
+from gitbaton.codec import counted, in_quotes, plain
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
 from gitbaton.git import questions, rewrites, usage
 from gitbaton.git.damage import torn
@@ -105,7 +105,7 @@ def _doors(baton: Baton) -> Iterator[Finding]:
     yield _fine("doors", "libgit2 opens this repository" if opened else closed)
     on_path = shutil.which("git-baton")
     missing = _amiss("path", "git-baton is not on PATH: hooks stay silent", "put it on PATH")
-    yield _fine("path", f"git-baton is '{on_path}'") if on_path else missing
+    yield _fine("path", f"git-baton is {in_quotes(on_path)}") if on_path else missing
 
 
 def _hooks(baton: Baton) -> Iterator[Finding]:
@@ -114,12 +114,14 @@ def _hooks(baton: Baton) -> Iterator[Finding]:
     for event in install.EVENTS:
         hook = install.caller(repo, event)
         called[event] = ["the configuration"] if way == "config" and install.has_config_hook(repo, event) else []
-        called[event] += [f"'{hook}'"] if hook is not None else []
+        called[event] += [in_quotes(hook)] if hook is not None else []
     missing = [event for event, found in called.items() if not found]
     twice = [event for event, found in called.items() if len(found) > 1]
     names, more = ", ".join(missing), "install prints the lines to add"
     if missing and way == "foreign":
-        yield _amiss("hooks", f"the hooks in '{install.hooks_folder(repo)}' do not call ours: {names}; {more}", _INSTALL)
+        yield _amiss(
+            "hooks", f"the hooks in {in_quotes(install.hooks_folder(repo))} do not call ours: {names}; {more}", _INSTALL
+        )
     elif missing:
         yield _amiss("hooks", f"git does not call ours: {names}", _INSTALL)
     else:
@@ -131,7 +133,7 @@ def _hooks(baton: Baton) -> Iterator[Finding]:
         there = read(path)
         if there != data or not os.access(path, os.X_OK):
             what = "is missing" if there is None else "is of another version" if there != data else "cannot be executed"
-            yield _amiss("scripts", f"'{path}' {what}", _INSTALL)
+            yield _amiss("scripts", f"{in_quotes(path)} {what}", _INSTALL)
 
 
 def _notes(baton: Baton) -> Iterator[Finding]:
@@ -151,8 +153,8 @@ def _latest(baton: Baton) -> Iterator[Finding]:
     where = baton.latest
     tracked = questions.tracked(baton.repo, where.paths()) if where is not None else ()
     if tracked:
-        text = f"'{tracked[0]}' is tracked by git, so it is not ours and is not written"
-        yield _amiss("latest", text, f"git rm --cached '{tracked[0]}'")
+        text = f"{in_quotes(tracked[0])} is tracked by git, so it is not ours and is not written"
+        yield _amiss("latest", text, f"git rm --cached {in_quotes(tracked[0])}")
     elif where is not None and baton.latest_is_stale():
         yield _amiss("latest", "LATEST is behind the tracks", "git baton export")
     elif where is not None:
@@ -169,14 +171,14 @@ def _refs(baton: Baton) -> Iterator[Finding]:
     broken = {ref: why for ref, why in torn_ones.items() if ref not in known}
     for problem in problems:
         mend = MENDS if known_name(problem.where) or problem.where in torn_ones else ""
-        yield _amiss("refs", f"'{problem.where}' is left alone: {problem.reason}", mend)
+        yield _amiss("refs", f"{in_quotes(problem.where)} is left alone: {problem.reason}", mend)
     try:
         meta.read(store)
     except RecordError as error:  # then nothing is synced, pruned or pinned
         yield _amiss("refs", plain(error.message), MENDS)
         broken.pop(META, None)
     for ref, why in broken.items():
-        yield _amiss("refs", f"'{plain(ref)}' is left alone: {why}", MENDS)
+        yield _amiss("refs", f"{in_quotes(ref)} is left alone: {why}", MENDS)
     for wrong in strangers:  # nor is anything pruned or forgotten
         yield _amiss("refs", wrong.message, next(iter(wrong.hints), ""))
     if not problems and not strangers and not broken:
@@ -201,7 +203,7 @@ def _derived(baton: Baton) -> Iterator[Finding]:
     if intent.pending(baton.repo):
         yield _amiss("derived", "a change of several refs was begun and is not finished", _FIX)
     for stored in behind:
-        yield _amiss("derived", f"the tip or note of track '{stored.checkpoint.track}' is behind its chain", _FIX)
+        yield _amiss("derived", f"the tip or note of track {in_quotes(stored.checkpoint.track)} is behind its chain", _FIX)
     if not behind:
         yield _fine("derived", "tips and notes are up to date")
 
@@ -226,7 +228,7 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
 def _work_trees(baton: Baton) -> Iterator[Finding]:
     """Whether killed commands left work trees of their own; the next run, bisect or drill removes them, too."""
     for path in crashmarker.left(baton.repo):
-        yield _amiss("work-trees", f"a killed command left '{plain(path)}'", _FIX)
+        yield _amiss("work-trees", f"a killed command left {in_quotes(path)}", _FIX)
 
 
 def _threads(baton: Baton) -> Iterator[Finding]:
@@ -239,7 +241,11 @@ def _threads(baton: Baton) -> Iterator[Finding]:
             rows = list(checked(other.repo.objects, baton.repo.layout.algorithm, refs))
         for row in rows:
             if row.wrong:
-                yield _amiss("threads", plain(f"thread '{row.thread}' cannot be read: {row.wrong} ('{row.ref}')"), MENDS)
+                yield _amiss(
+                    "threads",
+                    plain(f"thread {in_quotes(row.thread)} cannot be read: {row.wrong} ({in_quotes(row.ref)})"),
+                    MENDS,
+                )
         count = counted(sum(row.count for row in rows), "checkpoint")
         yield _fine("threads", f"{counted(len({row.thread for row in rows}), 'thread')}, {count}")
     if waits:
@@ -247,10 +253,10 @@ def _threads(baton: Baton) -> Iterator[Finding]:
         text = f"records of the log that git does not have yet: {waits}; {stores}"
         yield _fine("threads-log", text)
         for thread, wrong in sorted(stuck(folder, baton.repo.objects).items()):
-            text = f"thread '{thread}' cannot be brought into git: {wrong}; the log keeps what it has of it"
+            text = f"thread {in_quotes(thread)} cannot be brought into git: {wrong}; the log keeps what it has of it"
             yield _amiss("threads-log", plain(text), "git fsck")
     for path in left(baton.repo):
-        yield _amiss("threads-packs", f"'{path}' keeps a pack for a process that has ended", "git baton thread list")
+        yield _amiss("threads-packs", f"{in_quotes(path)} keeps a pack for a process that has ended", "git baton thread list")
 
 
 def _claims(baton: Baton) -> Iterator[Finding]:
@@ -258,7 +264,8 @@ def _claims(baton: Baton) -> Iterator[Finding]:
     from gitbaton.running.claims import Claims
 
     for held in Claims(baton.repo).elsewhere():
-        text = f"step '{held.step}' of run '{held.run}' is claimed by process {held.pid} on '{held.host}', another machine"
+        whose = f"step {in_quotes(held.step)} of run {in_quotes(held.run)}"
+        text = f"{whose} is claimed by process {held.pid} on {in_quotes(held.host)}, another machine"
         mend = f"if nothing of it runs there any more: mv {shlex.quote(held.path)} {shlex.quote(held.path)}.over"
         yield _amiss("claims", plain(text), plain(mend))
 
@@ -273,7 +280,7 @@ def _locks(baton: Baton) -> Iterator[Finding]:
         except FileNotFoundError:
             continue
     for path in stale:
-        yield _amiss("locks", f"'{path}' is a stale lock", _FIX)
+        yield _amiss("locks", f"{in_quotes(path)} is a stale lock", _FIX)
     if not stale:
         yield _fine("locks", "no stale locks")
 
@@ -309,8 +316,12 @@ def _filters(baton: Baton) -> Iterator[Finding]:
         path = questions.filtered(baton.repo, name) if baton.repo.layout.root else None
         if path is not None:
             amiss = True
-            what = f"'{command}' cannot run" if command else "it has no command"
-            yield _amiss("filters", f"'{path}' needs the filter '{name}', and {what}", f"install and configure '{name}'")
+            what = f"{in_quotes(command)} cannot run" if command else "it has no command"
+            yield _amiss(
+                "filters",
+                f"{in_quotes(path)} needs the filter {in_quotes(name)}, and {what}",
+                f"install and configure {in_quotes(name)}",
+            )
     if not amiss:
         yield _fine("filters", "every filter that is needed can run")
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from tempfile import TemporaryDirectory
 
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, decode, decode_track, plain
+from gitbaton.codec import counted, decode, decode_track, in_quotes
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
@@ -97,7 +97,7 @@ class _Plan:
                 objects.append(NewObject(oid=oid, kind=found.kind, data=found.data))
         bad = bad_lines(survey.repo)
         lines = tuple(line for line in bad if is_ours(line.rpartition(b" ")[2].rstrip(b"\n").decode("utf-8", "replace")))
-        strangers = (f"'{plain(name)}'" for name, ref in survey.ours.items() if not known(name) and ref.oid is not None)
+        strangers = (in_quotes(name) for name, ref in survey.ours.items() if not known(name) and ref.oid is not None)
         self.left += (Lost(where=name, what="it is not a ref that gitbaton writes; move or rename it") for name in strangers)
         return Mend(
             torn=tuple(aside.items()),
@@ -121,7 +121,7 @@ class _Plan:
         self.settled.add(name)
         if made.left or (made.new is not None and self.survey.astray(made.new)):
             what = made.left or "what is left of it leads to what cannot be read"
-            self.left.append(Lost(where=f"'{name}'", what=what))
+            self.left.append(Lost(where=in_quotes(name), what=what))
             return
         self.lost += made.lost
         if made.new is None:
@@ -164,7 +164,7 @@ class _Plan:
             if fits is None or (name in survey.ours and not survey.broken(name) and self._is_chain(oid)):
                 continue
             track = track_of(name) if name.startswith(CHAINS) else None
-            where = f"track '{plain(track)}'" if track is not None else f"'{plain(name)}'"
+            where = f"track {in_quotes(track)}" if track is not None else in_quotes(name)
             tip = survey.pointing.get(tip_ref(track)) if track is not None else None
             gone = name.startswith(REMOTES) and (oid is None or survey.info(oid) is None)
             self._settle(name, _FETCH if gone else chains.mended(where, oid, tip, fits))
@@ -271,11 +271,11 @@ class _Plan:
         """What is damaged and not ours; ``lines``: those of packed refs."""
         survey = self.survey
         for line in lines:
-            text = f"'packed-refs' has a line that git cannot read: '{plain(line[:80].decode('utf-8', 'replace').rstrip())}'"
+            text = f"'packed-refs' has a line that git cannot read: {in_quotes(line[:80].decode('utf-8', 'replace').rstrip())}"
             way = f"echo >>'{survey.repo.layout.common_dir}/packed-refs'" if lacks_end(line) else "take it out with an editor"
             yield Theirs(text=text, hint=f"{way}; 'git show-ref' then lists what is there")
         for oid, path in list(survey.their_bad.items())[:20]:
-            name = f" ('{plain(path.decode('utf-8', 'replace'))}')" if path else ""
+            name = f" ({in_quotes(path.decode('utf-8', 'replace'))})" if path else ""
             aside = f"mv '{survey.torn[oid]}' '{survey.torn[oid]}.torn'; " if oid in survey.torn else ""
             own = f"'git hash-object -w -- PATH' writes it again where the file is as it was; {_REFETCH}"
             text = f"object {oid}{name}, of your own history, cannot be read"
@@ -283,7 +283,7 @@ class _Plan:
         for git_dir, root in survey.torn_indexes:
             if root:
                 hint = f"mv '{git_dir}/index' '{git_dir}/index.torn' && git reset"
-                yield Theirs(text=f"the index of '{plain(root)}' cannot be read", hint=hint)
+                yield Theirs(text=f"the index of {in_quotes(root)} cannot be read", hint=hint)
 
 
 def apply(baton: Baton, mend: Mend) -> list[str]:
@@ -338,5 +338,5 @@ def _moved(repo: Repo, door: BinaryObjects, place: str, m: Move) -> list[str]:
         else:
             door.update([RefChange(name=m.name, new=m.new, old=m.old)])
     except (RefConflictError, GitError, OSError) as error:
-        return [f"'{m.name}' is not moved: {error}"]
+        return [f"{in_quotes(m.name)} is not moved: {error}"]
     return []

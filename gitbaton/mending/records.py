@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gitbaton.codec import counted, entry, parse_note
+from gitbaton.codec import counted, entry, in_quotes, parse_note
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.notes import walk
@@ -65,10 +65,10 @@ def thread(survey: Survey, ref: str, tip: Oid | None) -> Made:
             found[made.id] = made
             due += [jump[0].hex() for jump in made.jump] + ([made.up.hex()] if made.up is not None else [])
     whole = {id: made for id, made in found.items() if _whole(survey, made)}
-    lost = [Lost(where=f"'{ref}': checkpoint {id}", what="values of it") for id in sorted(found.keys() - whole.keys())]
+    lost = [Lost(where=f"{in_quotes(ref)}: checkpoint {id}", what="values of it") for id in sorted(found.keys() - whole.keys())]
     top = max((made.seq for made in found.values()), default=-1)
     if len(found) <= top or (tip is not None and gone):
-        lost.append(Lost(where=f"'{ref}'", what="a checkpoint or more"))
+        lost.append(Lost(where=in_quotes(ref), what="a checkpoint or more"))
     names = next((made.names for made in whole.values()), b"")
     puts = {id: made.bare() for id, made in whole.items()}
     rows: dict[str, Sequence[Batch]] = {id: [(chain.rows(made), True)] for id, made in whole.items() if made.written}
@@ -112,12 +112,12 @@ def late(survey: Survey, ref: str, tip: Oid | None) -> Made:
         ids = list(old.ids())
     except BatonError:
         ids = []
-        lost.append(Lost(where=f"'{ref}'", what="writes that came late"))
+        lost.append(Lost(where=in_quotes(ref), what="writes that came late"))
     for id in ids:
         try:
             rows[id] = old.of(id)
         except BatonError:
-            lost.append(Lost(where=f"'{ref}': checkpoint {id}", what="writes that came late"))
+            lost.append(Lost(where=f"{in_quotes(ref)}: checkpoint {id}", what="writes that came late"))
     new, objects = Late(read, survey.algorithm, None).changed((), rows)
     survey.add(NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in objects)
     return Made(new=new.hex() if new else None, lost=tuple(lost), said=f"{counted(len(rows), 'checkpoint')}")
@@ -139,13 +139,13 @@ def conversation(survey: Survey, ref: str, tip: Oid | None, agent: str, session:
         if not bad and oid == tip:
             break
     if not found:
-        return Made(new=None, lost=(Lost(where=f"'{ref}'", what="the conversation"),), said="nothing of it can be read")
+        return Made(new=None, lost=(Lost(where=in_quotes(ref), what="the conversation"),), said="nothing of it can be read")
     number, _, oid, whole, commit, kept = max(found, key=lambda item: item[:3])
     said, cut = f"{counted(number, 'part')} can be read", number < len(kept.chunks)
     if whole:
-        ended = Lost(where=f"'{ref}'", what="the end of the conversation")
+        ended = Lost(where=in_quotes(ref), what="the end of the conversation")
         return Made(new=oid, lost=() if oid == tip else (ended,), said=said)
-    lost = (Lost(where=f"'{ref}'", what=f"the conversation from part {number + 1} on"),) if cut else ()
+    lost = (Lost(where=in_quotes(ref), what=f"the conversation from part {number + 1} on"),) if cut else ()
     if number == 0:
         return Made(new=None, lost=lost, said="nothing of it can be read")
     blobs = [survey.read(chunk, LARGEST) for chunk in kept.chunks[:number]]

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 
 from gitbaton.baton import Baton
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, CollectedError, GitError, PathError, StaleError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
@@ -77,7 +78,7 @@ def apply(plan: Plan) -> Restored:
         return Restored(plan=plan, safety=None, warnings=plan.warnings)
     if intents.read(plan.scene.repo) is not None:
         said = "an interrupted restore could not be ended yet; nothing is changed"
-        raise GitError(said, f"its record is '{intents.path(plan.scene.repo)}'")
+        raise GitError(said, f"its record is {in_quotes(intents.path(plan.scene.repo))}")
     return work.run()
 
 

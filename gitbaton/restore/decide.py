@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.restore.values import CHANGING, Step
 from gitbaton.values import value
 from gitbaton.worktree.capture import covered
@@ -114,7 +115,7 @@ class Decision:
             if blocker is None and d.now is None and d.path in above:
                 blocker = next(p for p in sorted(staying) if p.startswith(d.path + "/"))
             if blocker is not None:
-                self.steps[d.path] = Step(path=d.path, action="refuse", reason=f"'{blocker}' is in the way")
+                self.steps[d.path] = Step(path=d.path, action="refuse", reason=f"{in_quotes(blocker)} is in the way")
                 found = True
         return found
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from gitbaton.codec import Json, canonical, parse, path_document, path_of
+from gitbaton.codec import Json, canonical, in_quotes, parse, path_document, path_of
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import OID
 from gitbaton.git.repo import Repo, lock_file, put
@@ -65,7 +65,7 @@ def read(repo: Repo) -> Intent | None:
     except FileNotFoundError:
         return None
     if not isinstance(found, dict) or found.get("v") != _FORMAT:
-        raise RecordError(f"'{path(repo)}' is not a record of this gitbaton")
+        raise RecordError(f"{in_quotes(path(repo))} is not a record of this gitbaton")
     op = next((name for name in OPS if name == found.get("op")), None)
     index = found.get("index")
     ids = {key: found.get(key) for key in ("target", "previous", "safety")}
@@ -79,7 +79,7 @@ def read(repo: Repo) -> Intent | None:
         or not isinstance(mark, str)
         or root is None
     ):
-        raise RecordError(f"'{path(repo)}' is malformed")
+        raise RecordError(f"{in_quotes(path(repo))} is malformed")
     return Intent(
         op=op, target=target, previous=previous, safety=safety, index=index, seen=_words(seen), mark=mark, root=path_of(root)
     )

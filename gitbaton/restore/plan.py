@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, canonical, counted, path_document, plain
+from gitbaton.codec import Json, canonical, counted, in_quotes, path_document
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
@@ -71,7 +71,7 @@ def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
     target = pile[-1]
     here, there = baton.repo.worktree_id(), _files(target).worktree
     if not here.same(there) or _elsewhere(here.path, there.path):
-        said = f"the next step to {op} was made in another work tree, '{plain(there.path)}', and not here"
+        said = f"the next step to {op} was made in another work tree, {in_quotes(there.path)}, and not here"
         raise NoAnswerError(said, f"its files are still in checkpoint '{baton.short(target.id)}'")
     return target, len(found.redo) + (1 if op == "undo" else -1)
 
@@ -90,7 +90,7 @@ def _files(target: Stored) -> FileState:
 
 def _no_match(spec: str) -> str:
     option = "; options stand before '--'" if spec.startswith("-") else ""
-    return f"'{plain(spec)}' matches no file that the checkpoint or a capture of the work tree holds{option}"
+    return f"{in_quotes(spec)} matches no file that the checkpoint or a capture of the work tree holds{option}"
 
 
 class _Planner:
@@ -342,7 +342,7 @@ class _Planner:
     def _whose(self, track: str | None, where: Oid) -> str:
         if track is None:
             return f"commit {self.baton.abbreviate(where)}"
-        return f"track '{plain(track)}', checkpoint {self.baton.short(where)}"
+        return f"track {in_quotes(track)}, checkpoint {self.baton.short(where)}"
 
     def _gone(self) -> list[str]:
         """That what was left out of the checkpoint, was asked for and is not there any more does not come back, in a line."""

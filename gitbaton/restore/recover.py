@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import Head, Oid, Stored
@@ -52,9 +52,9 @@ def recover(baton: Baton) -> list[str]:
                 IndexLock(repo.layout.index, "").release_any()
                 place = intents.set_aside(repo)
                 hint = "the state before the restore is in its safety checkpoint; see 'git baton undo --dry-run'"
-                return [f"{error}; it is set aside as '{place}': {hint}"]
+                return [f"{error}; it is set aside as {in_quotes(place)}: {hint}"]
             if intent is not None and intent.root != (repo.layout.root or ""):
-                return [f"a restore was interrupted in another work tree, '{plain(intent.root)}'; it is left as it is"]
+                return [f"a restore was interrupted in another work tree, {in_quotes(intent.root)}; it is left as it is"]
             late, modes = rescue(repo)
             return [*late, *(_end(baton, intent, modes) if intent is not None else [])]
     except (BatonError, OSError) as error:
@@ -83,7 +83,7 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
             left = roll_back(baton, intent, modes)
         except RecordError as second:  # what it needs is gone for good
             place = intents.set_aside(baton.repo)
-            return [f"an interrupted {intent.op} cannot be ended: {second}; its record is set aside as '{place}'"]
+            return [f"an interrupted {intent.op} cannot be ended: {second}; its record is set aside as {in_quotes(place)}"]
         if left:
             intents.remove(baton.repo)
         else:
@@ -112,7 +112,7 @@ def _forget(baton: Baton, intent: Intent) -> None:
         if found is not None and found.data is not None and found.oid != intent.previous:
             first = parse_commit(found.data).parents[:1]
             if first != ((intent.previous or baton.store.root),):
-                raise GitError(f"'{ref}' is not where the interrupted {intent.op} left it")
+                raise GitError(f"{in_quotes(ref)} is not where the interrupted {intent.op} left it")
             reached("take-back")
             take_back(baton.store, ref, found.oid, intent.previous)
     intents.remove(baton.repo)
@@ -210,7 +210,7 @@ def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: 
     tree = changed_tree(scene.index, {d.path: d.then for d in changing})
     more = {d.path for d in differences(baton.repo.git, scene.tree, tree)} - {d.path for d in changing}
     if more:
-        raise StaleError(f"'{min(more)}' is in the way")
+        raise StaleError(f"{in_quotes(min(more))} is in the way")
     scene.mark(changing, {d.path for d in changing if d.now is not None})
     scene.look_again()
     try:
@@ -226,9 +226,9 @@ def told(paths: Mapping[str, str]) -> list[str]:
     said = []
     for path, reason in paths.items():
         if reason in ("filter-missing", "unwritable"):
-            said.append(f"'{plain(path)}' cannot be written ({reason}); what it held before is in the safety checkpoint")
+            said.append(f"{in_quotes(path)} cannot be written ({reason}); what it held before is in the safety checkpoint")
         else:
-            said.append(f"'{plain(path)}' is left as it is: {reason}" if path else reason)
+            said.append(f"{in_quotes(path)} is left as it is: {reason}" if path else reason)
     return said
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from gitbaton.baton import Baton
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, StaleError
 from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
@@ -117,7 +118,7 @@ class Scene:
         """
         moved = self._moved() if self.looking else ()
         if moved:
-            raise StaleError(f"'{moved[0]}' changed meanwhile; nothing is changed", paths=moved)
+            raise StaleError(f"{in_quotes(moved[0])} changed meanwhile; nothing is changed", paths=moved)
         refuse_changed(self.index)
         if self.repo.objects.head() != self.head:
             raise StaleError("HEAD moved meanwhile; nothing is changed")
@@ -152,10 +153,10 @@ class Scene:
         guard = self.guard(self.held)
         stands = next((path for path in self.coming if guard.in_the_way(path)), None)
         if stands is not None:
-            raise StaleError(f"'{stands}' appeared meanwhile; nothing is changed", paths=(stands,))
+            raise StaleError(f"{in_quotes(stands)} appeared meanwhile; nothing is changed", paths=(stands,))
         for path, seen in self.marks.items():
             if look_at(os.path.join(self.root, path)) != seen:
-                raise StaleError(f"'{path}' changed meanwhile; nothing is changed", paths=(path,))
+                raise StaleError(f"{in_quotes(path)} changed meanwhile; nothing is changed", paths=(path,))
 
     def keep_modes(self) -> None:
         """Give overwritten files the permissions that they had: git makes new files, readable as the umask says."""

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, StaleError
 from gitbaton.git.objects import lookup
 from gitbaton.model import Oid
@@ -102,11 +103,11 @@ def put_raw(
             others = known.get(path, ()) if known else ()
             stands = there == checked_out() or any(there == raw_data(store, path, other) for other in others)
         if not stands:
-            raise StaleError(f"'{path}' changed meanwhile")
+            raise StaleError(f"{in_quotes(path)} changed meanwhile")
         reached("raw")
         refused = write_raw(root, path, data, entry.mode.decode("ascii"))
         if refused:
-            raise GitError(f"'{path}': {refused}")
+            raise GitError(f"{in_quotes(path)}: {refused}")
 
 
 def _there(root: str, path: str) -> bytes | None:
@@ -122,5 +123,5 @@ def raw_data(store: Store, path: str, oid: Oid) -> bytes:
     """Raw bytes of a path. Raises GitError when they are gone."""
     found = store.objects.read(oid, 1 << 40)
     if found is None or found.kind != "blob" or found.data is None:
-        raise GitError(f"'{path}': object {oid} cannot be read")
+        raise GitError(f"{in_quotes(path)}: object {oid} cannot be read")
     return found.data

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
-from gitbaton.codec import canonical, decode, decode_track, document, message, parse, plain
+from gitbaton.codec import canonical, decode, decode_track, document, in_quotes, message, parse, plain
 from gitbaton.errors import MENDS, AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
 from gitbaton.git import usage
 from gitbaton.git.objects import (
@@ -111,7 +111,7 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
     for track in (asked.checkpoint.track for _, asked in named if asked is not None):
         for ref in (chain_ref(track), tip_ref(track)):
             if ref in found.broken:
-                raise RecordError(f"nothing is forgotten: '{ref}' cannot be read: {found.broken[ref]}", MENDS)
+                raise RecordError(f"nothing is forgotten: {in_quotes(ref)} cannot be read: {found.broken[ref]}", MENDS)
     cleared = tuple({asked.id: asked for _, asked in named if asked is not None and asked.checkpoint.kind == "safety"}.values())
     named = [(oid, asked) for oid, asked in named if asked is None or asked.checkpoint.kind != "safety"]
     ids = tuple(dict.fromkeys(oid for oid, _ in named))
@@ -197,7 +197,9 @@ def _named(baton: Baton, found: Found, name: str, *, everywhere: bool) -> tuple[
         known = found.meta.pruned | found.meta.forgotten
         ids = sorted(oid for oid in known if oid.startswith(name)) if _PREFIX.match(name) else []
         if len(ids) > 1:
-            raise AmbiguousNameError(f"'{name}' could mean {len(ids)} checkpoints that were removed", *ids[:20]) from None
+            raise AmbiguousNameError(
+                f"{in_quotes(name)} could mean {len(ids)} checkpoints that were removed", *ids[:20]
+            ) from None
         if not ids:
             raise
         return ids[0], None
@@ -306,13 +308,13 @@ def _carried_out(baton: Baton, made: Forgetting, *, held: bool) -> list[str]:
     revision = drawn_up(baton, made.broken, keep=made.stay, drop={**talks, **made.fetched}, forgotten=made.all_ids)
     with moving(baton, revision, refs, made.safety, held=held) as free:
         if ref := moved(baton, made.seen, touched.__contains__):
-            raise RefConflictError(f"nothing is forgotten: '{ref}' moved meanwhile", "try again")
+            raise RefConflictError(f"nothing is forgotten: {in_quotes(ref)} moved meanwhile", "try again")
         unmarked = _mark(baton, made)
         revision.apply()
         if made.everywhere and NOTES not in made.broken:
             _rewrite_notes(baton, made)
     busy = [plain(part.chain.name) for part in made.safety if part.chain.ref not in free]
-    waiting = [f"a restore is at work in '{name}'; its safety checkpoints stay for now" for name in busy]
+    waiting = [f"a restore is at work in {in_quotes(name)}; its safety checkpoints stay for now" for name in busy]
     return [*unmarked, *revision.warnings, *waiting]
 
 
@@ -329,7 +331,7 @@ def _mark(baton: Baton, made: Forgetting) -> list[str]:
             proofs.forget(baton.repo, transcript_ref(agent, session))
         except (OSError, UsageError) as error:
             why = error.message if isinstance(error, UsageError) else error.strerror
-            said.append(f"the conversation '{plain(session)}' is stored again when it goes on: {why}")
+            said.append(f"the conversation {in_quotes(session)} is stored again when it goes on: {why}")
     return said
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
 from gitbaton.agents.values import NAMES
-from gitbaton.codec import decode, decode_track, plain
+from gitbaton.codec import decode, decode_track, in_quotes
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.damage import torn
@@ -150,9 +150,9 @@ def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, Record
     for ref, oid in refs.items():
         if not known(ref) and oid.strip("0"):
             hint = "'git for-each-ref refs/baton refs/checkpoints' shows it; move or rename it"
-            yield ref, RecordError(f"'{plain(ref)}' is not a ref that gitbaton writes", hint)
+            yield ref, RecordError(f"{in_quotes(ref)} is not a ref that gitbaton writes", hint)
     for ref, target in usage.symbolic(store.repo, *OURS, NOTES).items():  # what moves it might move the other
-        yield ref, RecordError(f"'{ref}' is a symbolic ref, for '{plain(target)}'; gitbaton writes none there")
+        yield ref, RecordError(f"{in_quotes(ref)} is a symbolic ref, for {in_quotes(target)}; gitbaton writes none there")
 
 
 def _look(store: Store) -> Found:
@@ -203,7 +203,7 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
     sizes = usage.sizes(store.repo, reached.keys() | since.keys())
     for oid, path in {**since, **reached}.items():
         if oid not in sizes:
-            named = f" ('{plain(path.decode('utf-8', 'replace'))}')" if path else ""
+            named = f" ({in_quotes(path.decode('utf-8', 'replace'))})" if path else ""
             raise RecordError(f"object {oid}{named} cannot be read")
     if bad := torn(store.repo).keys() & reached.keys():
         raise RecordError(f"object {min(bad)} is torn")

@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 from gitbaton.baton import Baton
+from gitbaton.codec import in_quotes
 from gitbaton.errors import AmbiguousNameError, NoAnswerError, NotFoundError, UsageError
 from gitbaton.model import Oid, Stored
 from gitbaton.render import in_shell
@@ -35,7 +36,7 @@ def set_pin(baton: Baton, name: str, *, pinned: bool, called: str | None = None)
         baton.store.settle()
         revision = Revision(baton.store)
         if called is not None and any(name == called and oid != stored.id for oid, name in revision.meta.names.items()):
-            raise NoAnswerError(f"'{called}' means another checkpoint")  # named just now, by somebody else
+            raise NoAnswerError(f"{in_quotes(called)} means another checkpoint")  # named just now, by somebody else
         if revision.meta.pinned(stored.id) == pinned and called in (None, revision.meta.names.get(stored.id)):
             return stored, False
         revision.meta = turned(revision.meta, stored.id, called)
@@ -59,17 +60,17 @@ def _free(baton: Baton, stored: Stored, called: str) -> str:
     if not name.isprintable() or not 0 < len(name.encode("utf-8", "replace")) <= MOST_BYTES:
         raise UsageError(f"a name is one line of 1 to {MOST_BYTES} bytes")
     if _SPELLED.fullmatch(name):
-        raise UsageError(f"a checkpoint cannot be called '{name}': that is read as something else")
+        raise UsageError(f"a checkpoint cannot be called {in_quotes(name)}: that is read as something else")
     if name in baton.store.chains()[0] or name in baton.store.strange():
-        raise NoAnswerError(f"'{name}' is a track", f"to look: git baton log --track {in_shell(name)}")
+        raise NoAnswerError(f"{in_quotes(name)} is a track", f"to look: git baton log --track {in_shell(name)}")
     try:
         other = baton.lead(name)
     except NotFoundError:
         return name
     except AmbiguousNameError:
-        raise NoAnswerError(f"'{name}' means other checkpoints") from None
+        raise NoAnswerError(f"{in_quotes(name)} means other checkpoints") from None
     if other.id != stored.id:
         raise NoAnswerError(
-            f"'{name}' means another checkpoint: {baton.short(other.id)}", f"to look: git baton show {in_shell(name)}"
+            f"{in_quotes(name)} means another checkpoint: {baton.short(other.id)}", f"to look: git baton show {in_shell(name)}"
         )
     return name

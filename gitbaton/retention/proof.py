@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, canonical, encode_track, parse_note, payload, plain, timestamp
+from gitbaton.codec import Note, canonical, encode_track, in_quotes, parse_note, payload, plain, timestamp
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git import objectlists, questions, usage
 from gitbaton.git.notes import walk
@@ -100,7 +100,7 @@ def _removed(paths: Iterable[str]) -> list[str]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            said.append(f"'{path}' may hold their words and cannot be removed: {error.strerror}")
+            said.append(f"{in_quotes(path)} may hold their words and cannot be removed: {error.strerror}")
     return said
 
 
@@ -137,7 +137,7 @@ def _exported(baton: Baton, made: Forgetting, there: mirror.Place, root: str) ->
         paths = {os.path.normpath(os.path.join(there.inside, name)): name for name in found}
         for path in questions.tracked(baton.repo, tuple(paths), root):
             found.remove(paths[path])
-            yield f"'{path}' is tracked by git and stays"
+            yield f"{in_quotes(path)} is tracked by git and stays"
     yield from _removed(os.path.join(there.directory, name) for name in found)
     if there.inside is not None:  # a label is in the name of its file
         stamps = [f"{EXPORTED}{re.sub('[-:.]', '', timestamp(s.checkpoint.created))}_" for s in made.parts]
@@ -191,11 +191,11 @@ def prove(baton: Baton, made: Forgetting) -> Proof:
     are gone from here once git has collected garbage. Where something cannot be read, nothing else is looked at either: who
     knows what it holds."""
     if made.broken:
-        return Proof(unread=tuple(f"'{plain(ref)}' cannot be read: {why}" for ref, why in sorted(made.broken.items())))
+        return Proof(unread=tuple(f"{in_quotes(ref)} cannot be read: {why}" for ref, why in sorted(made.broken.items())))
     try:
         reached = usage.everything(baton.repo)
         found = [*_records(baton, made, reached), *_noted(baton.store, made), *_branched(baton, made), *_repeated(baton, made)]
-        found += [Held(what="the words", by=f"'{path}'") for path in latest_holding(baton, made.all_ids)]
+        found += [Held(what="the words", by=in_quotes(path)) for path in latest_holding(baton, made.all_ids)]
         files, said = _files(baton, made, reached)
     except (RecordError, GitError) as error:
         return Proof(unread=(error.message,))
@@ -340,7 +340,7 @@ def _held(baton: Baton, oid: Oid, path: bytes, holding: list[Holder], kind: str 
         places.append(f"checkpoint {baton.short(stored.id)} of {place}")
     elif holding:
         places.append(f"{len(holding)} checkpoints")
-    what = f"the file '{plain(path.decode('utf-8', 'replace'))}'" + (f" ({kind})" if kind else "")
+    what = f"the file {in_quotes(path.decode('utf-8', 'replace'))}" + (f" ({kind})" if kind else "")
     by = " and ".join(places) or "something that git reaches"
     return Held(what=what, by=by, ids=_ids([oid], {oid: holding}), secret=kind is not None)
 
@@ -365,8 +365,8 @@ def _advice(made: Forgetting, rest: Iterable[Oid], holding: Mapping[Oid, list[Ho
 def _holding(store: Store, files: Mapping[Oid, bytes]) -> dict[Oid, list[Holder]]:
     """The checkpoints, of any track or safety chain, that hold each of some blobs: captured, staged or beside."""
     tracks, refs = store.chains()[0], store.objects.refs(SAFETY)
-    rows: list[Holder] = [(s, f"track '{plain(track)}'", track) for track in tracks for s in store.history(track).items]
-    rows += [(s, f"'{ref}'", None) for ref in refs for s in store.chain(ref, None).items]
+    rows: list[Holder] = [(s, f"track {in_quotes(track)}", track) for track in tracks for s in store.history(track).items]
+    rows += [(s, in_quotes(ref), None) for ref in refs for s in store.chain(ref, None).items]
     sieve, found = Sieve(store.objects, files.keys()), dict[Oid, list[Holder]]()
     for row in rows:
         for oid in dict.fromkeys(oid for tree in trees_of(store, row[0]) for _, oid in sieve.places(tree)):
@@ -386,7 +386,7 @@ def _in_worktrees(baton: Baton, files: Mapping[Oid, bytes]) -> list[str]:
         rows = result.out.decode("ascii", "replace").split() if result is not None and result.code == 0 else []
         found += [path for path, oid in zip(here, rows, strict=False) if names[path] == oid]
     shown = [plain(path.decode("utf-8", "replace")) for path in dict.fromkeys(found)]
-    said = [f"'{path}' in the work tree still holds it; the next snapshot takes it in again" for path in shown[:_MOST]]
+    said = [f"{in_quotes(path)} in the work tree still holds it; the next snapshot takes it in again" for path in shown[:_MOST]]
     return said + ([f"and {len(shown) - _MOST} more in the work tree"] if len(shown) > _MOST else [])
 
 
@@ -396,7 +396,7 @@ def _holders(repo: Repo, oid: Oid) -> list[str]:
     commits = repo.git.run("-c", "log.showSignature=false", *words).out.decode("ascii").split()
     found = [by for commit in dict.fromkeys(commits) for by in _containing(repo, commit)]
     direct = repo.git.out("for-each-ref", "--points-at", oid, "--format=%(refname)").decode("utf-8", "replace").split("\n")
-    found += [f"'{ref}'" for ref in direct if ref]
+    found += [in_quotes(ref) for ref in direct if ref]
     for prefix, git_dir, root in questions.worktrees(repo):
         env = {"GIT_DIR": git_dir, "GIT_INDEX_FILE": f"{git_dir}/index", **({"GIT_WORK_TREE": root} if root else {})}
         if oid.encode() in repo.git.run("ls-files", "-s", "-z", env=env).out:
@@ -407,7 +407,7 @@ def _holders(repo: Repo, oid: Oid) -> list[str]:
 def _containing(repo: Repo, commit: Oid) -> list[str]:
     """The refs that reach a commit; a reflog where none does."""
     raw = repo.git.run("for-each-ref", "--contains", commit, "--format=%(refname)").out.decode("utf-8", "replace")
-    return [f"'{ref}'" for ref in raw.split("\n") if ref] or [f"a reflog, or the HEAD of a work tree, by commit {commit}"]
+    return [in_quotes(ref) for ref in raw.split("\n") if ref] or [f"a reflog, or the HEAD of a work tree, by commit {commit}"]
 
 
 def texts(baton: Baton, held: Sequence[Held], most: int = 20) -> list[str]:
@@ -440,7 +440,7 @@ def to_do(baton: Baton, made: Forgetting) -> list[str]:
         "git removes the objects when it collects garbage after gc.pruneExpire (two weeks), or now by 'git gc --prune=now'"
     )
     for remote in map(plain, made.remotes):
-        said.append(f"'{remote}' has it: run 'git baton push {remote}' or 'git baton sync {remote}'")
+        said.append(f"{in_quotes(remote)} has it: run 'git baton push {remote}' or 'git baton sync {remote}'")
     if made.remotes:
         said.append("a server keeps what no ref reaches until its own garbage collection; ask whoever runs it to collect now")
     said.append(f"other clones drop it at their next 'git baton sync'; what restores and exports left there {_AFTER}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, counted, plain, timestamp
+from gitbaton.codec import check_track, counted, in_quotes, plain, timestamp
 from gitbaton.errors import MENDS, BatonError, GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError
 from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.model import Oid, Stored
@@ -70,7 +70,7 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
     found, now = survey(baton, held=held), baton.clock()
     for track, name in names.items():
         if chain_ref(track) not in found.refs:
-            raise NotFoundError(f"there is no track '{plain(name)}'", "'git baton tracks' lists them")
+            raise NotFoundError(f"there is no track {in_quotes(name)}", "'git baton tracks' lists them")
     rows = [_track(baton, found, chain, wish, now) for chain in found.tracks if not names or chain.name in names]
     ruled = wish.auto or any(ruled for _, ruled in rows)
     if not ruled and (rows or not rules_of(baton.repo.settings(), "", wish.rules).given):
@@ -175,7 +175,7 @@ def apply(baton: Baton, made: Plan, *, held: bool = False) -> Plan:
     revision = _revision(baton, made)
     with moving(baton, revision, chains, made.safety, held=held) as free:
         if ref := moved(baton, made.seen, counts):
-            raise RefConflictError(f"nothing is removed: '{ref}' moved meanwhile", "try again")
+            raise RefConflictError(f"nothing is removed: {in_quotes(ref)} moved meanwhile", "try again")
         revision.apply()
     return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))
 
@@ -221,8 +221,8 @@ def work(baton: Baton) -> str:
         made = prune(baton, Wish(auto=True))
     except (BatonError, OSError) as error:
         return f"automatic prune: {error}"
-    parts = [f"{len(part.remove)} of '{plain(part.track)}'" for part in made.tracks if part.remove]
-    left = [f"'{plain(ref)}' is left alone: {why}" for ref, why in made.broken.items()]
+    parts = [f"{len(part.remove)} of {in_quotes(part.track)}" for part in made.tracks if part.remove]
+    left = [f"{in_quotes(ref)} is left alone: {why}" for ref, why in made.broken.items()]
     said = [f"removed {', '.join(parts)}"] if parts else []
     return f"automatic prune: {'; '.join([*said, *left, MENDS] if left else said)}" if said or left else ""
 
@@ -262,13 +262,13 @@ def deletion(baton: Baton, name: str, *, held: bool = False) -> Deletion:
     found = survey(baton, held=held)
     for ref in (chain_ref(track), tip_ref(track)):
         if ref in found.broken:
-            raise RecordError(f"nothing is removed: '{ref}' cannot be read: {found.broken[ref]}", MENDS)
+            raise RecordError(f"nothing is removed: {in_quotes(ref)} cannot be read: {found.broken[ref]}", MENDS)
     chain = next((chain for chain in found.tracks if chain.name == track), None)
     known = {stored.id: stored for stored in (chain.items if chain is not None else ())}
     for copy in copies(baton.store, found, track):
         known |= {s.id: s for s in copy.items if s.id not in known and not found.meta.dropped(s.id)}
     if not known:
-        raise NotFoundError(f"there is no track '{plain(track)}'", "'git baton tracks' lists them")
+        raise NotFoundError(f"there is no track {in_quotes(track)}", "'git baton tracks' lists them")
     items = tuple(sorted(known.values(), key=lambda s: (s.checkpoint.created, s.id), reverse=True))
     return Deletion(
         track=track,
@@ -294,9 +294,11 @@ def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
         said.append(f"a run stands on {counted(len(made.needed), 'checkpoint')} of it")
     if made.runs:
         one = made.runs[0]
-        said.append(f"run '{one.run}' cannot be read" if one.torn else f"the unfinished run '{one.run}' records on it")
+        said.append(
+            f"run {in_quotes(one.run)} cannot be read" if one.torn else f"the unfinished run {in_quotes(one.run)} records on it"
+        )
         hints.append(one.command if one.torn else f"'{one.command}' goes on with it")
-    raise NoAnswerError(f"track '{plain(made.track)}' is not deleted: {', '.join(said)}", *hints)
+    raise NoAnswerError(f"track {in_quotes(made.track)} is not deleted: {', '.join(said)}", *hints)
 
 
 def delete(baton: Baton, made: Deletion, *, force: bool) -> tuple[Deletion, list[str]]:
@@ -326,6 +328,6 @@ def _deleted(baton: Baton, made: Deletion, *, held: bool) -> list[str]:
     revision = drawn_up(baton, made.broken, keep=keep, drop={}, pruned=gone, unpinned=unpinned)
     with moving(baton, revision, (chain, tip_ref(made.track)), (), held=held):
         if moved(baton, made.seen, lambda ref: ref in (chain, META) or ref.startswith(RUNS)):
-            raise RefConflictError(f"track '{plain(made.track)}' is not deleted: it moved meanwhile", "try again")
+            raise RefConflictError(f"track {in_quotes(made.track)} is not deleted: it moved meanwhile", "try again")
         revision.apply()
     return revision.warnings

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.model import Kind, Oid
 from gitbaton.values import value
@@ -94,9 +95,9 @@ def parse_duration(text: str, what: str) -> Duration:
     units = [unit for _, unit in parts]
     whole = "".join(number + unit for number, unit in parts)
     if not parts or whole != text or len(set(units)) != len(units):
-        raise UsageError(f"{what} is '{text}'; it must be a duration like 24h, 14d, 8w, 6m, 1y or 2d12h")
+        raise UsageError(f"{what} is {in_quotes(text)}; it must be a duration like 24h, 14d, 8w, 6m, 1y or 2d12h")
     if not any(int(number) for number, _ in parts):
-        raise UsageError(f"{what} is '{text}'; it must be more than nothing")
+        raise UsageError(f"{what} is {in_quotes(text)}; it must be more than nothing")
     years, months, weeks, days, hours = (sum(int(number) for number, unit in parts if unit == one) for one in "ymwdh")
     return Duration(text=text, months=years * 12 + months, rest=timedelta(weeks=weeks, days=days, hours=hours))
 
@@ -104,7 +105,7 @@ def parse_duration(text: str, what: str) -> Duration:
 def parse_count(text: str, what: str) -> int:
     """A whole number of 1 or more. Raises UsageError that names ``what``."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        raise UsageError(f"{what} is '{text}'; it must be a whole number of 1 or more")
+        raise UsageError(f"{what} is {in_quotes(text)}; it must be a whole number of 1 or more")
     return int(text)
 
 
@@ -139,7 +140,7 @@ def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: Rules) ->
 
 def no_rule(tracks: Sequence[str]) -> UsageError:
     """The error where nothing says what is to stay."""
-    where = f" for track '{tracks[0]}'" if len(tracks) == 1 else ""
+    where = f" for track {in_quotes(tracks[0])}" if len(tracks) == 1 else ""
     return UsageError(
         f"no rule says what to keep{where}; nothing is removed",
         "give --keep-last N, --keep-within 24h, --keep-daily N or --keep-weekly N",

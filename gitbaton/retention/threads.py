@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.repo import Repo
@@ -104,7 +104,7 @@ def _metadata(store: ThreadStore) -> Callable[[Entry], object]:
             return opened((kind, data))
         except ValueError:
             hints = ("pip install 'gitbaton[langgraph]' reads them",) if kind == "msgpack" and not readable() else ()
-            said = f"the metadata of checkpoint '{plain(entry.id)}' cannot be read ({plain(kind)})"
+            said = f"the metadata of checkpoint {in_quotes(entry.id)} cannot be read ({plain(kind)})"
             raise RecordError(f"{said}: they may name what it is put together from", *hints) from None
 
     return read

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError
 from gitbaton.git.publish import flush
 from gitbaton.journal.state import StepState
@@ -152,7 +153,7 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
     if len(back) > SHOWN:
         ctx.emit("orphan", step, f"put back: {len(back) - SHOWN} more (what stood there is in the journal)")
     for path in (*left, *strays.unkept):
-        ctx.emit("warning", step, f"'{path}' could not be put back")
+        ctx.emit("warning", step, f"{in_quotes(path)} could not be put back")
 
 
 def unmade(ctx: Context, step: str, before: FileSet, after: FileSet) -> None:
@@ -169,7 +170,7 @@ def _report_apart(ctx: Context, step: str, outside: Outside, paths: Sequence[str
     if paths:
         ctx.emit("not-brought-back", step, ", ".join(paths))
     for path in outside.unkept[:SHOWN]:
-        ctx.emit("warning", step, f"'{path}' is not kept: it is larger than baton.maxFileSize, or cannot be read")
+        ctx.emit("warning", step, f"{in_quotes(path)} is not kept: it is larger than baton.maxFileSize, or cannot be read")
     if len(outside.unkept) > SHOWN:
         ctx.emit("warning", step, f"nor are {len(outside.unkept) - SHOWN} more")
     if outside.commit is not None:
@@ -208,7 +209,9 @@ class Attempt:
                 self.shop, self.files = shop, shop.files
                 shop.lane.sync()
                 for path in shop.lane.left_out[:SHOWN]:
-                    ctx.emit("warning", self.step.name, f"its copy of the work tree lacks '{path}', which cannot be read")
+                    ctx.emit(
+                        "warning", self.step.name, f"its copy of the work tree lacks {in_quotes(path)}, which cannot be read"
+                    )
                 return self._run(lambda: in_lane(ctx, shop, matches))
         before = [*ctx.active, *(held.writes for held in ctx.claims.others())]
         since = len(ctx.claimed_so_far)
@@ -361,7 +364,7 @@ class Attempt:
         found = self.outside.found
         if found and step.on_undeclared == "fail":
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            return OUTPUTS, f"it changed '{found[0].path}'{more}, which it does not declare"
+            return OUTPUTS, f"it changed {in_quotes(found[0].path)}{more}, which it does not declare"
         if self.checked.interrupted:
             return self.checked.exit or 130, "its --verify was interrupted"
         if self.checked.exit:
@@ -435,7 +438,7 @@ class Attempt:
             for path in put(ctx.files, have, differences(have, now.entries), keep=self._standing, modes=now.modes):
                 was = self.before.now.entries.get(path)
                 why = "nothing but its digest is kept" if was is not None and was.digest else "somebody writes it"
-                ctx.emit("warning", name, f"'{path}' could not be put back: {why}")
+                ctx.emit("warning", name, f"{in_quotes(path)} could not be put back: {why}")
         except GitError as error:
             ctx.emit("warning", name, f"{error.message}: its outputs could not be put back")
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, RunError, UsageError
 from gitbaton.git.repo import Repo, shared
 from gitbaton.system import groups
@@ -147,7 +148,7 @@ class Claims:
                     return self._write(mine)
                 # Before ours is noted: who closes a circle is told, and nobody else of it.
                 if _in_circle(found, standing, {claim.held.step for claim in holding}):
-                    text = f"{_who(found)} waits for step '{holding[0].held.step}', which waits for it"
+                    text = f"{_who(found)} waits for step {in_quotes(holding[0].held.step)}, which waits for it"
                     raise RunError(text, "one after the other they can go on: --jobs 1")
                 for claim in holding:
                     claim.wait_for(mine.step)
@@ -263,16 +264,16 @@ def _in_circle(held: Held, standing: Sequence[Held], holding: Collection[str]) -
 
 
 def _who(held: Held) -> str:
-    return f"step '{held.step}' of run '{held.run}' (process {held.pid} on '{held.host}')"
+    return f"step {in_quotes(held.step)} of run {in_quotes(held.run)} (process {held.pid} on {in_quotes(held.host)})"
 
 
 def _refusal(mine: Held, found: Held) -> RunError:
     same = (mine.run, mine.step) == (found.run, found.step)
     both = globs.overlap(mine.writes, found.writes) if not same else None
-    hints = [f"'{both[0]}' of '{mine.step}' and '{both[1]}' of '{found.step}' overlap"] if both else []
+    hints = [f"'{both[0]}' of {in_quotes(mine.step)} and '{both[1]}' of {in_quotes(found.step)} overlap"] if both else []
     if found.far:
         hints.append("whether it still runs cannot be seen from here")
-    said = f"{_who(found)} is at work" if same else f"the write set of '{mine.step}' is claimed by {_who(found)}"
+    said = f"{_who(found)} is at work" if same else f"the write set of {in_quotes(mine.step)} is claimed by {_who(found)}"
     return RunError(said, *hints, "--wait SECONDS waits for it")
 
 

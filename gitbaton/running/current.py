@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import MENDS
 from gitbaton.git.reffiles import below
+from gitbaton.render import in_shell
 from gitbaton.store.refs import RUNS
 from gitbaton.values import value
 
@@ -42,7 +44,8 @@ class Unfinished:
     @property
     def command(self) -> str:
         """The command that goes on with it."""
-        return MENDS if self.torn else f"git baton run --continue {self.run}"
+        name = in_shell(self.run)
+        return MENDS if self.torn else f"git baton run --continue {name}"
 
     @property
     def document(self) -> dict[str, Json]:
@@ -125,30 +128,32 @@ def would(state: RunState, at_work: Mapping[str, Held] | None = None) -> tuple[s
     repair, alone, at = state.repair, state.plan is None or state.over, at_work or {}
     found = [text for step in state.steps.values() for text in _step(state, step, at.get(step.name), alone=alone)]
     if repair is not None:
-        names = ", ".join(f"'{name}'" for name in repair.record.region[:SHOWN])
+        names = ", ".join(in_quotes(name) for name in repair.record.region[:SHOWN])
         more = len(repair.record.region) - SHOWN + repair.record.region_more
         found.append(f"go on with the repair of {names}{f' and {more} more' if more > 0 else ''}")
     if state.plan is not None and not state.over:
         path = state.plan.record.plan
-        found.append(f"go on with the plan '{path}'" if path else "go on with its plan")
+        found.append(f"go on with the plan {in_quotes(path)}" if path else "go on with its plan")
     elif state.cut:
         found.append("take it that nothing else is lost, but of steps that must not happen twice")
     return tuple(found)
 
 
 def _step(run: RunState, step: StepState, held: Held | None, *, alone: bool) -> list[str]:
-    name, gate = f"{step.name} --run {run.run}", f"gate of step '{step.name}'"
-    texts = [f"go on undoing the effect of step '{step.name}'"] if any(e.state == "undoing" for e in step.effects) else []
+    name, gate = f"{in_shell(step.name)} --run {in_shell(run.run)}", f"gate of step {in_quotes(step.name)}"
+    texts = (
+        [f"go on undoing the effect of step {in_quotes(step.name)}"] if any(e.state == "undoing" for e in step.effects) else []
+    )
     if step.begun is not None and held is not None and held.dead:
-        texts.append(f"end the command of step '{step.name}', which outlived its process")
+        texts.append(f"end the command of step {in_quotes(step.name)}, which outlived its process")
     if step.begun is not None and held is not None and not held.dead:
-        texts.append(f"wait for step '{step.name}', at which process {held.pid} is")
+        texts.append(f"wait for step {in_quotes(step.name)}, at which process {held.pid} is")
     elif step.begun is not None or step.unknown is not None:
         texts.append(_asking(run.run, step, step.begun or step.last))
     elif step.bare is not None:
-        texts.append(f"stop at step '{step.name}', whose outputs are not here: 'git baton run settle {name} --done'")
+        texts.append(f"stop at step {in_quotes(step.name)}, whose outputs are not here: 'git baton run settle {name} --done'")
     elif step.failed is not None and run.unfinished(step) and (alone or step.defined is not None):
-        texts.append(f"run step '{step.name}' again")
+        texts.append(f"run step {in_quotes(step.name)} again")
     if step.gate == "rejected" and step.end is None:
         texts.append(f"stop at the {gate}, which was rejected: 'git baton run approve {name}' opens it")
     if step.gate == "waiting":
@@ -160,9 +165,10 @@ def _asking(run: str, step: StepState, logged: Logged | None) -> str:
     """What becomes of a step of which nobody knows whether its effect happened, or that has begun and has no end."""
     record = logged.record if logged is not None else None
     if record is None or record.effect != "once":
-        return f"run step '{step.name}' again"
+        return f"run step {in_quotes(step.name)} again"
     if record.probe is None:
         from gitbaton.running.context import settling
 
-        return f"stop at step '{step.name}', whose outcome is unknown: {settling(f'{step.name} --run {run}')}"
-    return f"ask the probe of step '{step.name}' whether its effect happened"
+        commands = settling(f"{in_shell(step.name)} --run {in_shell(run)}")
+        return f"stop at step {in_quotes(step.name)}, whose outcome is unknown: {commands}"
+    return f"ask the probe of step {in_quotes(step.name)} whether its effect happened"

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import NoAnswerError, RunError, UsageError
 from gitbaton.journal.state import EffectState, RunState
 from gitbaton.journal.values import Logged, Plan, Step
@@ -56,11 +57,12 @@ def undo(ctx: Context, plan: Plan | None, effects: Iterable[Effect], claims: dic
             ctx.emit("compensation-failed", name, _NOT_IN_FULL, code=UNDO_FAILED, key=effect.key)
             return UNDO_FAILED
         if command is None:
-            ctx.emit("warning", name, f"step '{name}' has an effect that nothing undoes: it declares no compensation")
+            ctx.emit("warning", name, f"step {in_quotes(name)} has an effect that nothing undoes: it declares no compensation")
             continue
         if effect.logged.foreign and not ctx.foreign:
             raise UsageError(
-                f"the effect of step '{name}' was recorded elsewhere", "its compensation is run only with --foreign: " + command
+                f"the effect of step {in_quotes(name)} was recorded elsewhere",
+                "its compensation is run only with --foreign: " + command,
             )
         if name in held:
             code = _one(ctx, held[name], step, effect, command)
@@ -141,7 +143,8 @@ def _one(ctx: Context, claim: Claim, step: Step, effect: EffectState, command: s
     ctx.append(ctx.record("comp-begin", step.name, **fields))
     crash_at("after-comp-begin")
     if not os.path.isdir(os.path.join(ctx.root, step.cwd)):
-        text = f"'{step.cwd}', where step '{step.name}' ran, is not there: its effect is undone from the top of the work tree"
+        text = f"{in_quotes(step.cwd)}, where step {in_quotes(step.name)} ran, is not there"
+        text += ": its effect is undone from the top of the work tree"
         ctx.emit("warning", step.name, text)
         step = replace(step, cwd=".")
     env = environment(ctx, step.name, idem, number, GIT_BATON_COMPENSATES=effect.idem)
@@ -190,7 +193,7 @@ def approve(ctx: Context, step: Step, reject: bool = False, plan: Plan | None = 
     whether an effect that leads to it happened."""
     state = ctx.step_state(step.name)
     if state.gate == "none" or (state.gate == "approved" and not reject):
-        raise NoAnswerError(f"step '{step.name}' does not wait at a gate")
+        raise NoAnswerError(f"step {in_quotes(step.name)} does not wait at a gate")
     if state.gate != "rejected" or not reject:
         word = "rejected" if reject else "approved"
         ctx.append(ctx.record("approve", step.name, key=state.gate_key, state=word))
@@ -213,7 +216,9 @@ def ask(ctx: Context, claim: Claim, step: Step, effect: EffectState) -> bool | N
     if probe is None:
         return None
     if effect.logged.foreign and not ctx.foreign:
-        raise UsageError(f"the probe of step '{step.name}' was recorded elsewhere", "it is run only with --foreign: " + probe)
+        raise UsageError(
+            f"the probe of step {in_quotes(step.name)} was recorded elsewhere", "it is run only with --foreign: " + probe
+        )
     env = environment(ctx, step.name, effect.idem, record.attempt or 1)
     ended = launch(ctx, claim, step, shell(probe), env, timeout=step.timeout, show=False)
     return {0: True, 1: False}.get(ended.exit) if not ended.timeout else None
@@ -229,7 +234,7 @@ def settled(ctx: Context, step: Step, effect: EffectState, word: str, text: str)
 def asked(name: str) -> RunError:
     """The question that only a person can answer."""
     return RunError(
-        f"nobody knows whether the effect of step '{name}' happened",
+        f"nobody knows whether the effect of step {in_quotes(name)} happened",
         f"look, and decide: {settling(name)}",
         code=UNKNOWN,
     )

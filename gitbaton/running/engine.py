@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.codec import encode_track
+from gitbaton.codec import encode_track, in_quotes
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError, UnreadableRunError, UsageError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.repo import lock_file
@@ -247,7 +247,7 @@ def chosen(plan: Plan, only: Sequence[str]) -> tuple[Step, ...]:
     for name in only:
         if plan.step(name) is None:
             names = ", ".join(step.name for step in plan.steps[:20])
-            raise UsageError(f"the plan has no step '{name}'", f"it has {names}")
+            raise UsageError(f"the plan has no step {in_quotes(name)}", f"it has {names}")
     wanted = graph(plan.steps, NOTHING, lambda tree: ()).ancestors(only)
     return tuple(step for step in plan.steps if not only or step.name in wanted)
 
@@ -287,12 +287,14 @@ def turn(ctx: Context) -> Iterator[None]:
     itself."""
     if os.environ.get("GIT_BATON_RUN") == ctx.run and "GIT_BATON_STEP" in os.environ:
         step = os.environ["GIT_BATON_STEP"]
-        raise UsageError(f"step '{step}' of run '{ctx.run}' cannot work on the plan of its own run", "name another with --run")
+        raise UsageError(
+            f"step {in_quotes(step)} of run '{ctx.run}' cannot work on the plan of its own run", "name another with --run"
+        )
     path = os.path.join(ctx.repo.shared_dir, "lock", "run-" + encode_track(ctx.run))
     try:
         fd = lock_file(ctx.repo, path)
     except OSError as error:
-        raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
+        raise GitError(f"{in_quotes(path)} cannot be opened: {error.strerror}") from None
     try:
         if not acquire(fd):
             with ctx.hold():
@@ -311,7 +313,7 @@ def free(journal: Journal, run: str, path: str) -> str:
         return run
     state = fold(journal.records(run))
     plan, steps = state.plan.record.plan if state.plan is not None else None, list(state.steps)
-    names = ", ".join(f"'{name}'" for name in steps[:SHOWN]) + (" ..." if len(steps) > SHOWN else "")
+    names = ", ".join(in_quotes(name) for name in steps[:SHOWN]) + (" ..." if len(steps) > SHOWN else "")
     used = f"plan '{plan}'" if plan is not None else f"single steps {names}" if steps else None
     if used is None or plan == path:
         return run

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Logged, Step
@@ -19,7 +20,7 @@ class StepError(UsageError):
     """A step cannot be carried out as it is asked for; ``step``, ``key`` and ``place`` (in the key's list) say where."""
 
     def __init__(self, step: str, message: str, *hints: str, key: str | None = None, place: int | None = None) -> None:
-        super().__init__(f"step '{step}': {message}", *hints)
+        super().__init__(f"step {in_quotes(step)}: {message}", *hints)
         self.step, self.key, self.place = step, key, place
 
 
@@ -111,8 +112,8 @@ def _cycle(steps: Sequence[Step], left: Mapping[str, Collection[str]]) -> StepEr
         read = of[name][other]
         if read is not None:
             write = next(w for w in known[other].writes if globs.meet(read, w))
-            why.append(f"'{name}' reads '{read}', and '{other}' writes '{write}'")
-    words = " waits for ".join(f"'{name}'" for name in [*circle, circle[0]])
+            why.append(f"{in_quotes(name)} reads '{read}', and {in_quotes(other)} writes '{write}'")
+    words = " waits for ".join(in_quotes(name) for name in [*circle, circle[0]])
     start, then = known[circle[0]], circle[1 % len(circle)]
     read = of[start.name][then]
     key, place = ("after", start.after.index(then)) if read is None else ("reads", start.reads.index(read))
@@ -137,7 +138,7 @@ def disjoint(steps: Sequence[Step]) -> None:
         if number[other.name] < number[step.name]:
             raise StepError(
                 step.name,
-                f"writes '{write}', and step '{other.name}' writes '{taken}', which meet",
+                f"writes '{write}', and step {in_quotes(other.name)} writes '{taken}', which meet",
                 "a file can have one step that writes it",
                 key="writes",
                 place=step.writes.index(write),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from types import MappingProxyType
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import new_object
 from gitbaton.journal.state import StepState
@@ -424,7 +425,8 @@ def conflict(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence
     """Somebody else wrote where an output stands: theirs is kept in the journal, both are left as they are."""
     logged = keep_theirs(ctx, step, key, found, paths)
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    text = f"'{paths[0]}'{more} is an output of step '{step.name}', and somebody else wrote it; --take ours|theirs decides"
+    text = f"{in_quotes(paths[0])}{more} is an output of step {in_quotes(step.name)}, and somebody else wrote it"
+    text += "; --take ours|theirs decides"
     ctx.emit("conflict", step.name, text, code=CONFLICT, key=key)
     return Done(step=step, state="conflict", code=CONFLICT, logged=logged, text=text)
 
@@ -445,7 +447,7 @@ def keep_theirs(ctx: Context, step: Step, key: str, found: FileSet, paths: Seque
     last = next(reversed(ctx.step_state(step.name).records), None)
     if last is not None and last.record.type == "abort" and last.parts.get("orphan") == tree:
         return last
-    text = "somebody else wrote " + ", ".join(f"'{path}'" for path in sorted(paths)[:10])
+    text = "somebody else wrote " + ", ".join(in_quotes(path) for path in sorted(paths)[:10])
     return ctx.append(ctx.record("abort", step.name, key=key, text=text), trees={"orphan": tree})
 
 

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import EFFECTS, ISOLATES, KEEPS, MAX_PLAN, ON_UNDECLARED, Backoff, Plan, Step
 from gitbaton.running import graph
@@ -85,7 +86,7 @@ class PlanFile:
         return words[:1].lower() + words[1:].replace("\n", " ")
 
     def _at(self, line: int, message: str, *hints: str) -> UsageError:
-        return UsageError(f"'{self.name}' line {line}: {message}", *hints)
+        return UsageError(f"{in_quotes(self.name)} line {line}: {message}", *hints)
 
 
 def written(step: Step) -> bytes | None:
@@ -128,7 +129,7 @@ def perhaps(word: str, known: Iterable[str], alike: Mapping[str, str] | None = N
     from difflib import get_close_matches
 
     if alike and word.lower() in alike:
-        return (f"perhaps '{alike[word.lower()]}' is meant",)
+        return (f"perhaps {in_quotes(alike[word.lower()])} is meant",)
     return tuple(f"perhaps '{near}' is meant" for near in get_close_matches(word[:100].lower(), list(known), n=1))
 
 
@@ -260,10 +261,10 @@ def duration(text: str, what: str = "duration") -> float:
     ``what``."""
     parts = _PART.findall(text)
     if not _DURATION.match(text) or len({unit for _, unit in parts}) != len(parts):
-        raise UsageError(f"{what} is '{text}'; it must be a duration like 500ms, 10s, 2m or 1h30m")
+        raise UsageError(f"{what} is {in_quotes(text)}; it must be a duration like 500ms, 10s, 2m or 1h30m")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts) if parts else float(text)
     if seconds > LONGEST:
-        raise UsageError(f"{what} is '{text}'; it can be a year at most")
+        raise UsageError(f"{what} is {in_quotes(text)}; it can be a year at most")
     return round(seconds, 9)
 
 
@@ -281,11 +282,11 @@ def backoff(text: str, what: str = "backoff") -> Backoff:
         else:
             name, number = part, 1.0
         if name not in ("factor", "most", "jitter") or name in given or (name == "factor" and not 1 <= number <= 1000):
-            raise UsageError(f"{what} is '{text}'; it must be like 1s,x2,max=60s,jitter, with a factor of 1 to 1000")
+            raise UsageError(f"{what} is {in_quotes(text)}; it must be like 1s,x2,max=60s,jitter, with a factor of 1 to 1000")
         given[name] = number
     most = given.get("most", max(Backoff().most, given["first"]))
     if most < given["first"]:
-        raise UsageError(f"{what} is '{text}'; its max is shorter than its first wait")
+        raise UsageError(f"{what} is {in_quotes(text)}; its max is shorter than its first wait")
     factor_given = given.get("factor", Backoff().factor)
     return Backoff(first=given["first"], factor=factor_given, most=most, jitter="jitter" in given)
 
@@ -296,7 +297,9 @@ def retry_on(text: str, what: str = "retry-on") -> tuple[str, ...]:
     found: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         if part != TIMEOUT and not (_STATUS.match(part) and 1 <= int(part) <= 255):
-            raise UsageError(f"{what} is '{text}'; it must be exit statuses of 1 to 255, or 'timeout', with commas between")
+            raise UsageError(
+                f"{what} is {in_quotes(text)}; it must be exit statuses of 1 to 255, or 'timeout', with commas between"
+            )
         found.append(part if part == TIMEOUT else str(int(part)))
     return tuple(dict.fromkeys(found))
 
@@ -344,7 +347,7 @@ def _bytes(path: str, name: str) -> bytes:
         return load(path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
-        raise UsageError(f"cannot read '{name}': {(reason or str(error)).lower()}") from None
+        raise UsageError(f"cannot read {in_quotes(name)}: {(reason or str(error)).lower()}") from None
 
 
 def path_of(path: str, top: str) -> str:
@@ -378,7 +381,9 @@ def _plan(file: PlanFile, *, alone: bool) -> Plan:
         for place, name in enumerate(step.after):
             if name not in tables and not alone:
                 hints = perhaps(name, tables)
-                raise StepError(step.name, f"waits for '{name}', which is no step here", *hints, key="after", place=place)
+                raise StepError(
+                    step.name, f"waits for {in_quotes(name)}, which is no step here", *hints, key="after", place=place
+                )
     graph.disjoint(steps)
     return replace(Plan(steps=graph.order(steps)), **_guards(file))
 
@@ -555,8 +560,8 @@ def _check_choices(step: Step) -> None:
         ("store", step.store, KEEPS),
     ):
         if word not in words:
-            others = ", ".join(f"'{other}'" for other in words[:-1])
-            text = f"{key} is {shown(word)}; it can be {others} or '{words[-1]}'"
+            others = ", ".join(in_quotes(other) for other in words[:-1])
+            text = f"{key} is {shown(word)}; it can be {others} or {in_quotes(words[-1])}"
             raise StepError(step.name, text, *perhaps(word, words), key=key)
     for key, line in (("compensate", step.compensate), ("probe", step.probe)):
         if line is not None and step.effect == "none":
@@ -570,9 +575,9 @@ def _folder(step: Step) -> str:
         if name == ".." and names:
             names.pop()
         elif name == ".." or step.cwd[0] == "/":
-            raise StepError(step.name, f"cwd is '{step.cwd}', which leaves the work tree", key="cwd")
+            raise StepError(step.name, f"cwd is {in_quotes(step.cwd)}, which leaves the work tree", key="cwd")
         elif name.lower() == ".git":
-            raise StepError(step.name, f"cwd is '{step.cwd}', which names '.git'", key="cwd")
+            raise StepError(step.name, f"cwd is {in_quotes(step.cwd)}, which names '.git'", key="cwd")
         elif name not in ("", "."):
             names.append(name)
     return "/".join(names) or "."

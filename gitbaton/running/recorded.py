@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import RecordError, RunError, UsageError
 from gitbaton.git.objects import Objects
 from gitbaton.journal.state import RunState, StepState
@@ -100,7 +101,7 @@ def rebuilt(state: StepState, objects: Objects | None = None) -> Step:
     logged = state.begun or newest(state)
     if logged is None or logged.record.redacted or logged.record.argv_more or not logged.record.argv:
         raise RunError(
-            f"step '{state.name}' cannot be taken up: its command is not recorded in full (a secret, or too long)",
+            f"step {in_quotes(state.name)} cannot be taken up: its command is not recorded in full (a secret, or too long)",
             "run it again with the line that it was begun with",
             code=UNKNOWN,
         )
@@ -153,11 +154,11 @@ def opened(ctx: Context, claim: Logged) -> Plan:
         text = there
     if text is None:
         raise UsageError(
-            f"run '{ctx.run}' does not keep the text of its plan '{name}', and the file is not there as it was",
+            f"run '{ctx.run}' does not keep the text of its plan {in_quotes(name)}, and the file is not there as it was",
             "name the plan: git baton run --plan FILE",
         )
     if path is not None and there is None and os.path.exists(os.path.join(ctx.root, path)):
-        said = f"'{name}' is another plan now; run '{ctx.run}' follows the one that it was begun with"
+        said = f"{in_quotes(name)} is another plan now; run '{ctx.run}' follows the one that it was begun with"
         ctx.emit("warning", text=f"{said} ('git baton run --plan {in_shell(path)} --run {ctx.run}' takes up the new one)")
     return replace(plans.read(text, ctx.root, name=name), path=record.plan)
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from gitbaton.codec import encode_track
+from gitbaton.codec import encode_track, in_quotes
 from gitbaton.errors import GitError, NoAnswerError, RunError
 from gitbaton.git.repo import put as put_file
 from gitbaton.journal.state import EffectState, StepState
@@ -53,7 +53,7 @@ def settle_unknown(ctx: Context, claim: Claim, step: Step, now: Present, effect:
     for the inputs of now: its outputs count only if they hold."""
     answer = ask(ctx, claim, step, effect)
     if answer is None:
-        text = f"nobody knows whether the effect of step '{step.name}' happened"
+        text = f"nobody knows whether the effect of step {in_quotes(step.name)} happened"
         ctx.emit("unknown", step.name, text, code=UNKNOWN, key=effect.key)
         done = Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text)
         return replace(done, hint=settling(step.name))
@@ -72,7 +72,7 @@ def trust(ctx: Context, claim: Claim, step: Step, effect: EffectState, *, person
         _taken(ctx, step, logged)
         ctx.emit("ok", step.name, "its effect had happened", code=0, key=effect.key, logged=logged)
         return Done(step=step, state="ok", logged=logged)
-    text = f"the effect of step '{step.name}' happened, but {problem}"
+    text = f"the effect of step {in_quotes(step.name)} happened, but {problem}"
     ctx.emit("unknown", step.name, text, code=UNKNOWN, key=effect.key)
     return Done(step=step, state="unknown", code=UNKNOWN, logged=effect.logged, text=text, hint=_by_hand(step))
 
@@ -161,7 +161,7 @@ def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None
     if torn:
         ctx.emit("orphan", step.name, kept(len(torn), "without a result"), key=record.key)
     for path in put(ctx.files, have, want, keep=lambda: standing(ctx, step.name)):
-        ctx.emit("warning", step.name, f"'{path}' could not be put back, or somebody writes it")
+        ctx.emit("warning", step.name, f"{in_quotes(path)} could not be put back, or somebody writes it")
     mine = noted(ctx, step.name)
     if mine is not None and mine.begin == begun.commit:
         forget(ctx, step.name)
@@ -210,11 +210,11 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
         state = ctx.step_state(step.name)
         effect = state.unknown or _standing(ctx, step, state, done)
         if effect is None:
-            raise NoAnswerError(f"step '{step.name}' has no outcome that is unknown")
+            raise NoAnswerError(f"step {in_quotes(step.name)} has no outcome that is unknown")
         if done:
             found = ctx.files.scan(step.writes, store=step.store, inside=True)
             if found.unmatched and not step.allow_empty:
-                text = f"nothing matches '{found.unmatched[0]}', an output of step '{step.name}'"
+                text = f"nothing matches '{found.unmatched[0]}', an output of step {in_quotes(step.name)}"
                 raise RunError(text, _by_hand(step), code=UNKNOWN)
             settled(ctx, step, effect, "done", "a person says so")
             return trust(ctx, claim, step, effect, person=True)
@@ -271,7 +271,7 @@ def note(ctx: Context, step: str, begin: Oid, brings: Mapping[str, Entry | None]
     try:
         put_file(ctx.repo, path, json.dumps({"v": 1, "begin": begin, "brings": files}).encode("ascii"))
     except OSError as error:
-        raise GitError(f"'{path}' cannot be written: {error.strerror}") from None
+        raise GitError(f"{in_quotes(path)} cannot be written: {error.strerror}") from None
 
 
 def noted(ctx: Context, step: str) -> Underway | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import NoAnswerError, NotFoundError, RunError
 from gitbaton.journal.values import Cause, Logged, Plan, Step
 from gitbaton.running.context import Context, Done, Outcome, crash_at
@@ -67,12 +68,12 @@ def _seeds(ctx: Context, order: Order, of: Plan, edges: Graph) -> dict[str, Caus
     state, seeds = ctx.state(), {}
     for name in order.steps:
         if name not in edges.names:
-            raise NotFoundError(f"run '{ctx.run}' has no step '{name}'", f"it has {', '.join(edges.names[:20])}")
+            raise NotFoundError(f"run '{ctx.run}' has no step {in_quotes(name)}", f"it has {', '.join(edges.names[:20])}")
         seeds[name] = Cause(kind="named", path=name)
     for path in order.paths:
         found = readers(of.steps, state, ctx.entries, (path,))
         if not found:
-            raise NoAnswerError(f"no step of run '{ctx.run}' reads '{path}'")
+            raise NoAnswerError(f"no step of run '{ctx.run}' reads {in_quotes(path)}")
         for name, read in found.items():
             seeds.setdefault(name, Cause(kind="path", path=read))
     for name, read in touched(of.steps, state, ctx.entries, order.changed or ()).items():
@@ -133,7 +134,7 @@ class _Work:
         if bad is None:
             self._note("complete")
         elif bad.state == "failed":
-            self._note("stopped", text=f"step '{bad.step.name}' failed with {bad.code}")
+            self._note("stopped", text=f"step {in_quotes(bad.step.name)} failed with {bad.code}")
         return 0 if bad is None else bad.code
 
     def _try(self, seeds: dict[str, Cause], failed: Done | None, *, noted: bool = False) -> Done | None:

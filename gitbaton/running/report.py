@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, NotFoundError
 from gitbaton.journal.state import EffectState, RunState, StepState
 from gitbaton.journal.values import Cause, Logged, Plan, Record, Step
@@ -306,7 +307,7 @@ def explain(ctx: Context, of: Plan, name: str, scope: Collection[str]) -> tuple[
     item = next((f for f in _forecasts(ctx, of, scope) if f.step.name == name), None)
     if item is None:
         names = ", ".join(step.name for step in of.steps[:20])
-        raise NotFoundError(f"run '{ctx.run}' has no step '{name}'", *((f"it has {names}",) if names else ()))
+        raise NotFoundError(f"run '{ctx.run}' has no step {in_quotes(name)}", *((f"it has {names}",) if names else ()))
     known = ctx.step_state(name)
     logged = newest(known)
     found: list[Cause] = []

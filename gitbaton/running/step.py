@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, RunError, UsageError
 from gitbaton.journal.state import RunState
 from gitbaton.journal.values import Backoff, Cause, Plan, Step
@@ -137,7 +138,7 @@ class _Performance:
         if found is not None and found.edited:  # before an effect is undone for nothing
             return conflict(ctx, step, now.key, found.now, found.edited)
         if undo_own(ctx, self.plan, step.name, verdict.undo, self.claim):
-            text = f"a compensation failed before step '{step.name}'"
+            text = f"a compensation failed before step {in_quotes(step.name)}"
             return Done(step=step, state="compensation-failed", code=UNDO_FAILED, text=text)
         state = ctx.step_state(step.name)
         self.cause = self.cause or self.force or why(step, state, now, ctx.entries)
@@ -201,12 +202,12 @@ class _Performance:
 
 def waits(step: Step, name: str, run: str) -> UsageError:
     """That a step cannot begin before one that it waits for."""
-    return UsageError(f"step '{step.name}' waits for '{name}', which has no result in run '{run}'")
+    return UsageError(f"step {in_quotes(step.name)} waits for {in_quotes(name)}, which has no result in run '{run}'")
 
 
 def rejected(ctx: Context, step: Step, key: str) -> Done:
     """A step whose gate was closed for these inputs."""
-    text = f"the gate of step '{step.name}' is closed: it was rejected"
+    text = f"the gate of step {in_quotes(step.name)} is closed: it was rejected"
     ctx.emit("gate", step.name, text, code=REJECTED, key=key)
     hint = f"'git baton run approve {step.name}' opens it again"
     return Done(step=step, state="rejected", code=REJECTED, text=text, hint=hint)
@@ -266,4 +267,4 @@ class Guards:
 
 
 def _ended(step: str, guard: str, why: str, *hints: str) -> RunError:
-    return RunError(f"step '{step}' is stopped by the guard '{guard}': {why}", *hints, code=GUARD)
+    return RunError(f"step {in_quotes(step)} is stopped by the guard '{guard}': {why}", *hints, code=GUARD)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import MappingProxyType
 
-from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, encode_track, parse_note, payload, plain
+from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, encode_track, in_quotes, parse_note, payload
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import find
@@ -192,7 +192,7 @@ class Chains:
         except GitTimeoutError:
             raise
         except GitError as error:
-            raise RecordError(f"'{ref}' cannot be read: {error.message}", MENDS) from None
+            raise RecordError(f"{in_quotes(ref)} cannot be read: {error.message}", MENDS) from None
         if found is None:
             oid = self._pointed(ref)
             if oid is None:
@@ -200,7 +200,7 @@ class Chains:
             found = self.objects.read(oid, limit)  # another writer may just have made the ref
             if found is None:
                 said = f"points at {oid}, which cannot be read" if oid.strip("0") else "is broken: it holds no id"
-                raise RecordError(f"'{ref}' {said}", MENDS)
+                raise RecordError(f"{in_quotes(ref)} {said}", MENDS)
         return found
 
     def stored(self, found: Object | None, track: str | None, where: str) -> Stored:
@@ -290,9 +290,11 @@ class Chains:
         """The checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
         start = self.at(ref, MAX_COMMIT)
         if start is None:
-            raise NotFoundError(f"there is no track '{track}'" if track is not None else f"there is no ref '{ref}'")
+            raise NotFoundError(
+                f"there is no track {in_quotes(track)}" if track is not None else f"there is no ref {in_quotes(ref)}"
+            )
         if start.kind != "commit":
-            raise RecordError(f"'{ref}' is a {start.kind} and not a chain of commits")
+            raise RecordError(f"{in_quotes(ref)} is a {start.kind} and not a chain of commits")
         oids = self.linked(start.oid, None if limit is None else limit + 1)
         items: list[Stored] = []
         problems: list[Problem] = []
@@ -362,7 +364,7 @@ class Chains:
         last = oids[-1]
         if last == self.root or next(iter(self.objects.read_many([last], 0))) is not None:
             return ""
-        return f"the chain of track '{plain(track)}' is torn: commit {last} cannot be read, nor what lies below it"
+        return f"the chain of track {in_quotes(track)} is torn: commit {last} cannot be read, nor what lies below it"
 
     def current(self) -> str | None:
         """The current track of this work tree."""

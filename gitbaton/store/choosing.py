@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gitbaton.codec import check_track
+from gitbaton.codec import check_new_track, check_track, in_quotes, looks
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import questions
 from gitbaton.model import Stored
@@ -18,7 +18,7 @@ def choose(store: Store, configured: str | None, given: str | None = None) -> st
     named after the branch.
 
     But for GIT_BATON_TRACK and the current one, it is never one that belongs to another work tree of this repository, nor one
-    that differs from a track only in case: then the name of this work tree's directory is added. Raises UsageError for a
+    that looks like a track of another name: then the name of this work tree's directory is added. Raises UsageError for a
     given name that cannot be one.
     """
     named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
@@ -53,19 +53,19 @@ def _own(store: Store, chains: dict[str, str], wanted: str, others: _Others) -> 
     name, layout = _valid(wanted), store.repo.layout
     folder = os.path.basename(layout.root or layout.git_dir)
     for candidate in (name, _valid(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
-        twin = next((t for t in chains if t.casefold() == candidate.casefold()), None)
+        twin = candidate if candidate in chains else next((t for t in chains if looks(t) == looks(candidate)), None)
         if twin is None or (twin == candidate and not others.have(twin)):
             return candidate
-    raise UsageError(f"no name is free for a track of this work tree beside '{name}'")
+    raise UsageError(f"no name is free for a track of this work tree beside {in_quotes(name)}")
 
 
 def _valid(name: str) -> str:
-    """A track's name as near to ``name`` as can be."""
+    """A new track's name as near to ``name`` as can be."""
     try:
-        return check_track(name)
+        return check_new_track(name)
     except UsageError:
         kept = "".join(c for c in name if c.isascii() and (c.isalnum() or c in "-_./ "))
-        return check_track(kept.strip()[:100].strip() or DETACHED)
+        return check_new_track(kept.strip()[:100].strip() or DETACHED)
 
 
 class _Others:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, GitTimeoutError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import OID, RefChange, is_ref
@@ -80,7 +81,7 @@ def _moved(store: Chains, change: RefChange) -> list[str]:
     except GitTimeoutError:
         raise
     except GitError as error:
-        return [f"a change that was begun could not be finished: '{change.name}': {error.message}"]
+        return [f"a change that was begun could not be finished: {in_quotes(change.name)}: {error.message}"]
     return []
 
 

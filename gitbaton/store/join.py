@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import cast
 
-from gitbaton.codec import Note, decode, entry, parse_note, payload, short, timestamp, track_in
+from gitbaton.codec import Note, decode, entry, in_quotes, parse_note, payload, short, timestamp, track_in
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.notes import edit, exchange, walk
 from gitbaton.git.objects import (
@@ -118,7 +118,7 @@ def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
     oids = store.objects.first_parents(start)
     if oids[-1] != store.root:
         list(_records(store, track, oids[-1:]))
-        raise RecordError(f"track '{track}' has a broken record: its chain does not begin at the root")
+        raise RecordError(f"track {in_quotes(track)} has a broken record: its chain does not begin at the root")
     return oids[-2::-1]
 
 
@@ -145,7 +145,7 @@ def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[St
         try:
             stored = store.stored(found, track, oid)
         except RecordError as error:
-            raise RecordError(f"track '{track}' has a broken record: {error.message}") from None
+            raise RecordError(f"track {in_quotes(track)} has a broken record: {error.message}") from None
         yield stored, parse_commit(found.data if found is not None and found.data is not None else b"")
 
 

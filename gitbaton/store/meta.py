@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, RecordError
 from gitbaton.git.objects import (
     NewObject,
@@ -102,10 +103,12 @@ def _said(store: Chains, ref: str) -> Meta:
     if found is None:
         return NOTHING
     if found.kind != "commit" or found.data is None:
-        raise RecordError(f"'{ref}' is a {found.kind} and not a commit", MENDS)
+        raise RecordError(f"{in_quotes(ref)} is a {found.kind} and not a commit", MENDS)
     commit = parse_commit(found.data)
     if commit.message != _MESSAGE:
-        raise RecordError(f"'{ref}' is not what gitbaton writes: its commit does not say '{_MESSAGE.decode().strip()}'")
+        raise RecordError(
+            f"{in_quotes(ref)} is not what gitbaton writes: its commit does not say '{_MESSAGE.decode().strip()}'"
+        )
     folders = {e.name: e for e in _entries(store, ref, "", commit.tree)}
     for name, entry in folders.items():
         if name not in (_PINS, _PRUNED, _FORGOTTEN) or not entry.is_tree:
@@ -136,17 +139,17 @@ def pin_of(data: bytes) -> tuple[int, str] | None:
 
 
 def _strange(ref: str, path: str) -> RecordError:
-    return RecordError(f"'{ref}' is not what gitbaton writes: '{path}'")
+    return RecordError(f"{in_quotes(ref)} is not what gitbaton writes: {in_quotes(path)}")
 
 
 def _unreadable(ref: str, why: str) -> RecordError:
-    return RecordError(f"'{ref}' cannot be read: {why}", MENDS)
+    return RecordError(f"{in_quotes(ref)} cannot be read: {why}", MENDS)
 
 
 def _entries(store: Chains, ref: str, path: str, tree: Oid) -> list[TreeEntry]:
     found = store.objects.read(tree, _MAX_TREE)
     if found is None or found.kind != "tree" or found.data is None:
-        raise _unreadable(ref, f"tree '{path}', {tree}")
+        raise _unreadable(ref, f"tree {in_quotes(path)}, {tree}")
     return parse_tree(found.data, store.objects.algorithm)
 
 
@@ -160,7 +163,7 @@ def _ids(store: Chains, ref: str, name: str, tree: Oid) -> dict[Oid, Oid]:
         if not folder.is_tree or not _FOLDER.match(folder.name):
             raise _strange(ref, path)
         if below is None or below.kind != "tree" or below.data is None:
-            raise _unreadable(ref, f"tree '{path}', {folder.oid}")
+            raise _unreadable(ref, f"tree {in_quotes(path)}, {folder.oid}")
         for entry in parse_tree(below.data, store.objects.algorithm):
             oid = (folder.name + entry.name).decode("utf-8", "backslashreplace")
             if entry.mode != b"100644" or not is_oid(store.objects.algorithm, oid):

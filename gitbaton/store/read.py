@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from heapq import heappush, heappushpop
 
-from gitbaton.codec import decode_track, plain, timestamp
+from gitbaton.codec import decode_track, in_quotes, plain, timestamp
 from gitbaton.errors import MENDS, BatonError, GitError, NotFoundError, RecordError
 from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo
@@ -55,7 +55,7 @@ class Store(Chains):
             return stored
         found = _tips(self, {track: chains})
         if not found.items and found.problems:
-            raise RecordError(f"'{found.problems[0].where}': {found.problems[0].reason}")
+            raise RecordError(f"{in_quotes(found.problems[0].where)}: {found.problems[0].reason}")
         return found.items[0] if found.items else None
 
     def readable(self, track: str) -> Stored | None:
@@ -143,7 +143,7 @@ class Newer:
         """What should be said about it."""
         many = f"{self.count} newer checkpoint{'' if self.count == 1 else 's'}"
         remote = plain(self.remote)
-        return f"{remote} has {many} of track '{plain(self.track)}': 'git baton sync {remote}' joins them"
+        return f"{remote} has {many} of track {in_quotes(self.track)}: 'git baton sync {remote}' joins them"
 
 
 def strays(store: Chains) -> list[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from gitbaton.codec import check_track, decode, entry, parse_note, payload, plain, timestamp, track_in
+from gitbaton.codec import alike, check_track, decode, entry, in_quotes, looks, parse_note, payload, timestamp, track_in
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange, new_object
@@ -35,7 +35,8 @@ class Revision:
         self._meta_at = found.oid if found is not None else None
         self.meta = self._meta = meta.read(store)
         self._written: frozenset[Oid] = frozenset()
-        self._names = {track.casefold(): track for track in store.chains()[0]}
+        tracks = store.chains()[0]
+        self._names = {looks(track): track for track in tracks} | {track: track for track in tracks}
         self._more: dict[str, list[Link]] = {}
         self._keep: dict[str, frozenset[Oid]] = {}
         self._foreign: dict[str, set[Oid]] = {}
@@ -48,12 +49,12 @@ class Revision:
 
         ``links`` as ``join.links`` reads them, or ``join.news`` those that the track's chain lacks, which is sooner done. With
         ``fetched`` the new ones are marked as foreign. Raises RecordError for a broken chain, and for a name that
-        differs from another track's only in case.
+        looks like another track's.
         """
         track = check_track(track)
-        twin = self._names.setdefault(track.casefold(), track)
+        twin = self._names.get(track) or self._names.setdefault(looks(track), track)
         if twin != track:
-            raise RecordError(f"track '{plain(track)}' differs from the track '{plain(twin)}' only in case")
+            raise RecordError(alike(track, twin))
         before, links = self._more.get(track, []), list(links)
         self._more[track] = [*before, *links]
         try:
@@ -232,7 +233,7 @@ def adopt(store: Store, track: str, now: datetime) -> list[str]:
             found += [link for link in links(store, track, oid) if link.created <= now + SLACK]
             drops = meta.union(drops, told)
         except (RecordError, GitError) as error:
-            warnings.append(f"what '{plain(remote)}' has of track '{plain(track)}' is not joined: {error.message}")
+            warnings.append(f"what {in_quotes(remote)} has of track {in_quotes(track)} is not joined: {error.message}")
     if not found:
         return warnings
     revision = Revision(store)

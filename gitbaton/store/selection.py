@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from gitbaton.codec import parse, payload, plain, timestamp
+from gitbaton.codec import in_quotes, parse, payload, timestamp
 from gitbaton.errors import MENDS, CollectedError, RecordError, UsageError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import version
@@ -47,7 +47,7 @@ class Expression:
         if code:
             said = ctypes.create_string_buffer(200)
             self._c.regerror(code, self._compiled, said, len(said))
-            raise UsageError(f"'{plain(text)}' is not a regular expression: {os.fsdecode(said.value)}")
+            raise UsageError(f"{in_quotes(text)} is not a regular expression: {os.fsdecode(said.value)}")
 
     def search(self, line: str) -> bool:
         """Whether it occurs in a line."""

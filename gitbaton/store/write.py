@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from gitbaton.codec import check_track, decode_track, encode, entry, message, parse_note, plain
+from gitbaton.codec import (
+    alike,
+    check_new_track,
+    check_track,
+    decode_track,
+    encode,
+    entry,
+    in_quotes,
+    looks,
+    message,
+    parse_note,
+)
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
@@ -79,7 +90,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     track = check_track(draft.checkpoint.track)
     tip = store.own_tip(track)
     if tip is None:
-        _refuse_name(store, track)
+        refuse_name(store, track)
     if draft.follow is not None:
         draft = replace(draft, checkpoint=draft.follow(draft, tip))
     shown = store.objects.info(tip_ref(track)) if tip else None
@@ -131,16 +142,17 @@ def contents(store: Store, draft: Draft) -> Iterator[Draft]:
         yield replace(draft, kept=tuple(ready))
 
 
-def _refuse_name(store: Store, track: str) -> None:
-    """A new track's name with '..' would read as a range, one that differs only in case be the same file on many disks."""
-    if ".." in track:
-        raise UsageError(f"a new track cannot be called '{plain(track)}': '..' stands between the two ends of a range")
+def refuse_name(store: Store, track: str) -> None:
+    """Raise UsageError for a new track's name that reads as a range, with '..', that looks like another's, or that differs from
+    one only in case, which is the same file on many disks."""
+    if ".." in check_new_track(track):
+        raise UsageError(f"a new track cannot be called {in_quotes(track)}: '..' stands between the two ends of a range")
     names = map(decode_track, below(store.repo, CHAINS))
-    if not any(name is not None and name != track and name.casefold() == track.casefold() for name in names):
+    if not any(name is not None and name != track and looks(name) == looks(track) for name in names):
         return  # what lies there need not be a ref
     for other in store.chains()[0]:
-        if other != track and other.casefold() == track.casefold():
-            raise UsageError(f"track '{track}' differs from the track '{other}' only in case")
+        if other != track and looks(other) == looks(track):
+            raise UsageError(alike(track, other))
 
 
 def _chain_commit(store: Store, batch: _Batch, draft: Draft, tip: Stored | None) -> Stored:
@@ -230,7 +242,7 @@ def repair(store: Store, tip: Stored, warn: Callable[[str], None]) -> None:
     try:
         append_to(store.repo, refs, lambda _: _repair_once(store, tip, warn), seconds=REPAIR_SECONDS)
     except (RefConflictError, GitError, RecordError) as error:
-        said = f"'{plain(tip.checkpoint.track)}' is recorded, but its note or '{refs[1]}' is behind"
+        said = f"{in_quotes(tip.checkpoint.track)} is recorded, but its note or '{refs[1]}' is behind"
         warn(f"{said}; the next command repairs it: {error.message}")
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, decode_track, plain
+from gitbaton.codec import check_track, decode_track, in_quotes, plain
 from gitbaton.errors import BatonError, GitError, GitTimeoutError, NotFoundError, RecordError, RemoteError, UsageError
 from gitbaton.git.remotes import Connection, place_address
 from gitbaton.journal.values import run_of
@@ -184,7 +184,9 @@ def named(
             shown = plain(name if len(name) <= _SHOWN else name[:_SHOWN] + "...")
             where = " here or at" if ours else " at"
             hint = ("what savers have not flushed yet is not counted",) if ours and not write and pending(baton) else ()
-            raise NotFoundError(f"there is no track and no thread '{shown}'{where} '{plain(line.remote.shown)}'", *hint)
+            raise NotFoundError(
+                f"there is no track and no thread {in_quotes(shown)}{where} {in_quotes(line.remote.shown)}", *hint
+            )
     tracks = dict.fromkeys(item[1] for item in meant if item is not None and item[0] == "track")
     threads = frozenset(item[1] for item in meant if item is not None and item[0] == "thread")
     return replace(choice, tracks=tuple(tracks), named=threads or None)

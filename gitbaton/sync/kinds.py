@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, counted, encode_track, parse_note, timestamp, track_in
+from gitbaton.codec import Note, alike, counted, encode_track, in_quotes, looks, parse_note, timestamp, track_in
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import NewObject, author_at
@@ -135,15 +135,17 @@ class Comparison:
             return Move(ref=chain_ref(track), item=("track", track), action="same", seen=seen, new=tip)
         path = self.store.objects.first_parents(tip)
         if path[-1] != self.store.root:
-            reason = f"track '{track}' is broken here: its chain does not begin at the root"
+            reason = f"track {in_quotes(track)} is broken here: its chain does not begin at the root"
             return self._refused(track, reason, broken=True, hint=MENDS)
         if self.both != self.mine and (gone := sum(1 for oid in self.ids(track, tip) if self.both.dropped(oid))):
             return self._refused(
-                track, f"{counted(gone, 'checkpoint')} of '{track}' removed by others {_be(gone)} still here", count=gone
+                track,
+                f"{counted(gone, 'checkpoint')} of {in_quotes(track)} removed by others {_be(gone)} still here",
+                count=gone,
             )
-        twin = next((name for name in self.seen.tracks if name.casefold() == track.casefold()), track)
+        twin = next((name for name in self.seen.tracks if looks(name) == looks(track)), track)
         if seen is None and twin != track:
-            reason = f"{self.shown} has the track '{twin}', from which '{track}' differs only in case"
+            reason = f"{self.shown} has another: {alike(track, twin)}"
             return self._refused(track, reason, hint="go on under another name: git baton snapshot --track NAME STEP")
         if seen is None or seen in path:
             action, count = ("new", len(path) - 1) if seen is None else ("forward", path.index(seen))
@@ -161,7 +163,7 @@ class Comparison:
             return None
         forgotten = len(dropped & self.both.forgotten)
         if not self.rewriting and dropped == ids:
-            reason = f"{self.shown} refuses rewriting and keeps '{track}', which was removed here"
+            reason = f"{self.shown} refuses rewriting and keeps {in_quotes(track)}, which was removed here"
             return self._refused(track, reason, forgotten=forgotten)
         new = None
         if self.rewriting and dropped != ids:
@@ -179,7 +181,7 @@ class Comparison:
             late = [link for link in links(self.store, track, seen) if link.id in missing and link.created > self.limit]
             number = len(missing.difference(link.id for link in late))
             if number:
-                reason = f"{self.shown} has {counted(number, 'checkpoint')} of '{track}' that {_be(number)} not here"
+                reason = f"{self.shown} has {counted(number, 'checkpoint')} of {in_quotes(track)} that {_be(number)} not here"
                 return self._refused(track, reason, count=number)
             # Our chain as it will be for all once the remote's checkpoints from the future have come to be joined.
             own = self._put(merged(links(self.store, track, tip), late))

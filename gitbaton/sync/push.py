@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from gitbaton import scanning
 from gitbaton.baton import Baton
-from gitbaton.codec import encode_track
+from gitbaton.codec import encode_track, in_quotes
 from gitbaton.errors import (
     MENDS,
     BatonError,
@@ -106,7 +106,7 @@ def push(
     left = broken_refs(baton, line, choice)
     found, problems = baton.store.chains()
     ours = joining or Joining(rows=(), tips=found, meta=metas.read(baton.store))
-    warnings = tuple(f"'{p.where}' is left out: {p.reason}" for p in problems if p.where not in left)
+    warnings = tuple(f"{in_quotes(p.where)} is left out: {p.reason}" for p in problems if p.where not in left)
     known = {line.remote.fetch: seen}
     places = [_Push(baton, line, at, choice, manner, ours, known.get(at), warnings, left) for at in line.remote.push]
     try:
@@ -235,10 +235,10 @@ class _Push:
             seen = look(self.line, self.place, everything=True)
             for track in self.choice.tracks or ():
                 if chain_ref(track) not in self.left and track not in self.ours and track not in seen.tracks:
-                    raise NotFoundError(f"there is no track '{track}'")
+                    raise NotFoundError(f"there is no track {in_quotes(track)}")
             if self.line.fetch(dict.fromkeys(self._unknown(seen)), self.place, seen=seen.refs):
                 return seen
-        raise RemoteError(f"the refs of '{self.shown}' go while they are read", "try again", kind="stale")
+        raise RemoteError(f"the refs of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")
 
     def _unknown(self, seen: Seen) -> list[str]:
         """Refs of the remote whose objects are needed, and no ref of ours holds them."""
@@ -289,7 +289,7 @@ class _Push:
         pruned = sum(move.dropped - move.forgotten for move in moves if not rewriting and move.action != "refused")
         if pruned:
             which = "a checkpoint that was" if pruned == 1 else f"{pruned} checkpoints that were"
-            warnings.append(f"'{self.shown}' refuses rewriting and keeps {which} removed here")
+            warnings.append(f"{in_quotes(self.shown)} refuses rewriting and keeps {which} removed here")
         return Pushing(moves=tuple(moves), warnings=tuple(warnings), keeps=left), objects
 
     def _agree(self, public: Exposure) -> bool:
@@ -318,7 +318,7 @@ class _Push:
             return made
         if any(row.kind == "stale" for row in failed):
             hint = threads.joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
-            raise RemoteError(f"somebody else pushed to '{self.shown}' meanwhile", hint, kind="stale")
+            raise RemoteError(f"somebody else pushed to {in_quotes(self.shown)} meanwhile", hint, kind="stale")
         alone = [row for row in failed if row.kind in ("hook", "rewrite", "other") and _ATOMIC not in row.reason]
         if rewriting and any(moves[row.ref].action in ("rewrite", "delete") for row in alone):  # it may be that alone
             return None
@@ -327,13 +327,15 @@ class _Push:
     def _error(self, failed: Sequence[Pushed], done: int) -> RemoteError:
         row = next((row for row in failed if _ATOMIC not in row.reason), failed[0])
         told = {
-            "hook": f"a hook of '{self.shown}' refuses our refs: {row.reason}",
-            "shallow": f"'{self.shown}' refuses what this shallow repository has: {row.reason}",
-            "read-only": f"'{self.shown}' cannot be written: {row.reason}",
+            "hook": f"a hook of {in_quotes(self.shown)} refuses our refs: {row.reason}",
+            "shallow": f"{in_quotes(self.shown)} refuses what this shallow repository has: {row.reason}",
+            "read-only": f"{in_quotes(self.shown)} cannot be written: {row.reason}",
         }
         hints = ["the whole history makes it possible: git fetch --unshallow"] if row.kind == "shallow" else []
         hints += [f"refs that were pushed all the same: {done:,}"] if done else []
-        return RemoteError(told.get(row.kind, f"'{self.shown}' refuses '{row.ref}': {row.reason}"), *hints, kind=row.kind)
+        return RemoteError(
+            told.get(row.kind, f"{in_quotes(self.shown)} refuses {in_quotes(row.ref)}: {row.reason}"), *hints, kind=row.kind
+        )
 
     def _remember(self, moves: Sequence[Move], written: Collection[Oid]) -> None:
         """Our refs of the remote's, as it has them now; of threads also what both sides have. ``written``: what git keeps."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 
 from gitbaton.baton import Baton
-from gitbaton.codec import decode_track, entry, track_in
+from gitbaton.codec import decode_track, entry, in_quotes, track_in
 from gitbaton.errors import GitError, NoAnswerError, NotFoundError, RecordError, RemoteError
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import Connection
@@ -67,7 +67,7 @@ def _fetch(
         first = before if first is None else first  # of a later look, what came is not told
         for track in choice.tracks or ():
             if track not in seen.tracks and fetched_ref(remote, track) not in before and track not in (ours or ()):
-                raise NotFoundError(f"there is no track '{track}' at '{line.remote.shown}'")
+                raise NotFoundError(f"there is no track {in_quotes(track)} at {in_quotes(line.remote.shown)}")
         wanted = [ref for ref in (*seen.chosen(choice), META, NOTES) if ref in seen.refs]
         moves = {ref: here(remote, ref) for ref in wanted if before.get(here(remote, ref)) != seen.refs[ref]}
         with baton.repo.lock(tuple(moves.values()) if write else ()):
@@ -82,7 +82,7 @@ def _fetch(
             others = sum(1 for ref in moves if not ref.startswith(CHAINS))
             rows = in_order(_rows(baton, line, seen, choice, first, ended))
             return seen, Gathered(rows=rows, strange=seen.strange, others=others)
-    raise RemoteError(f"the refs of '{line.remote.shown}' go while they are fetched", "try again", kind="stale")
+    raise RemoteError(f"the refs of {in_quotes(line.remote.shown)} go while they are fetched", "try again", kind="stale")
 
 
 def _gone(
@@ -267,7 +267,7 @@ def sync(
         else:
             if not _behind(pushing, joining) or not manner.write:
                 return replace(done, pushing=pushing, failure="")
-            done = replace(done, pushing=pushing, failure=f"'{line.remote.shown}' has got more meanwhile")
+            done = replace(done, pushing=pushing, failure=f"{in_quotes(line.remote.shown)} has got more meanwhile")
         pause(random.uniform(0, PAUSE * number))
     assert done is not None
     return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}")

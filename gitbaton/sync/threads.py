@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, plain
+from gitbaton.codec import counted, in_quotes, plain
 from gitbaton.errors import MENDS, BatonError
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.packs import Packs
@@ -62,7 +62,7 @@ def joins(shown: str) -> str:
 def called(name: Sequence[str]) -> str:
     """A namespace of a thread in words."""
     thread, namespace = (plain(part if len(part) <= _MOST else part[: _MOST - 3] + "...") for part in name)
-    return f"thread '{thread}'" + (f" (namespace '{namespace}')" if namespace else "")
+    return f"thread {in_quotes(thread)}" + (f" (namespace {in_quotes(namespace)})" if namespace else "")
 
 
 def _places(refs: Mapping[str, Oid], choice: Choice, folder: str = OURS) -> dict[Name, Place]:

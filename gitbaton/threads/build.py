@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import NotFoundError, RecordError
 from gitbaton.threads.chain import Batch, Chain, Late, Object, fold, jump_numbers, merged
 from gitbaton.threads.codec import Entry, Id, Row, hasher, key, loads, rows_blob, rows_of, typed_of
@@ -405,8 +406,8 @@ def needed(thread: str, find: Find, ids: Iterable[str], metadata: Metadata | Non
             found = find(at.parent)
             if found is None:
                 raise NotFoundError(
-                    f"checkpoint '{at.parent}' of thread '{thread}' is not here, and channel '{min(missing)}' of '{head.id}' is"
-                    " put together from it; nothing was pruned"
+                    f"checkpoint {in_quotes(at.parent)} of thread {in_quotes(thread)} is not here, and channel"
+                    f" {in_quotes(min(missing))} of {in_quotes(head.id)} is put together from it; nothing was pruned"
                 )
             line[found.id] = at = found
             missing -= found.channels.keys()

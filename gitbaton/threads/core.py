@@ -8,6 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git.repo import Repo, sharer
 from gitbaton.threads.chain import merged
@@ -222,7 +223,7 @@ class Core:
                 self.catch_up()
         found = self.lines.get((thread, namespace)) or self.line(thread, namespace)
         if isinstance(thread, Cut) or isinstance(namespace, Cut):
-            raise RecordError(f"ref '{found.ref}': its newest commit does not say whose it is")
+            raise RecordError(f"ref {in_quotes(found.ref)}: its newest commit does not say whose it is")
         return found
 
     def latest(self, thread: str, namespace: str) -> Entry | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, RefConflictError, UsageError
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import Side, apart, metadata_of, needed, rebuild
@@ -227,7 +228,7 @@ def edit(core: Core, plan: Callable[[Draft], None], touched: Container[str] | No
     are the threads that it deletes, ``touched`` those that it needs whole: the error of one that cannot be brought into git is
     raised, with nothing changed. None: those of all threads are raised when it is done."""
     if core.wal.readonly:
-        raise GitError(f"'{core.folder}' cannot be written")
+        raise GitError(f"{in_quotes(core.folder)} cannot be written")
     try:
         failed = drain(core)[1]  # most of it, while others put
     except BatonError:

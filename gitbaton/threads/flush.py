@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
@@ -130,7 +130,7 @@ def bring(
             left = _move(core, built, views, failed)
         for each in left:
             if last or place(each.line) in core.stuck:  # nobody waits for it a second time
-                said = f"cannot update a ref: '{each.line.ref}' is locked or moved by others all the time"
+                said = f"cannot update a ref: {in_quotes(each.line.ref)} is locked or moved by others all the time"
                 failed[place(each.line)] = RefConflictError(said)
         left = [each for each in left if place(each.line) not in failed]
         return [ref for each in left for ref in (each.line.ref, each.line.late)]
@@ -208,7 +208,7 @@ def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
     try:
         return core.shelf.packs.read(oid)[1]
     except GitError as error:
-        said = f"thread '{plain(frozen.line.thread)}' cannot be brought into git: {error.message}"
+        said = f"thread {in_quotes(frozen.line.thread)} cannot be brought into git: {error.message}"
         raise GitError(said, "git collected it after somebody removed or moved the thread's ref") from None
 
 

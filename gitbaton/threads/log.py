@@ -16,6 +16,7 @@ from functools import partial
 from operator import call
 from zlib import crc32
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, UsageError
 from gitbaton.system.files import sync_paths
 from gitbaton.threads.logfile import (
@@ -146,7 +147,7 @@ class Log:
         while True:
             file = self._made("users")
             if not locked(file.fileno(), LOCK_SH, end - time.monotonic()):
-                raise GitError(f"the log of threads in '{self.folder}' is being opened or closed by another process")
+                raise GitError(f"the log of threads in {in_quotes(self.folder)} is being opened or closed by another process")
             with contextlib.suppress(FileNotFoundError):  # whoever closed it last has just removed it
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(file.name)):
                     return

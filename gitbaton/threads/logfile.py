@@ -8,6 +8,7 @@ import os
 import struct
 from zlib import crc32
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, RecordError
 from gitbaton.system.files import sync_paths
 
@@ -91,7 +92,7 @@ def failed(error: OSError, what: str) -> GitError:
 
 def damaged(folder: str, what: str) -> RecordError:
     """The error for a log that is not as it was written."""
-    return RecordError(f"the log of threads in '{folder}' is damaged: {what}")
+    return RecordError(f"the log of threads in {in_quotes(folder)} is damaged: {what}")
 
 
 def old_names(folder: str) -> list[str]:
@@ -113,7 +114,7 @@ def refuse_living(folder: str) -> None:
     except BlockingIOError:
         who = _holders(os.fstat(fd).st_ino)
         said = f"process {' and '.join(who)} of an older gitbaton has" if who else "a process of an older gitbaton has"
-        raise GitError(f"{said} the threads in '{folder}' open; end it first, or give it the same version") from None
+        raise GitError(f"{said} the threads in {in_quotes(folder)} open; end it first, or give it the same version") from None
     finally:
         os.close(fd)
 

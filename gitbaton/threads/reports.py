@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from itertools import groupby, pairwise
 from typing import Any
 
-from gitbaton.codec import first_line, plain
+from gitbaton.codec import first_line, in_quotes, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
 from gitbaton.render import in_shell
 from gitbaton.threads.codec import Entry, Typed
@@ -203,18 +203,18 @@ def chosen(store: ThreadStore, thread: str, namespace: str | None, elsewhere: Ma
     if namespace is None:
         if "" in there or len(there) == 1:
             return thread, "" if "" in there else there[0]
-        raise AmbiguousNameError(f"thread '{plain(thread)}' has {len(there)} namespaces; name one with --ns", *_spaces(there))
+        raise AmbiguousNameError(f"thread {in_quotes(thread)} has {len(there)} namespaces; name one with --ns", *_spaces(there))
     if namespace not in there:
-        said = f"thread '{plain(thread)}' has no namespace '{plain(namespace)}'"
+        said = f"thread {in_quotes(thread)} has no namespace {in_quotes(namespace)}"
         raise NotFoundError(said, *_spaces(there))
     return thread, namespace
 
 
 def missing(thread: str, elsewhere: Mapping[str, Iterable[str]], names: Iterable[str] = ()) -> NotFoundError:
     """The error for a thread that is not here: what was fetched, or what is near."""
-    remotes = [f"it was fetched from '{plain(remote)}': {joins(remote)}" for remote in sorted(elsewhere.get(thread, ()))]
-    near = [f"perhaps '{plain(name)}' is meant" for name in get_close_matches(thread[:200], names, n=3, cutoff=0.55)]
-    return NotFoundError(f"there is no thread '{plain(thread)}'", *(remotes or (*near, "'git baton thread list' lists them")))
+    remotes = [f"it was fetched from {in_quotes(remote)}: {joins(remote)}" for remote in sorted(elsewhere.get(thread, ()))]
+    near = [f"perhaps {in_quotes(name)} is meant" for name in get_close_matches(thread[:200], names, n=3, cutoff=0.55)]
+    return NotFoundError(f"there is no thread {in_quotes(thread)}", *(remotes or (*near, "'git baton thread list' lists them")))
 
 
 def joins(remote: str) -> str:
@@ -223,7 +223,7 @@ def joins(remote: str) -> str:
 
 
 def _spaces(there: list[str]) -> list[str]:
-    shown = [f"namespace '{plain(space)}'" for space in there[:_CANDIDATES]]
+    shown = [f"namespace {in_quotes(space)}" for space in there[:_CANDIDATES]]
     return shown + (["..."] if len(there) > _CANDIDATES else [])
 
 
@@ -243,8 +243,8 @@ def resolve(store: ThreadStore, thread: str, namespace: str, name: str = "@") ->
         told = [(entry.id, facts(store, entry)) for entry in found[:_CANDIDATES]]
         shown = [f"{plain(id)} {of.source} {of.step}".rstrip() for id, of in told]
         more = ["..."] if len(found) > _CANDIDATES else []
-        raise AmbiguousNameError(f"'{plain(name)}' could mean {len(found)} checkpoints", *shown, *more)
-    said = f"thread '{plain(thread)}' has no checkpoint '{plain(name)}'"
+        raise AmbiguousNameError(f"{in_quotes(name)} could mean {len(found)} checkpoints", *shown, *more)
+    said = f"thread {in_quotes(thread)} has no checkpoint {in_quotes(name)}"
     raise NotFoundError(said, *_near(store, thread, namespace, name), _listing(thread, namespace))
 
 
@@ -252,7 +252,7 @@ def _back(store: ThreadStore, thread: str, namespace: str, count: int) -> Entry:
     for number, entry in enumerate(store.walk(thread, namespace)):
         if number == count:
             return entry
-    raise NotFoundError(f"thread '{plain(thread)}' has no checkpoint {count} before its newest", _listing(thread, namespace))
+    raise NotFoundError(f"thread {in_quotes(thread)} has no checkpoint {count} before its newest", _listing(thread, namespace))
 
 
 def _means(entry: Entry, name: str) -> bool:
@@ -263,7 +263,7 @@ def _means(entry: Entry, name: str) -> bool:
 
 def _near(store: ThreadStore, thread: str, namespace: str, name: str) -> list[str]:
     ids = [entry.id for _, entry in zip(range(2000), store.walk(thread, namespace), strict=False)]
-    return [f"perhaps '{plain(found)}' is meant" for found in get_close_matches(name[:200], ids, n=2, cutoff=0.7)]
+    return [f"perhaps {in_quotes(found)} is meant" for found in get_close_matches(name[:200], ids, n=2, cutoff=0.7)]
 
 
 def _listing(thread: str, namespace: str) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import RecordError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import RefChange
@@ -119,7 +120,7 @@ class Shelf:
         try:
             view = self.make(tip, late_tip, old)
         except RecordError as error:
-            raise RecordError(f"ref '{line.ref}': {error.message}", *error.hints) from None
+            raise RecordError(f"ref {in_quotes(line.ref)}: {error.message}", *error.hints) from None
         view.epoch, view.mark = epoch, mark
         # None: it has no file of its own, and the appearance of one is what is looked for.
         view.late_mark = None if late_tip is None and late_mark and len(late_mark) != 3 else late_mark or (-1,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gitbaton.baton import Baton
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.git.run import zsplit
 from gitbaton.model import Stored
@@ -87,7 +87,7 @@ def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, tru
     if start <= end:
         track = plain(history.items[end].checkpoint.track)
         how = "is also the bad one" if start == end else f"comes after the bad one '{baton.short(last.id)}'"
-        raise BatonError(f"the good checkpoint '{baton.short(first.id)}' {how} on track '{track}'")
+        raise BatonError(f"the good checkpoint '{baton.short(first.id)}' {how} on track {in_quotes(track)}")
     candidates = history.items[end:start][::-1]
     tried = candidates if trust_good else (history.items[start], *candidates)
     strange = next((c for c in tried if c.foreign and c.checkpoint.files), None)
@@ -98,7 +98,7 @@ def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, tru
         if not stored.checkpoint.files:
             what = f"the {end} checkpoint '{baton.short(stored.id)}' was recorded without files, and cannot be tried"
             raise NoAnswerError(what, _INSTEAD[end])
-    warnings = [f"'{plain(p.where)}' is left out: {plain(p.reason)}" for p in history.problems]
+    warnings = [f"{in_quotes(p.where)} is left out: {plain(p.reason)}" for p in history.problems]
     warnings += [f"checkpoint '{baton.short(c.id)}' has no files and is skipped" for c in candidates if not c.checkpoint.files]
     return Plan(good=history.items[start], candidates=candidates, trusted=trust_good, warnings=tuple(warnings))
 
@@ -111,7 +111,11 @@ def _chain(baton: Baton, first: Stored, last: Stored) -> History:
             return history
     one, other = plain(first.checkpoint.track), plain(last.checkpoint.track)
     what = f"the good checkpoint '{baton.short(first.id)}' and the bad one '{baton.short(last.id)}'"
-    how = f"on different tracks, '{one}' and '{other}'" if one != other else f"not both in the chain of track '{one}'"
+    how = (
+        f"on different tracks, {in_quotes(one)} and {in_quotes(other)}"
+        if one != other
+        else f"not both in the chain of track {in_quotes(one)}"
+    )
     raise BatonError(f"{what} are {how}")
 
 
@@ -153,7 +157,7 @@ def _try_ends(place: Scratch, plan: Plan, command: Sequence[str], out: int, say:
     say(Step(checkpoint=plan.good, left=0, steps=0, end="good"))
     good = _try(place, plan.good, command, out)
     if absent and good == bad:  # one that is not there exits with 127 everywhere
-        what = f"'{plain(command[0])}' exited with {bad} on the good checkpoint '{plan.good.id[:10]}', too"
+        what = f"{in_quotes(command[0])} exited with {bad} on the good checkpoint '{plan.good.id[:10]}', too"
         raise BatonError(f"the bisection ends: {what}; it cannot be run")
     if good != 0 and not plan.trusted:
         raise _not_so(plan.good, "good", command, good)
@@ -163,7 +167,7 @@ def _try_ends(place: Scratch, plan: Plan, command: Sequence[str], out: int, say:
 def _not_so(stored: Stored, end: str, command: Sequence[str], code: int) -> NoAnswerError:
     """What is said of an end that is not what it is said to be."""
     what = "cannot be tried" if code == SKIP else f"is not {end}"
-    said = f"the {end} checkpoint '{stored.id[:10]}' {what}: '{plain(command[0])}' exited with {code} on it"
+    said = f"the {end} checkpoint '{stored.id[:10]}' {what}: {in_quotes(command[0])} exited with {code} on it"
     return NoAnswerError(said, _INSTEAD[end])
 
 
@@ -171,7 +175,7 @@ def _try(place: Scratch, stored: Stored, command: Sequence[str], out: int) -> in
     place.move(stored.commit)
     code = place.run(command, out=out)
     if code >= ABORT:
-        raise BatonError(f"the bisection ends: '{plain(command[0])}' exited with {code} on checkpoint '{stored.id[:10]}'")
+        raise BatonError(f"the bisection ends: {in_quotes(command[0])} exited with {code} on checkpoint '{stored.id[:10]}'")
     return code
 
 

@@ -12,7 +12,7 @@ from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import commit_data, new_object, parse_commit
 from gitbaton.model import TURN_ENDED, Oid, Stored
-from gitbaton.render import in_quotes, names_prompt
+from gitbaton.render import names_prompt, path_in_quotes
 from gitbaton.store import SAFETY
 from gitbaton.tools.comparing import tree_now
 from gitbaton.values import value
@@ -62,7 +62,7 @@ def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> t
     tree, warnings = tree_now(baton, items[0] if items else None, folder)
     git = baton.repo.git
     if git.run("ls-tree", "-z", tree, "--", f":(literal){path}").out.split(b" ")[1:2] != [b"blob"]:
-        raise NotFoundError(f"{in_quotes(path)} is no file that a snapshot would hold now")
+        raise NotFoundError(f"{path_in_quotes(path)} is no file that a snapshot would hold now")
     author = _NOBODY % int(baton.clock().timestamp())
     now = new_object(baton.repo.layout.algorithm, "commit", commit_data(tree=tree, parents=(), author=author, message=b"now\n"))
     baton.repo.objects.write([now])

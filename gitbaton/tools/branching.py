@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gitbaton.baton import Baton
-from gitbaton.codec import first_line, plain
+from gitbaton.codec import first_line, in_quotes, plain
 from gitbaton.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.objects import NewObject, RefChange, author_at, commit_data, new_object
 from gitbaton.git.run import zsplit
@@ -39,7 +39,7 @@ def plan(baton: Baton, name: str, stored: Stored) -> Plan:
     """
     result = baton.repo.git.run("check-ref-format", "--branch", name)
     if result.code != 0:
-        raise UsageError(f"'{plain(name)}' is not a name that git takes for a branch")
+        raise UsageError(f"{in_quotes(name)} is not a name that git takes for a branch")
     name = zsplit(result.out.removesuffix(b"\n") + b"\0")[0]  # as git reads it: ``@{-1}`` is one that exists
     _refuse_taken(baton, name)
     head, files = stored.checkpoint.head, stored.checkpoint.files
@@ -70,13 +70,15 @@ def _refuse_taken(baton: Baton, name: str) -> None:
     ref = BRANCHES + name
     found = baton.repo.objects.refs(BRANCHES)
     if ref in found or baton.repo.git.run("symbolic-ref", "-q", ref).code == 0:
-        raise BatonError(f"a branch '{plain(name)}' exists already")
+        raise BatonError(f"a branch {in_quotes(name)} exists already")
     for other in found:
         if other.startswith(ref + "/") or ref.startswith(other + "/"):
-            raise BatonError(f"the branch '{plain(other.removeprefix(BRANCHES))}' is in the way of a branch '{plain(name)}'")
+            raise BatonError(
+                f"the branch {in_quotes(other.removeprefix(BRANCHES))} is in the way of a branch {in_quotes(name)}"
+            )
     listed = zsplit(baton.repo.git.out("worktree", "list", "--porcelain", "-z"))
     if f"branch {ref}" in listed or baton.repo.objects.head().branch == name:
-        raise BatonError(f"HEAD stands on the branch '{plain(name)}', which has no commit yet; making it would move HEAD")
+        raise BatonError(f"HEAD stands on the branch {in_quotes(name)}, which has no commit yet; making it would move HEAD")
 
 
 def _commit(baton: Baton, stored: Stored, head: Oid | None) -> tuple[NewObject, list[str]]:

@@ -6,10 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 
 from gitbaton.baton import Baton
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import Oid, Stored
-from gitbaton.render import in_quotes
+from gitbaton.render import path_in_quotes
 from gitbaton.store.chain import MAX_COMMIT
 
 _SHOWN = 10
@@ -19,7 +20,7 @@ _FEW, _MANY = 16, 512  # checkpoints of which git shows the changes at once: at 
 def tree_of(baton: Baton, stored: Stored) -> Oid:
     """The tree of a checkpoint's files. Raises BatonError when it holds none."""
     if stored.checkpoint.files is None:
-        raise BatonError(f"checkpoint '{baton.short(stored.id)}' of track '{stored.checkpoint.track}' holds no files")
+        raise BatonError(f"checkpoint '{baton.short(stored.id)}' of track {in_quotes(stored.checkpoint.track)} holds no files")
     return stored.checkpoint.files.tree
 
 
@@ -37,7 +38,7 @@ def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, lis
         captured = capture(baton.repo, private, rules, ())
     known = set(stored.checkpoint.files.skipped if stored and stored.checkpoint.files else ())
     new = [s for s in captured.skipped if s not in known]
-    warnings = [f"{in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]
+    warnings = [f"{path_in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]
     return captured.tree, warnings + ([f"and {len(new) - _SHOWN} more"] if len(new) > _SHOWN else [])
 
 

@@ -9,9 +9,10 @@ from datetime import UTC
 from gitbaton import transcripts
 from gitbaton.agents.conversation import RESUMABLE, claude_folder, home_of, open_call, renamed
 from gitbaton.baton import Baton
-from gitbaton.codec import is_control, plain
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.model import Stored
+from gitbaton.render import in_shell
 from gitbaton.system.files import NEW
 from gitbaton.values import value
 
@@ -34,22 +35,7 @@ class Plan:
     def line(self, here: str) -> str:
         """The command line that resumes it, from the directory ``here``."""
         same = os.path.realpath(here) == os.path.realpath(self.directory)
-        return self.command if same else f"cd {_word(self.directory)} && {self.command}"
-
-
-def _word(text: str) -> str:
-    """A text as one word of a shell, in characters that drive no terminal."""
-    from shlex import quote
-
-    if plain(text) == text:
-        return quote(text)
-    shown = ""
-    for char in text:
-        if is_control(char):
-            shown += "".join(f"\\{byte:03o}" for byte in os.fsencode(char))
-        else:
-            shown += f"\\{char}" if char in "\\'" else char
-    return f"$'{shown}'"
+        return self.command if same else f"cd {in_shell(self.directory)} && {self.command}"
 
 
 def new_id() -> str:
@@ -71,16 +57,18 @@ def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, 
     agent = target.checkpoint.agent.name if target.checkpoint.agent else ""
     if target.foreign and not foreign:
         hint = f"'git baton transcript show {name}' shows what was said; --foreign writes it back all the same"
-        raise BatonError(f"checkpoint '{name}' was fetched from elsewhere", hint)
+        raise BatonError(f"checkpoint {in_quotes(name)} was fetched from elsewhere", hint)
     directory = baton.repo.layout.root or baton.repo.layout.git_dir
     home = home_of(agent, env) if agent in RESUMABLE else None
     if home is None:
         hint = f"'git baton transcript export {name} -o FILE' writes what it holds, redacted"
-        raise NoAnswerError(f"a conversation of '{plain(agent)}' cannot be written back as a session that it resumes", hint)
+        raise NoAnswerError(f"a conversation of {in_quotes(agent)} cannot be written back as a session that it resumes", hint)
     raw = transcripts.original(baton, target, env)
     done = renamed(agent, raw, session, foreign=target.foreign)
     if done is None:
-        raise NoAnswerError(f"the conversation of checkpoint '{name}' holds nothing that '{agent}' could resume")
+        raise NoAnswerError(
+            f"the conversation of checkpoint {in_quotes(name)} holds nothing that {in_quotes(agent)} could resume"
+        )
     now = baton.clock().astimezone(UTC)
     if agent == "claude":
         path = os.path.join(home, "projects", claude_folder(os.path.realpath(directory)), f"{session}.jsonl")
@@ -111,7 +99,7 @@ def save(path: str, data: bytes) -> None:
     try:
         fd = os.open(path, NEW, 0o600)
     except FileExistsError:
-        raise BatonError(f"'{plain(path)}' exists, and is not written over") from None
+        raise BatonError(f"{in_quotes(path)} exists, and is not written over") from None
     try:
         with open(fd, "wb") as file:
             file.write(data)

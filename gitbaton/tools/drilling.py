@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, closing
 from typing import Any, cast
 
 from gitbaton.baton import TAKE_ONE, Baton
-from gitbaton.codec import Json, canonical, plain
+from gitbaton.codec import Json, canonical, in_quotes, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError
 from gitbaton.git.objects import RefChange
 from gitbaton.model import Head, Oid, Stored
@@ -146,7 +146,7 @@ class Drill:
         self.copy.git.out("config", "baton.checkpointDir", f"{self.folder}/latest")
         self.copy.git.out("config", "baton.untracked", "all")
         _same("the tree of the files", self.copy.tree(files=True), tree)
-        return f"the files of '{self.track}' {self.stored.id[:10]} are in a work tree, tree {tree[:10]}"
+        return f"the files of {in_quotes(self.track)} {self.stored.id[:10]} are in a work tree, tree {tree[:10]}"
 
     def record(self) -> str:
         """A checkpoint with every kind of word; nothing of it is lost."""
@@ -188,7 +188,7 @@ class Drill:
             self._killed(event, word, "snapshot", "--track", self.track, "--step", "drill: killed")
             now = self._ids()
             if now[-len(known) :] != known or len(now) > len(known) + 1:
-                raise NoAnswerError(f"killed at '{word or event}', it left another chain than before")
+                raise NoAnswerError(f"killed at {in_quotes(word or event)}, it left another chain than before")
             known = now
         self._snapshot("second", ["--step", "drill: after the kill"])
         _same("'previous'", self.documents["second"]["previous"], known[0])
@@ -236,7 +236,9 @@ class Drill:
             told = self._baton("status").err
             state = self._state()
             if state not in (self.states["words"], self.states["wrecked"]):
-                raise NoAnswerError(f"killed at '{word}', it left files or an index that are neither the old nor the new ones")
+                raise NoAnswerError(
+                    f"killed at {in_quotes(word)}, it left files or an index that are neither the old nor the new ones"
+                )
             _same("the next command's account", "completed" in told, state == self.states["words"])
             said.append("completed" if "completed" in told else "rolled back")
             if state == self.states["words"]:
@@ -365,7 +367,9 @@ class Drill:
         """``git baton`` as a new process that is killed at an audit event; it must come so far."""
         done = self.copy.baton(*words, kill=(event, word))
         if done.code != -signal.SIGKILL:
-            raise NoAnswerError(f"'git baton {words[0]}' was not killed at '{word or event}': it exited with {done.code}")
+            raise NoAnswerError(
+                f"'git baton {words[0]}' was not killed at {in_quotes(word or event)}: it exited with {done.code}"
+            )
 
 
 def _loads(raw: bytes) -> Any:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
 
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, first_line, timestamp
+from gitbaton.codec import counted, first_line, plain, timestamp
 from gitbaton.git.treediff import differences
 from gitbaton.model import Oid, Stored
 from gitbaton.render import age, current_plans, plan_items, quoted, test_line, title, verdict
@@ -27,7 +26,6 @@ _ROWS = 100  # of one list: a browser lays out the lists that can be seen
 _LANES = 12  # colours; further tracks begin again
 _SIGNS = {"green": "+", "failed": "x", "stale": "~"}
 MARK = b'<meta name="generator" content="git baton">'
-_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @value
@@ -217,4 +215,4 @@ def _hash(text: str) -> str:
 
 def _text(text: str) -> str:
     """A text as HTML shows it, whatever it holds."""
-    return escape(_CONTROL.sub("?", text))
+    return escape(plain(text, keep="\n\t"))

@@ -12,7 +12,7 @@ from typing import Any
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
-from gitbaton.codec import check_track, encode, message, plain, timestamp
+from gitbaton.codec import alike, check_new_track, check_track, encode, in_quotes, looks, message, plain, timestamp
 from gitbaton.codec.older import Old, moment_of, older, unknown
 from gitbaton.codec.text import unique
 from gitbaton.errors import BatonError, RecordError, UsageError
@@ -70,14 +70,14 @@ def read_folder(folder: str) -> Folder:
     try:
         names = sorted(os.listdir(folder))
     except OSError as error:
-        raise UsageError(f"'{folder}' cannot be read: {error.strerror}") from None
+        raise UsageError(f"{in_quotes(folder)} cannot be read: {error.strerror}") from None
     records = [_history_record(folder, name) for name in names if HISTORY.match(name)]
     current = None
     if "LATEST.json" in names:
         current, latest = _latest_records(os.path.join(folder, "LATEST.json"))
         records += latest
     elif not records:
-        raise UsageError(f"'{folder}' holds no LATEST.json and no context_checkpoint_*.json")
+        raise UsageError(f"{in_quotes(folder)} holds no LATEST.json and no context_checkpoint_*.json")
     return Folder(records=tuple(records), current=current)
 
 
@@ -88,8 +88,8 @@ def _history_record(folder: str, name: str) -> Record:
         created, label = _named(name)
         old = older(data, created=created, label=label)
     except RecordError as error:
-        raise RecordError(f"'{path}': {error.message}") from None
-    return Record(source=f"'{path}'", old=old, latest=False)
+        raise RecordError(f"{in_quotes(path)}: {error.message}") from None
+    return Record(source=in_quotes(path), old=old, latest=False)
 
 
 def _named(name: str) -> tuple[datetime | None, str | None]:
@@ -108,13 +108,13 @@ def _latest_records(path: str) -> tuple[str | None, list[Record]]:
     data, written = _load(path, _MAX_LATEST)
     tracks, current = data.get("tracks"), data.get("current_track")
     if not isinstance(tracks, dict):
-        raise RecordError(f"'{path}' has no map 'tracks'")
+        raise RecordError(f"{in_quotes(path)} has no map 'tracks'")
     if current is not None and not isinstance(current, str):
-        raise RecordError(f"'{path}': its 'current_track' is not text")
+        raise RecordError(f"{in_quotes(path)}: its 'current_track' is not text")
     times = [data.get(key) for key in ("generated", "timestamp", "updated", "updated_at")]
     records = []
     for track, record in tracks.items():
-        source = f"'{path}', track '{plain(track)[:80]}'"
+        source = f"{in_quotes(path)}, track '{plain(track)[:80]}'"
         if not isinstance(record, dict):
             raise RecordError(f"{source}: it is not a record")
         try:
@@ -132,11 +132,11 @@ def _load(path: str, limit: int) -> tuple[dict[str, Any], datetime]:
         with open(path, "rb", opener=lambda name, _: open_regular(name)) as file:
             state = os.fstat(file.fileno())
             if state.st_size > limit:
-                raise RecordError(f"'{path}' has {state.st_size} bytes; the limit is {limit}")
+                raise RecordError(f"{in_quotes(path)} has {state.st_size} bytes; the limit is {limit}")
             raw = file.read(limit)
     except OSError as error:
         odd = "is not a file" if error.errno == errno.EINVAL else f"cannot be read: {error.strerror}"
-        raise RecordError(f"'{path}' {'is a symbolic link' if os.path.islink(path) else odd}") from None
+        raise RecordError(f"{in_quotes(path)} {'is a symbolic link' if os.path.islink(path) else odd}") from None
     return _parsed(path, raw), datetime.fromtimestamp(int(state.st_mtime), UTC)
 
 
@@ -144,15 +144,15 @@ def _parsed(path: str, raw: bytes) -> dict[str, Any]:
     try:
         data = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"'{path}' is not JSON: {plain(str(error))[:100]}") from None
+        raise RecordError(f"{in_quotes(path)} is not JSON: {plain(str(error))[:100]}") from None
     if not isinstance(data, dict):
-        raise RecordError(f"'{path}' is not a JSON object")
+        raise RecordError(f"{in_quotes(path)} is not a JSON object")
     level: list[Any] = [data]
     for _ in range(_MAX_DEPTH):
         level = [part for item in level for part in (item.values() if isinstance(item, dict) else item)]
         level = [part for part in level if isinstance(part, (dict, list))]
     if level:
-        raise RecordError(f"'{path}' is nested deeper than {_MAX_DEPTH}")
+        raise RecordError(f"{in_quotes(path)} is nested deeper than {_MAX_DEPTH}")
     return data
 
 
@@ -223,7 +223,8 @@ class _Plan:
     def __init__(self, baton: Baton) -> None:
         self.baton, self.store, self.algorithm = baton, baton.store, baton.repo.layout.algorithm
         self.revision = Revision(baton.store)
-        self.tracks = {track.casefold(): track for track in self.store.chains()[0]}
+        tracks = self.store.chains()[0]
+        self.tracks = {looks(track): track for track in tracks} | {track: track for track in tracks}
         self.added: list[tuple[str, int]] = []
         self.new: dict[Oid, Checkpoint] = {}
         self.warnings: list[str] = []
@@ -231,20 +232,25 @@ class _Plan:
 
     def knows(self, track: str) -> bool:
         """Whether a track exists or is about to."""
-        return self.tracks.get(track.casefold()) == track
+        return self.tracks.get(track) == track
 
     def track(self, track: str, items: Sequence[tuple[Checkpoint, Record]]) -> None:
-        """Plan one track. Raises RecordError for a name that differs from another's only in case, and a broken chain."""
-        twin = self.tracks.get(track.casefold(), track)
+        """Plan one track. Raises RecordError for a name that looks like another's, and a broken chain."""
+        twin = self.tracks.get(track) or self.tracks.get(looks(track), track)
         if twin != track:
-            raise RecordError(f"{items[0][1].source}: track '{track}' differs from the track '{twin}' only in case")
+            raise RecordError(f"{items[0][1].source}: {alike(track, twin)}")
+        if track not in self.tracks:
+            try:
+                check_new_track(track)
+            except UsageError as error:
+                raise RecordError(f"{items[0][1].source}: {error.message}") from None
         exists = self.store.objects.info(chain_ref(track)) is not None
         before = self.store.history(track).items if exists else ()
         known = [s.checkpoint for s in (*before, *self.baton.exported(before))]  # older versions stored words as they were
         new = {self._id(c): c for c in unknown([(c, r.latest, r.old.timed) for c, r in items], known)}
         plan = self.revision.join(track, [self._link(oid, c) for oid, c in new.items()])
         if exists or plan.added:
-            self.tracks[track.casefold()] = track
+            self.tracks |= {looks(track): track, track: track}
         self.added.append((track, plan.added))
         self.new |= {link.id: new[link.id] for link in plan.fresh}
 
@@ -309,7 +315,7 @@ def export(baton: Baton, *, history: bool) -> list[str]:
     if not history:
         return warnings
     found = baton.store.everything(baton.store.chains()[0])
-    warnings += [f"'{problem.where}' is left out: {problem.reason}" for problem in found.problems]
+    warnings += [f"{in_quotes(problem.where)} is left out: {problem.reason}" for problem in found.problems]
     files: dict[str, bytes] = {}
     taken: set[str] = set()
     for stored in reversed(baton.exported(found.items)):

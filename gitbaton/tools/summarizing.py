@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, first_line
+from gitbaton.codec import counted, first_line, in_quotes
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.run import zsplit
 from gitbaton.git.treediff import differences
@@ -22,8 +22,9 @@ from gitbaton.survey import tests_then
 from gitbaton.values import value
 
 _FILES = 50
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&]|^[-+#]|^[0-9]+(?=[.)]))")
-_MENTION = re.compile(r"([@#]|\bGH-|/(?:issues|pull)/)(?=\w)")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&$]|^[-+#]|^[0-9]+(?=[.)]))")
+# What a forge makes a link of without any markup: addresses with a scheme or "www", mail and mentions, issues, commits.
+_LINK = re.compile(r":(?=//)|www(?=\.)|@(?=\S)|#(?=\w)|GH-(?=\w)|/(?:issues|pull)/(?=\w)|[0-9a-f]{6}(?=[0-9a-f])", re.I)
 
 
 @value
@@ -50,8 +51,8 @@ def part(baton: Baton, name: str | None, track: str | None, since: datetime | No
     items = tuple(s for s in chain if start is None or s.checkpoint.created > start.checkpoint.created)
     if not items:
         track = end.checkpoint.track
-        after = f"nothing came after '{first}' until '{last or track}'"
-        raise NotFoundError(after if since is None else f"track '{track}' has no checkpoint since then")
+        after = f"nothing came after {in_quotes(first)} until {in_quotes(last or track)}"
+        raise NotFoundError(after if since is None else f"track {in_quotes(track)} has no checkpoint since then")
     base = (start or items[0]).checkpoint.head
     begin = start.tree if start else baton.store.base_tree(base)
     return Part(items=items, begin=begin, base=base, head=_head(baton, end))
@@ -126,9 +127,10 @@ def summary(baton: Baton, given: Part, home: str) -> list[str]:
 
 
 def markdown(text: str) -> str:
-    """A text that Markdown shows as it is: nothing becomes markup, mentions somebody or closes an issue."""
-    escaped = _SPECIAL.sub(lambda found: f"{found[0]}\\" if found[0].isdigit() else f"\\{found[0]}", text)
-    return _MENTION.sub(r"\1<!-- -->", escaped)
+    """A text that Markdown shows as it is: nothing becomes markup or a link, mentions somebody or closes an issue."""
+    cut = _LINK.sub("\\g<0>\0", text)
+    escaped = _SPECIAL.sub(lambda found: f"{found[0]}\\" if found[0].isdigit() else f"\\{found[0]}", cut)
+    return escaped.replace("\0", "<!-- -->")  # which no reader sees, and no address holds
 
 
 def _done(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
@@ -162,7 +164,7 @@ def _commits(baton: Baton, given: Part, text: Callable[[str], str]) -> Iterator[
     form = ("--reverse", "--no-merges", "--no-color", "--no-show-signature", "--encoding=UTF-8", "-z", "--format=%h %s")
     told = baton.repo.git.run("log", *form, *range_, "--").out.decode("utf-8", "replace").split("\0")
     rows = [row for row in told if row.strip()]
-    yield from (f"- {text(row)}" for row in rows[-_FILES:])
+    yield from (f"- {oid} {text(said)}".rstrip() for oid, _, said in (row.partition(" ") for row in rows[-_FILES:]))
     if len(rows) > _FILES:
         yield f"- and {len(rows) - _FILES} before them"
 

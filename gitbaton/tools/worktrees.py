@@ -6,7 +6,7 @@ import os
 from contextlib import closing
 
 from gitbaton.baton import Baton
-from gitbaton.codec import plain
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Repo, discover
@@ -42,7 +42,7 @@ def plan(baton: Baton, stored: Stored, directory: str) -> Plan:
         raise BatonError(f"checkpoint '{short}' was recorded without files", "'git baton log --all' lists others")
     place = os.path.abspath(directory)
     if os.path.lexists(place) and not (os.path.isdir(place) and not os.path.islink(place) and not os.listdir(place)):
-        raise BatonError(f"'{plain(directory)}' already exists")
+        raise BatonError(f"{in_quotes(directory)} already exists")
     head = stored.checkpoint.head
     warnings = []
     if head is None or baton.store.tree_of(head) is None:

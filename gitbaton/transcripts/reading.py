@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from gitbaton.agents.conversation import places
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
-from gitbaton.codec import parse_transcript
+from gitbaton.codec import in_quotes, parse_transcript
 from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.objects import Objects
 from gitbaton.model import Oid, Stored, Transcript
@@ -75,10 +75,10 @@ def _nowhere(stored: Stored, env: Mapping[str, str]) -> BatonError:
     wanted, agent, session = _wanted(stored)
     name = stored.id[:_SHORT]
     if any(os.path.isfile(path) for path in _local(agent, session, env)):
-        text = f"the client has rewritten the conversation of checkpoint '{name}', and its content is not stored"
+        text = f"the client has rewritten the conversation of checkpoint {in_quotes(name)}, and its content is not stored"
     else:
         where = "not in this repository" if wanted.stored else "not stored"
-        text = f"the conversation of checkpoint '{name}' is {where}, and the client has no file of it here"
+        text = f"the conversation of checkpoint {in_quotes(name)} is {where}, and the client has no file of it here"
     return BatonError(text, *HINTS)
 
 

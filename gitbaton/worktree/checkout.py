@@ -13,6 +13,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, PathError, StaleError
 from gitbaton.git.objects import new_object
 from gitbaton.git.run import Git, zsplit
@@ -139,7 +140,7 @@ class Guard:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise GitError(f"'{path}': {error.strerror}") from None
+            raise GitError(f"{in_quotes(path)}: {error.strerror}") from None
 
     def _full(self, path: str) -> str:
         return os.path.join(self.root, path)
@@ -236,7 +237,7 @@ def failure(result: Result) -> GitError:
     denied = _DENIED.findall(result.err)
     if denied:
         path, why = denied[0]
-        return PathError(f"'{path}': {why}", paths=tuple(path for path, _ in denied), reason="unwritable")
+        return PathError(f"{in_quotes(path)}: {why}", paths=tuple(path for path, _ in denied), reason="unwritable")
     if _STALE.search(result.err):
         return StaleError("the work tree changed meanwhile; nothing is changed")
     return GitError(f"'git read-tree' failed: {result.fatal()}")

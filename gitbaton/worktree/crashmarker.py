@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, make_folder, shared
 from gitbaton.system.files import acquire, remove
@@ -41,7 +42,7 @@ class Marker:
         except (OSError, GitError) as error:
             self.remove()
             why = error.strerror if isinstance(error, OSError) else error
-            raise GitError(f"the folder '{self.path}' cannot be made: {why}") from None
+            raise GitError(f"the folder {in_quotes(self.path)} cannot be made: {why}") from None
 
     def add(self, *places: str) -> None:
         """Name more that is to be made; on disk when this returns. Raises GitError."""
@@ -60,7 +61,7 @@ class Marker:
             if lasting:
                 os.fsync(self.lock_fd)
         except OSError as error:
-            raise GitError(f"'{self._file}' cannot be written: {error.strerror}") from None
+            raise GitError(f"{in_quotes(self._file)} cannot be written: {error.strerror}") from None
 
     def remove(self) -> bool:
         """Remove all of it, and then the marker; whether nothing is left. A second time does nothing."""

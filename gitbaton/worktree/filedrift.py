@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.prefetch import TRACKED, look
@@ -71,7 +72,7 @@ def _scratch() -> Iterator[str]:
     try:
         os.mkdir(folder, 0o700)
     except OSError as error:
-        raise GitError(f"'{folder}' cannot be made: {error.strerror}") from None
+        raise GitError(f"{in_quotes(folder)} cannot be made: {error.strerror}") from None
     try:
         yield folder
     finally:

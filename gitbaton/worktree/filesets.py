@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git.objects import NewObject, Row, new_object, tree_objects
 from gitbaton.git.repo import Repo, put
@@ -89,7 +90,7 @@ class Files:
             entries |= led_to(self, globs, entries.values())
         away = self.outward(entry for path, entry in entries.items() if entry != but.get(path)) if inside else {}
         for path, target in away.items():
-            raise GitError(f"'{path}' is a symbolic link that leads out of the work tree, to '{target}'")
+            raise GitError(f"{in_quotes(path)} is a symbolic link that leads out of the work tree, to {in_quotes(target)}")
         ordered = {path: entries[path] for path in sorted(entries)}
         return FileSet(
             tree=self.tree(ordered),
@@ -226,7 +227,7 @@ class Files:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
+            raise GitError(f"{in_quotes(path)} cannot be read: {error.strerror}") from None
 
     def _folder(
         self, folder: str, matches: Callable[[str], bool], found: list[Found], bare: set[str], passed: set[str]

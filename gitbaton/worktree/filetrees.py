@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.loose import drop_torn, is_hollow, remember
 from gitbaton.git.objects import Algorithm, NewObject, Objects, object_id, parse_tree
@@ -171,7 +172,7 @@ class Reader:
                     return None
                 if error.errno in (errno.ELOOP, errno.EINVAL, errno.ENXIO, errno.ESTALE):  # it has just become something else
                     continue
-                raise GitError(f"'{name}' cannot be read: {error.strerror}") from None
+                raise GitError(f"{in_quotes(name)} cannot be read: {error.strerror}") from None
             if found is None or found.whole:
                 return found
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git import foreground
 from gitbaton.git.repo import Repo, make_folder
@@ -71,7 +72,7 @@ class Lane:
                 if os.path.isdir(os.path.join(self.path, path)):
                     nested.follow()
         except OSError as error:
-            raise GitError(f"the lane '{self.path}' cannot be filled: {error.strerror or error}") from None
+            raise GitError(f"the lane {in_quotes(self.path)} cannot be filled: {error.strerror or error}") from None
 
     def changed(self, matches: Callable[[str], bool]) -> tuple[Stray, ...]:
         """What was changed in the lane since ``sync`` at paths that do not match, ignored files left out, by path, with blob
@@ -86,7 +87,7 @@ class Lane:
             ignored = self._ignored(paths)
             strays = [self._stray(path) for path in sorted(paths, key=os.fsencode) if path not in ignored]
         except OSError as error:
-            raise GitError(f"the lane '{self.path}' cannot be read: {error.strerror or error}") from None
+            raise GitError(f"the lane {in_quotes(self.path)} cannot be read: {error.strerror or error}") from None
         return tuple(s for s in strays if s is not None)
 
     def commit(self) -> Oid | None:
@@ -112,7 +113,7 @@ class Lane:
     def close(self) -> None:
         """Remove the lane. Raises GitError when something of it is left."""
         if not self._marker.remove():
-            raise GitError(f"the lane '{self.path}' could not be removed")
+            raise GitError(f"the lane {in_quotes(self.path)} could not be removed")
 
     def _register(self, registration: Registration) -> None:
         """Register a work tree of the lane, after the marker has named what is made. Raises GitError."""

@@ -8,6 +8,7 @@ import re
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitTimeoutError, RecordError
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import Objects, entries_of, new_object
@@ -349,11 +350,11 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
     top = [e for e in listed if e.name == folder]
     if len(top) != 1 or not top[0].is_tree:
         if top:
-            raise RecordError(f"tree {stages} has a malformed '{folder.decode()}'")
+            raise RecordError(f"tree {stages} has a malformed {in_quotes(folder.decode())}")
         return {}
     found = read_tree(objects, top[0].oid)
     if any(entry.mode == LINK for entry in found.values()):
-        raise RecordError(f"tree {stages} has an entry below '{folder.decode()}' that is no file")
+        raise RecordError(f"tree {stages} has an entry below {in_quotes(folder.decode())} that is no file")
     return {path: entry.oid for path, entry in found.items()}
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.git.foreground import environment
 from gitbaton.git.repo import Repo
@@ -79,4 +80,4 @@ def scratch(repo: Repo, commit: Oid) -> Iterator[Scratch]:
     finally:
         gone = place.marker.remove()
     if not gone:
-        raise GitError(f"the scratch work tree '{place.path}' could not be removed")
+        raise GitError(f"the scratch work tree {in_quotes(place.path)} could not be removed")

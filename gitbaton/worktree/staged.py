@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, RecordError, StaleError
 from gitbaton.git.objects import Objects, lookup
 from gitbaton.git.repo import Repo
@@ -211,7 +212,7 @@ class IndexLock:
         except FileExistsError:
             return False
         except OSError as error:
-            raise GitError(f"'{self.path}' cannot be made: {error.strerror}") from None
+            raise GitError(f"{in_quotes(self.path)} cannot be made: {error.strerror}") from None
         finally:
             os.unlink(temporary)
 
@@ -224,7 +225,7 @@ class IndexLock:
         while not done():
             if time.monotonic() > deadline:
                 hint = "another git process may be at work; if none is, a crashed one left the file"
-                raise GitError(f"'{self.path}' is held by another process; nothing is changed", hint)
+                raise GitError(f"{in_quotes(self.path)} is held by another process; nothing is changed", hint)
             time.sleep(0.05)
 
     def replace(self, new: str) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
 from gitbaton.git.repo import Repo, make_folder
@@ -137,7 +138,7 @@ class SwapAll:
             if d.now is None and found and (stat.S_ISDIR(found[4]) or any(self.marks.get(p) for p in parents(d.path))):
                 continue  # it makes room once it is empty; or a link above it goes first
             if found != (self.marks.get(d.path) if d.now is not None else None):
-                raise StaleError(f"'{d.path}' changed meanwhile; nothing is changed", paths=(d.path,))
+                raise StaleError(f"{in_quotes(d.path)} changed meanwhile; nothing is changed", paths=(d.path,))
 
     def _refuse_unwritable(self, changing: Iterable[Difference]) -> None:
         """Raise PathError that names all paths whose directories cannot be written."""
@@ -202,7 +203,7 @@ class SwapAll:
         try:
             found = os.lstat(full)
         except OSError:
-            raise GitError(f"'{path}' was not checked out") from None
+            raise GitError(f"{in_quotes(path)} was not checked out") from None
         if not stat.S_ISREG(found.st_mode):
             return
         if path in self.raw:
@@ -237,10 +238,10 @@ class SwapAll:
             folder = open_below(self.root, folders)
         except FileNotFoundError:
             if not make:
-                raise StaleError(f"'{path}' vanished meanwhile") from None
+                raise StaleError(f"{in_quotes(path)} vanished meanwhile") from None
             folder = open_below(self.root, folders, lambda _fd, _depth: None)
         except OSError as error:
-            raise StaleError(f"'{path}': {error.strerror}") from None
+            raise StaleError(f"{in_quotes(path)}: {error.strerror}") from None
         try:
             yield folder, name
         finally:
@@ -254,13 +255,13 @@ class SwapAll:
             try:
                 known = swap.put_aside(folder, name, place, lambda there: swap.is_same(there, old))
             except FileNotFoundError:
-                raise StaleError(f"'{path}' vanished meanwhile", paths=(path,)) from None
+                raise StaleError(f"{in_quotes(path)} vanished meanwhile", paths=(path,)) from None
             except OSError as error:
                 if error.errno not in _IMMOVABLE:
                     raise
-                raise PathError(f"'{path}': {error.strerror}", paths=(path,), reason="unwritable") from None
+                raise PathError(f"{in_quotes(path)}: {error.strerror}", paths=(path,), reason="unwritable") from None
         if not known:
-            raise StaleError(f"'{path}' changed meanwhile", paths=(path,))
+            raise StaleError(f"{in_quotes(path)} changed meanwhile", paths=(path,))
 
     def _put_new(self, path: str) -> None:
         """Put a new file into a place that is free, or that a directory without files makes free."""
@@ -271,7 +272,7 @@ class SwapAll:
                 self._make_room(path)
                 done = swap.put(folder, source, name)
         if not done:
-            raise StaleError(f"'{path}' appeared meanwhile", paths=(path,))
+            raise StaleError(f"{in_quotes(path)} appeared meanwhile", paths=(path,))
 
     def _make_room(self, path: str) -> None:
         """Remove a directory that holds nothing but directories."""
@@ -279,7 +280,7 @@ class SwapAll:
             try:
                 os.rmdir(place)
             except OSError:
-                raise StaleError(f"'{path}' is a directory in use") from None
+                raise StaleError(f"{in_quotes(path)} is a directory in use") from None
 
 
 def _with_room(first: Sequence[Difference], changing: Sequence[Difference]) -> list[Difference]:
@@ -325,7 +326,7 @@ def _keep(repo: Repo, path: str, place: str) -> str:
     make_folder(repo, parent)
     kept = os.path.join(parent, f"{time.time_ns()}.{os.getpid()}.{os.path.basename(place)}")
     os.rename(place, kept)
-    return f"'{path}' was written while it was replaced; those bytes are in '{kept}'"
+    return f"{in_quotes(path)} was written while it was replaced; those bytes are in '{kept}'"
 
 
 def rescue(repo: Repo) -> tuple[list[str], dict[str, int]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git.objects import object_id
 from gitbaton.git.repo import Repo
@@ -61,7 +62,7 @@ def swap(
     """
     for path in (*changes, *expect):
         if not is_safe(path):
-            raise GitError(f"'{path}' cannot be a path of a work tree")
+            raise GitError(f"{in_quotes(path)} cannot be a path of a work tree")
     job = _Swap(repo, root, between, source, known, keep, modes)
     job.look(marked(repo.objects, changes), expect)
     return job.run()
@@ -151,7 +152,7 @@ class _Swap:
             folder = open_below(self.root, folders)
         except OSError as error:
             if error.errno not in _GONE:
-                raise GitError(f"'{path}' cannot be read: {error.strerror}") from None
+                raise GitError(f"{in_quotes(path)} cannot be read: {error.strerror}") from None
             yield _Look(self.reader, self.known, -1, name, path)
             return
         try:
@@ -176,7 +177,7 @@ class _Swap:
         for path, target in links.items():
             if leads_outside(self.root, path, os.fsdecode(target)):
                 said = os.fsdecode(target)
-                raise GitError(f"'{path}' would be a symbolic link that leads out of the work tree, to '{said}'")
+                raise GitError(f"{in_quotes(path)} would be a symbolic link that leads out of the work tree, to '{said}'")
         later = self._write(list(self.writes), links)
         for path in sorted(self.removals, key=os.fsencode, reverse=True):
             self._remove(path)
@@ -186,7 +187,7 @@ class _Swap:
     def _target(self, entry: Entry) -> bytes:
         found = self.repo.objects.read(entry.oid)
         if found is None or found.data is None or found.kind != "blob" or not found.data or b"\0" in found.data:
-            raise GitError(f"object {entry.oid} is no target of the symbolic link '{entry.path}'")
+            raise GitError(f"object {entry.oid} is no target of the symbolic link {in_quotes(entry.path)}")
         return found.data
 
     def _write(self, paths: Sequence[str], links: Mapping[str, bytes]) -> list[str]:
@@ -206,7 +207,7 @@ class _Swap:
         found = self.repo.objects.read_many([self.writes[p][0].oid for p in paths], LARGE)
         for path, item in zip(paths, found, strict=True):
             if item is None or item.kind != "blob" or item.data is None:
-                raise GitError(f"object {self.writes[path][0].oid} of '{path}' is not there")
+                raise GitError(f"object {self.writes[path][0].oid} of {in_quotes(path)} is not there")
             yield item.data
 
     def _put(self, path: str, data: bytes | None) -> bool:
@@ -226,7 +227,7 @@ class _Swap:
         except OSError as error:
             if error.errno in _GONE:  # somebody has just removed a folder of ours
                 return False
-            raise GitError(f"'{path}' cannot be written: {error.strerror}") from None
+            raise GitError(f"{in_quotes(path)} cannot be written: {error.strerror}") from None
         finally:
             if not done:
                 one.prune(self.root, folders, len(folders) - len(made))
@@ -268,7 +269,7 @@ class _Swap:
 
         fd = open_file(cast(str, self.source), entry.path)
         if fd is None:
-            raise GitError(f"'{entry.path}' is not there any more to be brought in")
+            raise GitError(f"{in_quotes(entry.path)} is not there any more to be brought in")
         made, size = hashlib.sha256(), 0
 
         def pieces() -> Iterator[bytes]:
@@ -283,7 +284,7 @@ class _Swap:
         finally:
             os.close(fd)
         if object_id(self.reader.algorithm, "blob", digest_text(made.hexdigest(), size)) != entry.oid:
-            raise GitError(f"'{entry.path}' has changed since it was recorded")
+            raise GitError(f"{in_quotes(entry.path)} has changed since it was recorded")
 
     def _same(self, folder: int, expected: Entry, seen: Seen | None) -> Callable[[str], bool]:
         """Whether a file is still the one that was looked at; it may have another name by now, which moves its ctime."""
@@ -306,7 +307,7 @@ class _Swap:
                 os.close(folder)
         except OSError as error:
             if error.errno not in _GONE:
-                raise GitError(f"'{path}' cannot be removed: {error.strerror}") from None
+                raise GitError(f"{in_quotes(path)} cannot be removed: {error.strerror}") from None
             done = False
         if done:
             one.prune(self.root, folders, keep=self.keep)

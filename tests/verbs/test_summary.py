@@ -81,7 +81,7 @@ def test_stored_text_is_no_markup(repo: Sandbox) -> None:
         "- \\- two",
         "- \\&lt;b\\&gt;",
         "- fixes GH-<!-- -->12",
-        "- closes https://github.com/o/r/issues/<!-- -->7",
+        "- closes https:<!-- -->//github.com/o/r/issues/<!-- -->7",
     ]
 
 

@@ -1,0 +1,112 @@
+"""Stored words where they are shown: what cannot be seen is a mark, and no word ends the sentence of ours that it stands in.
+Whoever shows a stored word to a model, on a terminal, on a page, in Markdown, JSON or a completion, has it from here."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MARK = "?"
+# Cc, Cf, Zl, Zp, Cs, Co, noncharacters, and Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties.txt): variation
+# selectors, tags, fillers and joiners among what is no Cf. Written down, since Python's tables differ from version to version.
+_UNSEEN = (
+    "\0-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xE0000, 0x10000))
+    + "\U000e0000-\U000e0fff\U000efffe-\U0010ffff"
+)
+# Extended_Pictographic (emoji-data.txt), in few ranges: what stands between its blocks has no emoji sequences.
+_PICTURE = (
+    "[\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23fa\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b55\u3030\u303d"
+    "\u3297\u3299\U0001f000-\U0001faff]"
+)
+_BANNERS = ("gbeng", "gbsct", "gbwls")  # the flags whose tags are no hidden text
+_ENDS = re.compile(r"""['"`\\()\[\]<>]|[,;:.!?](?=\s|\Z)|\A\W*\Z|\A\s|\s\Z""")
+_QUOTES = re.compile(r"""['"`\\]""")
+ODD_BLANK = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
+"""What could be taken for a space: category Zs, and the Braille pattern without dots."""
+hidden = re.compile(f"[{_UNSEEN}]")
+"""A character that cannot be seen, drives a terminal or has no meaning of its own; the same in every version of Python."""
+
+
+def is_hidden(char: str) -> bool:
+    """Whether a character is one of ``hidden``, or one that this Python knows of no meaning for."""
+    return hidden.match(char) is not None or unicodedata.category(char) == "Cn"
+
+
+def plain(text: str, keep: str = "") -> str:
+    """``text`` with every character that cannot be seen as ``?``, except those in ``keep`` and those of emoji."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _each(text, lambda part: _marked(part, keep))
+
+
+def stable(text: str, keep: str = "") -> str:
+    """As ``plain``, and the same in every version of Python: for what is stored."""
+    return _each(text, lambda part: hidden.sub(lambda found: found[0] if found[0] in keep else MARK, part))
+
+
+def escaped(json: str) -> str:
+    """JSON with every character that cannot be seen as ``\\u`` and four digits, once or twice: what it says stays the same."""
+    if json.isascii():
+        return json
+    return _each(json, lambda part: "".join(_unit(c) if c != "\n" and is_hidden(c) else c for c in part))
+
+
+def _unit(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def _marked(part: str, keep: str) -> str:
+    part = hidden.sub(lambda found: found[0] if found[0] in keep else MARK, part)
+    if part.isprintable():  # what has no meaning is not
+        return part
+    return "".join(MARK if unicodedata.category(c) == "Cn" else c for c in part)
+
+
+@cache
+def _emoji() -> re.Pattern[str]:
+    """Sequences of UTS #51, in which what cannot be seen alone means something; of flags by tags only those in use."""
+    one = f"{_PICTURE}[\U0001f3fb-\U0001f3ff\ufe0f]?"
+    flags = "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in _BANNERS)
+    return re.compile(f"\U0001f3f4(?:{flags})\U000e007f|[0-9#*]\ufe0f\u20e3|{one}(?:\u200d{one})*")
+
+
+def _each(text: str, shown: Callable[[str], str]) -> str:
+    """A text, all of it but emoji as it is ``shown``."""
+    if "\u200d" not in text and "\ufe0f" not in text and "\U000e007f" not in text:
+        return shown(text)
+    parts, at = [], 0
+    for found in _emoji().finditer(text):
+        parts += [shown(text[at : found.start()]), found[0]]
+        at = found.end()
+    return "".join([*parts, shown(text[at:])])
+
+
+def first_line(text: str) -> str:
+    """The first line of ``text`` that is not blank, without blanks around it, safe for a terminal; empty when there is none."""
+    lines = (line.strip() for line in text.split("\n"))
+    return plain(next((line for line in lines if line), ""))
+
+
+def in_quotes(text: str) -> str:
+    """A stored word in a sentence of ours: in single quotes; in double ones, and escaped, where it holds a quote of any kind or
+    a backslash. Nothing in it ends the quotes, and no other blank passes for a space."""
+    shown = ODD_BLANK.sub(MARK, plain(text))
+    return f'"{_QUOTES.sub(_escaped, shown)}"' if _QUOTES.search(shown) else f"'{shown}'"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "\\" + found[0]
+
+
+def bare(text: str) -> str:
+    """A stored word in a sentence of ours that needs no quotes where the word cannot be taken for more than itself."""
+    return in_quotes(text) if _ENDS.search(text) or ODD_BLANK.search(text) or plain(text) != text else text
