@@ -24,6 +24,7 @@ from gitbaton.errors import (
 from gitbaton.git import rewrites
 from gitbaton.git.repo import Door, Progress, Repo, discover, silent
 from gitbaton.model import (
+    IGNORED,
     Agent,
     Carried,
     Checkpoint,
@@ -39,8 +40,9 @@ from gitbaton.model import (
     Told,
     Validation,
     WorktreeId,
+    covered,
 )
-from gitbaton.render import uncompared
+from gitbaton.render import left_out, uncompared
 from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, newest, tip_ref, track_of
 from gitbaton.survey import Surveyor
 from gitbaton.values import replace, value
@@ -51,17 +53,20 @@ if TYPE_CHECKING:
     from gitbaton.store.selection import Selection
     from gitbaton.store.write import Draft
     from gitbaton.worktree.capture import Captured
+    from gitbaton.worktree.ignores import Past
     from gitbaton.worktree.untracked import Rules
 
 
 _MAX_TOLD = 1 << 20
+_PAST = 200  # checkpoints below a track's newest that are looked at for one that was taken here
 TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 
 
 @value
 class Request:
     """The words of a snapshot. ``track`` may be None when GIT_BATON_TRACK or baton.track names one; ``step`` may be empty
-    when ``label`` is given."""
+    when ``label`` is given. ``include``: pathspecs, as seen from ``directory`` (default: the top of the work tree), of what is
+    taken in though it was ignored until now."""
 
     track: str | None = None
     step: str = ""
@@ -76,6 +81,8 @@ class Request:
     carried: Carried | None = None
     files: bool = True
     set_current: bool = True
+    include: tuple[str, ...] = ()
+    directory: str | None = None
 
 
 @value
@@ -124,6 +131,12 @@ class TrackStatus:
     current: bool
     remotes: tuple[str, ...] = ()
     place: str | None = None
+
+
+def _is_from(stored: Stored, place: WorktreeId | None) -> bool:
+    """Whether a checkpoint holds files that were captured in a work tree, by somebody here."""
+    files = stored.checkpoint.files
+    return not stored.foreign and files is not None and place is not None and files.worktree.same(place)
 
 
 def _age(stored: Stored) -> tuple[datetime, Oid]:
@@ -273,7 +286,7 @@ class Baton:
             with suppress(RecordError):  # one that cannot be read is there
                 if self.store.own_tip(checkpoint.track) is None:
                     refuse_name(self.store, checkpoint.track)
-        captured = self._capture(tip, head, fresh=fresh) if request.files and self.repo.layout.root else None
+        captured = self._capture(tip, head, request, fresh=fresh) if request.files and self.repo.layout.root else None
         if request.kind == "manual" and tip is not None and not tip.foreign:
             checkpoint = replace(checkpoint, observed=self._seen_before(tip))
             if captured is not None and (away := self.home(tip)) is not None:
@@ -356,8 +369,9 @@ class Baton:
             carried=request.carried,
         )
 
-    def rules(self) -> Rules:
-        """What of the untracked files a capture takes in."""
+    def rules(self, tip: Stored | None = None, held: Sequence[Oid] = ()) -> Rules:
+        """What of the untracked files a capture takes in, on top of a track's newest checkpoint, if it is one of these.
+        ``held``: trees of which all is taken in that was ignored until now."""
         from gitbaton.worktree.untracked import Rules
 
         where = self.latest
@@ -366,16 +380,70 @@ class Baton:
             max_size=self.settings.max_file_size,
             exclude=self.settings.exclude,
             never=frozenset(where.paths() if where and not mirror.foreign(where) else ()),
+            past=lambda: self._past(tip, held),
         )
 
-    def _capture(self, tip: Stored | None, head: Head, *, fresh: bool) -> Captured:
+    def _past(self, tip: Stored | None, held: Sequence[Oid]) -> Past:
+        """What was ignored until now: by HEAD, and when the newest checkpoints of that and the current track were taken."""
+        from gitbaton.store.safety import paths_beside
+        from gitbaton.worktree.ignores import Past, forgotten
+
+        current, kept = self.store.current(), dict[str, str]()
+        other = self._own_tip(current) if tip is None or current != tip.checkpoint.track else None
+        newest_ones = [here for s in (tip, other) if s is not None and (here := self._taken_here(s)) is not None]
+        for stored in newest_ones:
+            files = stored.checkpoint.files
+            more = paths_beside(self.store, stored, IGNORED.encode()) if files and files.skipped_more else None
+            kept |= {s.path: s.reason for s in files.skipped if s.reason == IGNORED} if files else {}
+            kept |= dict.fromkeys(more or (), IGNORED)
+        trees, head = [s.tree for s in newest_ones], self.head()[0].oid
+        held = (*held, *trees[:1])
+        trees += [self.store.base_tree(head)] if head else []
+        return Past(trees=tuple(dict.fromkeys(trees)), held=held, kept=kept, excludes=forgotten(self.repo))
+
+    def _taken_here(self, tip: Stored) -> Stored | None:
+        """The newest checkpoint of a track, at or below one, that was taken in this work tree; where none was, the newest that
+        is not foreign: a stranger's ignore rules have no say."""
+        from gitbaton.git.questions import met
+
+        here, spare = met(self.repo.layout.git_dir, self.repo.layout.root or ""), None
+        for stored in (tip, *(self.store.below(tip, _PAST).items if not _is_from(tip, here) else ())):
+            if _is_from(stored, here):
+                return stored
+            spare = spare or (stored if not stored.foreign and stored.checkpoint.files else None)
+        return spare
+
+    def _capture(self, tip: Stored | None, head: Head, request: Request, *, fresh: bool) -> Captured:
         from gitbaton.worktree.capture import capture, private_folder
 
         kept = {self.store.base_tree(head.oid)} if head.oid else set()
         if tip and tip.checkpoint.files:
             kept.add(tip.checkpoint.files.index.tree)
+        rules = self.rules(tip)
+        if request.kind == "auto":
+            rules = replace(rules, most=self.settings.max_untracked, held=lambda path, size: self._holds(tip, path, size))
+        wanted = {}
+        if request.include:
+            from gitbaton.worktree.untracked import asked_for
+
+            wanted = asked_for(self.repo, request.directory, request.include)
+            rules = replace(rules, include=frozenset(path for paths in wanted.values() for path in paths))
         with private_folder(self.repo) as folder:
-            return capture(self.repo, folder, self.rules(), kept, fresh=fresh)
+            captured = capture(self.repo, folder, rules, kept, fresh=fresh)
+        left = {s.path: s.reason for s in captured.skipped}
+        for spec, paths in wanted.items():
+            reasons = [covered(path.rstrip("/"), left) for path in paths]
+            if reasons and reasons[0] is not None and None not in reasons:
+                raise UsageError(f"{in_quotes(spec)} cannot be included: it {left_out(reasons[0])}")
+        return captured
+
+    def _holds(self, tip: Stored | None, path: str, size: int) -> bool:
+        """Whether a checkpoint's tree has a file of that size at a path."""
+        from gitbaton.git.objects import lookup
+
+        entry = lookup(self.repo.objects, tip.tree, os.fsencode(path)) if tip is not None else None
+        found = self.repo.objects.info(entry.oid) if entry is not None else None
+        return found is not None and found.size == size
 
     def file_state(self, captured: Captured) -> FileState:
         """What was captured, as a checkpoint tells it; ``changed`` is counted when it is recorded."""
@@ -470,6 +538,10 @@ class Baton:
                 if known:
                     newest.keep(self.repo, known)
                 warnings += self._mirror(lambda: newest.shown(self.store, known), only_existing=plan.quiet, staged=staged)
+                if files:
+                    from gitbaton.worktree.ignores import remember
+
+                    remember(self.repo)
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
         tend(self.repo)

@@ -12,6 +12,7 @@ from gitbaton.values import cast, value
 
 CHECKPOINT_DIR = "runtime/checkpoints"
 MAX_FILE_SIZE = 50 << 20
+MAX_UNTRACKED = 1 << 30
 EXCLUDE = (".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*")
 SHORT = 10
 TYPE_CHECKING = False
@@ -40,6 +41,7 @@ class Settings:
     checkpoint_dir: str  # baton.checkpointDir
     untracked: Untracked  # baton.untracked
     max_file_size: int  # baton.maxFileSize, in bytes
+    max_untracked: int  # baton.maxUntracked, in bytes: new untracked files of an automatic checkpoint
     exclude: tuple[str, ...]  # baton.exclude; one empty value clears the default
     short: int  # core.abbrev: digits of a short id
     auto: Auto  # baton.auto: when hooks take checkpoints
@@ -86,6 +88,7 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         checkpoint_dir=last("baton.checkpointdir", CHECKPOINT_DIR),
         untracked=cast(Untracked, one_of("untracked", "all", "none")),
         max_file_size=size("baton.maxFileSize", MAX_FILE_SIZE),
+        max_untracked=size("baton.maxUntracked", MAX_UNTRACKED),
         exclude=tuple(p for p in values.get("baton.exclude", EXCLUDE) if p),
         short=_short(last("core.abbrev", "auto").lower()),
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),

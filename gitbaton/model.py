@@ -6,6 +6,7 @@ Object ids are full lower-case hexadecimal, 40 or 64 digits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from gitbaton.values import value
@@ -37,9 +38,13 @@ def at_prompt(kind: str, step: str) -> bool:
     return kind == "auto" and (step == BEFORE_PROMPT or step.startswith(NOT_ENDED))
 
 
+IGNORED = "ignored-until-now"
+"""Why an untracked path is left out that the rules of until now ignored: only the rules are gone."""
 SKIP_REASONS = (
     "excluded",  # baton.exclude names it
     "too-large",  # over baton.maxFileSize
+    "too-much",  # new files come to more than baton.maxUntracked, and it is one of the largest
+    IGNORED,  # HEAD's ignore rules, or those of the newest checkpoint, cover it
     "unreadable",  # git could not read or store it
     "unstable",  # it changed or vanished each time it was read
     "special-file",  # a FIFO, socket or device stands there
@@ -91,6 +96,16 @@ class Skipped:
 
     path: str
     reason: str
+
+
+def covered(path: str, left: Mapping[str, str]) -> str | None:
+    """The reason in ``left`` of a path or of a directory above it."""
+    at = path
+    while at:
+        if at in left:
+            return left[at]
+        at = at.rpartition("/")[0]
+    return None
 
 
 @value

@@ -21,6 +21,7 @@ from gitbaton.codec import (
     timestamp,
 )
 from gitbaton.model import (
+    IGNORED,
     LAST_PROMPT,
     NOT_ENDED,
     TURN_ENDED,
@@ -51,6 +52,8 @@ _FILES = 5  # that changed since a test ran, and are named
 _LEFT_OUT = {
     "excluded": "is left out: baton.exclude names it",
     "too-large": "is left out: it is larger than baton.maxFileSize",
+    "too-much": "is left out: new untracked files come to more than baton.maxUntracked",
+    IGNORED: "is left out: it was ignored until now",
     "unreadable": "is left out: git cannot read it",
     "unstable": "is left out: it changed each time it was read",
     "special-file": "is left out: it is a socket, a pipe or a device",
@@ -318,10 +321,15 @@ def _section(stored: Stored) -> list[str]:
 def skipped_lines(skipped: Sequence[Skipped], name: str = "", *, verbose: bool = False) -> list[str]:
     """Warnings for paths that a snapshot left out, the first few by name, or all; the checkpoint ``name`` has them all."""
     shown = skipped if verbose else skipped[:_SKIPPED]
-    rows = [f"{path_in_quotes(s.path)} {_LEFT_OUT.get(s.reason, f'is left out: {plain(s.reason)}')}" for s in shown]
+    rows = [f"{path_in_quotes(s.path)} {left_out(s.reason)}" for s in shown]
     more = len(skipped) - len(shown)
     rest = f"; 'git baton show --json {name}' lists them" if name else ""
     return rows + ([f"and {more} more{rest}"] if more > 0 else [])
+
+
+def left_out(reason: str) -> str:
+    """What a reason of ``skipped`` means for a path, as the end of a sentence."""
+    return _LEFT_OUT.get(reason, f"is left out: {plain(reason)}")
 
 
 def path_in_quotes(path: str) -> str:

@@ -16,7 +16,21 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git import rewrites
 from gitbaton.git.objects import new_object
 from gitbaton.git.treediff import Change, Pair, differences
-from gitbaton.model import INSIDE, Checkpoint, Drift, DriftWord, FileState, Head, Live, Oid, Operation, Since, Stored
+from gitbaton.model import (
+    IGNORED,
+    INSIDE,
+    Checkpoint,
+    Drift,
+    DriftWord,
+    FileState,
+    Head,
+    Live,
+    Oid,
+    Operation,
+    Since,
+    Stored,
+    covered,
+)
 from gitbaton.render import first_few, some
 from gitbaton.store import Store
 from gitbaton.values import replace, value
@@ -29,7 +43,7 @@ if TYPE_CHECKING:
 
 _NEAR = 50
 _SAME_HEAD = 200
-_OUTSIDE = ("excluded", "too-large", "untracked")
+_OUTSIDE = ("excluded", "too-large", "too-much", IGNORED, "untracked")
 
 
 @value
@@ -348,9 +362,8 @@ def _stand(stored: Stored) -> _Stand:
 def _held(paths: list[str], files: FileState) -> list[str]:
     """The paths less those that the checkpoint says it does not hold, or that lie in a directory it could not read. Of a
     submodule or nested repository it holds the commit, or that there was none."""
-    left = {s.path for s in files.skipped if s.reason not in INSIDE}
-    closed = tuple(f"{s.path}/" for s in files.skipped if s.reason == "unreadable")
-    return [p for p in paths if p not in left and not p.startswith(closed)]
+    left = {s.path: s.reason for s in files.skipped if s.reason not in INSIDE}
+    return [p for p in paths if covered(p, left) is None]
 
 
 @value

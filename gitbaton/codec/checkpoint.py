@@ -346,7 +346,7 @@ def _files_document(files: FileState | None) -> Json:
     index: dict[str, Json] = {"tree": files.index.tree, "flags": flags, "unmerged": files.index.unmerged}
     if flags_more:
         index["flags_more"] = flags_more
-    listed = _listed([s.path for s in files.skipped])
+    listed = listed_paths([s.path for s in files.skipped])
     skipped: list[Json] = [{"path": path_document(s.path), "reason": s.reason} for s in files.skipped[:listed]]
     skipped_more = files.skipped_more + len(files.skipped) - listed
     operation: Json = None
@@ -369,7 +369,7 @@ def _files_document(files: FileState | None) -> Json:
     return result
 
 
-def _listed(paths: list[str]) -> int:
+def listed_paths(paths: list[str]) -> int:
     """How many of the first skipped paths the JSON lists."""
     size = 0
     for count, path in enumerate(paths[:MAX_SKIPPED]):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Optional
 
 from gitbaton import terminal
@@ -12,7 +13,7 @@ from gitbaton.cli.common import Porcelain, Verbose, one_of, opened, picked, prin
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.errors import UsageError
-from gitbaton.model import VALIDATIONS
+from gitbaton.model import IGNORED, VALIDATIONS, Skipped
 from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
 
 Text = Optional[str]
@@ -37,6 +38,7 @@ def command(
     extra: Annotated[Texts, Option(metavar="KEY=VALUE", help="Anything else worth keeping; may repeat.")] = None,
     set_current: Annotated[bool, Option(help="Make the track the one that a bare 'resume' means here.")] = True,
     files: Annotated[bool, Option(help="Record the work tree and the index, too.")] = True,
+    include: Annotated[Texts, Option(metavar="PATH", help="Take in what was ignored until now; may repeat.")] = None,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Say what would be recorded; write nothing.")] = False,
     verbose: Verbose = False,
     json: Annotated[bool, Option("--json", help="Print the checkpoint as JSON.")] = False,
@@ -50,7 +52,8 @@ def command(
     The track comes from --track, GIT_BATON_TRACK or baton.track, else it is the current one, the only one that no other work
     tree has, or one that is named after the branch; it becomes current in this work tree unless --no-set-current is given. The
     step may be left out with --label, which then is the step. '--note -' and '--next-cmd -' read standard input. --no-files
-    leaves the work tree out. --dry-run prints what would be recorded and leaves nothing behind.
+    leaves the work tree out. --include takes in what is left out because ignore rules covered it until now; PATH is a pathspec,
+    as seen from the current directory. --dry-run prints what would be recorded and leaves nothing behind.
 
     Examples:
         git baton snapshot "lexer done" --next-cmd "pytest tests/parser" --validation green   # the usual one
@@ -58,6 +61,8 @@ def command(
         git baton snapshot "try" --dry-run
     """
     one_of(json=json, porcelain=stable)
+    if include and not files:
+        raise UsageError("--include and --no-files exclude each other")
     done = _step(words or [], step or [])
     _check(done, label, note, next_cmd, validation)
     request = Request(
@@ -72,6 +77,8 @@ def command(
         agent=agent_of(os.environ),
         files=files,
         set_current=set_current,
+        include=tuple(include or ()),
+        directory=os.getcwd() if include else None,
     )
     with opened(ctx, checkpoint_dir, talks="" if json or stable else "looking at files") as baton:
         if dry_run:
@@ -147,7 +154,16 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
         if c.previous is None:
             _say_new(baton, c.track, named=named)
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
+    _say_how(baton, skipped)
     return 0
+
+
+def _say_how(baton: Baton, skipped: Sequence[Skipped]) -> None:
+    """How what was ignored until now is taken in."""
+    path = next((s.path for s in skipped if s.reason == IGNORED), None)
+    if path is not None:
+        named = in_shell(os.path.relpath(os.path.join(baton.repo.layout.root or "", path)))
+        terminal.tell(f"hint: 'git baton snapshot -m \"take it in\" --include {named}' takes it in")
 
 
 def _say_new(baton: Baton, track: str, *, named: bool) -> None:

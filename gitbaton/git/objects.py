@@ -319,11 +319,28 @@ def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:
     """The entry at a path below a tree, or None."""
     found: TreeEntry | None = None
     for name in path.split(b"/"):
-        found = next((entry for entry in entries_of(objects, tree) or () if entry.name == name), None)
+        read = objects.read(tree, MAX_TREE)
+        found = _entry(read.data, name, objects.algorithm) if read and read.kind == "tree" and read.data else None
         if found is None:
             break
         tree = found.oid
     return found
+
+
+def _entry(data: bytes, name: bytes, algorithm: Algorithm) -> TreeEntry | None:
+    """The entry of a name in a raw tree, without taking the others apart. Raises RecordError when it is malformed."""
+    wanted, width, at = b" " + name + b"\0", _HEX_LENGTH[algorithm] // 2, 0
+    if wanted not in data:
+        return None
+    while at < len(data):
+        space = data.find(b" ", at)
+        end = data.find(b"\0", space)
+        if space < 0 or end < 0 or end + 1 + width > len(data):
+            raise RecordError("tree is malformed")
+        if end - space == len(wanted) - 1 and data.startswith(wanted, space):
+            return TreeEntry(mode=data[at:space], name=name, oid=data[end + 1 : end + 1 + width].hex())
+        at = end + 1 + width
+    return None
 
 
 def entries_of(objects: Objects, tree: Oid) -> list[TreeEntry] | None:

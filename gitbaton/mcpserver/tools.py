@@ -95,6 +95,8 @@ def snapshot(baton: Baton, call: Call) -> Answer:
         agent=call.agent,
         files=given.get("files", True),
         set_current=given.get("set_current", True),
+        include=tuple(given.get("include", ())),
+        directory=call.place,
     )
     if given.get("dry_run"):
         plan = baton.dry_run(request)
@@ -346,6 +348,7 @@ _WORDS = {
     },
     "files": _flag(True, "Record the work tree and the index, too."),
     "set_current": _flag(True, "Make the track the one that a bare 'resume' means here."),
+    "include": _texts("Paths, relative to where the server was started, to take in though git ignored them until now."),
     "dry_run": _flag(False, "Say what would be recorded; write nothing."),
 }
 TOOLS = (

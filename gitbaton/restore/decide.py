@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gitbaton.codec import in_quotes
+from gitbaton.model import covered
 from gitbaton.restore.values import CHANGING, Step
 from gitbaton.values import value
-from gitbaton.worktree.capture import covered
 from gitbaton.worktree.checkout import GITLINK, Difference, Guard, parents
 
 

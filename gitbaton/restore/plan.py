@@ -10,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, counted, in_quotes, path_document
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.model import INSIDE, FileState, Oid, Op, Stored
+from gitbaton.model import IGNORED, INSIDE, FileState, Oid, Op, Stored, covered
 from gitbaton.render import first_few, some
 from gitbaton.restore.attribution import Present, others
 from gitbaton.restore.bytes import Bytes, after, index_scope
@@ -21,10 +21,9 @@ from gitbaton.store import safety_ref
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import AFTER, beside, in_beside, steps
 from gitbaton.values import replace
-from gitbaton.worktree.capture import covered
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, hidden, matching
+from gitbaton.worktree.ignores import anything_in, ignored_by
 from gitbaton.worktree.staged import Scope, listed_now, read_staged, stages_now
-from gitbaton.worktree.untracked import ignored_by
 
 FREE: AbstractContextManager[None] = nullcontext()
 
@@ -41,7 +40,7 @@ def planned(baton: Baton, order: Order, lock: AbstractContextManager[None] = FRE
     if order.exact and files.skipped_more:
         said = f"checkpoint '{baton.short(target.id)}' left out more paths than it lists; --exact cannot tell them from others"
         raise BatonError(said)
-    with lock, looked(baton) as scene:
+    with lock, looked(baton, (files.tree,)) as scene:
         yield _Planner(scene, target, order, "restore").plan()
 
 
@@ -52,8 +51,8 @@ def stepping(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[No
     It touches what the step that it takes back touched, and nothing else. Raises NoAnswerError when there is no such step, or
     the next one was made in another work tree that had this one's name.
     """
-    _next(baton, op)  # what is refused takes no lock
-    with lock, looked(baton) as scene:
+    step = _next(baton, op)[0]  # what is refused takes no lock
+    with lock, looked(baton, (step.tree, in_beside(baton.store, step, AFTER))) as scene:
         target, position = _next(baton, op)
         order = Order(
             force=order.force, left=order.left, index=bool(target.checkpoint.restore and target.checkpoint.restore.index)
@@ -312,7 +311,12 @@ class _Planner:
         if self.order.paths and open_paths:
             open_paths = {p: r for p, r in open_paths.items() if self._asked(p)}
         held = {p for p in open_paths if lookup(self.store.objects, self.files.tree, os.fsencode(p)) is not None}
-        return {p: r for p, r in open_paths.items() if p in held or self.order.exact}
+        if not self.order.exact:
+            return {p: open_paths[p] for p in held}
+        # What was ignored at the checkpoint, too, is left alone without a word, as all that is ignored.
+        hidden = {anything_in(self.scene.root, p): p for p, r in open_paths.items() if r == IGNORED and p not in held}
+        then = ignored_by(self.scene.repo, self.scene.folder, self.files.tree, list(hidden)) if hidden else set[str]()
+        return {p: r for p, r in open_paths.items() if p not in {hidden[name] for name in then}}
 
     def _unwelcome(self) -> Callable[[str], bool] | None:
         """With --exact no file may appear where one was asked for."""

@@ -13,7 +13,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import parse_commit
-from gitbaton.model import Head, Oid, Stored
+from gitbaton.model import Head, Oid, Stored, covered
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, alone, reached
@@ -22,7 +22,6 @@ from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, take_back
-from gitbaton.worktree.capture import covered
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
 from gitbaton.worktree.rawbytes import read_raw
 from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
@@ -175,7 +174,7 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
 
 
 def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, forward: bool) -> dict[str, str]:
-    with looked(baton) as scene:
+    with looked(baton, (ends.before, ends.after)) as scene:
         goal = ends.after if forward else ends.before
         apart = differences(baton.repo.git, scene.tree, goal)
         aside = {d.path for d in apart if d.path in ends.same and d.now is None}  # taken away, and not put back yet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -14,11 +14,11 @@ from gitbaton.errors import GitError, StaleError
 from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
-from gitbaton.model import Head, Oid
+from gitbaton.model import Head, Oid, covered
 from gitbaton.system.files import READ, Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
-from gitbaton.worktree.capture import Captured, capture_with_index, covered, private_folder, with_raw
+from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_raw
 from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
 from gitbaton.worktree.index import Facts, PrivateIndex
 from gitbaton.worktree.staged import refuse_changed
@@ -32,14 +32,14 @@ _FEW_PATHS = 20  # that git is asked for one by one: each is held against every 
 class Scene:
     """One capture, as long as its folder is there."""
 
-    def __init__(self, baton: Baton, folder: str) -> None:
+    def __init__(self, baton: Baton, folder: str, concerned: Sequence[Oid] = ()) -> None:
         root = baton.repo.layout.root
         if root is None:
             raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree")
         self.baton, self.repo, self.folder, self.root = baton, baton.repo, folder, root
         self.repo.prefetch_identity()
         self.head: Head = baton.head()[0]
-        self.rules = baton.rules()
+        self.rules = baton.rules(held=concerned)
         kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()
         found = capture_with_index(self.repo, folder, self.rules, kept)
         self.captured: Captured = found[0]
@@ -181,10 +181,11 @@ class Scene:
 
 
 @contextmanager
-def looked(baton: Baton) -> Iterator[Scene]:
-    """Capture the present; its folder goes when the block ends. Raises GitError."""
+def looked(baton: Baton, concerned: Sequence[Oid] = ()) -> Iterator[Scene]:
+    """Capture the present; its folder goes when the block ends. What one of the trees ``concerned`` holds is taken in, also
+    where it was ignored until now: it may be written over. Raises GitError."""
     with private_folder(baton.repo) as folder:
-        yield Scene(baton, folder)
+        yield Scene(baton, folder, concerned)
 
 
 def inside(root: str, directory: str | None) -> str:

@@ -13,7 +13,7 @@ from gitbaton.git.objects import NewObject
 from gitbaton.git.prefetch import signature
 from gitbaton.git.repo import Repo, make_folder, silent
 from gitbaton.git.run import Git, checked, zsplit
-from gitbaton.model import Flag, Oid, Skipped
+from gitbaton.model import Flag, Oid, Skipped, covered
 from gitbaton.system.files import READ, remove_folder
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
@@ -194,15 +194,16 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
+    left = tuple(Skipped(path=path, reason=s.reason) for path, s in ordered)
     return Captured(
         tree=tree,
         staged=facts.tree,
         flags=listed(facts.flags),
         flags_more=len(facts.flags) - len(listed(facts.flags)),
         unmerged=len({path for _, path, _, _ in facts.stages}),
-        stages=stages_tree(index, facts, raw),
+        stages=stages_tree(index, facts, raw, left),
         raw=raw,
-        skipped=tuple(Skipped(path=path, reason=s.reason) for path, s in ordered),
+        skipped=left,
         blind=_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"}),
     )
 
@@ -214,22 +215,12 @@ def _blind(index: PrivateIndex, unreadable: Mapping[str, str]) -> str:
     return f"{shut} of {len(tracked)} tracked files cannot be read" if 2 * shut > len(tracked) else ""
 
 
-def covered(path: str, left: Mapping[str, str]) -> str | None:
-    """The reason in ``left`` of a path or of a directory above it."""
-    at = path
-    while at:
-        if at in left:
-            return left[at]
-        at = at.rpartition("/")[0]
-    return None
-
-
 def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Collection[str]) -> Captured:
     """The same, and the raw bytes of more paths, which need not differ from the index. What was captured counts, with the
     index that it came with. Raises GitError."""
     more = keep(index, captured.tree, [*{*paths}.difference(path for path, _, _ in captured.raw)])
     raw = tuple(sorted((*captured.raw, *more), key=lambda e: os.fsencode(e[0])))
-    return replace(captured, raw=raw, stages=stages_tree(index, facts, raw)) if more else captured
+    return replace(captured, raw=raw, stages=stages_tree(index, facts, raw, captured.skipped)) if more else captured
 
 
 def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
@@ -245,7 +236,7 @@ def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rule
         changes.tracked = None
     shown = others.finish()
     untracked = zsplit(checked(shown, "ls-files"))
-    changes.untracked, left = sort_out(index.git, folder, root, untracked, rules)
+    changes.untracked, left = sort_out(index.repo, folder, root, untracked, rules)
     changes.never = [p for p in untracked if ours(p, rules.never)]
     changes.skipped += left
     changes.skipped += [Skipped(path=p, reason="nested-repository") for p in changes.untracked if p.endswith("/")]
@@ -361,6 +352,8 @@ class _Intake:
         untracked = [] if self.rules.untracked == "none" else zsplit(self.index.git.out(*listing))
         specs = [f":(top,exclude,literal){p}" for p in self.raw]
         tracked = zsplit(modified(self.index.git, "--name-only", specs=specs).out)
+        left = dict.fromkeys(self.left, "")  # a folder of which nothing is tracked is one of them
+        untracked = [p for p in untracked if covered(p.rstrip("/"), left) is None]
         return {p.rstrip("/") for p in (*tracked, *untracked)}.difference(self.left, self.raw)
 
     def _unwelcome(self) -> list[Skipped]:
@@ -368,7 +361,7 @@ class _Intake:
         known = {*self.changes.untracked, *(f.path for f in self.facts.flags if "i" in f.bits)}
         known |= {os.fsdecode(path) for _, path, _, _ in self.facts.stages}
         new = [p for p in self._differing("A") if p not in known and p + "/" not in known]
-        taken, left = sort_out(self.index.git, self.folder, self.root, new, self.rules)
+        taken, left = sort_out(self.index.repo, self.folder, self.root, new, self.rules, self.changes.untracked)
         self.appeared += taken
         refused = set(new).difference(taken)
         if refused:

@@ -121,7 +121,7 @@ class _Comparison:
             self.suspects.setdefault(path, _Suspect(staged=None, like=None, mode=""))
 
     def _suspect_untracked(self, paths: list[str]) -> None:
-        taken, _ = sort_out(self.index.git, self.folder, self.root, paths, self.rules)
+        taken, _ = sort_out(self.index.repo, self.folder, self.root, paths, self.rules)
         for path in taken:
             mode = "160000" if path.endswith("/") else ""
             self.suspects.setdefault(path.rstrip("/"), _Suspect(staged=None, like=None, mode=mode))

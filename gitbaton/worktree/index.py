@@ -8,13 +8,14 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from gitbaton.codec.checkpoint import listed_paths
 from gitbaton.errors import DamagedIndexError
 from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import NewObject, new_object, object_id, tree_objects
 from gitbaton.git.prefetch import EXACT, Signature, signature, start_listings
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import Git, checked, zsplit
-from gitbaton.model import Flag, Oid
+from gitbaton.model import IGNORED, Flag, Oid, Skipped
 from gitbaton.system.files import copy_rest, write_atomic
 from gitbaton.system.process import Process, Result
 from gitbaton.values import value
@@ -311,11 +312,14 @@ def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
     return [path for path in paths if path not in held]
 
 
-def stages_tree(index: PrivateIndex, facts: Facts, raw: Sequence[tuple[str, str, Oid]]) -> tuple[NewObject, ...]:
-    """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, and of the
-    ``raw`` bytes (path, mode, blob) under ``raw/``.
+def stages_tree(
+    index: PrivateIndex, facts: Facts, raw: Sequence[tuple[str, str, Oid]], skipped: Sequence[Skipped] = ()
+) -> tuple[NewObject, ...]:
+    """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, of the
+    ``raw`` bytes (path, mode, blob) under ``raw/``, and of a blob with the paths that were ignored until now, when the JSON
+    cannot list all that was ``skipped``.
 
-    Its last object is the tree; there is none when nothing is unmerged, the flags are few and no bytes are raw.
+    Its last object is the tree; there is none when nothing is unmerged, both lists are short and no bytes are raw.
     """
     algorithm = index.repo.layout.algorithm
     rows = [(f"{stage}/{os.fsdecode(path)}", mode.decode("ascii"), oid) for stage, path, mode, oid in facts.stages]
@@ -325,6 +329,10 @@ def stages_tree(index: PrivateIndex, facts: Facts, raw: Sequence[tuple[str, str,
         records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)
         made.append(new_object(algorithm, "blob", b"".join(records)))
         rows.append(("flags", "100644", made[0].oid))
+    before = [s.path for s in skipped if s.reason == IGNORED]
+    if before and listed_paths([s.path for s in skipped]) < len(skipped):
+        made.append(new_object(algorithm, "blob", b"".join(os.fsencode(path) + b"\0" for path in before)))
+        rows.append((IGNORED, "100644", made[-1].oid))
     return (*made, *tree_objects(algorithm, rows)) if rows else ()
 
 

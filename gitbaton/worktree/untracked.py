@@ -1,18 +1,20 @@
-"""What a snapshot leaves out: untracked files by size and baton.exclude, special files, the inside of submodules; and what the
-ignore rules of a tree cover."""
+"""What a snapshot leaves out: untracked files by size, by baton.exclude and because they were ignored until now, special files,
+the inside of submodules."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from gitbaton.git.objects import lookup
+from gitbaton.codec import in_quotes, plain
+from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, checked, zsplit
-from gitbaton.model import Oid, Skipped
+from gitbaton.git.run import Git, zsplit
+from gitbaton.model import IGNORED, Skipped
 from gitbaton.values import value
+from gitbaton.worktree.ignores import Past, excluded, ignored, until_now
 from gitbaton.worktree.index import Facts, PrivateIndex
 
 TYPE_CHECKING = False
@@ -24,19 +26,24 @@ if TYPE_CHECKING:
 
 SCAN_LIMIT = 10_000
 _NAMED = 500
-_INSIDE = "a"
 _BESIDE = re.compile(r"\.(.+)\.new")
 
 
 @value
 class Rules:
     """What of the untracked files is taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never`` are
-    paths that are ours (LATEST) and belong in no checkpoint."""
+    paths that are ours (LATEST) and belong in no checkpoint. ``past``: asked for what was ignored until now, where something
+    is untracked; ``include``: paths that are taken in all the same. ``most``: how many bytes of files that the newest
+    checkpoint does not hold, where there is a limit; ``held``: asked whether it holds a path with a file of that size."""
 
     untracked: Untracked = "all"
     max_size: int = 50 << 20
     exclude: tuple[str, ...] = ()
     never: frozenset[str] = frozenset()
+    past: Callable[[], Past] | None = None
+    include: Collection[str] = frozenset()
+    most: int | None = None
+    held: Callable[[str, int], bool] = lambda path, size: False
 
 
 def ours(path: str, never: Collection[str]) -> bool:
@@ -46,22 +53,66 @@ def ours(path: str, never: Collection[str]) -> bool:
     return path in never or (beside is not None and os.path.join(folder, beside.group(1)) in never)
 
 
-def sort_out(git: Git, folder: str, root: str, paths: list[str], rules: Rules) -> tuple[list[str], list[Skipped]]:
-    """Divide untracked paths into those to take in and those to leave out, with the reason."""
-    taken, left = [], []
-    excluded = _excluded(git, folder, paths, rules.exclude) if rules.exclude and paths else set()
+def sort_out(
+    repo: Repo, folder: str, root: str, paths: Sequence[str], rules: Rules, beside: Collection[str] = ()
+) -> tuple[list[str], list[Skipped]]:
+    """Divide untracked paths into those to take in and those to leave out, with the reason. ``beside``: others that were taken
+    in."""
+    paths = [p for p in paths if not ours(p, rules.never)]
+    if rules.untracked == "none":
+        return [], [Skipped(path=p, reason="untracked") for p in paths]
+    hidden, named = set[str](), list[str]()
+    if paths and rules.past is not None:
+        hidden, named = until_now(repo, folder, paths, rules.past(), {*rules.include, *beside})
+    taken, left, sizes = [], [Skipped(path=p, reason=IGNORED) for p in named], dict[str, int]()
+    paths = [p for p in paths if p not in hidden]
+    out = excluded(repo.git, folder, paths, rules.exclude) if rules.exclude and paths else set[str]()
     for path in paths:
-        if ours(path, rules.never):
-            continue
-        if rules.untracked == "none":
-            left.append(Skipped(path=path, reason="untracked"))
-        elif path in excluded:
+        sizes[path] = 0 if path.endswith("/") else _size(os.path.join(root, path))
+        if path in out:
             left.append(Skipped(path=path, reason="excluded"))
-        elif not path.endswith("/") and _size(os.path.join(root, path)) > rules.max_size:
+        elif sizes[path] > rules.max_size:
             left.append(Skipped(path=path, reason="too-large"))
         else:
             taken.append(path)
-    return taken, left
+    over = _over(taken, sizes, rules)
+    return [p for p in taken if p not in over], left + [Skipped(path=p, reason="too-much") for p in sorted(over)]
+
+
+def asked_for(repo: Repo, directory: str | None, specs: Sequence[str]) -> dict[str, list[str]]:
+    """The untracked paths that pathspecs match as seen from a directory, by pathspec; none for what is tracked. Raises
+    UsageError for one that matches nothing else."""
+    git, found = repo.git.changed({}, directory=directory or repo.layout.root or repo.layout.git_dir), dict[str, list[str]]()
+    for spec in specs:
+        listed = git.run("ls-files", "-o", "-z", "--full-name", "--exclude-standard", "--", spec)
+        if listed.code:
+            raise UsageError(f"{in_quotes(spec)} cannot be included: {listed.fatal()}")
+        found[spec] = zsplit(listed.out)
+        if found[spec] or git.out("ls-files", "-z", "--", spec):
+            continue
+        if git.out("ls-files", "-o", "-z", "--", spec):
+            from shlex import quote
+
+            word = quote(plain(spec))
+            hints = f"'git check-ignore -v -- {word}' says why", f"'git add -f -- {word}' has git track it"
+            raise UsageError(f"{in_quotes(spec)} cannot be included: git ignores it", *hints)
+        raise UsageError(f"{in_quotes(spec)} cannot be included: it matches no file")
+    return found
+
+
+def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: Rules) -> set[str]:
+    """The largest of the new files, as many as it takes for the others to keep the limit."""
+    over = set[str]()
+    if rules.most is None or sum(sizes[p] for p in taken) <= rules.most:
+        return over
+    new = sorted((p for p in taken if not rules.held(p, sizes[p])), key=lambda p: (-sizes[p], p))
+    left = sum(sizes[p] for p in new)
+    for path in new:
+        if left <= rules.most:
+            break
+        over.add(path)
+        left -= sizes[path]
+    return over
 
 
 def _size(path: str) -> int:
@@ -70,41 +121,6 @@ def _size(path: str) -> int:
     except OSError:
         return 0
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
-
-
-def _excluded(git: Git, folder: str, paths: list[str], patterns: tuple[str, ...]) -> set[str]:
-    """The paths that the patterns name, asked of git in an empty repository, so that no other ignore file has a say."""
-    case = git.run("config", "--type=bool", "core.ignoreCase").out.decode().strip() or "false"
-    own = _empty_repository(git, folder, patterns, f"core.ignoreCase={case}")
-    # A nested repository ends in a slash, and git here sees no directory: ask for a path inside it, too.
-    asked = {name: p for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))}
-    fields = _ignored(own, asked, "--no-index", "-v")
-    rows = zip(fields[2::4], fields[3::4], strict=True)
-    return {asked[path[2:]] for pattern, path in rows if not pattern.startswith("!")}
-
-
-def _empty_repository(git: Git, folder: str, patterns: tuple[str, ...], *config: str) -> Git:
-    """Git bound to a repository with nothing in it but ``patterns`` as its ``info/exclude``."""
-    place, empty = os.path.join(folder, "rules"), os.path.join(folder, "empty")
-    for name in ("objects", "refs", "info"):
-        os.makedirs(os.path.join(place, name), exist_ok=True)
-    os.makedirs(empty, exist_ok=True)
-    with open(os.path.join(place, "HEAD"), "wb") as file:
-        file.write(b"ref: refs/heads/main\n")
-    with open(os.path.join(place, "info", "exclude"), "wb") as file:
-        file.write(b"".join(os.fsencode(p) + b"\n" for p in patterns))
-    env = {"GIT_DIR": place, "GIT_COMMON_DIR": place, "GIT_WORK_TREE": empty, "GIT_INDEX_FILE": os.path.join(place, "index")}
-    return git.changed(env, "core.excludesFile=", *config, directory=empty)
-
-
-def _ignored(git: Git, paths: Iterable[str], *options: str, whole: bool = True) -> list[str]:
-    """What ``check-ignore`` says of paths, each behind ``./``: one that begins with a colon would be read as a pathspec. Raises
-    GitError where it fails; without ``whole`` what it said before counts."""
-    stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
-    result = git.run("check-ignore", "-z", *options, "--stdin", stdin=stdin)
-    if whole and result.code not in (0, 1):
-        checked(result, "check-ignore")
-    return zsplit(result.out)
 
 
 def special(path: str) -> bool:
@@ -139,8 +155,8 @@ def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
                     found.append(path)
         level = deeper
     # Git fails at a path inside a submodule that is in conflict, which is no gitlink yet.
-    ignored = _ignored(git, found, whole=False) if found else []
-    return [p for p in found if "./" + p not in ignored]
+    known = ignored(git, found, whole=False) if found else []
+    return [p for p in found if "./" + p not in known]
 
 
 def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
@@ -185,28 +201,3 @@ def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
         return [p for p in zsplit(found.out) if p in paths]
     half = len(paths) // 2
     return [*_dirty(index, paths[:half]), *_dirty(index, paths[half:])] if half else paths
-
-
-def ignored_by(repo: Repo, folder: str, tree: Oid, paths: list[str]) -> set[str]:
-    """Those of the paths that the ``.gitignore`` files of a tree cover, or ``info/exclude`` and ``core.excludesFile``.
-
-    The rules are laid out in an empty work tree below ``folder``; nothing else is read from the real one. Raises GitError.
-    """
-    place = os.path.join(folder, "ignores")
-    os.makedirs(place, exist_ok=True)
-    for directory in sorted({above for path in paths for above in _folders(path)}):
-        name = f"{directory}/.gitignore" if directory else ".gitignore"
-        entry = lookup(repo.objects, tree, os.fsencode(name))
-        found = repo.objects.read(entry.oid, 64 << 20) if entry is not None and entry.mode[:3] == b"100" else None
-        if found is not None and found.data is not None:
-            os.makedirs(os.path.join(place, directory), exist_ok=True)
-            with open(os.path.join(place, name), "wb") as file:
-                file.write(found.data)
-    env = {"GIT_DIR": repo.layout.git_dir, "GIT_WORK_TREE": place, "GIT_INDEX_FILE": os.path.join(folder, "no-index")}
-    return {path[2:] for path in _ignored(repo.git.changed(env, directory=place), paths, "--no-index")}
-
-
-def _folders(path: str) -> list[str]:
-    """The top and every directory above a path."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[:n]) for n in range(len(parts) + 1)]

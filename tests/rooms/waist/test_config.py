@@ -22,6 +22,7 @@ DEFAULTS = config.Settings(
     checkpoint_dir="runtime/checkpoints",
     untracked="all",
     max_file_size=50 << 20,
+    max_untracked=1 << 30,
     exclude=(".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*"),
     short=10,
     auto="turn",
