@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gitbaton.codec import counted, entry, in_quotes, parse_note
+from gitbaton.codec import Note, counted, entry, in_quotes, timestamp
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.notes import walk
@@ -19,7 +19,7 @@ from gitbaton.model import Oid, Stored, Transcript
 from gitbaton.store import NOTES
 from gitbaton.store import meta as store_meta
 from gitbaton.store.chain import root_objects
-from gitbaton.store.join import plan_notes
+from gitbaton.store.join import merged_note, plan_notes
 from gitbaton.store.meta import MOST_BYTES, Meta, pin_of
 from gitbaton.store.refs import THREADS
 from gitbaton.store.write import NOBODY
@@ -210,19 +210,23 @@ def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Call
     stored = sorted(said, key=lambda s: (s.checkpoint.created, s.id))
     chained = {s.id: s.checkpoint for s in stored}
 
-    def full(oid: Oid, text: bytes) -> bytes:
-        return entry(oid, chained[oid]) if oid in chained else text
-
-    for target, raw in texts.items():
-        note = parse_note(raw)
-        entries = (item for item in note.entries if item[0] in chained or (dropped is not None and not dropped(item[0])))
-        texts[target] = replace(note, entries=tuple(entries)).render(full)
+    times = {s.id: timestamp(s.checkpoint.created).encode() for s in stored}
+    new: dict[Oid, dict[Oid, bytes]] = {target: {} for target in texts}
     for one in stored:
         head = one.checkpoint.head
         if one.checkpoint.kind == "manual" and head is not None and survey.info(head) is not None:
-            note = parse_note(texts.get(head, b""))
-            if one.id not in {oid for oid, _ in note.entries}:
-                texts[head] = note.with_entry(one.id, entry(one.id, one.checkpoint)).render()
+            new.setdefault(head, {})[one.id] = entry(one.id, one.checkpoint)
+
+    def gone(oid: Oid) -> bool:
+        return oid not in chained and (dropped is None or dropped(oid))
+
+    def full(oid: Oid, text: bytes) -> bytes:
+        return entry(oid, chained[oid]) if oid in chained else text
+
+    def settled(note: Note) -> Note:
+        return replace(note, older=False)  # the chains say what there is
+
+    texts = {target: merged_note([texts.get(target, b"")], more, times, gone, full, settled) for target, more in new.items()}
     texts = {target: text for target, text in texts.items() if text}
     objects, change = plan_notes(survey.store, texts, NOBODY + b" 0 +0000", _MESSAGE)
     survey.add(objects)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import cast
 
 from gitbaton.codec import Note, decode, entry, in_quotes, parse_note, payload, short, timestamp, track_in
+from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.notes import edit, exchange, walk
 from gitbaton.git.objects import (
@@ -34,7 +35,10 @@ from gitbaton.store.read import Store
 from gitbaton.store.refs import NOTES, chain_ref
 from gitbaton.values import replace, value
 
+_HEAD = re.compile(rb'\n  "head": "([0-9a-f]+)",\n')
+_MANUAL = b'\n  "kind": "manual",\n'
 _CREATED = re.compile(rb'\n  "created": "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z)",\n')
+Settle = Callable[[Oid, Note], Note]
 Mark = tuple[bytes, Oid]  # a checkpoint's place in the order: its time as it is stored, and its id
 _LARGEST = 256 << 20  # bytes of a note, also of one that somebody else wrote
 _CHUNK = 256
@@ -232,13 +236,22 @@ def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
 
     Their JSON is not taken apart, so this says nothing of whether they can be used.
     """
+    for raw in _payloads(store, oids):
+        yield _mark(store, raw)
+
+
+def _payloads(store: Store, oids: Sequence[Oid]) -> Iterator[bytes]:
+    """The JSON of chain commits; empty where one has none."""
     for found in store.objects.read_many(oids, MAX_COMMIT):
         try:
-            raw = payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data is not None else b""
+            yield payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data is not None else b""
         except RecordError:
-            raw = b""
-        times = _CREATED.findall(raw)
-        yield (times[0], object_id(store.objects.algorithm, "blob", raw)) if len(times) == 1 else None
+            yield b""
+
+
+def _mark(store: Store, raw: bytes) -> Mark | None:
+    times = _CREATED.findall(raw)
+    return (times[0], object_id(store.objects.algorithm, "blob", raw)) if len(times) == 1 else None
 
 
 def _below(store: Store, own: Sequence[Oid], kept: int) -> tuple[Oid, Oid]:
@@ -309,11 +322,13 @@ def _require(store: Store, placed: Sequence[Link], objects: Sequence[NewObject])
 
 @value
 class Place:
-    """Where a checkpoint stands: its time as it is stored, its track, and its commit in that track's chain."""
+    """Where a checkpoint stands: its time as it is stored, its track, and its commit in that track's chain. ``noted``: the
+    commit in whose note it has an entry, None where it has none."""
 
     created: bytes
     track: str
     commit: Oid
+    noted: Oid | None = None
 
 
 class Places:
@@ -340,6 +355,26 @@ class Places:
         """Where a checkpoint stands, beginning with the track that its entry names."""
         return self.find(oid, *dict.fromkeys((track_in(text), *sorted(self.store.chains()[0]))))
 
+    def noted(self, target: Oid, tracks: Collection[str] | None = None) -> dict[Oid, Place]:
+        """The checkpoints of all chains, or of some, that have an entry in the note of a commit."""
+        wanted, found = self.store.chains()[0] if tracks is None else tracks, dict[Oid, Place]()
+        for track in wanted:
+            self.find("", track)  # no checkpoint's: all are read
+            found |= {oid: place for oid, place in self._known.get(track, {}).items() if place.noted == target}
+        return found
+
+    def settled(self, target: Oid, note: Note, gone: Callable[[Oid], bool], tracks: Collection[str] | None = None) -> Note:
+        """A note that says that it had older entries once, with those that the chains have: so it says so only where there
+        are more than it holds, and is the same in each clone whatever it held before."""
+        there = {oid: place for oid, place in self.noted(target, tracks).items() if not gone(oid)}
+        entries, times = dict(note.entries), {oid: place.created for oid, place in there.items()}
+        for oid, text in note.entries:
+            place = None if oid in times else self.anywhere(oid, text)
+            times |= {oid: place.created} if place is not None else {}
+        order = sorted({*entries, *there}, key=lambda oid: (times.get(oid, b""), oid), reverse=True)[: MAX_ENTRIES + 1]
+        texts = {oid: entries.get(oid) or entry(oid, self.checkpoint(there[oid])) for oid in order}
+        return replace(note, entries=tuple(texts.items()), older=False)
+
     def checkpoint(self, place: Place) -> Checkpoint:
         """The checkpoint there. Raises RecordError."""
         return self.store.stored(self.store.objects.read(place.commit), place.track, place.commit).checkpoint
@@ -360,8 +395,13 @@ class Places:
             return
         for start in range(0, len(oids), _CHUNK):
             part = oids[start : start + _CHUNK]
-            found = zip(part, marks(self.store, part), strict=True)
-            yield {mark[1]: Place(created=mark[0], track=track, commit=at) for at, mark in found if mark is not None}
+            found = dict[Oid, Place]()
+            for at, raw in zip(part, _payloads(self.store, part), strict=True):
+                mark, head = _mark(self.store, raw), _HEAD.search(raw) if _MANUAL in raw else None
+                if mark is not None:
+                    noted = head.group(1).decode() if head is not None else None
+                    found[mark[1]] = Place(created=mark[0], track=track, commit=at, noted=noted)
+            yield found
 
 
 def plan_notes(
@@ -372,16 +412,18 @@ def plan_notes(
     removed: Collection[Oid] = (),
     onto: tuple[Oid | None, Oid | None] | None = None,
     full: Callable[[Oid, bytes], bytes] | None = None,
+    settle: Settle | None = None,
 ) -> tuple[list[NewObject], RefChange | None]:
     """The objects to write so that each text is the note of its commit, and the move of the notes ref, None when it stays.
 
     The entries of the checkpoints ``removed`` go from all notes, wherever git has copied them, and then the new commit has no
     parent, so that it does not lead to the old text. Reads only. ``author`` has a date; ``onto``: a commit of notes and its
-    tree instead of ours; ``full``: see Note.render. Raises RecordError when something else stands at the ref.
+    tree instead of ours; ``full``: see Note.render; ``settle``: what becomes of a note that says it had older entries, with
+    the commit that it is for. Raises RecordError when something else stands at the ref.
     """
     old, tree = store.notes_tree() if onto is None else onto
     pending = _Pending(store.objects)
-    blobs = _without(store.objects, tree, removed, full) if tree and removed else {}
+    blobs = _without(store.objects, tree, removed, full, settle) if tree and removed else {}
     if tree and blobs:
         texts = {blob: text and new_object(pending.algorithm, "blob", text) for blob, text in blobs.items()}
         made = exchange(store.objects, tree, {blob: new.oid if new else None for blob, new in texts.items()})
@@ -403,23 +445,30 @@ def plan_notes(
 
 
 def _without(
-    objects: Objects, tree: Oid, removed: Collection[Oid], full: Callable[[Oid, bytes], bytes] | None
+    objects: Objects,
+    tree: Oid,
+    removed: Collection[Oid],
+    full: Callable[[Oid, bytes], bytes] | None,
+    settle: Settle | None,
 ) -> dict[Oid, bytes]:
-    """The blobs of a notes tree that have entries of checkpoints, and their text without these. Raises RecordError for one
-    that cannot be read."""
+    """The blobs of a notes tree that have entries of checkpoints, or had some, and their text without these. Raises RecordError
+    for one that cannot be read."""
     named: dict[Oid, Oid] = {}
     for target, blob in walk(objects, tree):
         named.setdefault(blob, target)
     gone = frozenset(removed)
-    changed = {}
+    changed: dict[Oid, bytes] = {}
     for (blob, target), found in zip(named.items(), objects.read_many(list(named), _LARGEST), strict=True):
         if found is None or found.data is None:
             raise RecordError(f"the note of {target} cannot be read, so that nothing can be removed from it")
         note = parse_note(found.data)
-        kept = tuple(item for item in note.entries if item[0] not in gone)
-        if len(kept) != len(note.entries):
-            empty = not kept and not note.preamble and not note.older
-            changed[blob] = b"" if empty else replace(note, entries=kept).render(full)
+        kept = replace(note, entries=tuple(item for item in note.entries if item[0] not in gone))
+        if note.older and settle is not None:
+            kept = settle(target, kept)
+        if kept != note:
+            empty = not kept.entries and not kept.preamble and not kept.older
+            text = b"" if empty else kept.render(full)
+            changed |= {blob: text} if text != found.data else {}
     return changed
 
 
@@ -429,11 +478,13 @@ def merged_note(
     times: Mapping[Oid, bytes],
     dropped: Callable[[Oid], bool],
     full: Callable[[Oid, bytes], bytes] | None = None,
+    settle: Callable[[Note], Note] | None = None,
 ) -> bytes:
     """Several notes of one commit and new entries as one note: whoever joins the same ones writes the same.
 
     ``times``: when checkpoints were created, as text that sorts; entries stand newest first, and one whose time is not known
-    after them. Entries of ``dropped`` checkpoints are left out; text that is not ours is kept; ``full``: see Note.render.
+    after them. Entries of ``dropped`` checkpoints are left out; text that is not ours is kept; ``full``: see Note.render;
+    ``settle``: what becomes of a note that says that it had older entries, and has no more than it can hold.
     """
     notes = [parse_note(raw) for raw in raws]
     entries: dict[Oid, bytes] = dict(new)
@@ -446,7 +497,10 @@ def merged_note(
     for note in notes:
         preamble = _all_text(preamble, note.preamble)
     older = any(note.older for note in notes)
-    return Note(preamble=preamble, entries=tuple((oid, entries[oid]) for oid in order), older=older).render(full)
+    made = Note(preamble=preamble, entries=tuple((oid, entries[oid]) for oid in order), older=older)
+    if older and settle is not None and len(order) <= MAX_ENTRIES:
+        made = settle(made)
+    return made.render(full)
 
 
 def _all_text(one: bytes, other: bytes) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 
-from gitbaton.codec import alike, check_track, decode, entry, in_quotes, looks, parse_note, payload, timestamp, track_in
+from gitbaton.codec import Note, alike, check_track, decode, entry, in_quotes, looks, parse_note, payload, timestamp, track_in
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange, new_object
@@ -181,7 +182,7 @@ class Revision:
             times = [int(link.created.timestamp()) for plan in plans.values() for link in plan.links[-1:]]
             author = NOBODY + b" %d +0000" % max(times, default=0)
             said = b"checkpoints removed\n" if removed else b"checkpoints joined\n"
-            return plan_notes(self.store, texts, author, said, removed, full=self.places.full)
+            return plan_notes(self.store, texts, author, said, removed, full=self.places.full, settle=self._settled)
         except RecordError as error:
             if removed:
                 raise RecordError(f"nothing is removed: {error.message}") from None
@@ -209,13 +210,20 @@ class Revision:
                 times |= {oid: place.created} if place is not None else {}
                 if place is not None and place.track != track_in(text):  # an older version moved it below another's
                     new[commit][oid] = self.places.full(oid, text)
-        removed = self.removed
-
-        def dropped(oid: Oid) -> bool:
-            return oid in removed or self.meta.dropped(oid)
-
-        texts = {commit: merged_note(both, new[commit], times, dropped, self.places.full) for commit, both in raws.items()}
+        dropped, full = self._dropped(), self.places.full
+        texts = {
+            commit: merged_note(both, new[commit], times, dropped, full, partial(self._settled, commit))
+            for commit, both in raws.items()
+        }
         return {commit: text for commit, text in texts.items() if text and text != here[commit]}
+
+    def _settled(self, commit: Oid, note: Note) -> Note:
+        """A note that had older entries, as the chains have it afterwards."""
+        return self.places.settled(commit, note, self._dropped())
+
+    def _dropped(self) -> Callable[[Oid], bool]:
+        removed = self.removed
+        return lambda oid: oid in removed or self.meta.dropped(oid)
 
 
 def adopt(store: Store, track: str, now: datetime) -> list[str]:

@@ -332,7 +332,7 @@ def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Itera
     time where that is known of all, and each whole or short as its place says."""
     if not public:
         return
-    both, places = compared.both, Places(store)
+    both, seen, places = compared.both, compared.seen, Places(store)
     fresh: dict[str, frozenset[Oid]] = {}
     known: dict[str, frozenset[Oid]] = {}
 
@@ -366,7 +366,11 @@ def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Itera
             own = said.get(oid, text)
             return own if own != text and is_public(oid, own) else text
 
-        text = Note(preamble=there.preamble, entries=entries, older=there.older).render(full)
+        older = there.older
+        if (note.older or older) and not seen.tracks.keys() - compared.ours.keys():  # else some may be in what is not here
+            noted = places.noted(target, public)
+            older = any(oid not in texts and not both.dropped(oid) for oid in noted)
+        text = Note(preamble=there.preamble, entries=entries, older=older).render(full)
         if entries and parse_note(text) != there:
             yield target, text
 
@@ -380,7 +384,7 @@ def _apart(one: Note, other: Note) -> bool:
 def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], bytes | None]) -> Mapping[Oid, bytes]:
     """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and each
     other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text. A note of ours that
-    only has another order, or is longer than it must be, is among them with nothing."""
+    only has another order, is longer than it must be or says that it had older entries is among them with nothing."""
     result = {}
     for target, theirs, ours in _differing(store, commit, store.notes_tree()[0]):
         fetched, known = parse_note(theirs), parse_note(ours)
@@ -389,7 +393,7 @@ def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], 
         entries = tuple((oid, text) for oid, text in made if text is not None)
         if entries or fetched.preamble:
             result[target] = Note(preamble=fetched.preamble, entries=entries, older=fetched.older).render()
-        elif _apart(known, fetched) or known.render() != ours:
+        elif _apart(known, fetched) or known.render() != ours or (known.older and not fetched.older):
             result[target] = b""
     return result
 
