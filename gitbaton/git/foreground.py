@@ -58,7 +58,7 @@ def run(repo: Repo, words: Sequence[str], directory: str | None, objects: str | 
     Ctrl-C is git's to answer: its pager may still hold the terminal. Raises GitError when it cannot be started.
     """
     env = own = environment(repo, "here" if directory is None else "top")
-    if directory is not None:
+    if directory is not None or repo.passed is not None:
         env = {**env, **{name: repo.opened.env[name] for name in _PLACES if name in repo.opened.env}}
     if objects is not None:
         env = {**env, **borrowing(env, objects)}

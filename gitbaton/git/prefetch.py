@@ -34,9 +34,14 @@ def ask_layout(git: Git) -> Process:
     return git.start("rev-parse", *_QUESTIONS, *_PATHS, "--show-toplevel")
 
 
+def ask_ordinary(git: Git) -> Process:
+    """The same, but for a bare repository that git would find by itself: files of a clone may be one."""
+    return ask_layout(git.changed({}, "safe.bareRepository=explicit"))
+
+
 def ask_settings(git: Git) -> Process:
-    """Ask for the settings that we heed."""
-    return git.start("config", "-z", "--get-regexp", _SETTINGS)
+    """Ask for the settings that we heed, each with its scope."""
+    return git.start("config", "-z", "--show-scope", "--get-regexp", _SETTINGS)
 
 
 def look(git: Git) -> tuple[Process, Process]:
@@ -65,7 +70,7 @@ class Ahead:
 
     def __init__(self, directory: str, git: Git, wanted: Wanted) -> None:
         self.directory, self.wanted = directory, wanted
-        self.layout = ask_layout(git)
+        self.layout = ask_ordinary(git)
         self.settings: Process | None = ask_settings(git)
         self.index: str | None = None
         self.listings: tuple[Signature, Process, Process] | None = None

@@ -6,7 +6,7 @@ import os
 import re
 
 from gitbaton.errors import GitError
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import PROTECTED, Repo
 from gitbaton.git.run import Git, base_environment, zsplit
 from gitbaton.model import Oid, WorktreeId
 from gitbaton.system.files import born, remove_folder, sync_paths
@@ -52,10 +52,14 @@ def remove_local(repo: Repo, key: str, text: str) -> None:
         raise GitError(f"cannot remove '{key}' from the configuration: {result.fatal()}")
 
 
-def everywhere(directory: str) -> bool:
-    """Whether baton.everywhere is on for who works in a directory, whether that is in a repository or not."""
-    git = Git(directory, base_environment(strip_local=False))
-    return git.run("config", "--type=bool", "--get", "baton.everywhere").out.strip() == b"true"
+def everywhere(root: str | None) -> tuple[bool, bool]:
+    """Whether baton.everywhere is on for who works in a work tree, or in none, and whether a repository says so, where it does
+    not count."""
+    env = base_environment(strip_local=True) | ({} if root is not None else {"GIT_DIR": os.devnull})
+    asked = Git(root or os.sep, env).run("config", "--show-scope", "-z", "--type=bool", "--get-all", "baton.everywhere")
+    fields = zsplit(asked.out)
+    said = [(scope in PROTECTED, text == "true") for scope, text in zip(fields[::2], fields[1::2], strict=True)]
+    return [on for counts, on in said if counts][-1:] == [True], (False, True) in said
 
 
 def hooks_path(repo: Repo) -> str | None:

@@ -13,7 +13,7 @@ from gitbaton.errors import GitError, NotARepositoryError, UsageError
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
-from gitbaton.git.prefetch import Ahead, ask_layout, ask_settings
+from gitbaton.git.prefetch import Ahead, ask_layout, ask_ordinary, ask_settings
 from gitbaton.git.run import BORROWED, Git, base_environment, borrowing
 from gitbaton.model import Oid, Operation, WorktreeId
 from gitbaton.system.files import acquire, be_born, born, mode_of, share, write_atomic
@@ -31,6 +31,9 @@ Progress = Callable[[str, int, int], None]
 LOCK_WAIT = 60.0
 _MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
 _PLACES = ("GIT_OBJECT_DIRECTORY", BORROWED, "GIT_COMMON_DIR")
+# As for git's safe.directory, a repository itself cannot say these: only system, user and command line can.
+GUARDED, PROTECTED = frozenset(("baton.everywhere",)), frozenset(("system", "global", "command"))
+_NAMED = "name it: git --git-dir=PATH baton ..."
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -49,6 +52,14 @@ class Layout:
     algorithm: Algorithm
 
 
+class _NowhereError(NotARepositoryError):
+    """There is no repository, neither here nor above."""
+
+
+class _BareError(NotARepositoryError):
+    """A bare repository was found, which nobody has named."""
+
+
 class Repo:
     """A repository and, if it has one, the work tree it was opened in."""
 
@@ -62,6 +73,8 @@ class Repo:
         self._asked: Process | None = None
         self._quarantine: str | None = None
         self.stowed: set[Oid] = set()  # what the quarantine has
+        self.unheeded: dict[str, str] = {}  # settings of GUARDED that lie where they do not count
+        self.passed: str | None = None  # the bare repository that ``discover`` has passed over
         self.opened = git  # nothing of a quarantine or a dry run is in its environment
         self.listings: tuple[tuple[int, int, int], Process, Process] | None = None
         # Is told what is being done, as "capturing files" whose last word is counted: how many are done, and of how many, or 0.
@@ -178,8 +191,12 @@ class Repo:
             if result.code not in (0, 1):
                 raise GitError(f"'git config' failed: {result.fatal()}")
             self._settings = {}
-            for item in result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+            fields = result.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+            for scope, item in zip(fields[::2], fields[1::2], strict=True):
                 key, newline, value = item.partition("\n")
+                if key in GUARDED and scope not in PROTECTED:
+                    self.unheeded[key] = value if newline else "true"
+                    continue
                 self._settings.setdefault(key, []).append(value if newline else "true")
             # core.hooksPath does not switch off the hooks that git 2.54 takes from the configuration.
             names = {key[5:-6] for key in self._settings if key.startswith("hook.")}
@@ -361,26 +378,40 @@ class Repo:
         self._reading = self._asked = self.listings = None
 
 
-def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None = None, named: bool = False) -> Repo:
+def discover(
+    start: str | None, *, door: Door | None = None, ahead: Ahead | None = None, named: bool = False, bare: bool = True
+) -> Repo:
     """The repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
 
-    ``ahead``: what was begun in that directory already. ``named``: as by ``--git-dir``, whatever safe.bareRepository says.
+    A bare one that lies in a work tree is passed over for that: files of a clone may be a whole repository, with programs in
+    its configuration. Elsewhere it is used with ``bare``, as far as safe.bareRepository allows it. ``named``: a ``start`` that
+    is itself one names it, as ``--git-dir`` does. ``ahead``: what was begun in that directory already.
 
     An explicit ``start`` is another repository than the one ``GIT_DIR`` may name, unless both are the same.
     Raises NotARepositoryError with git's own reason.
     """
     env = base_environment(strip_local=start is not None)
+    git, passed = Git(start or here(), env), None
     try:
-        layout = _layout(Git(start or here(), env), ahead.layout if ahead else None)
+        layout = _ordinary(git, ahead.layout if ahead else None)
+        if layout is None and named and start is not None:
+            layout = _layout(git.changed({}, "safe.bareRepository=all"))  # git's other checks count
+            layout = layout if os.path.realpath(start) == os.path.realpath(layout.git_dir) else None
+            env |= {"GIT_DIR": layout.git_dir} if layout is not None else {}
+        if layout is None:
+            layout, passed = _around(git)
+        if layout is None and not bare:
+            raise NotARepositoryError(f"'{git.directory}' is in a bare repository, and nobody named it", _NAMED)
+        layout = layout or _layout(git)
     except NotARepositoryError:
         if ahead is not None:
             ahead.drop()
-        if not named or start is None:
-            raise
-        layout = _layout(Git(start, env, config=("safe.bareRepository=all",)))  # git's other checks count
-        if os.path.realpath(start) != os.path.realpath(layout.git_dir):
-            raise
-        env["GIT_DIR"] = layout.git_dir
+        raise
+    if passed is not None:
+        env |= {"GIT_DIR": layout.git_dir, "GIT_WORK_TREE": layout.root or ""}  # git in the user's directory finds the other
+        if ahead is not None:
+            ahead.drop()
+            ahead = None
     if start is not None and "GIT_DIR" in os.environ:
         given = os.path.realpath(os.environ["GIT_DIR"])
         if given == os.path.realpath(layout.git_dir):
@@ -388,9 +419,42 @@ def discover(start: str | None, *, door: Door | None = None, ahead: Ahead | None
             layout = _layout(Git(here(), env))
     env |= _absolute(env, layout)
     repo = Repo(layout, Git(layout.root or layout.git_dir, env), door)
+    repo.passed = passed
     if ahead is not None:
         repo.take_over(ahead)
     return repo
+
+
+def _ordinary(git: Git, asked: Process | None = None) -> Layout | None:
+    """What git finds with safe.bareRepository=explicit, None for a bare repository, of which nothing is read then. Raises
+    NotARepositoryError."""
+    place = os.path.realpath(git.directory)
+    try:
+        layout = _layout(git, asked or ask_ordinary(git))
+    except _BareError:
+        try:  # before 2.44 git takes the .git of a work tree for one, from within
+            return _layout(git) if "/.git/" in place + "/" else None
+        except _BareError:
+            return None
+    git_dir = layout.git_dir  # before 2.38 git knows no such setting
+    if "GIT_DIR" in git.env or git_dir.endswith("/.git") or "/.git/worktrees/" in git_dir or "/.git/modules/" in git_dir:
+        return layout
+    return None if os.path.join(place, "").startswith(os.path.join(os.path.realpath(git_dir), "")) else layout
+
+
+def _around(git: Git) -> tuple[Layout | None, str | None]:
+    """The work tree that holds the bare repository in which git stands, and that repository; None for both where none does.
+    Raises NotARepositoryError where git finds one and refuses it."""
+    place = os.path.realpath(git.directory)
+    while "/.git/" not in place + "/" and place != os.path.dirname(place):  # nothing that is tracked lies in a .git
+        within, place = place, os.path.dirname(place)
+        try:
+            layout = _ordinary(git.changed({}, directory=place))
+        except _NowhereError:
+            break
+        if layout is not None and layout.root is not None:
+            return layout, within
+    return None, None
 
 
 def here() -> str:
@@ -450,10 +514,10 @@ def _absent(git: Git, result: Result) -> NotARepositoryError:
     if "not a git repository (or any" in result.err or "cannot change to" in result.err:
         closed = _closed(git.directory) if "GIT_DIR" not in git.env else None
         said = f"'{closed}' cannot be read: Permission denied" if closed else f"'{git.directory}' is not in a git repository"
-        return NotARepositoryError(said)
+        return _NowhereError(said)
     message, lines = result.fatal(), [line for line in result.err.splitlines() if line.strip()]
     if "safe.bareRepository is" in result.err:
-        return NotARepositoryError(message, "name it: git --git-dir=PATH baton ...")
+        return _BareError(message, _NAMED)
     if message.endswith(":"):  # what it found stands below, a line each
         found = [line.strip() for line in lines[1:] if line.startswith("\t")]
         hints = ["a newer git knows it"] if "unknown repository extension" in message and found else []

@@ -136,7 +136,7 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
         import gitbaton.worktree.capture  # noqa: F401
 
     try:
-        repo = discover(place if work.ahead or event.cwd else None, door="binary", ahead=work.ahead)
+        repo = discover(place if work.ahead or event.cwd else None, door="binary", ahead=work.ahead, bare=False)
     except NotARepositoryError:
         return False
     root = repo.layout.root

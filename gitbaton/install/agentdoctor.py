@@ -12,7 +12,7 @@ from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.errors import BatonError, GitTimeoutError
 from gitbaton.git.questions import everywhere
 from gitbaton.install import codex
-from gitbaton.install.levels import EVERYWHERE, ONLY_USED, Place, Row, doubled, program, rows, shown
+from gitbaton.install.levels import EVERYWHERE, ONLY_USED, UNHEEDED, Place, Row, doubled, program, rows, shown
 from gitbaton.install.plan import read
 from gitbaton.model import Finding
 from gitbaton.system.process import begin
@@ -76,10 +76,13 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding
         text = f"'{row.client.programs[0]}' is not on PATH, so nothing calls these hooks from here"
         yield Finding(name=f"{name} program", ok=False, text=text, mend=f"install {row.client.title}, or put it on PATH")
     if row.level == "user":
+        on, unheeded = everywhere(root)
         text = "baton.everywhere is true: it acts in every repository"
-        if not everywhere(cwd):
-            text = f"such hooks {ONLY_USED}; {EVERYWHERE} lets them act in every one"
-        yield Finding(name=f"{name} reach", ok=True, text=text)
+        if not on:
+            text = f"such hooks {ONLY_USED}; '{EVERYWHERE}' lets them act in every one"
+        if unheeded and not on:
+            text += f"; {UNHEEDED}"
+        yield Finding(name=f"{name} reach", ok=on or not unheeded, text=text, mend=EVERYWHERE if unheeded and not on else "")
     asks = {"claude": _claude, "codex": _codex, "gemini": _gemini, "copilot": _copilot}.get(row.client.name)
     for finding in asks(row, where, root, cwd) if asks else ():
         yield replace(finding, name=f"{name} {finding.name}")

@@ -275,7 +275,7 @@ def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, truste
     if where.root is not None:
         said.append("clones and linked work trees have these files only when they are committed")
     else:
-        said.append(f"hooks at user level {ONLY_USED}; {EVERYWHERE} lets them act in every repository")
+        said.append(f"hooks at user level {ONLY_USED}; '{EVERYWHERE}' lets them act in every repository")
     if agents_md and where.root is not None:
         claude, ours = (os.path.join(where.root, name) for name in ("CLAUDE.md", "AGENTS.md"))
         leads = os.path.realpath(claude) == os.path.realpath(ours) or b"@AGENTS.md" in (read(claude) or b"")

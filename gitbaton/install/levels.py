@@ -40,7 +40,8 @@ _READ = frozenset((HOOKS, "matcher", TYPE, *KEYS))
 SHARED_SKILLS = ".agents/skills"
 SKILL = "gitbaton/SKILL.md"
 ONLY_USED = "act only in a repository where gitbaton is used already: it has a checkpoint, or settings of its own call us"
-EVERYWHERE = "'git config --global baton.everywhere true'"
+EVERYWHERE = "git config --global baton.everywhere true"
+UNHEEDED = "baton.everywhere in a repository's own configuration does not count"
 State = Literal["installed", "outdated", "not installed", "unreadable"]
 
 

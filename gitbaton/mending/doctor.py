@@ -16,6 +16,7 @@ from gitbaton.git import questions, rewrites, usage
 from gitbaton.git.damage import torn
 from gitbaton.git.publish import left
 from gitbaton.install import githooks as install
+from gitbaton.install.levels import EVERYWHERE, UNHEEDED
 from gitbaton.install.plan import read
 from gitbaton.model import Finding, Oid
 from gitbaton.retention.inventory import known as known_name
@@ -90,6 +91,10 @@ def _settings(baton: Baton) -> Iterator[Finding]:
     config.load(baton.repo, wrong.append)
     for text in wrong:
         yield _amiss("settings", f"{text}; hooks take the default", f"git config {text.split(' ', 1)[0]} ...")
+    if said := baton.repo.unheeded.get("baton.everywhere"):
+        drop, off = "git config --unset-all baton.everywhere", said.lower() in ("false", "no", "off", "0", "")
+        text = UNHEEDED + ("; baton.auto=off there takes no checkpoints" if off else "")
+        yield _amiss("baton.everywhere", text, drop + ("" if off else f" && {EVERYWHERE}"))
 
 
 def _doors(baton: Baton) -> Iterator[Finding]:
