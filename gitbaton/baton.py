@@ -381,6 +381,7 @@ class Baton:
             exclude=self.settings.exclude,
             never=frozenset(where.paths() if where and not mirror.foreign(where) else ()),
             past=lambda: self._past(tip, held),
+            telling=config.WITH_TOKEN if self.settings.exclude[: len(config.EXCLUDE)] == config.EXCLUDE else {},
         )
 
     def _past(self, tip: Stored | None, held: Sequence[Oid]) -> Past:

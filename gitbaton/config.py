@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 
 from gitbaton.errors import UsageError
 from gitbaton.git.questions import FSYNC
@@ -13,7 +14,26 @@ from gitbaton.values import cast, value
 CHECKPOINT_DIR = "runtime/checkpoints"
 MAX_FILE_SIZE = 50 << 20
 MAX_UNTRACKED = 1 << 30
-EXCLUDE = (".env*", "*.pem", "*.p12", "id_rsa*", "id_ed25519*")
+# Files that hold secrets and are called so everywhere, in gitignore syntax: keys and stores of keys, what clients of servers
+# keep to log in, and the state and variables of tools that name both.
+EXCLUDE = (
+    *(".env*", "*.pem", "*.p8", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.keytab", "*.kdbx", "master.key"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "**/.ssh/*", "!id_*.pub", "!**/.ssh/*.pub"),
+    *(".netrc", "_netrc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".htpasswd", ".htdigest", ".git-credentials"),
+    *(".pypirc", ".npmrc", ".yarnrc.yml", "**/.gem/credentials", "**/.cargo/credentials", "**/.cargo/credentials.toml"),
+    *("**/.docker/config.json", ".dockercfg", ".dockerconfigjson", "**/.kube/config", "kubeconfig", "kubeconfig.yaml"),
+    *("kubeconfig.yml", "*.kubeconfig", "*.tfstate", "*.tfstate.*", "*.tfvars", "*.tfvars.json", ".terraformrc"),
+    *("credentials.tfrc.json", ".vault-token", ".vault_pass*", ".vault-pass*", "**/.aws/credentials", ".boto", ".s3cfg"),
+    *("application_default_credentials.json", "**/gcloud/credentials.db", "**/gcloud/access_tokens.db", "client_secret*.json"),
+    *("**/.azure/accessTokens.json", "**/.azure/msal_token_cache.*", ".databrickscfg", "rclone.conf", "**/gh/hosts.yml"),
+    *("**/.huggingface/token", "**/.streamlit/secrets.toml"),
+)
+_DEFAULT = "@default"  # stands among values of baton.exclude for these
+# Those of them that hold a secret only where one of these stands in them.
+WITH_TOKEN = {
+    ".npmrc": rb"_(?:authToken|auth|password)[ \t]*=[ \t]*[^\s$]",
+    ".yarnrc.yml": rb"npmAuth(?:Token|Ident)[ \t]*:[ \t]*[\"']?[^\s\"'$]",
+}
 SHORT = 10
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +62,7 @@ class Settings:
     untracked: Untracked  # baton.untracked
     max_file_size: int  # baton.maxFileSize, in bytes
     max_untracked: int  # baton.maxUntracked, in bytes: new untracked files of an automatic checkpoint
-    exclude: tuple[str, ...]  # baton.exclude; one empty value clears the default
+    exclude: tuple[str, ...]  # baton.exclude; one empty value clears the default, and @default stands for it
     short: int  # core.abbrev: digits of a short id
     auto: Auto  # baton.auto: when hooks take checkpoints
     transcripts: Transcripts  # baton.transcripts
@@ -89,7 +109,7 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         untracked=cast(Untracked, one_of("untracked", "all", "none")),
         max_file_size=size("baton.maxFileSize", MAX_FILE_SIZE),
         max_untracked=size("baton.maxUntracked", MAX_UNTRACKED),
-        exclude=tuple(p for p in values.get("baton.exclude", EXCLUDE) if p),
+        exclude=tuple(q for p in values.get("baton.exclude", (_DEFAULT,)) if p for q in (EXCLUDE if p == _DEFAULT else (p,))),
         short=_short(last("core.abbrev", "auto").lower()),
         auto=cast(Auto, one_of("auto", "turn", "edit", "compact", "off")),
         transcripts=cast(Transcripts, one_of("transcripts", "full", "position", "off")),
@@ -100,6 +120,27 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         push=_flag("push", last("baton.push", "").lower(), wrong),
         redact_allow=tuple(pattern for pattern in values.get("baton.redactallow", ()) if not _bad(pattern, wrong)),
     )
+
+
+def names_secrets(path: str, text: bytes = b"") -> bool:
+    """Whether the default of baton.exclude covers a path: its very name says that it holds secrets. ``text``: what is in it."""
+    telling = WITH_TOKEN.get(os.path.basename(path))
+    if telling is not None and re.search(telling, text) is None:
+        return False
+    return next((secret for match, secret in _naming() if match(path)), False)
+
+
+@cache
+def _naming() -> tuple[tuple[Callable[[str], object], bool], ...]:
+    """What matches the paths that each of the patterns covers, and whether it leaves them out; the last one, which counts most,
+    first."""
+    return tuple((re.compile(_regex(p.removeprefix("!"))).match, p[0] != "!") for p in reversed(EXCLUDE))
+
+
+def _regex(pattern: str) -> str:
+    """One of these patterns, in which ``*`` stays within a name, for whole paths."""
+    stars = re.escape(pattern.removeprefix("**/")).replace(r"\*", "[^/]*")
+    return rf"(?s)(?:.*/)?{stars}(?:/.*)?\Z"
 
 
 def _flag(key: str, given: str, wrong: Callable[[str, None], None]) -> bool | None:

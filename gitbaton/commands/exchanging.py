@@ -10,11 +10,11 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
 from gitbaton.cli.look import Cell, Look
 from gitbaton.cli.options import Option
-from gitbaton.codec import Json, check_track, counted, in_quotes, plain, timestamp
+from gitbaton.codec import Json, check_track, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.commands.retaining import amount
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
-from gitbaton.render import in_shell, line
+from gitbaton.render import first_few, in_shell, line, some
 from gitbaton.sync.threads import called
 from gitbaton.sync.values import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing
 from gitbaton.threads.names import LATE
@@ -102,6 +102,9 @@ def _say_public(remote: Remote, public: Exposure) -> None:
     parts += [f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
     parts += [amount(public.bytes)]
     terminal.tell("  " + ", ".join(parts))
+    if public.secret_files:
+        named = some(len(public.secret_files), first_few(public.secret_files))
+        terminal.tell(f"  by their names these files hold secrets: {named}")
     if public.observed:
         kept = "the agent's plan, test commands with their results, edited files, first lines of prompts"
         terminal.tell(f"  {public.observed} of the checkpoints tell what was observed: {kept} ('git config baton.observe')")
@@ -313,6 +316,10 @@ def _named(item: Item) -> dict[str, Json]:
     return dict(zip((*item[:1], "namespace"), item[1:], strict=False))
 
 
+def _by_name(public: Exposure) -> dict[str, Json]:
+    return {"secret_files": [path_document(path) for path in public.secret_files]} if public.secret_files else {}
+
+
 def pushing_document(done: Pushing) -> dict[str, Json]:
     """The JSON object of a push to one place."""
     public = ("tracks", "checkpoints", "commits", "untracked", "bytes", "runs", "records", "threads", "states", "observed")
@@ -324,7 +331,7 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         moves.append({"ref": move.ref, **named, **seen, **counts})
     return {
         "moves": moves,
-        "first": picked(done.exposure, *public) if done.exposure is not None else None,
+        "first": {**picked(done.exposure, *public), **_by_name(done.exposure)} if done.exposure is not None else None,
         "bytes": done.bytes,
         **picked(done, "declined", "private"),
         "hits": [picked(hit, "checkpoint", "commit", "path", "line", "kind") for hit in done.hits],

@@ -1,5 +1,5 @@
 """Scan for secrets in what is stored or about to be sent: words, messages, notes, conversations and files."""
 
-from gitbaton.scanning.objects import NOT_SCANNED, Hit, Report, lacking, scan, scanner
+from gitbaton.scanning.objects import NAMED, NOT_SCANNED, Hit, Report, lacking, scan, scanner
 
-__all__ = ["NOT_SCANNED", "Hit", "Report", "lacking", "scan", "scanner"]
+__all__ = ["NAMED", "NOT_SCANNED", "Hit", "Report", "lacking", "scan", "scanner"]

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, message, parse, payload, plain
+from gitbaton.config import names_secrets
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objectlists import at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
 from gitbaton.git.objects import OID, Commit, Object, lookup, object_id, parse_commit
@@ -19,6 +20,7 @@ from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, chain_ref
 from gitbaton.store.refs import REMOTES
 from gitbaton.values import replace, value
 
+NAMED = "secret-file"  # the kind of a hit that is a file whose very name says that it holds secrets
 NOT_SCANNED = "not-scanned"  # the kind of a hit that is a text over the limit: what nobody looked at is never passed over
 MAX_MESSAGE = MAX_TREE = 16 << 20
 INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
@@ -56,8 +58,8 @@ class Hit:
     ``checkpoint``: the one whose words these are, or that brought the file in first; None where none did. ``commit``: the
     commit that holds it, as far as there is one. ``path`` and ``line`` (from 1): in a file; ``line`` is 0 for words, whose
     ``path`` is ``step``, ``note``, ``extra.KEY``, ... or ``message`` for a commit's own text. ``kind``: what it looks like,
-    or NOT_SCANNED. ``shown``: its first characters, where they are no secret. ``blob``: the file's contents; ``held``: where
-    what is stored was looked at, the checkpoints of all tracks that hold them, newest first.
+    NAMED or NOT_SCANNED. ``shown``: its first characters, where they are no secret. ``blob``: the file's contents; ``held``:
+    where what is stored was looked at, the checkpoints of all tracks that hold them, newest first.
     """
 
     checkpoint: Oid | None
@@ -208,8 +210,17 @@ class Scan:
         self._link(own, oid, commit)
         at = Hit(checkpoint=own, commit=oid, path="message", line=0, kind="")
         found = self._record_words(at, record)
+        self._author(replace(at, path="author"), commit.author.rsplit(b" ", 2)[0].decode("utf-8", "replace"))
         if commit.message != message(str(record["step"]), raw) and not found:  # else the subject is cut from the step
             self._text(at, commit.message.replace(raw, b"", 1), sure=True)
+
+    def _author(self, at: Hit, author: str) -> None:
+        """Look at who took a checkpoint; nearly always it is the one who took the last."""
+        before = len(self.hits)
+        if author not in self._harmless:
+            self._text(at, author, sure=True)
+        if len(self.hits) == before and len(self._harmless) < _REMEMBERED:
+            self._harmless.add(author)
 
     def _metadata(self, at: Hit, data: bytes) -> None:
         """What a checkpoint of a thread says of itself is held against all rules, as the words of any checkpoint."""
@@ -258,6 +269,8 @@ class Scan:
         """Look at the contents of files; where each hit belongs is asked at last, for those blobs only."""
         small = [item for item in blobs if item.size <= self.limit]
         for item in blobs:
+            if item.size > self.limit and names_secrets(os.fsdecode(paths[item.oid])):
+                found.add(item.oid, paths[item.oid], _nowhere(1, NAMED))
             if item.size > self.limit:
                 head = first_bytes(self.repo.git, item.oid, _LOOK)
                 if not _binary(head) or _is_value(paths[item.oid], head):
@@ -270,6 +283,9 @@ class Scan:
             if size + len(text) > _TOGETHER:
                 self._group(group, paths, found)
                 group, size = [], 0
+            if data and names_secrets(os.fsdecode(paths[item.oid]), data):
+                self._named(item.oid, text, paths[item.oid], found)
+                continue
             group += [(item.oid, text)] if text else []
             size += len(text)
         self._group(group, paths, found)
@@ -292,6 +308,12 @@ class Scan:
                 ids = [m.group(1).decode() for m in _ENTRY.finditer(text, 0, finding.start)] if noted else []
                 shown = _masked(text[finding.start : finding.end])
                 found.add(oid, paths[oid], replace(hit, shown=shown, checkpoint=ids[-1] if ids else None))
+
+    def _named(self, oid: Oid, text: bytes, path: bytes, found: _Found) -> None:
+        """Look by all rules at a file whose name says that it holds secrets; readable parts of others are no words."""
+        found.add(oid, path, _nowhere(1, NAMED))
+        for finding in self.find(text, sure=b"\0" in text):
+            found.add(oid, path, _nowhere(text.count(b"\n", 0, finding.start) + 1, finding.kind))
 
     def _lines(self, oid: Oid, text: bytes, path: bytes, found: _Found) -> None:
         """Look at the lines of a conversation as redaction does; each kind counts once a line."""

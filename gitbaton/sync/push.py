@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from gitbaton import scanning
 from gitbaton.baton import Baton
 from gitbaton.codec import encode_track, in_quotes
+from gitbaton.config import names_secrets
 from gitbaton.errors import (
     MENDS,
     BatonError,
@@ -22,13 +23,14 @@ from gitbaton.errors import (
     RecordError,
     RemoteError,
 )
+from gitbaton.git.objectlists import reachable
 from gitbaton.git.objects import Commit, NewObject, RefChange, new_object, parse_commit
 from gitbaton.git.publish import fsync, move_refs, publish, stored
 from gitbaton.git.remotes import Connection, Pushed, place_address
 from gitbaton.git.repo import Repo, add, make_folder
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
-from gitbaton.render import in_shell
+from gitbaton.render import in_shell, path_in_quotes
 from gitbaton.store import CHAINS, NOTES, chain_ref, intent
 from gitbaton.store import meta as metas
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 ATTEMPTS = 3
 _ATOMIC = "atomic"
+_NAMED = 10  # files that are named
 _AT_ONCE = 1000  # refs of one push: each stands on git's command line twice, and that has an end
 _OURS = ("gitbaton index 1", "gitbaton stages 1", "gitbaton root 1")
 _HEADERS = re.compile(rb"\A(?:[0-9a-f]{40,64} [0-9a-f]{40,64}\n)+")
@@ -222,6 +225,9 @@ class _Push:
             fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
             named = {f"name of {threads.called(name)}": "\n".join(name) for name in fresh}
             hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
+        files = list(dict.fromkeys(hit.path for hit in hits if hit.kind == scanning.NAMED))
+        made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
+        hits = [hit for hit in hits if hit.kind != scanning.NAMED]
         if hits or not self.manner.write or not any(move.changes for move in moves):
             return replace(made, hits=tuple(hits))
         return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
@@ -360,6 +366,12 @@ class _Push:
                     continue
 
 
+def _by_name(paths: Sequence[str], there: str) -> list[str]:
+    """Warnings that files go public whose names say that they hold secrets, though nothing in them was taken for one."""
+    told = [f"{path_in_quotes(path)} goes to {there}: its name says that it holds secrets" for path in paths[:_NAMED]]
+    return told + ([f"and {len(paths) - _NAMED} more files of such names"] if len(paths) > _NAMED else [])
+
+
 def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None]]]:
     """The moves of the remote's refs, from what was seen to what it gets, as they are sent: all at once, but for threads that
     are too many for that; what is no thread's goes first."""
@@ -479,6 +491,7 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         threads=tuple(sorted({move.name for move in threads})),
         states=sum(move.count for move in threads),
         observed=_observed(baton, [move.new for move in asked if move.new], haves) if asked else 0,
+        secret_files=tuple(filter(names_secrets, sorted(map(os.fsdecode, {*reachable(baton.repo, tips, haves).values()})))),
     )
 
 

@@ -129,7 +129,8 @@ class Joining:
 @value
 class Exposure:
     """What becomes public by the first push of tracks, runs and threads, beyond what the remote's refs hold. ``observed``: how
-    many of the checkpoints tell what an agent's client had on record; ``states``: the checkpoints of threads."""
+    many of the checkpoints tell what an agent's client had on record; ``states``: the checkpoints of threads. ``secret_files``:
+    the paths of files whose very names say that they hold secrets."""
 
     tracks: tuple[str, ...]
     checkpoints: int
@@ -141,6 +142,7 @@ class Exposure:
     threads: tuple[str, ...] = ()
     states: int = 0
     observed: int = 0
+    secret_files: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -170,7 +170,7 @@ class _Trees:
         root = self.repo.layout.root or ""
         try:
             for folder in folders:
-                now = _text(os.path.join(root, folder, _GITIGNORE), READ)
+                now = read_regular(os.path.join(root, folder, _GITIGNORE), READ)
                 same = object_id(self.objects.algorithm, "blob", now) if now is not None else None
                 if self.rules(tree, folder) != same:
                     return True
@@ -184,14 +184,17 @@ def excludes(repo: Repo) -> bytes:
     given = repo.settings().get("core.excludesfile", [""])[-1]
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     general = os.path.expanduser(given) if given else os.path.join(home, "git", "ignore")
-    texts = (_text(os.path.join(repo.layout.root or "", general), _FOLLOWING), _text(repo.layout.exclude, _FOLLOWING))
+    texts = (
+        read_regular(os.path.join(repo.layout.root or "", general), _FOLLOWING),
+        read_regular(repo.layout.exclude, _FOLLOWING),
+    )
     return b"".join(text.rstrip(b"\n") + b"\n" for text in texts if text)
 
 
 _FOLLOWING = READ & ~os.O_NOFOLLOW  # a file of the user's may be a link
 
 
-def _text(path: str, flags: int) -> bytes | None:
+def read_regular(path: str, flags: int) -> bytes | None:
     """A regular file's bytes; None where there is none to be read."""
     try:
         fd = os.open(path, flags)
@@ -215,13 +218,13 @@ def _memory(repo: Repo) -> str:
 def remember(repo: Repo) -> None:
     """Write down what ``excludes`` says, for the next capture in this work tree. Raises OSError."""
     now = excludes(repo)
-    if now != (_text(_memory(repo), READ) or b""):
+    if now != (read_regular(_memory(repo), READ) or b""):
         put(repo, _memory(repo), now)
 
 
 def forgotten(repo: Repo) -> bytes | None:
     """What was remembered, where that is not what ``excludes`` says now; None where it is, or where nothing was."""
-    then = _text(_memory(repo), READ)
+    then = read_regular(_memory(repo), READ)
     return then if then is not None and then != excludes(repo) else None
 
 

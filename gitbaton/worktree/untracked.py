@@ -13,8 +13,9 @@ from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, zsplit
 from gitbaton.model import IGNORED, Skipped
+from gitbaton.system.files import READ
 from gitbaton.values import value
-from gitbaton.worktree.ignores import Past, excluded, ignored, until_now
+from gitbaton.worktree.ignores import Past, excluded, ignored, read_regular, until_now
 from gitbaton.worktree.index import Facts, PrivateIndex
 
 TYPE_CHECKING = False
@@ -34,7 +35,8 @@ class Rules:
     """What of the untracked files is taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never`` are
     paths that are ours (LATEST) and belong in no checkpoint. ``past``: asked for what was ignored until now, where something
     is untracked; ``include``: paths that are taken in all the same. ``most``: how many bytes of files that the newest
-    checkpoint does not hold, where there is a limit; ``held``: asked whether it holds a path with a file of that size."""
+    checkpoint does not hold, where there is a limit; ``held``: asked whether it holds a path with a file of that size.
+    ``telling``: by the names of files that ``exclude`` names, what must stand in one for it to be left out."""
 
     untracked: Untracked = "all"
     max_size: int = 50 << 20
@@ -44,6 +46,7 @@ class Rules:
     include: Collection[str] = frozenset()
     most: int | None = None
     held: Callable[[str, int], bool] = lambda path, size: False
+    telling: Mapping[str, bytes] = {}
 
 
 def ours(path: str, never: Collection[str]) -> bool:
@@ -69,7 +72,7 @@ def sort_out(
     out = excluded(repo.git, folder, paths, rules.exclude) if rules.exclude and paths else set[str]()
     for path in paths:
         sizes[path] = 0 if path.endswith("/") else _size(os.path.join(root, path))
-        if path in out:
+        if path in out and not _harmless(os.path.join(root, path), rules):
             left.append(Skipped(path=path, reason="excluded"))
         elif sizes[path] > rules.max_size:
             left.append(Skipped(path=path, reason="too-large"))
@@ -113,6 +116,13 @@ def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: Rules) -> set[s
         over.add(path)
         left -= sizes[path]
     return over
+
+
+def _harmless(path: str, rules: Rules) -> bool:
+    """Whether a file holds nothing of what a file of its name is left out for."""
+    telling = rules.telling.get(os.path.basename(path))
+    text = read_regular(path, READ) if telling is not None else None
+    return telling is not None and text is not None and re.search(telling, text) is None
 
 
 def _size(path: str) -> int:

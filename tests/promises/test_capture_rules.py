@@ -21,8 +21,8 @@ def excluded(stored_skips: dict[str, str]) -> set[str]:
 
 
 def test_t25_secrets_are_left_out_by_default(repo: Sandbox) -> None:
-    secret = [".env", ".env.local", "d/.env", "key.pem", "d/key.p12", "id_rsa", "id_rsa.pub", "deep/er/id_ed25519", ".envrc"]
-    fine = ["env", "a.env", "key.pem.txt", "my_id_rsa", "environment/x"]
+    secret = [".env", ".env.local", "d/.env", "key.pem", "d/key.p12", "id_rsa", "deep/er/id_ed25519", ".envrc"]
+    fine = ["env", "a.env", "key.pem.txt", "my_id_rsa", "id_rsa.pub", "environment/x"]
     for name in (*secret, *fine):
         repo.write(name, f"{name} MARK\n")
     stored = snap(repo)
