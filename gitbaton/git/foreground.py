@@ -84,12 +84,16 @@ def _screened(repo: Repo, directory: str, env: Mapping[str, str], own: Mapping[s
         pager = said
     given = {"GIT_PAGER": pager, "GIT_EXTERNAL_DIFF": own.get("GIT_EXTERNAL_DIFF", "")}
     given = {name: command for name, command in given.items() if command not in ("", "cat")}
-    changed = {name for name in {*env, *own} if env.get(name) != own.get(name)} | {*given, _PARAMETERS}
-    back = [f"export {name}={shlex.quote(own[name])}; " if name in own else f"unset {name}; " for name in sorted(changed)]
-    first = "".join(back)
+    first = taken_back({**env, **dict.fromkeys((*given, _PARAMETERS), "\0")}, own)  # these are another's in any case
     passed = [env[_PARAMETERS]] if _PARAMETERS in env else []
     passed += [f"{_quoted(key)}={_quoted(first + command)}" for key, command in settings.items() if command]
     return {**env, **{name: first + command for name, command in given.items()}, _PARAMETERS: " ".join(passed)}
+
+
+def taken_back(env: Mapping[str, str], own: Mapping[str, str]) -> str:
+    """The beginning of a shell line that makes the environment ``own`` of ``env``."""
+    changed = sorted(name for name in {*env, *own} if env.get(name) != own.get(name))
+    return "".join(f"export {name}={shlex.quote(own[name])}; " if name in own else f"unset {name}; " for name in changed)
 
 
 def _quoted(text: str) -> str:

@@ -10,11 +10,12 @@ from tempfile import TemporaryDirectory
 
 from gitbaton.errors import RemoteError, UsageError
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, hook_line, refused, timed_out, without_credentials
+from gitbaton.git.foreground import environment, taken_back
 from gitbaton.git.objects import RefChange, is_oid, is_ref
 from gitbaton.git.publish import fsync, move_refs, sync_all
 from gitbaton.git.questions import matching
 from gitbaton.git.repo import Repo, silent
-from gitbaton.git.run import checked
+from gitbaton.git.run import LOCAL_ENV, checked
 from gitbaton.git.usage import refs as refs_of
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
@@ -31,7 +32,7 @@ _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
 # What is fetched stays one pack, which git has on disk, as it then has the refs.
 _DISK = ("-c", "fetch.unpackLimit=1", "-c", "transfer.unpackLimit=1", "-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync")
-_RECEIVE = "--receive-pack=git -c receive.unpackLimit=1 -c core.fsync=all -c core.fsyncMethod=fsync receive-pack"
+_RECEIVE = "git -c receive.unpackLimit=1 -c core.fsync=all -c core.fsyncMethod=fsync receive-pack"
 _ASIDE = ("-c", "maintenance.auto=false", "-c", "gc.auto=0", "-c", "push.gpgSign=false", *_DISK)
 _FETCH = (
     "--no-tags",
@@ -189,6 +190,15 @@ class Connection:
         """What makes git say how far it is, where somebody is told."""
         return () if self.repo.progress is silent else ("--progress",)
 
+    def _hooks_environment(self) -> str:
+        """The beginning of a shell line: hooks of a remote on this machine have what ``git push`` would give them, but for its
+        language, and for traces that would end in our errors. What names a repository git takes away itself."""
+        ours, own = (
+            {k: v for k, v in env.items() if k not in LOCAL_ENV and not k.startswith(("LC_", "LANG", "GIT_TRACE"))}
+            for env in (self.bounded.env, environment(self.repo, "here"))
+        )
+        return taken_back(ours, own)
+
     def _run(
         self, what: str, place: str | None, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> Result:
@@ -270,7 +280,7 @@ class Connection:
             settings = ("-c", f"remote.{_EXACT}.url={place}", "-c", f"remote.{_EXACT}.pushurl={place}")
         # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
         near = os.path.join(self.repo.git.directory, place_address(self.repo, place))
-        beside = (_RECEIVE,) if os.path.isdir(near) else ()
+        beside = (f"--receive-pack={self._hooks_environment()}{_RECEIVE}",) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
             result = self._run(
                 "sending to", place, *settings, "push", *self._aloud, *_PUSH, *atomic, *beside, *leases, "--", target, *specs

@@ -4,12 +4,14 @@ git would store or look for anything elsewhere. Another repository in which it c
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.servers import bare, hook
 from tests.kit.tiers import some
 from tests.verbs.test_tty import on_terminal
 
@@ -237,3 +239,23 @@ def test_an_index_of_the_users_own_reaches_a_step(repo: Sandbox) -> None:
     done = repo.baton("run", "--step", "s", "--cwd", "sub", "--", "git", "add", "b.txt", env=env)
     assert done.code == 0, done.err
     assert "sub/b.txt" in repo.run("git", "ls-files", env=env).out and "sub/b.txt" not in repo.git("ls-files")
+
+
+@pytest.mark.deep
+def test_hooks_of_a_remote_on_this_machine_have_what_git_push_gives_them(
+    repo: Sandbox, dumps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hook that deploys runs git in yet another repository. How what we send comes to the disk is said to git on its line."""
+    far = bare(tmp_path / "far.git")
+    hook(far, "post-receive", "dump $WHO")
+    repo.git("remote", "add", "origin", str(far))
+    repo.ok("snapshot", "--track", "t", "s")
+    monkeypatch.setenv("GIT_SSH_COMMAND", "ssh -v")
+    assert repo.run("git", "push", "-q", "origin", "main", env={"WHO": "git"}).code == 0
+    repo.ok("push", "--yes", env={"WHO": "us"})
+    found = dumped(dumps)
+    differing = {k for k in {*found["git"], *found["us"]} if found["git"].get(k) != found["us"].get(k)}
+    differing = {name for name in differing - SHELL if not name.startswith(("LC_", "LANG"))}
+    assert differing <= {"WHO", "PATH", "GIT_PROTOCOL", "GIT_CONFIG_PARAMETERS"}
+    said = found["us"].get("GIT_CONFIG_PARAMETERS", "")
+    assert {name.split(".")[0] for name in re.findall(r"'([\w.]+)'=", said)} <= {"core", "receive"} and "hooksPath" not in said
