@@ -384,8 +384,8 @@ def discover(
     """The repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
 
     A bare one that lies in a work tree is passed over for that: files of a clone may be a whole repository, with programs in
-    its configuration. Elsewhere it is used with ``bare``, as far as safe.bareRepository allows it. ``named``: a ``start`` that
-    is itself one names it, as ``--git-dir`` does. ``ahead``: what was begun in that directory already.
+    its configuration. Elsewhere it is used with ``bare``, as far as safe.bareRepository allows it, if it names no work tree.
+    ``named``: a ``start`` that is itself one names it, as ``--git-dir`` does. ``ahead``: what was begun there already.
 
     An explicit ``start`` is another repository than the one ``GIT_DIR`` may name, unless both are the same.
     Raises NotARepositoryError with git's own reason.
@@ -400,9 +400,11 @@ def discover(
             env |= {"GIT_DIR": layout.git_dir} if layout is not None else {}
         if layout is None:
             layout, passed = _around(git)
-        if layout is None and not bare:
-            raise NotARepositoryError(f"'{git.directory}' is in a bare repository, and nobody named it", _NAMED)
-        layout = layout or _layout(git)
+        if layout is None:
+            layout = _layout(git) if bare else None
+            if layout is None or layout.root is not None:
+                said = f"the repository that holds '{git.directory}' is no '.git' of a work tree, and nobody named it"
+                raise NotARepositoryError(said, _NAMED)
     except NotARepositoryError:
         if ahead is not None:
             ahead.drop()

@@ -224,6 +224,9 @@ def test_a_bare_repository_in_no_work_tree_is_the_verbs_but_no_hooks(repo: Sandb
     repo.write("new.txt", "new\n")
     Client("claude", bare.path).fire("turn")
     assert taken(bare) == 1
+    done = bare.baton("snapshot", "--track", "t", "s")
+    assert done.code == 128 and "is no '.git' of a work tree, and nobody named it\nhint: name it: " in done.err
+    assert bare.baton("snapshot", "--track", "t", "s", env={"GIT_DIR": "."}).code == 0 and taken(bare) == 2
 
 
 @pytest.mark.deep
