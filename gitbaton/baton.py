@@ -645,7 +645,7 @@ class Baton:
         if stored is not None:
             return stored
         if current:
-            raise NotFoundError(f"the current track '{current}' has no checkpoint any more", *self._others())
+            raise NotFoundError(f"the current track {in_quotes(current)} has no checkpoint any more", *self._others())
         chains = self.store.chains()[0] or self.store.strange()
         if not chains:
             raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)

@@ -151,7 +151,7 @@ def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
             items = tuple(stored for stored in items if stored.checkpoint.created <= moment)
         if not items:
             raise NotFoundError(
-                f"what was fetched of '{spelled}' has no checkpoint {in_quotes(name)}",
+                f"what was fetched of {in_quotes(spelled)} has no checkpoint {in_quotes(name)}",
                 f"to list it: git baton log {in_shell(spelled)}",
             )
         return items[0]

@@ -20,6 +20,7 @@ from gitbaton.codec import (
     plain,
     timestamp,
 )
+from gitbaton.codec.words import ODD_BLANKS
 from gitbaton.model import (
     IGNORED,
     LAST_PROMPT,
@@ -220,21 +221,18 @@ def redacted_document(items: Iterable[Redacted]) -> list[Json]:
     return [{"field": item.field, "kind": item.kind} for item in items]
 
 
-def in_shell(text: str) -> str:
-    """A word of a command line that somebody may copy into a shell; what cannot be seen is in escapes of bash, ksh and zsh."""
+def in_shell(text: str, *, quotes: bool = True) -> str:
+    """A word of a command line that somebody may copy into a shell; what cannot be seen is an escape of bash, ksh and zsh, and
+    without ``quotes`` so is each quote in it."""
     if text.isascii() and text.replace("-", "").replace("/", "").replace(".", "").isalnum():
         return text  # nearly always, and shlex is dear to import
-    if plain(text) == text:
+    odd = {char for char in text if is_hidden(char) or char in ODD_BLANKS or (char in "'\"`" and not quotes)}
+    if not odd:
         from shlex import quote
 
         return quote(text)
-    shown = ""
-    for char in text:
-        if is_hidden(char):
-            shown += "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape"))
-        else:
-            shown += f"\\{char}" if char in "\\'" else char
-    return f"$'{shown}'"
+    octal = {char: "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape")) for char in odd}
+    return "$'" + "".join(octal.get(char) or (f"\\{char}" if char in "\\'" else char) for char in text) + "'"
 
 
 def stored_document(stored: Stored) -> dict[str, Json]:

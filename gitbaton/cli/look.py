@@ -9,7 +9,7 @@ from datetime import datetime
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.columns import cut, screen, width
-from gitbaton.codec import counted, plain, timestamp
+from gitbaton.codec import bare, counted, in_quotes, plain, timestamp
 from gitbaton.model import Live, Oid, Stored
 from gitbaton.render import line, title
 from gitbaton.values import value
@@ -146,7 +146,15 @@ class Look:
         )
 
     def short(self, name: str) -> str:
-        """A name that somebody chose, safe for a terminal, in at most a third of the screen."""
+        """A name that somebody chose, in a sentence, in at most a third of the screen."""
+        return bare(self.cut(name))
+
+    def quoted(self, name: str) -> str:
+        """The same in quotes."""
+        return in_quotes(self.cut(name))
+
+    def cut(self, name: str) -> str:
+        """A name, safe for a terminal, in at most a third of the screen."""
         return cut(plain(name), max(self.columns // 3, _NAME)) if self.columns is not None else plain(name)
 
     def fit(self, *pieces: Cell | str) -> str:

@@ -31,7 +31,7 @@ from gitbaton.codec.text import (
     path_of,
     timestamp,
 )
-from gitbaton.codec.words import bare, escaped, first_line, in_quotes, is_hidden, plain
+from gitbaton.codec.words import bare, escaped, first_line, in_double_quotes, in_quotes, is_hidden, plain, quotable
 
 __all__ = [
     "EXTRA_KEY",
@@ -52,6 +52,7 @@ __all__ = [
     "entry",
     "escaped",
     "first_line",
+    "in_double_quotes",
     "in_quotes",
     "is_control",
     "is_hidden",
@@ -64,6 +65,7 @@ __all__ = [
     "path_of",
     "payload",
     "plain",
+    "quotable",
     "read_told",
     "short",
     "timestamp",

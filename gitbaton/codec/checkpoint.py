@@ -18,7 +18,7 @@ from gitbaton.codec.text import (
     subject,
     timestamp,
 )
-from gitbaton.codec.words import ODD_BLANK, is_hidden
+from gitbaton.codec.words import ODD_BLANKS, in_quotes, is_hidden
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.model import (
     KINDS,
@@ -255,7 +255,7 @@ def validate(checkpoint: Checkpoint) -> None:
         _check_visible("label", c.label)
     for name, given, allowed in (("validation", c.validation, VALIDATIONS), ("kind", c.kind, KINDS)):
         if given not in allowed:
-            raise UsageError(f"the {name} '{given[:60]}' is not one of {', '.join(allowed)}")
+            raise UsageError(f"the {name} {in_quotes(given[:60])} is not one of {', '.join(allowed)}")
     _check_extra(c.extra)
 
 
@@ -287,7 +287,7 @@ def _check_text(name: str, text: str) -> None:
 def _check_visible(name: str, text: str) -> None:
     if not text.strip():
         raise UsageError(f"the {name} is empty")
-    if all(is_hidden(c) or ODD_BLANK.match(c) or c.isspace() for c in text):
+    if all(is_hidden(c) or c in ODD_BLANKS or c.isspace() for c in text):
         raise UsageError(f"the {name} has no visible character")
 
 

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
-from gitbaton.codec.words import ODD_BLANK, in_quotes, is_hidden, plain
+from gitbaton.codec.words import ODD_BLANKS, in_quotes, is_hidden, plain
 from gitbaton.errors import RecordError, UsageError
 
 TYPE_CHECKING = False
@@ -164,7 +164,7 @@ def check_new_track(name: str) -> str:
     name = check_track(name)
     if name != name.strip():
         raise UsageError(f"a new track cannot be called {in_quotes(name)}: a blank stands at its beginning or end")
-    if any(is_hidden(c) or ODD_BLANK.match(c) for c in name):
+    if any(is_hidden(c) or c in ODD_BLANKS for c in name):
         raise UsageError(
             f"a new track cannot be called {in_quotes(name)}: a character of it cannot be seen, or is taken for a space"
         )
@@ -177,7 +177,7 @@ def looks(name: str) -> str:
     if _SAFE.match(name):
         return name.casefold()
     seen = "".join(c for c in name if not is_hidden(c))
-    return " ".join(ODD_BLANK.sub(" ", seen).split()).casefold()
+    return " ".join("".join(" " if c in ODD_BLANKS else c for c in seen).split()).casefold()
 
 
 def alike(name: str, other: str) -> str:
@@ -219,7 +219,7 @@ class Reader:
 
     def bad(self, key: str) -> RecordError:
         """The error for a key."""
-        return RecordError(f"{self.where}: '{plain(key)[:80]}' is missing or not what it must be")
+        return RecordError(f"{self.where}: {in_quotes(key[:80])} is missing or not what it must be")
 
     def text(self, key: str) -> str:
         """A text within the limit."""

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MARK = "?"
-# Cc, Cf, Zl, Zp, Cs, Co, noncharacters, and Default_Ignorable_Code_Point of Unicode 16 (DerivedCoreProperties.txt): variation
-# selectors, tags, fillers and joiners among what is no Cf. Written down, since Python's tables differ from version to version.
+# Default_Ignorable_Code_Point (DerivedCoreProperties.txt of Unicode 16) among letters and marks: joiners, fillers and variation
+# selectors. The rest of it has a category of what cannot be seen.
+_IGNORED = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0").union(
+    map(chr, range(0xFE00, 0xFE10)), map(chr, range(0xE0100, 0xE01F0))
+)
+# Cc, Cf, Zl, Zp, Cs, Co, noncharacters and the rest of it, written down: Python's tables differ from version to version.
 _UNSEEN = (
-    "\0-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\0-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\ud800-\uf8ff\ufdd0-\ufdef\ufeff\ufff0-\ufffb\ufffe\uffff"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xE0000, 0x10000))
     + "\U000e0000-\U000e0fff\U000efffe-\U0010ffff"
@@ -27,34 +31,46 @@ _PICTURE = (
     "\u3297\u3299\U0001f000-\U0001faff]"
 )
 _BANNERS = ("gbeng", "gbsct", "gbwls")  # the flags whose tags are no hidden text
-_ENDS = re.compile(r"""['"`\\()\[\]<>]|[,;:.!?](?=\s|\Z)|\A\W*\Z|\A\s|\s\Z""")
-_QUOTES = re.compile(r"""['"`\\]""")
-ODD_BLANK = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000]")
+_ENDS = r"""['"`\\()\[\]<>]|[,;:.!?](?=\s|\Z)|\A\W*\Z|\A\s|\s\Z"""
+_QUOTES = str.maketrans({char: f"\\{char}" for char in "'\"`\\"})
+ODD_BLANKS = frozenset("\xa0\u1680\u202f\u205f\u2800\u3000").union(map(chr, range(0x2000, 0x200B)))
 """What could be taken for a space: category Zs, and the Braille pattern without dots."""
-hidden = re.compile(f"[{_UNSEEN}]")
-"""A character that cannot be seen, drives a terminal or has no meaning of its own; the same in every version of Python."""
 
 
 def is_hidden(char: str) -> bool:
-    """Whether a character is one of ``hidden``, or one that this Python knows of no meaning for."""
-    return hidden.match(char) is not None or unicodedata.category(char) == "Cn"
+    """Whether a character cannot be seen, drives a terminal, or has no meaning that this Python knows of."""
+    return char in _IGNORED if char.isprintable() else unicodedata.category(char) != "Zs"
 
 
 def plain(text: str, keep: str = "") -> str:
     """``text`` with every character that cannot be seen as ``?``, except those in ``keep`` and those of emoji."""
-    if text.isascii() and text.isprintable():
+    if _is_plain(text, keep):
         return text
-    return _each(text, lambda part: _marked(part, keep))
+    return _each(text, lambda part: "".join(MARK if is_hidden(c) and c not in keep else c for c in part))
+
+
+def _is_plain(text: str, keep: str) -> bool:
+    """Whether nothing in a text is hidden, which nearly always can be told at once."""
+    for char in keep:
+        text = text.replace(char, "")
+    return text.isprintable() and (text.isascii() or _IGNORED.isdisjoint(text))
 
 
 def stable(text: str, keep: str = "") -> str:
     """As ``plain``, and the same in every version of Python: for what is stored."""
-    return _each(text, lambda part: hidden.sub(lambda found: found[0] if found[0] in keep else MARK, part))
+    if text.isascii():
+        return plain(text, keep)
+    return _each(text, lambda part: _unseen().sub(lambda found: found[0] if found[0] in keep else MARK, part))
+
+
+@cache
+def _unseen() -> re.Pattern[str]:
+    return re.compile(f"[{_UNSEEN}{''.join(_IGNORED)}]")
 
 
 def escaped(json: str) -> str:
     """JSON with every character that cannot be seen as ``\\u`` and four digits, once or twice: what it says stays the same."""
-    if json.isascii():
+    if json.isascii() or _is_plain(json, "\n"):
         return json
     return _each(json, lambda part: "".join(_unit(c) if c != "\n" and is_hidden(c) else c for c in part))
 
@@ -62,13 +78,6 @@ def escaped(json: str) -> str:
 def _unit(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-
-
-def _marked(part: str, keep: str) -> str:
-    part = hidden.sub(lambda found: found[0] if found[0] in keep else MARK, part)
-    if part.isprintable():  # what has no meaning is not
-        return part
-    return "".join(MARK if unicodedata.category(c) == "Cn" else c for c in part)
 
 
 @cache
@@ -99,14 +108,26 @@ def first_line(text: str) -> str:
 def in_quotes(text: str) -> str:
     """A stored word in a sentence of ours: in single quotes; in double ones, and escaped, where it holds a quote of any kind or
     a backslash. Nothing in it ends the quotes, and no other blank passes for a space."""
-    shown = ODD_BLANK.sub(MARK, plain(text))
-    return f'"{_QUOTES.sub(_escaped, shown)}"' if _QUOTES.search(shown) else f"'{shown}'"
+    shown = plain(text)
+    if not shown.isascii():
+        shown = "".join(MARK if char in ODD_BLANKS else char for char in shown)
+    safe = shown.translate(_QUOTES)
+    return f"'{shown}'" if safe == shown else f'"{safe}"'
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return "\\" + found[0]
+def in_double_quotes(text: str) -> str:
+    """A longer stored text in a sentence of ours, or at the end of one: in double quotes, which nothing in it ends."""
+    return f'"{quotable(plain(text))}"'
+
+
+def quotable(text: str) -> str:
+    """A text as it stands between double quotes: escaped only where it could end them."""
+    return re.sub(r'["\\]', r"\\\g<0>", text) if '"' in text or text.endswith("\\") else text
 
 
 def bare(text: str) -> str:
     """A stored word in a sentence of ours that needs no quotes where the word cannot be taken for more than itself."""
-    return in_quotes(text) if _ENDS.search(text) or ODD_BLANK.search(text) or plain(text) != text else text
+    if text.isascii() and text.isalnum():
+        return text
+    quoted = in_quotes(text)
+    return text if quoted == f"'{text}'" and not re.search(_ENDS, text) else quoted

@@ -10,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
 from gitbaton.cli.look import Cell, Look
 from gitbaton.cli.options import Option
-from gitbaton.codec import Json, check_track, counted, in_quotes, path_document, plain, timestamp
+from gitbaton.codec import Json, bare, check_track, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.commands.retaining import amount
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
@@ -93,7 +93,7 @@ def _say_public(remote: Remote, public: Exposure) -> None:
     """What a first push makes public, on standard error."""
     names = [*(in_quotes(track) for track in public.tracks), *(f"run '{run}'" for run in public.runs)]
     terminal.tell(
-        f"first push of {_listed(names, public.threads)} to {plain(remote.shown)}; beyond what its refs hold this makes public:"
+        f"first push of {_listed(names, public.threads)} to {bare(remote.shown)}; beyond what its refs hold this makes public:"
     )
     parts = [counted(public.checkpoints, "checkpoint"), counted(public.commits, "unpublished commit")]
     parts += [counted(public.untracked, "untracked file")]
@@ -254,7 +254,7 @@ def say_apart(broken: Mapping[str, str], pushed: Sequence[Pushing] = ()) -> None
 
 def _push_text(look: Look, move: Move) -> str:
     """What a push does with one ref, in words."""
-    name = move.ref if not move.item else f"'{look.short(move.name)}'" if move.kind == "track" else _full(move.item)
+    name = move.ref if not move.item else look.quoted(move.name) if move.kind == "track" else _full(move.item)
     name = f"late writes of {name}" if move.ref.startswith(LATE) else name
     counts = [counted(move.count, "record" if move.kind == "run" else "checkpoint")] if move.count else []
     counts += [f"{move.dropped} removed"] if move.dropped and move.action in ("rewrite", "delete") else []

@@ -6,7 +6,7 @@ from typing import Annotated
 from gitbaton import terminal
 from gitbaton.cli.common import opened, warn_all
 from gitbaton.cli.options import Argument, Call
-from gitbaton.codec import plain
+from gitbaton.codec import bare, plain
 from gitbaton.tools import porting
 
 
@@ -28,7 +28,7 @@ def command(
     warn_all(done.warnings)
     for track, count in done.added:
         said = "nothing new" if count == 0 else f"{count} new checkpoint{'' if count == 1 else 's'}"
-        terminal.say(f"{plain(track)}: {said}")
+        terminal.say(f"{bare(track)}: {said}")
     if done.current is not None:
         terminal.say(f"current track: {plain(done.current)}")
     if not done.added:

@@ -12,7 +12,7 @@ from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
 from gitbaton.cli.common import warn_all
 from gitbaton.cli.look import Cell, Look
-from gitbaton.codec import counted, plain
+from gitbaton.codec import counted, in_quotes, plain
 from gitbaton.commands.restore import plan_conversation, show_plan, tell_written
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Op, Stored
@@ -33,7 +33,7 @@ class Shown(NamedTuple):
     def spoken(self) -> str:
         """What can become of the conversation, in a line."""
         lines = self.talk.data.count(b"\n") if self.talk else 0
-        return f"{counted(lines, 'line')}, as a new session of '{plain(self.talk.agent)}'" if self.talk else self.why
+        return f"{counted(lines, 'line')}, as a new session of {in_quotes(self.talk.agent)}" if self.talk else self.why
 
 
 class Deeds:
@@ -74,14 +74,14 @@ class Deeds:
         plan = branching.plan(self.baton, name, stored)
         at = branching.apply(self.baton, plan)
         what = self.look.named(stored) if plan.commit else ((plan.reason, ""),)
-        return self._said(f"branch '{plain(plan.name)}' at {self.baton.abbreviate(at)}: ", what, plan.warnings)
+        return self._said(f"branch {in_quotes(plan.name)} at {self.baton.abbreviate(at)}: ", what, plan.warnings)
 
     def worktree(self, stored: Stored, place: str) -> str:
         """A work tree of a checkpoint, as 'git baton worktree' makes it."""
         directory = os.path.expanduser(place)
         plan = worktrees.plan(self.baton, stored, directory)
         worktrees.apply(self.baton, plan)
-        return self._said(f"checked out in '{plain(directory)}': ", self.look.named(stored), plan.warnings)
+        return self._said(f"checked out in {in_quotes(directory)}: ", self.look.named(stored), plan.warnings)
 
     def pin(self, stored: Stored) -> str:
         """A pin set, or the one there is taken back."""

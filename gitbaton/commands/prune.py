@@ -121,7 +121,7 @@ def _planned(baton: Baton, look: Look, made: Plan, verbose: bool) -> Iterator[st
     def step(stored: Stored) -> str:  # without secrets before it is cut
         return baton.redactor.text(line(title(stored)[0]))
 
-    parts = [(f"track '{look.short(part.track)}'", part) for part in made.tracks]
+    parts = [(f"track {look.quoted(part.track)}", part) for part in made.tracks]
     rows = _stays_and_goes(
         look, parts, lambda _, stored: (ids[stored.id], look.age(stored.checkpoint.created), look.words(stored, step(stored)))
     )

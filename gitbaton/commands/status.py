@@ -9,7 +9,7 @@ from gitbaton.baton import TAKE_ONE, Baton, TrackStatus
 from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, looking, one_of, opened, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import Json, counted, in_quotes, path_document, plain, timestamp
+from gitbaton.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.errors import MENDS, NotFoundError, RecordError, UsageError
 from gitbaton.git.questions import worktrees
 from gitbaton.git.reffiles import folders
@@ -114,7 +114,7 @@ def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everyt
     first = tracks[0]
     if first.current:
         drift = look.drift(first.live)
-        yield from look.table((Column(),), [(((f"{said}.  {plain(first.stored.checkpoint.track)}: ", ""), *drift),)])
+        yield from look.table((Column(),), [(((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *drift),)])
     else:
         yield said
 

@@ -4,7 +4,7 @@ from gitbaton import terminal
 from gitbaton.cli.common import AsJson, opened, paged, picked, print_json
 from gitbaton.cli.look import Column
 from gitbaton.cli.options import Call
-from gitbaton.codec import Json, counted, plain
+from gitbaton.codec import Json, counted, in_quotes, plain
 from gitbaton.commands.threads import WAITS, fetched, listed, name, said_document, store_of, unusable
 from gitbaton.threads.reports import joins, threads
 
@@ -55,7 +55,7 @@ def command(ctx: Call, json: AsJson = False) -> int:
                 for text in look.table((Column(), Column()), there_only):
                     terminal.say(text)
     for (thread, space), reason in wrong.items():
-        terminal.warn(f"'{_named(thread, space)}' is left out: {plain(reason)}")
+        terminal.warn(f"{in_quotes(_named(thread, space))} is left out: {plain(reason)}")
     return 0
 
 

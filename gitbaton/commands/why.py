@@ -9,7 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, opened, paged, print_json
 from gitbaton.cli.look import Look
 from gitbaton.cli.options import Argument, Call
-from gitbaton.codec import first_line, in_quotes, plain
+from gitbaton.codec import bare, first_line, in_double_quotes, in_quotes, plain
 from gitbaton.commands.blame import line_document, of_file, shown
 from gitbaton.errors import NotFoundError, UsageError
 from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
@@ -56,13 +56,13 @@ def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: st
         return ["came since the newest checkpoint, and is in none yet", *was, *diff]
     if isinstance(one, Commit):
         oid = look.id(one.oid)
-        came = f'came with commit {oid}, "{plain(one.summary)}", {plain(one.author)}, {look.age(one.created)}'
+        came = f"came with commit {oid}, {in_double_quotes(one.summary)}, {bare(one.author)}, {look.age(one.created)}"
         return [came, *was, f"git show {oid} -- {there}"]
     c, oid = one.checkpoint, look.id(one.id)
     turn = f"turn {turn_of(c)} of " if turn_of(c) else "track "
     prompted, by_hand = at_prompt(c.kind, c.step), c.kind == "auto" and c.step == BEFORE_PROMPT
-    client = f", {plain(c.agent.name)}" if c.agent and not by_hand else ""
-    came = f"came with {oid}, {turn}{plain(c.track)}, {look.age(c.created)}{client}"
+    client = f", {bare(c.agent.name)}" if c.agent and not by_hand else ""
+    came = f"came with {oid}, {turn}{bare(c.track)}, {look.age(c.created)}{client}"
     previous = one.checkpoint.previous
     kept = previous is not None and _is_there(baton, previous)
     diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []

@@ -380,7 +380,7 @@ def _beside(oid: Oid, tree: Object | None, objects: Objects) -> dict[str, Oid]:
     for entry in parse_tree(tree.data, objects.algorithm):
         name = entry.name.decode("utf-8", "replace")
         if _MODES.get(entry.name) != entry.mode or name in parts:
-            raise RecordError(f"commit {oid} holds '{plain(name)[:60]}', which no record has")
+            raise RecordError(f"commit {oid} holds {in_quotes(plain(name)[:60])}, which no record has")
         parts[name] = entry.oid
     if RECORD not in parts:
         raise RecordError(f"commit {oid} holds no {RECORD}")

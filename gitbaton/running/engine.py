@@ -314,7 +314,7 @@ def free(journal: Journal, run: str, path: str) -> str:
     state = fold(journal.records(run))
     plan, steps = state.plan.record.plan if state.plan is not None else None, list(state.steps)
     names = ", ".join(in_quotes(name) for name in steps[:SHOWN]) + (" ..." if len(steps) > SHOWN else "")
-    used = f"plan '{plan}'" if plan is not None else f"single steps {names}" if steps else None
+    used = f"plan {in_quotes(plan)}" if plan is not None else f"single steps {names}" if steps else None
     if used is None or plan == path:
         return run
     raise UsageError(f"run '{run}' is in use: it is of {used}", "name another with --run")

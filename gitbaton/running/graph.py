@@ -112,7 +112,7 @@ def _cycle(steps: Sequence[Step], left: Mapping[str, Collection[str]]) -> StepEr
         read = of[name][other]
         if read is not None:
             write = next(w for w in known[other].writes if globs.meet(read, w))
-            why.append(f"{in_quotes(name)} reads '{read}', and {in_quotes(other)} writes '{write}'")
+            why.append(f"{in_quotes(name)} reads {in_quotes(read)}, and {in_quotes(other)} writes {in_quotes(write)}")
     words = " waits for ".join(in_quotes(name) for name in [*circle, circle[0]])
     start, then = known[circle[0]], circle[1 % len(circle)]
     read = of[start.name][then]
@@ -138,7 +138,7 @@ def disjoint(steps: Sequence[Step]) -> None:
         if number[other.name] < number[step.name]:
             raise StepError(
                 step.name,
-                f"writes '{write}', and step {in_quotes(other.name)} writes '{taken}', which meet",
+                f"writes {in_quotes(write)}, and step {in_quotes(other.name)} writes {in_quotes(taken)}, which meet",
                 "a file can have one step that writes it",
                 key="writes",
                 place=step.writes.index(write),

@@ -415,7 +415,7 @@ def _step(name: str, table: object) -> Step:
             hints = perhaps(key, _KEYS, _ALIKE)
             if isinstance(item, dict):
                 hints = (f"""a name with dots stands in quotes: [step."{name}.{key}"]""",)
-            raise StepError(name, f"unknown key '{key}'", *hints, key=key)
+            raise StepError(name, f"unknown key {in_quotes(key)}", *hints, key=key)
         field, take = _KEYS[key]
         try:
             fields[field] = take(key, item)

@@ -214,7 +214,7 @@ def settle(ctx: Context, step: Step, done: bool) -> Done:
         if done:
             found = ctx.files.scan(step.writes, store=step.store, inside=True)
             if found.unmatched and not step.allow_empty:
-                text = f"nothing matches '{found.unmatched[0]}', an output of step {in_quotes(step.name)}"
+                text = f"nothing matches {in_quotes(found.unmatched[0])}, an output of step {in_quotes(step.name)}"
                 raise RunError(text, _by_hand(step), code=UNKNOWN)
             settled(ctx, step, effect, "done", "a person says so")
             return trust(ctx, claim, step, effect, person=True)

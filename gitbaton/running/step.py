@@ -73,7 +73,7 @@ class _Performance:
         while True:
             now = present(ctx, step)
             for glob in () if told else now.unmatched:
-                ctx.emit("warning", step.name, f"reads '{glob}' matches nothing")
+                ctx.emit("warning", step.name, f"reads {in_quotes(glob)} matches nothing")
             told = True
             if now.missing:
                 raise waits(step, now.missing[0], ctx.run)

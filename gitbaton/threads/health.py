@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.objects import LARGEST, Kind, Objects, check_size
@@ -90,7 +91,7 @@ def unusable(chain: Chain, late: Late, *known: Chain) -> str:
         found, seen = chain.verify(*known), set[Id]()
         for entry in found:
             if entry.names != found[0].names:
-                return f"checkpoint '{entry.id[:100]}' is of a thread with another name"
+                return f"checkpoint {in_quotes(entry.id[:100])} is of a thread with another name"
             _look(chain, entry)
             for oid in {*entry.channels.values()} - seen:
                 typed_of(chain.blob(oid))
