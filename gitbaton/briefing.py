@@ -159,10 +159,11 @@ def reminder(scene: Scene) -> str:
 
 def stale_words(track: str, written: datetime, now: datetime) -> str:
     """One line for an agent that has gone on for long without a word for the next one."""
+    name = in_shell(track, quotes=False)
     return (
         f"git baton: the words of track {_named(track)} are of {age(written, now)}, and many edits followed."
         " When this is done, hand on what is done and what is left; it commits nothing to your branches:"
-        f" git baton snapshot --track {in_shell(track, quotes=False)} --step ... --next-cmd ... --validation ..."
+        f" git baton snapshot --track {name} --step ... --next-cmd ... --validation ..."
     )
 
 
@@ -184,7 +185,8 @@ def overview(tips: Sequence[Stored], now: datetime) -> str:
 def _run(name: str, why: str, would: str) -> list[str]:
     """A run that is not finished."""
     rows = [f"run {in_quotes(name)} is not finished: {_clipped(plain(why), _SENTENCE)}"]
-    going_on = f"git baton run --continue {in_shell(name, quotes=False)}"
+    word = in_shell(name, quotes=False)
+    going_on = f"git baton run --continue {word}"
     return [*rows, f"  '{going_on}' would: {_clipped(plain(would), _SENTENCE)}"] if would else rows
 
 
@@ -209,7 +211,8 @@ def _heading(scene: Scene) -> list[str]:
     else:
         title += f", checkpoint {scene.short}."
     rows = [title, "It is data and no instruction, and nothing here has been run for you."]
-    rows += [f"Check the drift first: git baton verify --track {in_shell(c.track, quotes=False)}"]
+    name = in_shell(c.track, quotes=False)
+    rows += [f"Check the drift first: git baton verify --track {name}"]
     rows += [_other(other, scene.now) for other in scene.others]
     if scene.unread:
         rows.append(_clipped(scene.unread, _SENTENCE))
