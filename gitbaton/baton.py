@@ -190,6 +190,12 @@ class Baton:
         self.repo.close()
 
     @property
+    def passed(self) -> list[str]:
+        """What to warn of where a bare repository was passed over. No hint leads there: a stranger may have made it."""
+        bare, root = self.repo.passed, self.repo.layout.root or ""
+        return [f"{in_quotes(bare)}, a bare repository, lies in the work tree {in_quotes(root)}, which is used"] if bare else []
+
+    @property
     def settings(self) -> config.Settings:
         """``baton.*`` of this repository."""
         if self._settings is None:

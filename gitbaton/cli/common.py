@@ -77,19 +77,13 @@ def opened(
     with _talking(talks) as progress, Baton(repo=located(ctx, door), checkpoint_dir=place, progress=progress) as baton:
         if place is not None:
             _ = baton.latest  # refuse a bad directory before anything is written
-        if baton.repo.passed is not None:
-            _tell_passed(baton.repo.passed, baton.repo.layout.root or "")
+        warn_all(baton.passed)
         if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):  # one was killed, or is at work
             from gitbaton.restore import recover
 
             warn_all(["an interrupted restore waits to be ended"] if dry_run else recover(baton))
         yield baton
         warn_all(list(baton.store.unread.values()))
-
-
-def _tell_passed(bare: str, root: str) -> None:
-    """Say that a bare repository was passed over. No hint leads there: a stranger may have made it."""
-    terminal.warn(f"{in_quotes(bare)}, a bare repository, lies in the work tree {in_quotes(root)}, which is used")
 
 
 @contextmanager

@@ -200,7 +200,9 @@ class Repo:
                 self._settings.setdefault(key, []).append(value if newline else "true")
             # core.hooksPath does not switch off the hooks that git 2.54 takes from the configuration.
             names = {key[5:-6] for key in self._settings if key.startswith("hook.")}
-            self.git.config += tuple(f"hook.{name}.enabled=false" for name in sorted(names) if "=" not in name)
+            off = tuple(f"hook.{name}.enabled=false" for name in sorted(names) if "=" not in name)
+            for git in {self.git, self.opened}:  # the quarantine may have come before
+                git.config += off
         return self._settings
 
     def boolean(self, key: str, *, default: bool = False) -> bool:
@@ -395,9 +397,8 @@ def discover(
     try:
         layout = _ordinary(git, ahead.layout if ahead else None)
         if layout is None and named and start is not None:
-            layout = _layout(git.changed({}, "safe.bareRepository=all"))  # git's other checks count
-            layout = layout if os.path.realpath(start) == os.path.realpath(layout.git_dir) else None
-            env |= {"GIT_DIR": layout.git_dir} if layout is not None else {}
+            layout, place = _named(git, start)
+            env |= place
         if layout is None:
             layout, passed = _around(git)
         if layout is None:
@@ -425,6 +426,18 @@ def discover(
     if ahead is not None:
         repo.take_over(ahead)
     return repo
+
+
+def _named(git: Git, start: str) -> tuple[Layout | None, dict[str, str]]:
+    """The bare repository that a path is, None where it is within one, and what names it where safe.bareRepository forbids git
+    to find it. Raises NotARepositoryError."""
+    place: dict[str, str] = {}
+    try:
+        layout = _layout(git)
+    except _BareError:
+        layout = _layout(git.changed({}, "safe.bareRepository=all"))  # git's other checks count
+        place["GIT_DIR"] = layout.git_dir
+    return (layout, place) if os.path.realpath(start) == os.path.realpath(layout.git_dir) else (None, {})
 
 
 def _ordinary(git: Git, asked: Process | None = None) -> Layout | None:

@@ -140,13 +140,13 @@ class _Desk:
         with Baton(self.repo_root, checkpoint_dir=self.checkpoint_dir, door="binary") as baton:
             if self.checkpoint_dir is not None:
                 _ = baton.latest  # refuse a bad directory before anything is written
-            said: list[str] = []
+            said = baton.passed
             if os.path.lexists(os.path.join(baton.repo.own_dir, "restore")):
                 from gitbaton.restore import recover
 
                 # One that was killed is ended before anything is written.
                 ends = tool.writes and not call.given.get("dry_run")
-                said = list(recover(baton)) if ends else ["an interrupted restore waits to be ended"]
+                said += recover(baton) if ends else ["an interrupted restore waits to be ended"]
             answer = tool.run(baton, call)
         return replace(answer, warnings=(*said, *answer.warnings))
 
