@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint, Observed, Prompt, Told
+from gitbaton.secrets.prefixes import PREFIXED, begun
 from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
 from gitbaton.secrets.shipped import ENTROPY, SHIPPED
 from gitbaton.values import replace, value
@@ -22,12 +23,17 @@ else:
     Mode = str
 Rows = tuple[int, ...]
 
-_TABLE = (*RULES, *SHIPPED)
+_TABLE = (*RULES, *SHIPPED, *PREFIXED)
+_FIRST = len(RULES) + len(SHIPPED)  # of the keys with a prefix, which are looked for all at once
 _WORDS = (*(words for _, words, _, _ in _TABLE), *CONTEXT_WORDS)
 _SMALL: dict[str, list[int]] = {}  # looked for in the text in lower case, where none can be missed
 _EXACT: dict[str, list[int]] = {}
+_BEGINS: dict[str, list[int]] = {}
 for _place, _words in enumerate(_WORDS):
     for _word in _words:
+        if _FIRST <= _place < len(_TABLE):
+            _BEGINS.setdefault(_word, []).append(_place)
+            continue
         (_SMALL if _word == _word.lower() else _EXACT).setdefault(_word, []).append(_place)
 _WORDLESS = [place for place, words in enumerate(_WORDS) if not words]
 _INSIDE = 4
@@ -56,6 +62,7 @@ def rows(text: str) -> Rows:
     words += [_EXACT[word] for word in _EXACT if word in text]
     if len(text) >= LONG and _long(text):
         words.append(_WORDLESS)
+    words += [_BEGINS[prefix] for prefix in begun(text)]
     return tuple(sorted({place for places in words for place in places}))
 
 
