@@ -17,6 +17,10 @@ BOTH = {"push", "sync"}
 SENT = {"track": BOTH, "thread": BOTH, "notes": BOTH, "run": {"push"}, "conversation": {"push"}}
 
 
+# What only one case reaches: a note's object that holds nothing, a tree in which nothing is left, a conversation without bytes.
+RARE = {("notes", "object empty"), ("track", "tree empty"), ("conversation", "blob gone")}
+
+
 def expected(room: str, kind: str, verb: str) -> int:
     """The exit status: 1 where something was left alone."""
     old_notes = (room, kind) == ("notes", "middle commit gone")  # nobody sends what the notes were
@@ -46,7 +50,7 @@ def others_are_served(box: Sandbox, room: str, kind: str, verb: str) -> None:
 
 @pytest.mark.parametrize(
     ("room", "kind"),
-    [case if n % 15 == 0 else full(pytest.param(*case)) for n, case in enumerate(CASES)],
+    [case if n % 15 == 0 or case in RARE else full(pytest.param(*case)) for n, case in enumerate(CASES)],
     ids=lambda text: str(text).replace(" ", "-"),
 )
 def test_a_broken_ref_stops_nothing_but_itself(room: str, kind: str, tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_with_meta_unreadable_nothing_is_removed_joined_or_pushed(
 
 @pytest.mark.parametrize(
     ("room", "kind"),
-    [case if n % 14 == 0 else full(pytest.param(*case)) for n, case in enumerate(CASES)],
+    [case if n % 14 == 0 or case in RARE else full(pytest.param(*case)) for n, case in enumerate(CASES)],
     ids=lambda text: str(text).replace(" ", "-"),
 )
 def test_forgetting_beside_a_broken_ref_claims_no_proof(room: str, kind: str, tmp_path: Path) -> None:
