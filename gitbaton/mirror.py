@@ -14,7 +14,7 @@ from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import latest_json, latest_markdown
 from gitbaton.store import CURRENT, tip_ref
-from gitbaton.system.files import READ, open_below, write_atomic
+from gitbaton.system.files import open_below, read_regular, write_atomic
 from gitbaton.values import value
 
 NAMES = ("LATEST.md", "LATEST.json")
@@ -153,8 +153,7 @@ def _as_of(files: Sequence[bytes], generated: str, written: str | None) -> list[
 def _left(repo: Repo, where: Place, folder: int) -> str:
     """The mark with which the files were left as they are now; empty where somebody has written one since."""
     try:
-        with open(os.path.join(repo.own_dir, "latest"), "rb") as file:
-            mark, _, rest = os.fsdecode(file.read(1 << 16)).partition("\n")
+        mark, _, rest = os.fsdecode(read_regular(os.path.join(repo.own_dir, "latest"), 1 << 16)).partition("\n")
     except OSError:
         return ""
     return mark if rest == _looks(where, folder) else ""
@@ -274,14 +273,8 @@ def _open(where: Place, *, create: Repo | None = None) -> int:
 
 def _read(folder: int, name: str) -> bytes | None:
     try:
-        fd = os.open(name, READ, dir_fd=folder)
+        return read_regular(name, 64 << 20, folder=folder)
     except OSError:
-        return None
-    try:
-        with open(fd, "rb") as file:
-            return file.read(64 << 20)
-    except OSError:  # a directory
-        os.close(fd)
         return None
 
 
@@ -310,8 +303,7 @@ def exclude_line(path: str) -> bytes:
 def listed(repo: Repo) -> list[str]:
     """The directories, as paths below a work tree's root, in which ``info/exclude`` names LATEST files."""
     try:
-        with open(repo.layout.exclude, "rb") as file:
-            rows = file.read().splitlines()
+        rows = read_regular(repo.layout.exclude, follow=True).splitlines()
     except OSError:
         return []
     paths = [re.sub(r"\\(.)", r"\1", os.fsdecode(row))[1:] for row in rows if row.startswith(b"/")]
@@ -325,8 +317,7 @@ def _ignore(repo: Repo, paths: Sequence[str]) -> list[str]:
     target = repo.layout.exclude
     try:
         try:
-            with open(target, "rb") as file:
-                text = file.read()
+            text = read_regular(target, follow=True)
         except FileNotFoundError:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             text = b""
@@ -348,8 +339,7 @@ def unignore(repo: Repo, starts: Sequence[str]) -> list[str]:
     """Take the lines of our files whose paths begin so out of ``info/exclude``; why that cannot be done."""
     gone, target = tuple(exclude_line(start) for start in starts), repo.layout.exclude
     try:
-        with open(target, "rb") as file:
-            rows = file.read().splitlines(keepends=True)
+        rows = read_regular(target, follow=True).splitlines(keepends=True)
         kept = [row for row in rows if not row.startswith(gone)]
         if len(kept) != len(rows):
             mode = os.stat(target).st_mode & 0o777
@@ -367,8 +357,7 @@ def expect_elsewhere(repo: Repo, tip: Checkpoint) -> None:
 
     for _, git_dir, _ in questions.worktrees(repo):
         try:
-            with open(os.path.join(git_dir, CURRENT), encoding="utf-8", errors="replace") as file:
-                mine = file.read(4096).rstrip("\n") == f"ref: {tip_ref(tip.track)}"
+            mine = read_regular(os.path.join(git_dir, CURRENT), 4096).rstrip(b"\n") == f"ref: {tip_ref(tip.track)}".encode()
         except OSError:
             continue
         if mine and git_dir != repo.layout.git_dir:

@@ -11,7 +11,7 @@ from gitbaton.codec import Json, check_track, path_document, plain
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
 from gitbaton.install import agents, codex, levels
 from gitbaton.install.levels import Place
-from gitbaton.install.plan import Plan, apply, share
+from gitbaton.install.plan import Plan, apply, refuse_others, share
 
 TAKEN = {  # which options an action takes
     "install": {"user", "project", "all", "track", "agents-md", "trust", "dry-run"},
@@ -99,6 +99,7 @@ def _places(ctx: Call, *, user: bool = True, project: bool = True) -> list[Place
     try:
         with opened(ctx) as baton:
             layout, shared = baton.repo.layout, baton.repo.shared_dir
+            refuse_others(baton.repo, shared)
             return levels.places(os.environ, layout.root, layout.git_dir, shared, user=user, project=project)
     except NotARepositoryError:
         if not user:

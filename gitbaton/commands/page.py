@@ -11,7 +11,7 @@ from gitbaton.codec import counted, plain
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.repo import put
 from gitbaton.render import path_in_quotes
-from gitbaton.system.files import write_atomic
+from gitbaton.system.files import read_regular, write_atomic
 from gitbaton.tools.paging import MARK, page
 
 
@@ -60,6 +60,9 @@ def _refuse_other(file: str) -> None:
     if os.path.isdir(file):
         raise BatonError(f"{path_in_quotes(file)} is a folder")
     if os.path.lexists(file):
-        with open(file, "rb") as there:
-            if MARK not in there.read(4096):
-                raise BatonError(f"{path_in_quotes(file)} exists and is no page of git baton; it is not written over")
+        try:
+            page = MARK in read_regular(file, 4096, follow=True)
+        except OSError:
+            page = False
+        if not page:
+            raise BatonError(f"{path_in_quotes(file)} exists and is no page of git baton; it is not written over")

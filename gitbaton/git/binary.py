@@ -19,6 +19,7 @@ from gitbaton.git.objects import (
     Object,
     Objects,
     RefChange,
+    in_the_way,
     is_oid,
     is_ref,
     lasting,
@@ -29,7 +30,7 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.run import Git, checked
 from gitbaton.model import Head, Oid
-from gitbaton.system.files import write_all
+from gitbaton.system.files import read_regular, write_all
 from gitbaton.system.process import Result, Talk
 from gitbaton.values import cast
 
@@ -127,9 +128,10 @@ class GitObjects(Objects):
         linked = linked_ref(self.git_dir, name)
         if linked is not None or not is_ref(name):
             return linked
+        if name != "HEAD" and in_the_way(self.git_dir, name):
+            return None
         try:
-            with open(os.path.join(self.git_dir, name), "rb") as file:
-                text = os.fsdecode(file.read(4096)).rstrip("\n")
+            text = os.fsdecode(read_regular(os.path.join(self.git_dir, name), 4096)).rstrip("\n")
         except FileNotFoundError:
             text = ""
         except OSError:
@@ -148,6 +150,8 @@ class GitObjects(Objects):
         """See Objects."""
         if not is_ref(target):
             raise GitError(f"cannot set '{name}': '{target}' is not a ref")
+        if wrong := in_the_way(self.git_dir, name):
+            raise GitError(f"cannot set '{name}': '{os.path.join(self.git_dir, name)}' is {wrong}")
         self.git.out("symbolic-ref", name, target)
 
     def head(self) -> Head:

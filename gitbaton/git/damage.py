@@ -16,7 +16,7 @@ from gitbaton.git import reffiles
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import STAMP, is_hollow
 from gitbaton.git.objects import OID, digest, packed_refs
-from gitbaton.git.repo import Repo, lock_file, make_folder
+from gitbaton.git.repo import Repo, make_folder, put
 from gitbaton.git.run import BORROWED, Git, base_environment, checked
 from gitbaton.model import Oid
 from gitbaton.system.files import sync_paths
@@ -52,7 +52,7 @@ def since_start(repo: Repo) -> Mapping[Oid, str]:
     earlier start; without one, of all those that one look finds hollow. Where there is none the stamp is of this start."""
     stamp = os.path.join(repo.shared_dir, STAMP)
     try:
-        since: float | None = os.stat(stamp).st_mtime
+        since: float | None = os.lstat(stamp).st_mtime
     except FileNotFoundError:
         since = None
     found: dict[Oid, str] = {}
@@ -61,9 +61,7 @@ def since_start(repo: Repo) -> Mapping[Oid, str]:
             if is_hollow(path) if since is None else os.stat(path).st_mtime >= since and not _whole(repo, oid, path):
                 found[oid] = path
     if not found:
-        with open(lock_file(repo, stamp), "wb") as file:  # one that is not whole says as much as none
-            file.truncate()
-            file.write(boot().encode("ascii"))
+        put(repo, stamp, boot().encode("ascii"))
     return found
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, NewObject, digest, parse_tree
 from gitbaton.model import Oid
-from gitbaton.system.files import write_atomic
+from gitbaton.system.files import read_regular, write_atomic
 from gitbaton.system.groups import boot
 
 STAMP = "boot"  # in our folder of the common directory
@@ -62,9 +62,8 @@ def is_known(folder: str) -> bool:
     """Whether all that git wrote since this machine was started is known to be whole, as a stamp in a folder of ours says; also
     where nothing tells one start from another."""
     try:
-        with open(os.path.join(folder, STAMP), encoding="ascii") as file:
-            return file.read() == boot()
-    except (OSError, ValueError):
+        return read_regular(os.path.join(folder, STAMP), 4096).decode("ascii", "replace") == boot()
+    except OSError:
         return not boot()
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.questions import matching
-from gitbaton.git.repo import Repo, lock_file
+from gitbaton.git.repo import Repo, has_folder, lock_file
 from gitbaton.git.run import Git
 from gitbaton.system.files import acquire
 from gitbaton.system.process import detach, leave
@@ -111,10 +111,12 @@ def look_back(repo: Repo) -> bool:
     """
     path, now = os.path.join(repo.shared_dir, STAMP), time.time()
     try:
-        last = os.stat(path).st_mtime
+        last = os.lstat(path).st_mtime
         if 0 <= now - last < DAY or "GIT_OBJECT_DIRECTORY" in repo.git.env:
             return False
-        os.utime(path)
+        if not has_folder(repo, repo.shared_dir):
+            return False
+        os.utime(path, follow_symlinks=False)
         if now < last or not repo.boolean("baton.autoprune", default=True) or not sys.executable:
             return False
         detach([sys.executable, "-c", _PRUNE, repo.layout.git_dir], repo.plain.env, b"")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.model import Head, Oid
+from gitbaton.system.files import kind_of
 from gitbaton.values import value
 
 _SMALL = 1 << 20  # bytes up to which the slower code is the sooner one
@@ -181,6 +183,16 @@ def linked_ref(git_dir: str, name: str) -> str | None:
     except OSError:
         return None
     return target if target.startswith("refs/") and is_ref(target) else None
+
+
+def in_the_way(git_dir: str, name: str) -> str:
+    """What stands at a name that git takes for a ref, and is neither a file nor a link to a ref: git would wait for it, or
+    follow it. Empty where nothing does."""
+    try:
+        mode = os.lstat(os.path.join(git_dir, name)).st_mode
+    except OSError:
+        return ""
+    return "" if stat.S_ISREG(mode) or linked_ref(git_dir, name) else kind_of(mode)
 
 
 def packed_refs(common_dir: str) -> bytes:

@@ -14,11 +14,11 @@ from gitbaton.git.loose import FEW, drop_torn, put_in
 from gitbaton.git.objects import OID, NewObject, Objects, RefChange
 from gitbaton.git.packfile import New, put_pack, stream
 from gitbaton.git.questions import FSYNC
-from gitbaton.git.repo import Repo, make_folder
+from gitbaton.git.repo import Repo, clear_old, make_folder
 from gitbaton.git.run import BORROWED, Git, checked
 from gitbaton.model import Oid
 from gitbaton.system import groups
-from gitbaton.system.files import remove_folder, sync_paths
+from gitbaton.system.files import read_regular, remove_folder, sweep, sync_paths
 from gitbaton.system.process import begin
 from gitbaton.values import cast
 
@@ -438,12 +438,14 @@ def clean(repo: Repo) -> None:
         for gone in ([whole + ".pack"] if not os.path.exists(whole + ".idx") else []) + [path]:
             with suppress(OSError):
                 os.unlink(gone)
-    for parent, start in ((os.path.join(repo.own_dir, "tmp"), WORKSHOP), (repo.objects_dir, ELSEWHERE + WORKSHOP)):
-        with suppress(OSError):
-            for name in os.listdir(parent):
-                path = os.path.join(parent, name)
-                if name.startswith(start) and time.time() - os.stat(path).st_mtime > _LEFTOVER:
-                    remove_folder(path)
+    since = time.time() - _LEFTOVER
+    clear_old(repo, os.path.join(repo.own_dir, "tmp"), lambda name, s: name.startswith(WORKSHOP) and s.st_mtime < since)
+    with suppress(OSError):  # where that is another file system than the store
+        store = os.open(repo.objects_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # a link may lead to a store
+        try:
+            sweep(store, lambda name, s: name.startswith(ELSEWHERE + WORKSHOP) and s.st_mtime < since)
+        finally:
+            os.close(store)
 
 
 def left(repo: Repo) -> list[str]:
@@ -459,9 +461,8 @@ def left(repo: Repo) -> list[str]:
 def _is_left(path: str) -> bool:
     """Whether a file that keeps a pack is ours, and nobody's any more."""
     try:
-        with open(path, "rb") as file:
-            word, pid, start, where = file.read(512).decode("utf-8", "replace").split()
-            age = time.time() - os.fstat(file.fileno()).st_mtime
+        word, pid, start, where = read_regular(path, 512).decode("utf-8", "replace").split()
+        age = time.time() - os.lstat(path).st_mtime
         if word != WORD or not pid.isdecimal():
             return False
         here = where == space() and start.rpartition(".")[2] == (groups.mark(os.getpid()) or "").rpartition(".")[2]

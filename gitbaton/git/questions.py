@@ -6,10 +6,11 @@ import os
 import re
 
 from gitbaton.errors import GitError
+from gitbaton.git.objects import in_the_way
 from gitbaton.git.repo import PROTECTED, Repo
 from gitbaton.git.run import Git, base_environment, zsplit
 from gitbaton.model import Oid, WorktreeId
-from gitbaton.system.files import born, remove_folder, sync_paths
+from gitbaton.system.files import born, read_regular, remove_folder, sync_paths
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
 _MADE = re.compile(r"([0-9a-f]+) commit(?: \((?:amend|initial)\))?: ")
@@ -114,8 +115,7 @@ def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
     for name in sorted(os.listdir(parent)) if os.path.isdir(parent) else []:
         git_dir = os.path.join(parent, name)
         try:
-            with open(os.path.join(git_dir, "gitdir"), "rb") as file:
-                link = os.path.join(git_dir, os.fsdecode(file.read()).rstrip("\n"))
+            link = os.path.join(git_dir, os.fsdecode(read_regular(os.path.join(git_dir, "gitdir"), follow=True)).rstrip("\n"))
         except OSError:
             continue
         root = os.path.dirname(os.path.normpath(link))
@@ -137,6 +137,8 @@ def met(git_dir: str, root: str) -> WorktreeId | None:
 
 def current_ref(repo: Repo, git_dir: str, name: str) -> str:
     """What that symbolic ref of the work tree of ``git_dir`` names; empty where there is none."""
+    if in_the_way(git_dir, name):
+        return ""
     return os.fsdecode(repo.git.run("symbolic-ref", "-q", name, env={"GIT_DIR": git_dir}).out).rstrip("\n")
 
 

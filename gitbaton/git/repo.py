@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +18,20 @@ from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commi
 from gitbaton.git.prefetch import Ahead, ask_layout, ask_ordinary, ask_settings
 from gitbaton.git.run import BORROWED, Git, base_environment, borrowing
 from gitbaton.model import Oid, Operation, WorktreeId
-from gitbaton.system.files import acquire, be_born, born, mode_of, share, write_atomic
+from gitbaton.system.files import (
+    acquire,
+    be_born,
+    born,
+    give,
+    kind_of,
+    mode_of,
+    open_below,
+    open_lasting,
+    read_regular,
+    share,
+    sweep,
+    write_atomic,
+)
 from gitbaton.system.process import Process, Result, remove_later
 from gitbaton.values import cast, value
 
@@ -29,6 +44,7 @@ else:
     Door = str
 Progress = Callable[[str, int, int], None]
 LOCK_WAIT = 60.0
+_LINE = 128  # bytes of a file that holds an id
 _MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
 _PLACES = ("GIT_OBJECT_DIRECTORY", BORROWED, "GIT_COMMON_DIR")
 # As for git's safe.directory, a repository itself cannot say these: only system, user and command line can.
@@ -106,11 +122,9 @@ class Repo:
         store = os.path.join(folder, "objects")
         os.makedirs(os.path.join(store, "pack"))
         real = self.git.out("rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n")
-        met = os.path.join(self.own_dir, "worktree")
-        if os.path.exists(met):  # the work tree stays the same
-            import shutil
-
-            shutil.copy2(met, os.path.join(folder, "worktree"))
+        met = born(os.path.join(self.own_dir, "worktree"))
+        if met is not None:  # the work tree stays the same
+            be_born(os.path.join(folder, "worktree"), met)
         self.own_dir = folder
         self.objects.close()
         self.git = self.git.changed({"GIT_OBJECT_DIRECTORY": store, **borrowing(self.git.env, os.fsdecode(real))})
@@ -124,9 +138,12 @@ class Repo:
         if self._quarantine is None:
             self._quarantine = os.path.join(self.own_dir, "tmp", f"{os.getpid()}.{time.monotonic_ns()}")
             store = os.path.join(self._quarantine, "objects")
-            if not os.path.isdir(os.path.dirname(self._quarantine)):
+            try:
                 make_folder(self, os.path.dirname(self._quarantine))
-            os.makedirs(store)
+                os.makedirs(store)
+            except OSError as error:
+                self._quarantine = None
+                raise GitError(f"'{os.path.join(self.own_dir, 'tmp')}' cannot be written: {error.strerror}") from None
             env = borrowing(self.git.env, store)
             self.git = self.git.changed(env)
             self.objects.borrow(store, env)
@@ -285,8 +302,8 @@ class Repo:
 
     def _read(self, name: str) -> str:
         try:
-            with open(os.path.join(self.layout.git_dir, name), encoding="utf-8", errors="replace") as file:
-                return file.read(4096).strip()
+            path = os.path.join(self.layout.git_dir, name)
+            return read_regular(path, 4096, follow=True).decode("utf-8", "replace").strip()
         except OSError:
             return ""
 
@@ -319,8 +336,7 @@ class Repo:
         write over it. Whether it was removed. Only for what is derived or given up, and with the lock held."""
         path = os.path.join(self.layout.common_dir, *ref.split("/"))
         try:
-            with open(path, "rb") as file:
-                text = os.fsdecode(file.read(4096)).strip()
+            text = os.fsdecode(read_regular(path, 4096)).strip()
             if (OID.match(text) and text.strip("0")) or text.startswith("ref: "):
                 return False
             os.unlink(path)
@@ -332,12 +348,12 @@ class Repo:
         """Say in a work tree's ``expect`` file (default: this one's) which HEAD its current checkpoint stands on; None
         removes it."""
         path = os.path.join(os.path.join(git_dir, "baton") if git_dir else self.own_dir, "expect")
-        with suppress(FileNotFoundError, UnicodeDecodeError), open(path, encoding="ascii") as file:
-            if file.read() == f"{head}\n":
+        with suppress(OSError):
+            if read_regular(path, _LINE) == f"{head}\n".encode():
                 return
         if head is None:
             if os.path.lexists(path):
-                os.unlink(path)
+                drop(self, path)
             return
         put(self, path, f"{head}\n".encode())
 
@@ -406,6 +422,7 @@ def discover(
             if layout is None or layout.root is not None:
                 said = f"the repository that holds '{git.directory}' is no '.git' of a work tree, and nobody named it"
                 raise NotARepositoryError(said, _NAMED)
+        _refuse_sudo(layout)
     except NotARepositoryError:
         if ahead is not None:
             ahead.drop()
@@ -470,6 +487,19 @@ def _around(git: Git) -> tuple[Layout | None, str | None]:
         if layout is not None and layout.root is not None:
             return layout, within
     return None, None
+
+
+def _refuse_sudo(layout: Layout) -> None:
+    """Raise NotARepositoryError where sudo has made root of the owner of a repository, which git allows: what is written would
+    be root's, and the owner's next command could not change it."""
+    if os.geteuid() == 0 and (uid := os.environ.get("SUDO_UID", "0")) != "0":
+        try:
+            owner = os.stat(layout.common_dir).st_uid
+        except OSError:
+            return
+        if str(owner) == uid:
+            said = f"'{layout.common_dir}' is user {uid}'s, who could not change what root leaves there"
+            raise NotARepositoryError(said, "without sudo it works")
 
 
 def here() -> str:
@@ -559,20 +589,78 @@ def shared(repo: Repo, path: str | int) -> None:
     """Give a file or folder of ours, or what a descriptor is of, the mode that the repository asks for. Never raises, but for
     what the configuration does."""
     share(path, mode_of(repo.settings().get("core.sharedrepository", [""])[-1]))
+    if os.geteuid() == 0:  # git lets root in where safe.directory names the place
+        with suppress(OSError):
+            above = os.stat(repo.layout.common_dir)
+            give(path, above.st_uid, above.st_gid)
 
 
-def make_folder(repo: Repo, path: str) -> None:
-    """Make a folder of ours and those above it. Raises OSError."""
-    os.makedirs(path, exist_ok=True)
-    while "baton" in path.removeprefix(repo.layout.common_dir).split(os.sep):
-        shared(repo, path)
-        path = os.path.dirname(path)
+def _steps(repo: Repo, path: str) -> tuple[str, list[str]]:
+    """Where folders of ours begin, and the names from there to one of them."""
+    for top in (repo.own_dir, repo.shared_dir):
+        if path == top or path.startswith(top + os.sep):
+            above = os.path.dirname(top)
+            break
+    else:  # that of another work tree
+        inside = path.removeprefix(repo.layout.common_dir) + os.sep
+        above = repo.layout.common_dir + inside.partition(f"{os.sep}baton{os.sep}")[0]
+    return above, path[len(above) + 1 :].split(os.sep)
+
+
+def make_folder(repo: Repo, path: str, *, mode: int = 0o777) -> None:
+    """Make a folder of ours and those above it that are. Raises OSError, also where something else is in the place of one: a
+    link there would lead what we write, and what we remove, to where others have theirs."""
+    at, names = _steps(repo, path)
+    for name in names:
+        at = os.path.join(at, name)
+        try:
+            found = os.lstat(at).st_mode
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                os.mkdir(at, mode)
+            found = os.lstat(at).st_mode
+        if not stat.S_ISDIR(found):
+            raise NotADirectoryError(errno.ENOTDIR, f"'{at}' is {kind_of(found)}, and no folder of ours")
+        shared(repo, at)
+
+
+def folder_of_ours(repo: Repo, path: str) -> int:
+    """A descriptor of a folder of ours, reached through no link. Raises OSError."""
+    return open_below(*_steps(repo, path))
+
+
+def has_folder(repo: Repo, path: str) -> bool:
+    """Whether a folder of ours is there, and through no link."""
+    try:
+        os.close(folder_of_ours(repo, path))
+    except OSError:
+        return False
+    return True
+
+
+def drop(repo: Repo, path: str) -> None:
+    """Remove a file of ours, reached through no link. Raises OSError."""
+    folder = folder_of_ours(repo, os.path.dirname(path))
+    try:
+        os.unlink(os.path.basename(path), dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def clear_old(repo: Repo, path: str, goes: Callable[[str, os.stat_result], bool]) -> None:
+    """Remove from a folder of ours what ``goes``, by its name and state; nothing where a link is in its place. Never raises."""
+    with suppress(OSError):
+        folder = folder_of_ours(repo, path)
+        try:
+            sweep(folder, goes)
+        finally:
+            os.close(folder)
 
 
 def lock_file(repo: Repo, path: str) -> int:
     """A file to lock, made with its folder where there is none; its descriptor. Raises OSError."""
     make_folder(repo, os.path.dirname(path))
-    fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    fd = open_lasting(path)
     shared(repo, fd)
     return fd
 
@@ -586,10 +674,15 @@ def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", mode: int = 
 
 
 def add(repo: Repo, path: str, data: bytes) -> None:
-    """Write at the end of a file. Raises OSError."""
-    with open(path, "ab") as file:
-        shared(repo, file.fileno())
-        file.write(data)
+    """Write at the end of a file of ours; where it has another name, too, which may be anybody's, it becomes one of its own
+    first. Raises OSError."""
+    os.close(folder_of_ours(repo, os.path.dirname(path)))
+    with open(open_lasting(path, append=True), "ab") as file:
+        if os.fstat(file.fileno()).st_nlink == 1:
+            shared(repo, file.fileno())
+            file.write(data)
+            return
+    put(repo, path, read_regular(path) + data, fresh=f".{os.getpid()}")
 
 
 def sharer(repo: Repo) -> Callable[[str | int], None]:

@@ -7,6 +7,7 @@ import os
 from gitbaton.git.objects import OID
 from gitbaton.git.repo import Repo, add, put
 from gitbaton.model import Oid
+from gitbaton.system.files import open_regular, read_regular
 
 KEPT = 1000
 _TRIM_BYTES = 200 << 10
@@ -16,7 +17,7 @@ _TAIL = 1 << 20
 def pairs(repo: Repo) -> dict[Oid, Oid]:
     """Old and new ids of the last rewrites."""
     try:
-        with open(_path(repo), "rb") as file:
+        with open(open_regular(_path(repo)), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
             lines = file.read(_TAIL).decode("ascii", "replace").splitlines()[-KEPT:]
     except OSError:
@@ -46,10 +47,9 @@ def trim(repo: Repo) -> None:
     """Keep the newest pairs of a file that has grown. Called with the lock held; a hook may add a pair meanwhile."""
     path = _path(repo)
     try:
-        if os.stat(path).st_size < _TRIM_BYTES:
+        if os.lstat(path).st_size < _TRIM_BYTES:
             return
-        with open(path, "rb") as file:
-            lines = file.read().splitlines(keepends=True)[-KEPT:]
+        lines = read_regular(path).splitlines(keepends=True)[-KEPT:]
         put(repo, path, b"".join(lines), fresh=f".{os.getpid()}")
     except OSError:
         return  # nothing depends on its size

@@ -11,6 +11,7 @@ from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import AgainError, DeadlineError, deadline, log
+from gitbaton.system.files import read_regular
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -160,8 +161,8 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
 
     client = next(client for client in CLIENTS if client.name == agent)
     try:
-        with open(os.path.join(root, client.project), "rb") as file:
-            return client.shape == "plugin" or f"{OURS} {agent}".encode() in file.read(1 << 20)
+        said = read_regular(os.path.join(root, client.project), 1 << 20, follow=True)
+        return client.shape == "plugin" or f"{OURS} {agent}".encode() in said
     except OSError:
         return False
 

@@ -7,12 +7,14 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from stat import S_ISREG
 
 from gitbaton.agents.values import Event
 from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
-from gitbaton.git.repo import Repo, put
+from gitbaton.git.repo import Repo, clear_old, has_folder, put
 from gitbaton.model import Agent
+from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -105,8 +107,7 @@ def has_ended(repo: Repo, agent: Agent) -> bool:
 
 def _read(path: str) -> Session:
     try:
-        with open(path, "rb") as file:
-            found = parse(file.read(_MAX_BYTES))
+        found = parse(read_regular(path, _MAX_BYTES))
     except (OSError, RecordError):
         return Session()
     known = {name: item for name, item in found.items() if name in _KINDS} if isinstance(found, dict) else {}
@@ -125,8 +126,9 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
         }
         put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
     else:
-        with suppress(FileNotFoundError):
-            os.utime(path)  # its time says in which work tree the session was last
+        with suppress(OSError):
+            if has_folder(repo, os.path.dirname(path)):
+                os.utime(path, follow_symlinks=False)  # its time says in which work tree the session was last
     return after
 
 
@@ -138,8 +140,7 @@ def facts_path(repo: Repo, event: Event) -> str:
 def tenth_edit(repo: Repo, event: Event) -> float:
     """When the tenth-newest edit of an event's session was made, in seconds since 1970; 0 where there were fewer."""
     try:
-        with open(facts_path(repo, event), "rb") as file:
-            found: Any = parse(file.read(_MAX_FACTS))
+        found: Any = parse(read_regular(facts_path(repo, event), _MAX_FACTS))
         edits = found["facts"]["edits"]
         return int(edits[0]) / 1000 if len(edits) >= EDITS else 0.0
     except (OSError, RecordError, LookupError, TypeError, ValueError):
@@ -148,11 +149,8 @@ def tenth_edit(repo: Repo, event: Event) -> float:
 
 def prune(repo: Repo) -> None:
     """Remove what sessions of two weeks ago left. Never raises."""
-    folder = os.path.join(repo.own_dir, "sessions")
-    with suppress(OSError):
-        for entry in list(os.scandir(folder)):
-            if entry.stat().st_mtime < time.time() - KEPT_SECONDS:
-                os.unlink(entry.path)
+    since = time.time() - KEPT_SECONDS
+    clear_old(repo, os.path.join(repo.own_dir, "sessions"), lambda _, found: S_ISREG(found.st_mode) and found.st_mtime < since)
 
 
 def _path(folder: str, agent: str, session: str | None) -> str:

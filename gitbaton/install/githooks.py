@@ -14,11 +14,11 @@ from gitbaton.errors import BatonError, UsageError
 from gitbaton.git import questions
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import default, names
-from gitbaton.git.repo import Repo
-from gitbaton.install.plan import Draft, Manifest, Plan, Record, digest, drop_folders, keep, read, write
+from gitbaton.git.repo import Repo, has_folder
+from gitbaton.install.plan import Draft, Manifest, Plan, Record, digest, drop_folders, keep, read, refuse_others, write
 from gitbaton.store import CHAINS, CURRENT, NOTES
 from gitbaton.store.refs import META, remote_of, remote_ref
-from gitbaton.system.files import DATA
+from gitbaton.system.files import DATA, remove
 
 MARK = b"\n# gitbaton: 1\n"
 EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
@@ -118,6 +118,7 @@ def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, rem
     ``fetch``: also the refspecs by which a plain ``git fetch`` brings what others pushed, from ``remote``, by default the one
     that git fetches from. Raises UsageError for what is no configured remote.
     """
+    refuse_others(baton.repo, baton.repo.shared_dir, script_folder(baton.repo))
     draft = _Draft(baton.repo)
     repo, way, shipped = baton.repo, route(baton.repo), scripts()
     for event, data in shipped.items():
@@ -252,6 +253,7 @@ def _foreign(draft: _Draft) -> None:
 
 def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     """What ``uninstall`` takes back; with ``purge`` also every checkpoint, note and LATEST file."""
+    refuse_others(baton.repo, baton.repo.shared_dir, script_folder(baton.repo))
     draft = _Draft(baton.repo)
     repo, made = baton.repo, draft.made
     _take_scripts(draft, scripts())
@@ -266,11 +268,12 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     if os.path.isdir(script_folder(repo)):
         _remove_folder(draft, script_folder(repo))
     for _, git_dir, _ in questions.worktrees(repo):
-        for name in STATE:
+        for name in STATE if has_folder(repo, os.path.join(git_dir, "baton")) else ():
             _remove(draft, os.path.join(git_dir, "baton", name))
     _remove(draft, made.path)
     for folder in made.folders:
-        if folder != script_folder(repo) and os.path.isdir(folder):
+        inside = folder.startswith(os.path.join(repo.layout.common_dir, ""))  # the list lies where others may write, too
+        if inside and folder != script_folder(repo) and os.path.isdir(folder):
             _remove_folder(draft, folder)
     if os.path.isdir(repo.shared_dir) and set(os.listdir(repo.shared_dir)) <= {"hooks", "installed", *STATE}:
         _remove_folder(draft, repo.shared_dir)
@@ -283,7 +286,7 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
 
 
 def _remove(draft: _Draft, path: str) -> None:
-    if os.path.lexists(path):
+    if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
         draft.step(f"remove '{path}'", lambda: os.unlink(path))
 
 
@@ -369,8 +372,6 @@ def _staying(draft: _Draft, paths: Iterable[str]) -> None:
 
 def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
     """Every ref, note and file of ours, named."""
-    import shutil
-
     repo = baton.repo
     there = sorted(repo.objects.refs(*OURS, NOTES.rsplit("/", 1)[0] + "/").items())
     for name, oid in there:
@@ -384,8 +385,8 @@ def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
         if root:
             _purge_files(draft, root, hidden)
         own = os.path.join(git_dir, "baton")
-        if os.path.isdir(own):
-            draft.step(f"remove '{own}'", partial(shutil.rmtree, own))
+        if os.path.lexists(own):
+            draft.step(f"remove '{own}'", partial(remove, own))
     if where is not None and where.inside is None:
         for name in () if mirror.foreign(where) else mirror.NAMES:
             _remove(draft, os.path.join(where.directory, name))

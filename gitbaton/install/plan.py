@@ -3,7 +3,6 @@ manifests that remember what was done to them."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import stat
@@ -13,8 +12,8 @@ from typing import Any, Literal
 
 from gitbaton.agents.settings import Edit
 from gitbaton.errors import BatonError
-from gitbaton.git.repo import Repo, shared
-from gitbaton.system.files import acquire, open_regular, sync_paths, write_atomic
+from gitbaton.git.repo import Repo, has_folder, shared
+from gitbaton.system.files import NO_FILE, acquire, open_regular, read_regular, sync_paths, write_atomic
 from gitbaton.values import value
 
 MAX_BYTES = 4 << 20
@@ -92,6 +91,13 @@ def share(repo: Repo) -> None:
             shared(repo, path)
 
 
+def refuse_others(repo: Repo, *folders: str) -> None:
+    """Raise BatonError where something else is in the place of a folder of ours: a link would lead us to somebody's files."""
+    for folder in folders:
+        if os.path.lexists(folder) and not has_folder(repo, folder):
+            raise BatonError(f"'{folder}' is no folder of ours, and nothing is installed or taken back", "git baton doctor")
+
+
 @value
 class File:
     """A file as it was looked at. ``shown`` is its name for the user, ``real`` where its bytes are; None: it is not there.
@@ -110,8 +116,7 @@ class File:
 def read(path: str, limit: int = MAX_BYTES) -> bytes | None:
     """The first bytes of a file, at most ``limit`` (-1: all); None when it is not there or cannot be read."""
     try:
-        with open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as file:  # waits for no pipe
-            return file.read(limit)
+        return read_regular(path, limit, follow=True)
     except (OSError, ValueError):
         return None
 
@@ -156,7 +161,7 @@ def _read_plain(path: str, shown: str) -> tuple[bytes, os.stat_result] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENXIO):
+        if error.errno in NO_FILE:
             raise BatonError(f"'{shown}' is {'a directory' if os.path.isdir(path) else 'not a plain file'}") from None
         raise BatonError(f"'{shown}' cannot be read: {error.strerror}") from None
     if len(data) > MAX_BYTES:

@@ -49,6 +49,7 @@ from gitbaton.journal.values import BLOBS, TREES, Logged, Record, check_run, run
 from gitbaton.model import Oid
 from gitbaton.store.chain import RETRY_SECONDS, append_to, landed, root_objects
 from gitbaton.store.refs import REMOTES, RUNS, by_name
+from gitbaton.system.files import read_regular
 from gitbaton.values import replace
 
 TYPE_CHECKING = False
@@ -500,8 +501,7 @@ def chosen(journal: Journal, name: str | None = None) -> str:
 def _line(path: str) -> str | None:
     """The one line of a file; None where there is none."""
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read(_LINE).strip() or None
+        return read_regular(path, _LINE).decode("ascii", "replace").strip() or None
     except OSError:
         return None
 
@@ -527,4 +527,4 @@ def foreign_until(repo: Repo, run: str) -> Oid | None:
 def clear_foreign(repo: Repo, run: str) -> None:
     """Say that no record of a run is foreign any more."""
     with suppress(OSError):  # it names a commit that is not the newest any more
-        os.unlink(_foreign(repo, run))
+        git.drop(repo, _foreign(repo, run))

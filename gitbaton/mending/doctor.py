@@ -18,6 +18,7 @@ from gitbaton.git.publish import left
 from gitbaton.install import githooks as install
 from gitbaton.install.levels import EVERYWHERE, UNHEEDED
 from gitbaton.install.plan import read
+from gitbaton.mending import ownfiles
 from gitbaton.model import Finding, Oid
 from gitbaton.retention.inventory import known as known_name
 from gitbaton.retention.inventory import strange
@@ -32,6 +33,7 @@ from gitbaton.worktree import crashmarker
 MANY = 1000
 STALE_LOCK = 10.0
 LOCK_WAIT = 5.0
+_SHOWN = 20
 _FIX, _INSTALL = "git baton doctor --fix", "git baton install"
 
 
@@ -48,6 +50,7 @@ def examine(baton: Baton) -> list[Finding]:
         _derived,
         _runs_here,
         _work_trees,
+        _own_files,
         _threads,
         _claims,
         _locks,
@@ -232,8 +235,21 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
 
 def _work_trees(baton: Baton) -> Iterator[Finding]:
     """Whether killed commands left work trees of their own; the next run, bisect or drill removes them, too."""
-    for path in crashmarker.left(baton.repo):
-        yield _amiss("work-trees", f"a killed command left {in_quotes(path)}", _FIX)
+    for path, made, marker in crashmarker.left(baton.repo):
+        if made:
+            yield _amiss("work-trees", f"a killed command left {in_quotes(path)}", _FIX)
+        else:
+            text = f"a crash marker names {in_quotes(path)}, which does not say that it was made for it; it is left alone"
+            yield _amiss("work-trees", text, plain(ownfiles.aside(baton.repo, marker)))
+
+
+def _own_files(baton: Baton) -> Iterator[Finding]:
+    """Whether what lies in the places of our files and folders is ours."""
+    found = list(ownfiles.odd(baton.repo, baton.latest))
+    for item in found[:_SHOWN]:
+        yield _amiss("files", f"{in_quotes(item.path)} {item.why}", plain(item.mend))
+    if len(found) > _SHOWN:
+        yield _amiss("files", f"as much is true of {len(found) - _SHOWN} more", "")
 
 
 def _threads(baton: Baton) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, intent, newes
 from gitbaton.store import meta as store_meta
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
 from gitbaton.store.sound import checkpoints, is_ours
-from gitbaton.system.files import sync_paths
+from gitbaton.system.files import read_regular, sync_paths
 from gitbaton.threads.names import LATE
 
 _LATEST = (b"<!-- written by git baton at ", b'{\n  "current_track": ')
@@ -249,8 +249,7 @@ class _Plan:
             return
         for path in (os.path.join(where.root or "", path) for path in where.paths()):
             try:
-                with open(path, "rb") as file:
-                    raw = file.read(4096)
+                raw = read_regular(path, 4096)
             except OSError:
                 continue
             if not raw.strip(b"\0") or any(begin.startswith(raw) for begin in _LATEST):

@@ -30,7 +30,7 @@ from gitbaton.git.objects import (
     parse_commit,
     parse_tree,
 )
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, has_folder
 from gitbaton.model import Oid, Stored
 from gitbaton.retention.inventory import known
 from gitbaton.store import NOTES, Store, sound
@@ -70,7 +70,8 @@ class Survey(BinaryObjects):
         self.spare: Spare | None = None
         self.packs: list[Pack] = []
         self.promised = bool(questions.matching(repo, r"^remote\..*\.(promisor|partialclonefilter)$"))
-        self.unfinished = tuple(glob(os.path.join(escape(repo.shared_dir), BROKEN, "*", UNFINISHED)))
+        marks = glob(os.path.join(escape(repo.shared_dir), BROKEN, "*", UNFINISHED))
+        self.unfinished = tuple(mark for mark in marks if has_folder(repo, os.path.dirname(mark)))
         self.worktrees = questions.worktrees(repo)
         places = ((git_dir, root) for _, git_dir, root in self.worktrees)
         self.torn_indexes = [at for at in places if index_is_torn(os.path.join(at[0], "index"), self.algorithm)]

@@ -12,7 +12,7 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import OID
 from gitbaton.git.repo import Repo, lock_file, put
 from gitbaton.model import OPS, Oid, Op
-from gitbaton.system.files import acquire, release
+from gitbaton.system.files import acquire, read_regular, release
 from gitbaton.values import value
 
 LOCK_WAIT = 10.0
@@ -60,10 +60,11 @@ def write(repo: Repo, intent: Intent) -> None:
 def read(repo: Repo) -> Intent | None:
     """The record of a restore that is under way or was interrupted. Raises RecordError for one that cannot be read."""
     try:
-        with open(path(repo), "rb") as file:
-            found = parse(file.read(1 << 20))
+        found = parse(read_regular(path(repo), 1 << 20))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise RecordError(f"'{path(repo)}' cannot be read: {error.strerror}") from None
     if not isinstance(found, dict) or found.get("v") != _FORMAT:
         raise RecordError(f"{in_quotes(path(repo))} is not a record of this gitbaton")
     op = next((name for name in OPS if name == found.get("op")), None)

@@ -14,7 +14,7 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git import objectlists, questions, usage
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import object_id
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, has_folder
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
 from gitbaton.retention import removing
@@ -23,6 +23,7 @@ from gitbaton.scanning.objects import scanner, text_of
 from gitbaton.store import CHAINS, CURRENT, NOTES, SAFETY, TIPS, Store
 from gitbaton.store.refs import REMOTES
 from gitbaton.store.sound import OURS, own_refs
+from gitbaton.system.files import read_regular, remove_folder
 from gitbaton.transcripts import proofs
 from gitbaton.values import value
 
@@ -49,7 +50,7 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
     said += _removed(os.path.join(baton.repo.shared_dir, name) for name in _LOGS)  # whatever a hook could not do, it said there
     needles = words(made.parts)
     for _, git_dir, root in questions.worktrees(baton.repo):
-        said += _removed(_named_in(os.path.join(git_dir, "baton"), made, needles))
+        said += _removed(_named_in(baton.repo, os.path.join(git_dir, "baton"), made, needles))
         for there in removing.places(baton, root) if root else ():
             said += _exported(baton, made, there, root)
     return [*said, *removing.refresh(baton)]
@@ -83,9 +84,7 @@ def _clear_reflogs(repo: Repo, refs: Iterable[str]) -> None:
     for top in ("refs/baton", "refs/checkpoints", NOTES, *sorted(refs)):
         path = os.path.join(common, "logs", top)
         if os.path.isdir(path) and not os.path.islink(path):
-            import shutil
-
-            shutil.rmtree(path, ignore_errors=True)
+            remove_folder(path)
         else:
             _removed([path])
     _removed(os.path.join(git_dir, "logs", CURRENT) for _, git_dir, _ in questions.worktrees(repo))
@@ -104,23 +103,22 @@ def _removed(paths: Iterable[str]) -> list[str]:
     return said
 
 
-def _named_in(place: str, made: Forgetting, needles: Sequence[bytes]) -> list[str]:
+def _named_in(repo: Repo, place: str, made: Forgetting, needles: Sequence[bytes]) -> list[str]:
     """Records of ours in the git directory of a work tree: of restores that name them, of sessions that say their words."""
     ids = [oid.encode() for oid in made.all_ids] + [s.commit.encode() for s in made.parts]
     sessions = {s.checkpoint.agent.session for s in made.parts if s.checkpoint.agent}
     sessions |= {sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:40] for name in sessions if name}
     theirs = tuple(f"-{session}" for session in sessions if session)
     folder = os.path.join(place, "sessions")
-    paths = [os.path.join(place, name) for name in _RECORDS]
-    paths += [os.path.join(folder, name) for name in (sorted(os.listdir(folder)) if os.path.isdir(folder) else ())]
+    paths = [os.path.join(place, name) for name in _RECORDS] if has_folder(repo, place) else []
+    paths += [os.path.join(folder, name) for name in (sorted(os.listdir(folder)) if has_folder(repo, folder) else ())]
     return [path for path in paths if os.path.basename(path).endswith(theirs) or holds(path, [*ids, *needles])]
 
 
 def holds(path: str, needles: Iterable[bytes]) -> bool:
     """Whether a regular file holds any of some texts."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            data = file.read(_MAX_FILE)
+        data = read_regular(path, _MAX_FILE)
     except OSError:
         return False
     return any(needle in data for needle in needles)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
@@ -11,9 +12,9 @@ from datetime import datetime
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, RunError, UsageError
-from gitbaton.git.repo import Repo, shared
+from gitbaton.git.repo import Repo, has_folder, shared
 from gitbaton.system import groups
-from gitbaton.system.files import acquire, release
+from gitbaton.system.files import NO_FILE, acquire, open_regular, release
 from gitbaton.system.groups import Child
 from gitbaton.values import replace, value
 from gitbaton.worktree import globs
@@ -207,7 +208,7 @@ class Claims:
 
     def _scan(self) -> Iterator[Held]:
         """The claims that hold; those that nobody holds any more are removed. With the lock held."""
-        for entry in sorted(os.listdir(self.folder)):
+        for entry in sorted(os.listdir(self.folder) if has_folder(self.repo, self.folder) else ()):
             path = os.path.join(self.folder, entry)
             if entry.endswith(".new"):  # only who holds the lock makes one, and that is us
                 _unlink(path)
@@ -219,13 +220,15 @@ class Claims:
     def _judge(self, path: str) -> Held | None:
         """A claim that blocks; None, and its file removed, when it does not."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            fd = open_regular(path)
         except FileNotFoundError:
             return None
-        except OSError:  # another user's; whether it holds cannot be seen
-            return _unreadable(self._host, path, far=True)
+        except OSError as error:  # another user's; whether it holds cannot be seen
+            return None if error.errno in (*NO_FILE, errno.ELOOP) else _unreadable(self._host, path, far=True)
         try:
             held = _read(os.pread(fd, 1 << 20, 0))
+            if held is not None and os.fstat(fd).st_uid != os.geteuid():
+                held = replace(held, child=None)  # nobody has us end a process by writing its number
             # The same boot is the same kernel, whatever its containers are called.
             here = held is None or held.host == self._host or (held.boot and held.boot == self._boot)
             if held is not None and not here:

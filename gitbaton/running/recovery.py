@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from gitbaton.codec import encode_track, in_quotes
 from gitbaton.errors import GitError, NoAnswerError, RunError
+from gitbaton.git.repo import drop
 from gitbaton.git.repo import put as put_file
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Logged, Record, Step, Writes
@@ -21,6 +22,7 @@ from gitbaton.running.context import UNKNOWN, Context, Done, settling, verify
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled
 from gitbaton.running.outputs import kept, look, owners, put, result_of, standing, versions
+from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher
@@ -279,8 +281,7 @@ def noted(ctx: Context, step: str) -> Underway | None:
     import json
 
     try:
-        with open(_path(ctx, step), encoding="ascii") as file:
-            found = json.loads(file.read(_LARGEST))
+        found = json.loads(read_regular(_path(ctx, step), _LARGEST))
         files = found["brings"]
         brings = None if files is None else {p: None if e is None else (str(e[0]), str(e[1])) for p, e in files.items()}
         return Underway(begin=str(found["begin"]), brings=brings)
@@ -291,7 +292,7 @@ def noted(ctx: Context, step: str) -> Underway | None:
 def forget(ctx: Context, step: str) -> None:
     """Say that the files of the step are in order here."""
     with suppress(OSError):  # there is none; or it names a begin that has its end
-        os.unlink(_path(ctx, step))
+        drop(ctx.repo, _path(ctx, step))
 
 
 def with_its_own(

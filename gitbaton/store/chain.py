@@ -25,7 +25,7 @@ from gitbaton.git.objects import (
     parse_commit,
 )
 from gitbaton.git.reffiles import below, there
-from gitbaton.git.repo import Repo, put
+from gitbaton.git.repo import Repo, drop, put
 from gitbaton.model import Oid, Stored
 from gitbaton.store.refs import (
     CHAINS,
@@ -39,6 +39,7 @@ from gitbaton.store.refs import (
     tip_ref,
     track_of,
 )
+from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -229,11 +230,11 @@ class Chains:
         A question costs one look at a file's state."""
         path = self._marks_of(track)
         try:
-            state = os.stat(path)
+            state = os.lstat(path)
             mark = state.st_ino, state.st_mtime_ns, state.st_size
             if track not in self._marks or self._marks[track][0] != mark:
-                with open(path, encoding="ascii", errors="replace") as file:
-                    self._marks[track] = mark, frozenset(line for line in file.read().split("\n") if OID.match(line))
+                lines = read_regular(path).decode("ascii", "replace").split("\n")
+                self._marks[track] = mark, frozenset(line for line in lines if OID.match(line))
         except OSError:
             return frozenset()
         return self._marks[track][1]
@@ -248,7 +249,7 @@ class Chains:
     def unmark(self, track: str) -> None:
         """Say that no checkpoint of a track is foreign any more, because a local one follows. Called with the lock held."""
         with suppress(OSError):  # it stays foreign until the next one
-            os.unlink(self._marks_of(track))
+            drop(self.repo, self._marks_of(track))
 
     def _marks_of(self, track: str) -> str:
         return os.path.join(self.repo.shared_dir, "foreign", encode_track(track))  # `.new` is no track's: `.` is encoded

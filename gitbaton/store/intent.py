@@ -14,6 +14,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.store import newest
 from gitbaton.store.chain import Chains
+from gitbaton.system.files import read_regular
 
 _HEADER = b"gitbaton revision 1\n"
 _END = b"end\n"
@@ -87,8 +88,7 @@ def _moved(store: Chains, change: RefChange) -> list[str]:
 
 def _kept(store: Chains) -> list[RefChange]:
     """The changes of the file; none of a file that is not whole, as after a power loss."""
-    with open(_path(store.repo), "rb") as file:
-        raw = file.read(64 << 20)
+    raw = read_regular(_path(store.repo), 64 << 20)
     if not raw.startswith(_HEADER) or not raw.endswith(_END):
         return []
     rows = [row.split(" ") for row in os.fsdecode(raw[len(_HEADER) : -len(_END)]).splitlines()]

@@ -18,6 +18,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid, Stored
 from gitbaton.store.chain import MAX_COMMIT, Chains, History, Problem
 from gitbaton.store.refs import CHAINS, TIPS
+from gitbaton.system.files import read_regular
 from gitbaton.values import value
 
 SHOWN = 100
@@ -84,8 +85,7 @@ def keep(repo: Repo, found: Newest) -> None:
 def read(repo: Repo) -> Newest | None:
     """The list, where it holds."""
     try:
-        with open(_path(repo), encoding="ascii", errors="replace") as file:
-            header, moved, count, *rows, end, _ = file.read(1 << 20).split("\n")
+        header, moved, count, *rows, end, _ = read_regular(_path(repo), 1 << 20).decode("ascii", "replace").split("\n")
         if (header, end) != (_HEADER, "end") or moved != folders(repo, CHAINS, TIPS):
             return None
         parts = [row.split(" ") for row in rows]

@@ -53,6 +53,7 @@ from gitbaton.sync.items import (
 )
 from gitbaton.sync.kinds import Comparison, keeps, meta_move, notes_move, run_moves, talk_moves
 from gitbaton.sync.values import Choice, Exposure, Item, Joining, Move, Pushing
+from gitbaton.system.files import read_regular
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
 
@@ -454,8 +455,7 @@ def _path(repo: Repo, remote: str, item: Item) -> str:
 
 def _addresses(path: str) -> frozenset[str]:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return frozenset(file.read().split("\n")) - {""}
+        return frozenset(read_regular(path).decode("utf-8", "surrogateescape").split("\n")) - {""}
     except OSError:
         return frozenset()
 

@@ -23,14 +23,20 @@ DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 
 Signature = tuple[int, int, int, int, int]
 
-# No symbolic link is followed. Without O_NONBLOCK, a pipe that took the place of a file would be waited for.
-READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Without O_NONBLOCK, a pipe that took the place of a file would be waited for; a terminal must not become ours.
+_STAY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NOFOLLOW | _STAY  # no symbolic link is followed
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 RACY_NS = 50_000_000  # a file that changed so shortly before it was read may change again and keep its times
 _COARSE_NS = 2_000_000_000  # where times are whole seconds
+NO_FILE = (errno.EINVAL, errno.ENXIO, errno.EISDIR)  # what opening says of what is neither a file nor a link
 _BLOCK = 1 << 20
+_MOUNTS = "/proc/self/mountinfo"
+TOKEN = ".gitbaton"  # of a folder of ours that lies anywhere: it says for what it was made
+TOKENS = (TOKEN, ".git", "gitdir")  # what says whose a folder is goes last: who is killed before that begins anew
+_KINDS = ((stat.S_ISREG, "a file"), (stat.S_ISDIR, "a folder"), (stat.S_ISLNK, "a symbolic link"), (stat.S_ISFIFO, "a pipe"))
 _AT_ONCE = 256  # files that are open at a time
 _GROUP, _ALL = 0o660, 0o664
 _SHARED = {"true": _GROUP, "group": _GROUP, "1": _GROUP, "yes": _GROUP, "on": _GROUP}
@@ -117,13 +123,47 @@ def open_below(root: str, folders: Sequence[str], made: Callable[[int, int], obj
     return at
 
 
-def open_regular(name: str, folder: int | None = None) -> int:
-    """A descriptor to read a regular file that is no symbolic link. Raises OSError, also where it is something else."""
-    fd = os.open(name, READ, dir_fd=folder)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+def kind_of(mode: int) -> str:
+    """What stands somewhere, in words, by its mode."""
+    known = (word for test, word in _KINDS if test(mode))
+    return next(known, "a socket" if stat.S_ISSOCK(mode) else "a device")
+
+
+def _opened(name: str, flags: int, mode: int, folder: int | None) -> int:
+    try:
+        fd = os.open(name, flags, mode, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR):
+            raise
+        try:
+            found = os.lstat(name, dir_fd=folder).st_mode
+        except OSError:
+            raise error from None
+        raise OSError(error.errno, f"it is {kind_of(found)}", name) from None
+    found = os.fstat(fd).st_mode
+    if not stat.S_ISREG(found):
         os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file", name)
+        raise OSError(errno.EINVAL, f"it is {kind_of(found)}", name)
     return fd
+
+
+def open_regular(name: str, folder: int | None = None, *, follow: bool = False) -> int:
+    """A descriptor to read a regular file, which is no symbolic link unless one is to be followed. Raises OSError, at once,
+    where it is something else."""
+    return _opened(name, os.O_RDONLY | _STAY if follow else READ, 0, folder)
+
+
+def read_regular(name: str, limit: int = -1, *, folder: int | None = None, follow: bool = False) -> bytes:
+    """The first bytes of such a file, at most ``limit`` (-1: all). Raises OSError."""
+    with open(open_regular(name, folder, follow=follow), "rb", buffering=0) as file:
+        return file.read(limit) or b""
+
+
+def open_lasting(name: str, *, append: bool = False, make: bool = True) -> int:
+    """A descriptor to read and write a regular file that stays in its place, made where there is none, and is no symbolic link;
+    with ``append`` what is written goes to its end. Raises OSError, at once, where it is something else."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | _STAY | (os.O_CREAT if make else 0) | (os.O_APPEND if append else 0)
+    return _opened(name, flags, 0o666, None)
 
 
 def open_file(root: str, path: str) -> int | None:
@@ -218,15 +258,19 @@ def sync_paths(paths: Iterable[str], *, missing: bool = False) -> None:
 
 def remove(name: str, above: int | None = None) -> None:
     """Remove a file or a folder with all that is in it, also where its permissions are gone, as far as that goes; ``name`` is
-    one in the open folder ``above``, or a path. A link goes, and not what it leads to. Raises OSError where something stays."""
+    one in the open folder ``above``, or a path. A link goes, and not what it leads to; another file system stays. Raises
+    OSError where something stays."""
     try:
         os.unlink(name, dir_fd=above)
         return
     except FileNotFoundError:
         return
     except OSError:
-        if not stat.S_ISDIR(os.lstat(name, dir_fd=above).st_mode):
+        found = os.lstat(name, dir_fd=above)
+        if not stat.S_ISDIR(found.st_mode):
             raise
+    if found.st_dev != (os.fstat(above) if above is not None else os.stat(os.path.dirname(name) or ".")).st_dev:
+        raise OSError(errno.EBUSY, "another file system is mounted there", name)
     try:
         fd = open_folder(name, above)
     except PermissionError:
@@ -235,7 +279,7 @@ def remove(name: str, above: int | None = None) -> None:
     try:
         with suppress(PermissionError):  # another's, of those who share the repository
             os.fchmod(fd, 0o700)
-        for entry in os.listdir(fd):
+        for entry in sorted(os.listdir(fd), key=TOKENS.__contains__):
             with suppress(OSError):
                 remove(entry, fd)
     finally:
@@ -250,6 +294,30 @@ def remove_folder(folder: str) -> None:
             remove(folder)
 
 
+def sweep(folder: int, goes: Callable[[str, os.stat_result], bool]) -> None:
+    """Remove from an open folder what ``goes``, by its name and state, where nothing is mounted in it. Never raises."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            with suppress(OSError):
+                found = os.lstat(name, dir_fd=folder)
+                if goes(name, found) and not (stat.S_ISDIR(found.st_mode) and _mounted(folder, name)):
+                    remove(name, folder)
+
+
+def _mounted(folder: int, name: str) -> bool:
+    """Whether anything is mounted at or below a folder, where the system tells: a part of the same file system has no other
+    device by which to know it."""
+    import re
+
+    try:
+        top = os.fsencode(os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)) + b"/"
+        with open(_MOUNTS, "rb") as file:
+            places = [line.split(b" ", 5)[4] for line in file]
+    except (OSError, IndexError):
+        return False
+    return any(re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), p + b"/").startswith(top) for p in places)
+
+
 def copy_rest(reader: BinaryIO, writer: BinaryIO) -> None:
     """Copy the rest of a file. Raises OSError."""
     while block := reader.read(_BLOCK):
@@ -259,22 +327,28 @@ def copy_rest(reader: BinaryIO, writer: BinaryIO) -> None:
 def born(path: str) -> datetime | None:
     """When a file was last written, in microseconds; None where there is none."""
     try:
-        at = os.stat(path).st_mtime_ns
+        at = os.lstat(path).st_mtime_ns
     except OSError:
         return None
     return datetime.fromtimestamp(at // 1_000_000_000, UTC).replace(microsecond=at // 1000 % 1_000_000)
 
 
-def be_born(path: str) -> None:
-    """Make an empty file of this very moment: the kernel's own time would be the same for all files of some milliseconds."""
+def be_born(path: str, when: datetime | None = None) -> None:
+    """Make an empty file of this very moment, or of ``when``: the kernel's own time would be the same for all files of some
+    milliseconds."""
     fresh, now = f"{path}.{os.getpid()}", time.time_ns()
-    os.close(os.open(fresh, os.O_CREAT | os.O_WRONLY, 0o666))
-    os.utime(fresh, ns=(now, now))
+    if when is not None:
+        now = (int(when.timestamp()) * 1_000_000 + when.microsecond) * 1000
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)
+    fd = os.open(fresh, NEW, 0o666)
     try:
+        os.utime(fd, ns=(now, now))
         os.link(fresh, path)
     except FileExistsError:
         pass  # another process of this work tree was first
     finally:
+        os.close(fd)
         os.unlink(fresh)
 
 
@@ -295,7 +369,9 @@ def share(path: str | int, mode: int) -> None:
     if not mode:
         return
     with suppress(OSError):
-        found = os.stat(path)
+        found = os.stat(path) if isinstance(path, int) else os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            return
         own = stat.S_IMODE(found.st_mode)
         wanted = abs(mode) if own & 0o200 else abs(mode) & ~0o222
         new = own & ~0o777 | wanted if mode < 0 else own | wanted
@@ -306,6 +382,18 @@ def share(path: str | int, mode: int) -> None:
             new |= (new & 0o444) >> 2
         if new != own:
             os.chmod(path, new)
+
+
+def give(path: str | int, user: int, group: int) -> None:
+    """Give a folder or an empty file that was just made, or what a descriptor is of, to another user, if it is ours: root's.
+    Raises OSError."""
+    found = os.fstat(path) if isinstance(path, int) else os.lstat(path)
+    empty = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not found.st_size  # it gives away nothing
+    if user != found.st_uid == 0 and (empty or stat.S_ISDIR(found.st_mode)):
+        if isinstance(path, int):
+            os.fchown(path, user, group)
+        else:
+            os.chown(path, user, group, follow_symlinks=False)
 
 
 def signature(stat: os.stat_result) -> Signature:

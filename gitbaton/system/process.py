@@ -6,6 +6,7 @@ import fcntl
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,11 @@ from gitbaton.errors import GitError, GitTimeoutError
 from gitbaton.system.files import memory_file, remove_folder
 from gitbaton.values import value
 
+# The current directory may hold a module of ours by name only.
+_REMOVE = (
+    "import sys; sys.path[:] = [p for p in sys.path if p]; from gitbaton.system.files import remove_folder;"
+    "remove_folder(sys.argv[1])"
+)
 _MANY = 200  # files that are not waited for to be removed
 _left: set[int] = set()  # processes of ours that nobody waits for
 
@@ -157,7 +163,7 @@ def remove_later(folder: str) -> None:
         try:
             os.mkdir(gone)
             os.rename(folder, os.path.join(gone, "all"))  # nobody takes it for one in use
-            detach(["rm", "-rf", "--", gone], os.environ, b"")
+            detach([sys.executable or "", "-c", _REMOVE, gone], os.environ, b"")
             return
         except (OSError, GitError):
             remove_folder(gone)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, RecordError
-from gitbaton.git.repo import Repo, sharer
+from gitbaton.git.repo import Repo, has_folder, sharer
 from gitbaton.threads.chain import merged
 from gitbaton.threads.codec import (
     Entry,
@@ -145,6 +145,8 @@ class Core:
                 self.shelf = Shelf(self.repo, cache=self.cache)
                 self.identify = hasher(self.shelf.packs.algorithm)
                 try:
+                    if os.path.lexists(self.folder) and not has_folder(self.repo, self.folder):
+                        raise GitError(f"the log of threads cannot be opened: '{self.folder}' is no folder of ours")
                     self.wal = Log(self.folder, sync=self.sync, share=sharer(self.repo))
                 except BaseException:
                     self.shelf.close()

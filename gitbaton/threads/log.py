@@ -18,7 +18,7 @@ from zlib import crc32
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, UsageError
-from gitbaton.system.files import sync_paths
+from gitbaton.system.files import open_lasting, open_regular, sync_paths
 from gitbaton.threads.logfile import (
     BUMP,
     HEAD,
@@ -157,7 +157,7 @@ class Log:
         path = os.path.join(self.folder, name)
         try:
             there = os.path.exists(path)
-            file = self._files[name] = open(path, "ab", buffering=0)
+            file = self._files[name] = open(path, "ab", buffering=0, opener=lambda at, _: open_lasting(at, append=True))
         except FileNotFoundError:
             os.makedirs(self.folder, exist_ok=True)
             self.share(os.path.dirname(self.folder))
@@ -298,7 +298,10 @@ class Log:
         """Go on in the file that has the log's name now; whether there is another."""
         before, _, base, pos, _ = self._at
         try:
-            file = open(self.path, "rb" if self.readonly else "r+b", buffering=0)
+            if self.readonly:
+                file = open(self.path, "rb", buffering=0, opener=lambda at, _: open_regular(at))
+            else:
+                file = open(self.path, "r+b", buffering=0, opener=lambda at, _: open_lasting(at, make=False))
         except FileNotFoundError:
             self._use((None, _Absent(self.path), base + pos, 0, 0), base + pos)
             return False

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, RecordError
-from gitbaton.system.files import sync_paths
+from gitbaton.system.files import open_lasting, open_regular, sync_paths
 
 START = 32
 """Where the first record of a file begins, in bytes."""
@@ -75,7 +75,7 @@ def scan(fd: int, pos: int, chain: int) -> tuple[list[bytes], int, int, bool]:
 def records(path: str, kind: bytes = MAGIC) -> list[bytes]:
     """All records of a file; none where it is gone, or none of that kind."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     except FileNotFoundError:
         return []
     try:
@@ -106,7 +106,7 @@ def old_names(folder: str) -> list[str]:
 def refuse_living(folder: str) -> None:
     """Raise GitError when an older gitbaton has its log in a folder open: neither sees what the other puts."""
     try:
-        fd = os.open(os.path.join(folder, "state"), os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(os.path.join(folder, "state"))
     except FileNotFoundError:
         return
     try:
@@ -143,7 +143,7 @@ def _segments(folder: str) -> dict[int, str]:
     found: dict[int, str] = {}
     for name in reversed(old_names(folder)):
         path = os.path.join(folder, name)
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
         try:
             head = opened(fd, OLD)
         finally:
@@ -158,7 +158,7 @@ def remove_old(folder: str) -> None:
     those of all that follow it. Raises OSError."""
     found = _segments(folder)
     for number in sorted(found):
-        fd = os.open(found[number], os.O_RDWR | os.O_CLOEXEC)
+        fd = open_lasting(found[number], make=False)
         try:
             os.pwrite(fd, bytes(START), 0)
             os.fsync(fd)

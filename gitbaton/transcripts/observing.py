@@ -20,6 +20,7 @@ from gitbaton.codec import Json, canonical, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import put
 from gitbaton.model import Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Stored, TestRun, Told
+from gitbaton.system.files import read_regular
 from gitbaton.transcripts.files import blocks, lines_back, opened
 from gitbaton.values import replace, value
 
@@ -85,8 +86,7 @@ def look(baton: Baton, event: Event, path: str) -> Seen:
 def load(path: str) -> Seen | None:
     """What the last look left; None where nothing readable is."""
     try:
-        with open(path, "rb") as file:
-            found: Any = parse(file.read(_MAX_STATE))
+        found: Any = parse(read_regular(path, _MAX_STATE))
         facts, (device, inode) = folding.read(found["facts"]), found["file"]
         if found["v"] != VERSION or facts is None:
             return None

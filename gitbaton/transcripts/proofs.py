@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from stat import S_ISREG
 
-from gitbaton.git.repo import make_folder, put, shared
+from gitbaton.git.repo import clear_old, make_folder, put
 from gitbaton.model import Oid
+from gitbaton.system.files import read_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,8 +53,7 @@ def load(repo: Repo, ref: str) -> bytes:
 
 def _noted(name: str) -> bytes:
     try:
-        with open(name, "rb") as file:
-            return file.read(_MAX_BYTES).removesuffix(b"\n")
+        return read_regular(name, _MAX_BYTES).removesuffix(b"\n")
     except OSError:
         return b""
 
@@ -77,11 +78,8 @@ def forget(repo: Repo, ref: str) -> None:
 
 
 def _put(repo: Repo, name: str, data: bytes) -> None:
-    for folder in (os.path.dirname(os.path.dirname(name)), os.path.dirname(name)):
-        if not os.path.isdir(folder):
-            make_folder(repo, os.path.dirname(folder))
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            shared(repo, folder)
+    make_folder(repo, repo.shared_dir)
+    make_folder(repo, os.path.dirname(name), mode=0o700)
     put(repo, name, data + b"\n", fresh=f".{os.getpid()}", mode=0o600)
 
 
@@ -97,9 +95,12 @@ def path(repo: Repo, ref: str) -> str:
 
 def prune(repo: Repo) -> None:
     """Remove what was noted two weeks ago and not since, but never that one was forgotten. Never raises."""
+    since, top = time.time() - KEPT_SECONDS, os.path.join(repo.shared_dir, "transcripts")
     with suppress(OSError):
-        for folder in list(os.scandir(os.path.join(repo.shared_dir, "transcripts"))):
-            for entry in list(os.scandir(folder.path)):
-                old = entry.stat(follow_symlinks=False).st_mtime < time.time() - KEPT_SECONDS
-                if old and _noted(entry.path) != _FORGOTTEN:
-                    os.unlink(entry.path)
+        for folder in [os.path.join(top, agent) for agent in os.listdir(top)]:
+
+            def goes(name: str, found: os.stat_result, folder: str = folder) -> bool:
+                old = S_ISREG(found.st_mode) and found.st_mtime < since
+                return old and _noted(os.path.join(folder, name)) != _FORGOTTEN
+
+            clear_old(repo, folder, goes)

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from gitbaton.errors import DamagedIndexError, GitError
 from gitbaton.git.objects import NewObject
 from gitbaton.git.prefetch import signature
-from gitbaton.git.repo import Repo, make_folder, silent
+from gitbaton.git.repo import Repo, clear_old, make_folder, silent
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Flag, Oid, Skipped, covered
-from gitbaton.system.files import READ, remove_folder
+from gitbaton.system.files import READ
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
 from gitbaton.worktree.index import (
@@ -39,6 +39,8 @@ _AGAIN = "again"
 _PATIENCE = 3  # files that a filter may fail on before it is switched off for all
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.M)
 _LEFTOVER_SECONDS = 3600.0
+OURS = re.compile(r"[0-9]+\.[0-9]+(?:\.gone)?\Z")
+"""What folders of ours that are removed again are called in the git directory."""
 
 
 @value
@@ -95,12 +97,10 @@ def private_folder(repo: Repo) -> Iterator[str]:
     folder = os.path.join(parent, f"{os.getpid()}.{time.monotonic_ns()}")
     try:
         make_folder(repo, folder)
-        with os.scandir(parent) as entries:
-            old = [e.path for e in entries if _age(e.path) > _LEFTOVER_SECONDS and not _lives(e.name)]
     except OSError as error:
         raise GitError(f"'{parent}' cannot be written: {error.strerror}") from None
-    for path in old:
-        remove_folder(path)
+    since = time.time() - _LEFTOVER_SECONDS
+    clear_old(repo, parent, lambda name, s: bool(OURS.match(name)) and s.st_mtime < since and not _lives(name))
     try:
         yield folder
     finally:
@@ -117,13 +117,6 @@ def _lives(name: str) -> bool:
     except (OSError, ValueError, OverflowError):
         return False
     return True
-
-
-def _age(path: str) -> float:
-    try:
-        return time.time() - os.lstat(path).st_mtime
-    except OSError:  # its owner has just removed it
-        return 0.0
 
 
 def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False) -> Captured:

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
-from gitbaton.git.repo import Repo, make_folder, shared
-from gitbaton.system.files import acquire, remove
+from gitbaton.git.repo import Repo, has_folder, make_folder, shared
+from gitbaton.system.files import TOKEN, TOKENS, acquire, open_folder, open_lasting, read_regular, remove, write_atomic
 from gitbaton.system.groups import Child, boot, end
 
 _PREFIX = "baton-step-"
+NAME = re.compile(r"baton-step-[0-9a-f]{16}\Z")
 _FOLDER = "isolated"
+_LARGEST, _LONGEST = 1 << 24, 8192  # bytes of a marker, and of what a folder says
+_BEGUN = (".git.new", f"{TOKEN}.new", "locked")  # what git, and we, write first; with what is empty yet it is nobody's work
 
 
 class Marker:
-    """A new folder at ``path``, below ``folder`` or the system's temporary directory, and what else is made for it, which its
-    crash marker names before it is made. Where this process is killed before ``remove``, ``sweep`` removes all of it.
-    ``lock_fd``: the marker, locked; a git that makes a part of it holds the lock, too. Raises GitError."""
+    """A new folder at ``path``, in ``folder``, where it must become a work tree of the repository, or else in one of ours in
+    the system's temporary directory; and what else is made for it, which its crash marker names before it is made. Where this
+    process is killed before ``remove``, ``sweep`` removes all of it. ``lock_fd``: the marker, locked; a git that makes a part
+    of it holds the lock, too. Raises GitError."""
 
     def __init__(self, repo: Repo, folder: str | None = None) -> None:
+        self.name = _PREFIX + os.urandom(8).hex()
         if folder is None:
             import tempfile
 
-            folder = tempfile.gettempdir()
-        self.name = _PREFIX + os.urandom(8).hex()
-        self.path = os.path.join(os.path.realpath(folder), self.name)
+        top = os.path.join(os.path.realpath(tempfile.gettempdir() if folder is None else folder), self.name)
+        self.path = os.path.join(top, self.name) if folder is None else top
         self.lock_fd = -1
         self._places: list[str] = []
         self._file = os.path.join(repo.shared_dir, _FOLDER, self.name)
@@ -37,8 +43,11 @@ class Marker:
             self.lock_fd = _create(self._file)
             shared(repo, self.lock_fd)
             self._say(["host", socket.gethostname(), boot()])
-            self.add(self.path)
-            os.mkdir(self.path, 0o700)
+            self.add(top)
+            os.mkdir(top, 0o700)
+            if folder is None:
+                write_atomic(os.path.join(top, TOKEN), _token(repo, self.name))
+                os.mkdir(self.path, 0o700)
         except (OSError, GitError) as error:
             self.remove()
             why = error.strerror if isinstance(error, OSError) else error
@@ -74,6 +83,11 @@ class Marker:
             os.close(fd)
 
 
+def _token(repo: Repo, name: str) -> bytes:
+    """What a folder that we made says: for which marker, and of which repository, for a copy has its markers, too."""
+    return os.fsencode(f"{name} {os.path.realpath(repo.layout.common_dir)}\n")
+
+
 def _create(path: str) -> int:
     """A new file, locked: its descriptor. Raises OSError."""
     while True:
@@ -85,41 +99,103 @@ def _create(path: str) -> int:
 
 
 def sweep(repo: Repo) -> None:
-    """Remove what killed processes of this machine left: everything that a crash marker names which nobody has locked. A
-    command that still runs there is ended first. Never raises."""
+    """Remove what killed processes of this machine left: everything that a crash marker names which nobody has locked, and
+    that says itself that it was made for it. A command that still runs there is ended first. Never raises."""
     for path, places, child in _left(repo):
         with suppress(OSError):
-            if child is None or end(child, 0.0):  # not while this very process came of it
+            if _believed(repo, path, places) and (child is None or end(child, 0.0)):  # not while we came of it ourselves
                 _remove(path, places)
 
 
-def left(repo: Repo) -> tuple[str, ...]:
-    """The folders that ``sweep`` would remove. Never raises."""
-    return tuple(place for _, places, _ in _left(repo) for place in places[:1])
+def left(repo: Repo) -> tuple[tuple[str, bool, str], ...]:
+    """The folders that crash markers name first, whether ``sweep`` would remove them, and the markers. Never raises."""
+    return tuple((places[0], _believed(repo, path, places), path) for path, places, _ in _left(repo) if places)
 
 
 def _left(repo: Repo) -> Iterator[tuple[str, list[str], Child | None]]:
     """Each crash marker of this machine that nobody has locked, and what it names; locked until the next is asked for."""
     folder = os.path.join(repo.shared_dir, _FOLDER)
     try:
-        names = os.listdir(folder)
+        names = sorted(os.listdir(folder)) if has_folder(repo, folder) else []
     except OSError:
         return
-    for name in names:
-        path = os.path.join(folder, name)
+    for path in (os.path.join(folder, name) for name in names if NAME.match(name)):
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # gone meanwhile, or another user's
+            fd = open_lasting(path, make=False)
+        except OSError:  # gone meanwhile, or another user's, or no file
             continue
         try:
-            if acquire(fd):
-                places, child, here = _read(os.pread(fd, 1 << 24, 0))
+            found = os.fstat(fd)
+            if found.st_uid == os.geteuid() and found.st_size <= _LARGEST and acquire(fd):
+                places, child, here = _read(os.pread(fd, _LARGEST, 0))
                 if here:
-                    yield path, [place for place in places if os.path.basename(place).startswith(name)], child
+                    yield path, places, child
         except OSError:
             continue
         finally:
             os.close(fd)
+
+
+def _believed(repo: Repo, marker: str, places: list[str]) -> bool:
+    """Whether all that a marker names, and is there, was made for it."""
+    return all(_made(repo, os.path.basename(marker), place, first=place is places[0]) for place in places)
+
+
+def _made(repo: Repo, token: str, place: str, *, first: bool) -> bool:
+    """Whether a folder was made for the marker of this name, or is not there: it has that name, or that and more, is ours, and
+    is empty but for what is made first, or says so itself: by a file of ours, or as a work tree and its registration do of
+    each other. The first, which may lie anywhere, must say that it is of this repository: a copy of it has its markers, too."""
+    above, name = os.path.split(place)
+    try:
+        if not os.path.isabs(place) or os.path.realpath(above) != above:
+            return False
+        found = os.lstat(place)
+        if not (name == token or (name.startswith(token + "-") and not first)):
+            return False
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return False
+        with _readable(place, found.st_mode) as folder:
+            said = {name: _said(name, folder) for name in TOKENS}
+            if all(entry in _BEGUN or said.get(entry) == b"" for entry in os.listdir(folder)):
+                return True
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
+    if said[TOKEN]:
+        return said[TOKEN] == _token(repo, token)
+    leads = [os.fsdecode(said[name]).removeprefix("gitdir: ").rstrip("\n") for name in (".git", "gitdir")]
+    if first:
+        return os.path.realpath(leads[0]) == os.path.join(os.path.realpath(repo.layout.common_dir), "worktrees", token)
+    return any(part == token or part.startswith(token + "-") for text in leads for part in text.split(os.sep))
+
+
+def _said(name: str, folder: int) -> bytes:
+    """What a file in a folder says; a space where it cannot be read, nothing where it is empty or not there."""
+    try:
+        return read_regular(name, _LONGEST, folder=folder)
+    except FileNotFoundError:
+        return b""
+    except OSError:
+        return b" "
+
+
+@contextmanager
+def _readable(place: str, mode: int) -> Iterator[int]:
+    """A folder's descriptor, also where a command took its permissions away, for as long as the block runs."""
+    try:
+        fd = open_folder(place)
+    except PermissionError:
+        os.chmod(place, 0o700)
+        fd = open_folder(place)
+    else:
+        mode = 0
+    try:
+        yield fd
+    finally:
+        if mode:
+            os.fchmod(fd, stat.S_IMODE(mode))
+        os.close(fd)
 
 
 def _read(data: bytes) -> tuple[list[str], Child | None, bool]:
@@ -137,7 +213,7 @@ def _read(data: bytes) -> tuple[list[str], Child | None, bool]:
                 child = Child(word=str(words[0]), pid=int(words[1]), mark=str(words[2]))
             elif kind == "host":
                 here = words[0] == socket.gethostname() or (bool(words[1]) and words[1] == boot())
-        except (ValueError, TypeError, IndexError):
+        except (ValueError, TypeError, IndexError, RecursionError):
             continue
     return places, child, here
 

@@ -16,7 +16,7 @@ from gitbaton.errors import GitError
 from gitbaton.git.objects import NewObject, Row, new_object, tree_objects
 from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
-from gitbaton.system.files import Signature, settled, signature
+from gitbaton.system.files import Signature, read_regular, settled, signature
 from gitbaton.values import cast
 from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Reader, is_safe, read_tree
 from gitbaton.worktree.globs import below, matcher, quote, roots
@@ -365,8 +365,7 @@ class FileCache:
 def _load(place: str, root: str) -> dict[str, Learned]:
     """What a file of ours says of the files below ``root``; nothing where it is torn, of another format or another root."""
     try:
-        with open(place, "rb") as file:
-            data = file.read()
+        data = read_regular(place)
     except OSError:
         return {}
     body, mark = data[:-20], data[-20:]

@@ -16,7 +16,7 @@ from gitbaton.git.prefetch import EXACT, Signature, signature, start_listings
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import IGNORED, Flag, Oid, Skipped
-from gitbaton.system.files import copy_rest, write_atomic
+from gitbaton.system.files import copy_rest, read_regular, write_atomic
 from gitbaton.system.process import Process, Result
 from gitbaton.values import value
 
@@ -241,8 +241,7 @@ def _copy(source: str, target: str) -> Signature:
 
 def _load(path: str, key: str) -> Facts | None:
     try:
-        with open(path, "rb") as file:
-            data = json.loads(os.fsdecode(file.read()))
+        data = json.loads(os.fsdecode(read_regular(path)))
         if data["key"] != key:
             return None
         flags = tuple(Flag(path=path, bits=bits) for path, bits in data["flags"])

@@ -10,6 +10,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, RecordError, StaleError
@@ -17,6 +18,7 @@ from gitbaton.git.objects import Objects, lookup
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import FileState, Oid
+from gitbaton.system.files import NEW, read_regular
 from gitbaton.values import value
 from gitbaton.worktree.checkout import Entry, differences, hidden
 from gitbaton.worktree.filetrees import is_safe
@@ -204,7 +206,9 @@ class IndexLock:
     def _try(self) -> bool:
         """A file that is linked into place has its mark from its first moment, wherever we are killed."""
         temporary = self.index + ".baton"
-        with open(temporary, "w", encoding="ascii") as file:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        with open(os.open(temporary, NEW, 0o666), "w", encoding="ascii") as file:
             file.write(self.mark)
         try:
             os.link(temporary, self.path)
@@ -238,14 +242,15 @@ class IndexLock:
             import shutil
 
             beside = self.index + ".baton"
+            with suppress(FileNotFoundError):
+                os.unlink(beside)
             shutil.copy2(new, beside)
             os.replace(beside, self.index)
 
     def release_any(self) -> None:
         """Remove a lock that any restore left: none is at work while the caller holds the lock of restores."""
         try:
-            with open(self.path, encoding="ascii", errors="replace") as file:
-                self.mark = file.read(200)
+            self.mark = read_regular(self.path, 200).decode("ascii", "replace")
         except OSError:
             return
         if self.mark.startswith(MARK):
@@ -255,8 +260,7 @@ class IndexLock:
         """Remove the lock if it is ours, also one left by a killed process; whether it was."""
         for path in (self.index + ".baton", self.path):
             try:
-                with open(path, encoding="ascii", errors="replace") as file:
-                    ours = file.read(200) == self.mark
+                ours = read_regular(path, 200).decode("ascii", "replace") == self.mark
             except OSError:
                 ours = False
             if ours:

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
-from gitbaton.git.repo import Repo, make_folder
+from gitbaton.git.repo import Repo, folder_of_ours, make_folder
 from gitbaton.model import Oid
-from gitbaton.system.files import Signature, open_below, remove_folder
+from gitbaton.system.files import Signature, open_below, read_regular, remove_folder
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree import swap
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, parents, rows_of
@@ -344,8 +344,8 @@ def rescue(repo: Repo) -> tuple[list[str], dict[str, int]]:
     for folder in folders:
         aside = os.path.join(parent, folder, "aside")
         try:
-            with open(os.path.join(aside, _LIST), "rb") as file:
-                rows = os.fsdecode(file.read()).split("\0")[:-1]
+            os.close(folder_of_ours(repo, aside))  # else it leads to what somebody else has put anywhere
+            rows = os.fsdecode(read_regular(os.path.join(aside, _LIST))).split("\0")[:-1]
         except OSError:
             continue
         for number, row in enumerate(rows):

@@ -121,6 +121,9 @@ def outsiders(module: str, source: str) -> list[str]:
             wrong.append(f"{module} starts a process")
         if isinstance(node, ast.Attribute) and node.attr == "flock" and room not in LOCKERS:
             wrong.append(f"{module} takes a lock of its own")
+        removing = isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node).endswith(("rmtree", "removedirs"))
+        if removing or (isinstance(node, ast.Constant) and node.value == "-rf"):
+            wrong.append(f"{module} removes folders in a way of its own")  # and not by system.files.remove
         if room in ("terminal", "cli", "commands"):
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
@@ -234,6 +237,8 @@ def test_the_checks_can_fail() -> None:
     assert not circle({"a.x": "from a import y", "a.y": "import os"})
     for bad in ("import pygit2", "from subprocess import run", "os.posix_spawnp('x')", "print(1)", "fcntl.flock(1, 2)"):
         assert outsiders("gitbaton.mirror", bad), bad
+    for bad in ("shutil.rmtree(x)", "from shutil import rmtree\nrmtree(x)", "detach(['rm', '-rf', x])", "os.removedirs(x)"):
+        assert outsiders("gitbaton.system.process", bad), bad
     assert outsiders("gitbaton.mirror", "sys.stderr.write('')") and outsiders("gitbaton.git.run", "import subprocess")
     assert not outsiders("gitbaton.git.run", "import pygit2")
     assert not outsiders("gitbaton.system.process", "import subprocess")
