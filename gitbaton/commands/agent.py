@@ -7,7 +7,7 @@ from gitbaton import terminal
 from gitbaton.cli.columns import cut, screen
 from gitbaton.cli.common import DryRun, one_of, opened, print_json, print_plan, say_findings, warn_all
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, check_track, path_document, plain
+from gitbaton.codec import Json, check_new_track, in_quotes, path_document, plain
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
 from gitbaton.install import agents, codex, levels
 from gitbaton.install.levels import Place
@@ -68,7 +68,7 @@ def command(
     if words[0] == "uninstall":
         _carry_out(ctx, where, agents.plan_uninstall(where, clients, every=every), dry_run, "nothing of ours is installed")
         return 0
-    track = check_track(track) if track else track
+    track = check_new_track(track) if track else track
     plan = agents.plan_install(where, clients, track=track, agents_md=agents_md, trusted=give)
     question = codex.question(where, clients, track, os.getcwd()) if give else None
     _carry_out(ctx, where, plan, dry_run, "everything is in place")
@@ -84,12 +84,12 @@ def _check(words: list[str], given: dict[str, bool]) -> None:
     taken = TAKEN.get(words[0])
     if taken is None:
         names = ", ".join(f"'{name}'" for name in TAKEN)
-        raise UsageError(f"'{plain(words[0])}' is not understood; it can be one of {names}")
+        raise UsageError(f"{in_quotes(words[0])} is not understood; it can be one of {names}")
     wrong = [name for name, on in given.items() if on and name not in taken]
     if wrong:
         raise UsageError(f"--{wrong[0]} is not for '{words[0]}'")
     if "all" not in taken and len(words) > 1:
-        raise UsageError(f"unexpected argument '{plain(words[1])}'")
+        raise UsageError(f"unexpected argument {in_quotes(words[1])}")
     if "all" in taken and given["all"] == (len(words) > 1):
         raise UsageError(f"'{words[0]}' takes the names of agents, or --all")
 

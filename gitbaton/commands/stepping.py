@@ -232,5 +232,5 @@ def seconds(text: Optional[str], option: str) -> float:
 def side(text: Optional[str]) -> Optional[Take]:
     """What ``--take`` says. Raises UsageError."""
     if text not in (None, "ours", "theirs"):
-        raise UsageError(f"--take is '{line(text or '')}'; it can be 'ours' or 'theirs'")
+        raise UsageError(f"--take is {in_quotes(line(text or ''))}; it can be 'ours' or 'theirs'")
     return cast(Optional[Take], text)

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 from gitbaton.baton import Baton
-from gitbaton.codec import in_quotes
+from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import AmbiguousNameError, NoAnswerError, NotFoundError, UsageError
 from gitbaton.model import Oid, Stored
 from gitbaton.render import in_shell
@@ -57,7 +57,7 @@ def turned(meta: Meta, oid: Oid, called: str | None = None) -> Meta:
 def _free(baton: Baton, stored: Stored, called: str) -> str:
     """A name as it is stored, for a checkpoint: no secret is in it, and no other checkpoint is called so."""
     name = unicodedata.normalize("NFC", baton.redactor.text(called.strip()))
-    if not name.isprintable() or not 0 < len(name.encode("utf-8", "replace")) <= MOST_BYTES:
+    if not name.isprintable() or plain(name) != name or not 0 < len(name.encode("utf-8", "replace")) <= MOST_BYTES:
         raise UsageError(f"a name is one line of 1 to {MOST_BYTES} bytes")
     if _SPELLED.fullmatch(name):
         raise UsageError(f"a checkpoint cannot be called {in_quotes(name)}: that is read as something else")

@@ -141,6 +141,12 @@ def loose(module: str, source: str) -> list[str]:
     return wrong + [f"{module} has a {word}" for word in words if word in source]
 
 
+def unquoted(module: str, source: str) -> list[str]:
+    """Stored words in quotes that they could end: ``codec.in_quotes`` puts them in quotes of its own."""
+    word = r"(?:plain|line|first_line)\([^{}]*|[\w.]*\b(?:track|twin|branch|thread|namespace|label)"
+    return [f"{module} quotes {found[0]}" for found in re.finditer(rf"(?<!\$)'\{{(?:{word})\}}'", source)]
+
+
 def undocumented(module: str, source: str) -> list[str]:
     """Public functions, methods and classes without a docstring."""
     wrong: list[str] = []
@@ -200,7 +206,7 @@ OURS = {name: source for name, source in modules(PACKAGE).items() if name != "gi
 
 
 def test_modules_keep_the_rules() -> None:
-    rules = (floors, outsiders, loose, undocumented)
+    rules = (floors, outsiders, loose, unquoted, undocumented)
     assert not [wrong for name, source in OURS.items() for rule in rules for wrong in rule(name, source)]
 
 
@@ -250,5 +256,8 @@ def test_the_checks_can_fail() -> None:
         assert inner("tests.x", bad, {"_core"}), bad
     assert inner("tests.x", "patch.setattr('gitbaton.a.B', 1)", set())
     assert not inner("tests.x", "self._core = 1\nself._core\nos._exit(1)\nmonkeypatch.setattr(os, 'fsync', f)", {"_core"})
+    for bad in ("f\"track '{c.track}' is\"", "f\"'{plain(x)[:9]}' is\"", "f\"branch '{branch}'\""):
+        assert unquoted("m", bad), bad
+    assert not unquoted("m", "f\"{in_quotes(track)} {track}: '{oid}'\"")
     assert undocumented("m", "def f(): pass") and undocumented("m", "class A:\n '''d'''\n def f(self): pass")
     assert not undocumented("m", "def _f(): pass\nclass _A:\n def f(self): pass")

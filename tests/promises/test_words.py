@@ -261,6 +261,19 @@ def test_a_name_that_looks_like_another_is_refused_in_one_line(repo: Sandbox, na
 
 
 @pytest.mark.deep
+def test_other_names_that_are_made_here_hide_nothing(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "parser", "one")
+    for words in (
+        ("pin", "parser", "v1\ufe0f"),
+        ("agent", "install", "claude", "--track", "parser\xa0"),
+        ("snapshot", "--label", "\u3164\ufe0f", "x"),
+        ("snapshot", "\u115f\u2800"),
+    ):
+        done = repo.baton(*words)
+        assert done.code == 129 and done.out == "" and shown(done.err).startswith("fatal: "), words
+
+
+@pytest.mark.deep
 @some("name", ["parser\ufe0f", "parser\xa0", " parser", "par\ue000ser"])
 def test_one_that_is_there_still_reads_and_goes(repo: Sandbox, name: str) -> None:
     repo.ok("snapshot", "--track", "parser", "one")
