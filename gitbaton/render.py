@@ -221,12 +221,11 @@ def redacted_document(items: Iterable[Redacted]) -> list[Json]:
     return [{"field": item.field, "kind": item.kind} for item in items]
 
 
-def in_shell(text: str, *, quotes: bool = True) -> str:
-    """A word of a command line that somebody may copy into a shell; what cannot be seen is an escape of bash, ksh and zsh, and
-    without ``quotes`` so is each quote in it."""
+def in_shell(text: str) -> str:
+    """A word of a command line that somebody may copy into a shell; what cannot be seen is an escape of bash, ksh and zsh."""
     if text.isascii() and text.replace("-", "").replace("/", "").replace(".", "").isalnum():
         return text  # nearly always, and shlex is dear to import
-    odd = {char for char in text if is_hidden(char) or char in ODD_BLANKS or (char in "'\"`" and not quotes)}
+    odd = {char for char in text if is_hidden(char) or char in ODD_BLANKS}
     if not odd:
         from shlex import quote
 

@@ -107,12 +107,13 @@ def first_line(text: str) -> str:
 
 def in_quotes(text: str) -> str:
     """A stored word in a sentence of ours: in single quotes; in double ones, and escaped, where it holds a quote of any kind or
-    a backslash. Nothing in it ends the quotes, and no other blank passes for a space."""
+    ends in a backslash. Nothing in it ends the quotes, and no other blank passes for a space."""
     shown = plain(text)
     if not shown.isascii():
         shown = "".join(MARK if char in ODD_BLANKS else char for char in shown)
-    safe = shown.translate(_QUOTES)
-    return f"'{shown}'" if safe == shown else f'"{safe}"'
+    if shown.endswith("\\") or any(quote in shown for quote in "'\"`"):
+        return f'"{shown.translate(_QUOTES)}"'
+    return f"'{shown}'"
 
 
 def in_double_quotes(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def shown(text: str) -> str:
     return text
 
 
-QUOTED = re.compile(r"""\$'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|'[^'"`\\]*'""")
+QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'[^'"`]*'""")
 
 
 def sentences(text: str) -> list[str]:
@@ -79,6 +80,8 @@ def sentences(text: str) -> list[str]:
         stored = row.startswith(("> ", "step: ", "next_cmd: ", "decision: ", "note: ", "extra.")) or (
             stored and row.startswith(("    ", "\t"))
         )
+        for name in NAMES if not stored else ():  # of a command line they are one word
+            row = row.replace(shlex.quote(name), "")
         rows += [] if stored else [QUOTED.sub("", row)]
     return rows
 

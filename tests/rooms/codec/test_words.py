@@ -105,7 +105,7 @@ def test_nothing_that_is_shown_hides_anything(text: str) -> None:
 @given(st.text(st.one_of(st.characters(), st.sampled_from("'\"`\\ .,:")), max_size=12))
 def test_nothing_ends_the_quotes(text: str) -> None:
     for word in (in_quotes(text), in_double_quotes(text)):
-        assert re.fullmatch(r"""'[^'"`\\]*'|"(?:[^"\\]|\\.)*\"""", word, re.S) or '"' not in text
+        assert re.fullmatch(r"""'(?:[^'"`]*[^'"`\\])?'|"(?:[^"\\]|\\.)*\"""", word, re.S) or '"' not in text
     assert not re.search(r"(?<!\\)(?:\\\\)*['`]", in_quotes(text)[1:-1])
 
 
@@ -120,7 +120,8 @@ def test_nothing_ends_the_quotes(text: str) -> None:
         ("it's", '"it\\\'s"'),
         ('say "x"', '"say \\"x\\""'),
         ("a`b`", '"a\\`b\\`"'),
-        ("C:\\x", '"C:\\\\x"'),
+        ("C:\\x", "'C:\\x'"),
+        ("C:\\", '"C:\\\\"'),
         ("(foreign)", "'(foreign)'"),
         ("", "''"),
         (" main", "' main'"),
