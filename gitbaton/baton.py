@@ -406,7 +406,20 @@ class Baton:
         trees, head = [s.tree for s in newest_ones], self.head()[0].oid
         held = (*held, *trees[:1])
         trees += [self.store.base_tree(head)] if head else []
-        return Past(trees=tuple(dict.fromkeys(trees)), held=held, kept=kept, excludes=forgotten(self.repo))
+        shut = {path: name for stored in newest_ones for path, name in self._shut(stored).items()}
+        return Past(trees=tuple(dict.fromkeys(trees)), held=held, kept=kept, excludes=forgotten(self.repo), shut=shut)
+
+    def _shut(self, stored: Stored) -> dict[str, str]:
+        """The paths that did not pass their filter when a checkpoint was taken, each with its name."""
+        from gitbaton.store.safety import beside
+        from gitbaton.worktree.heldbytes import read_held
+        from gitbaton.worktree.rawbytes import read_raw
+
+        files = stored.checkpoint.files
+        side = beside(self.store, stored) if files is not None and files.held else None
+        kept = read_raw(self.repo.objects, side, b"held") if side is not None else {}
+        found = {path: read_held(self.repo.objects, oid) for path, oid in kept.items()}
+        return {path: held.driver for path, held in found.items() if held is not None and not held.cleaned}
 
     def _taken_here(self, tip: Stored) -> Stored | None:
         """The newest checkpoint of a track, at or below one, that was taken in this work tree; where none was, the newest that
@@ -463,7 +476,8 @@ class Baton:
             operation=self.repo.operation(),
             changed=0,
             skipped=captured.skipped,
-            raw=len(captured.raw),
+            raw=len(captured.kept.raw),
+            held=len(captured.kept.held),
             worktree=self.repo.worktree_id(),
         )
 

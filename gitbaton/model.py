@@ -48,12 +48,14 @@ SKIP_REASONS = (
     "unreadable",  # git could not read or store it
     "unstable",  # it changed or vanished each time it was read
     "special-file",  # a FIFO, socket or device stands there
-    "filter-missing",  # stored as it is on disk: its required filter does not run
+    "filter-missing",  # stored as it is on disk, its required filter did not run: in checkpoints of before only
     "nested-repository",  # stored as a commit id, or not at all; its content is not
     "submodule-dirty",  # stored as a commit id; its uncommitted content is not
     "invalid-name",  # git refuses a path of this name
     "untracked",  # baton.untracked is none
+    "unfiltered",  # its clean filter did not run: its bytes stay in the git directory
 )
+KEPT = "unfiltered"  # its bytes are kept all the same
 INSIDE = ("submodule-dirty", "nested-repository")  # a repository of its own, held as a commit id
 
 
@@ -125,7 +127,8 @@ class WorktreeId:
 @value
 class FileState:
     """The captured work tree and index; ``changed`` counts the paths that differ from the checkpoint before, ``raw`` those
-    that also lie byte for byte beside the stages, because git's filters would not give them back as they were."""
+    that also lie byte for byte beside the stages, because a checkout would not give them back as they were, and ``held``
+    those whose bytes are kept where they were taken, because a filter is a gate that they did not go through."""
 
     tree: Oid
     index: IndexState
@@ -134,6 +137,7 @@ class FileState:
     skipped: tuple[Skipped, ...]
     skipped_more: int = 0
     raw: int = 0
+    held: int = 0
     worktree: WorktreeId
 
 

@@ -23,11 +23,13 @@ from gitbaton.codec import (
 from gitbaton.codec.words import ODD_BLANKS
 from gitbaton.model import (
     IGNORED,
+    KEPT,
     LAST_PROMPT,
     NOT_ENDED,
     TURN_ENDED,
     Checkpoint,
     ClientPlan,
+    FileState,
     Live,
     Observed,
     Oid,
@@ -63,6 +65,7 @@ _LEFT_OUT = {
     "submodule-dirty": "is a submodule: what is not committed inside it is left out",
     "invalid-name": "is left out: git takes no such name",
     "untracked": "is left out: baton.untracked is none",
+    "unfiltered": "did not pass its filter: its bytes stay on this machine, and only here a restore brings them back",
 }
 _C_ESCAPES = {
     "\a": "\\a",
@@ -327,6 +330,20 @@ def skipped_lines(skipped: Sequence[Skipped], name: str = "", *, verbose: bool =
 def left_out(reason: str) -> str:
     """What a reason of ``skipped`` means for a path, as the end of a sentence."""
     return _LEFT_OUT.get(reason, f"is left out: {plain(reason)}")
+
+
+def kept_here(files: FileState | None, *, named: bool = True) -> str:
+    """That bytes of a checkpoint are on the machine where it was taken alone, in words; empty where none are. Not ``named``:
+    but for those that did not pass their filter."""
+    if files is None or not files.held:
+        return ""
+    shut = [s.path for s in files.skipped if s.reason == KEPT]
+    exact, said = files.held - len(shut), list[str]()
+    if shut and named:
+        said.append(f"{some(len(shut), first_few(shut))} did not pass {'its filter' if len(shut) == 1 else 'their filters'}")
+    if exact > 0:
+        said.append(f"{counted(exact, 'file')} {'has' if exact == 1 else 'have'} other exact bytes than a filter gives back")
+    return f"{', and '.join(said)}: that stays on the machine where it was taken" if said else ""
 
 
 def path_in_quotes(path: str) -> str:

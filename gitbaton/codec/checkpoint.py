@@ -366,6 +366,8 @@ def _files_document(files: FileState | None) -> Json:
         result["skipped_more"] = skipped_more
     if files.raw:
         result["raw"] = files.raw
+    if files.held:
+        result["held"] = files.held
     return result
 
 
@@ -468,6 +470,7 @@ def _files(r: Reader) -> FileState:
         skipped=tuple(Skipped(path=s.path("path"), reason=s.matching("reason", _REASON)) for s in skipped),
         skipped_more=r.count("skipped_more", 0),
         raw=r.count("raw", 0),
+        held=r.count("held", 0),
         worktree=WorktreeId(path=worktree.path("path"), created=worktree.time("created")),
     )
 

@@ -8,7 +8,13 @@ from gitbaton.codec import Json, plain
 from gitbaton.commands.retaining import amount
 from gitbaton.retention.costs import costs
 
-NAMES = {"notes": "notes and pins", "log": "log of threads", "fetched": "fetched from", "track": "track"}
+NAMES = {
+    "notes": "notes and pins",
+    "log": "log of threads",
+    "held": "what passed no filter",
+    "fetched": "fetched from",
+    "track": "track",
+}
 
 
 def command(ctx: Call, json: AsJson = False) -> int:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Annotated, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Optional, Union
 
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
@@ -18,6 +18,9 @@ from gitbaton.render import first_few, in_shell, line, some
 from gitbaton.sync.threads import called
 from gitbaton.sync.values import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing
 from gitbaton.threads.names import LATE
+
+if TYPE_CHECKING:
+    from gitbaton.scanning import Hit
 
 Tracks = Annotated[
     Optional[list[str]], Option("--track", metavar="NAME", help="Only this track, as a TRACK after REMOTE; may repeat.")
@@ -105,6 +108,8 @@ def _say_public(remote: Remote, public: Exposure) -> None:
     if public.secret_files:
         named = some(len(public.secret_files), first_few(public.secret_files))
         terminal.tell(f"  by their names these files hold secrets: {named}")
+    for text in public.kept:
+        terminal.tell(f"  {text}")
     if public.observed:
         kept = "the agent's plan, test commands with their results, edited files, first lines of prompts"
         terminal.tell(f"  {public.observed} of the checkpoints tell what was observed: {kept} ('git config baton.observe')")
@@ -267,10 +272,15 @@ def _push_text(look: Look, move: Move) -> str:
 def _tell_hits(baton: Baton, done: Pushing) -> None:
     """Where each secret stands, and what can be done."""
     from gitbaton.commands.finding import REMOVE, hit_place, placed, removes
-    from gitbaton.scanning import scanner
+    from gitbaton.scanning import UNFILTERED, scanner
 
     text = scanner(baton).text
-    places = list(placed(baton, done.hits))
+    open_hits = [hit for hit in done.hits if hit.kind == UNFILTERED]
+    if open_hits:
+        _tell_unfiltered(baton, open_hits)
+    places = list(placed(baton, [hit for hit in done.hits if hit.kind != UNFILTERED]))
+    if not places:
+        return
     for hit, state in places:
         which = "checkpoint " if hit.checkpoint else ""
         place = text(hit_place(baton, hit, state))
@@ -278,7 +288,21 @@ def _tell_hits(baton: Baton, done: Pushing) -> None:
     hints = ["'git config --add baton.redactAllow REGEX' names what is none"]
     hints += ["'git baton forget CHECKPOINT' removes a checkpoint"] if any(hit.checkpoint for hit in done.hits) else []
     hints += [REMOVE] if removes(places) else []
-    tell_error(f"nothing is pushed: {counted(len(done.hits), 'secret')} would leave", (*hints, "--no-scan pushes all the same"))
+    more = () if open_hits else ("--no-scan pushes all the same",)
+    tell_error(f"nothing is pushed: {counted(len(places), 'secret')} would leave", (*hints, *more))
+
+
+def _tell_unfiltered(baton: Baton, hits: "Sequence[Hit]") -> None:
+    """Which files went through no filter, and how to go on."""
+    from gitbaton.commands.finding import hit_place, unfiltered_hints
+    from gitbaton.scanning import scanner
+
+    for hit in hits[:_NAMED]:
+        terminal.tell(f"unfiltered: {scanner(baton).text(hit_place(baton, hit))} holds bytes that did not pass its filter")
+    if len(hits) > _NAMED:
+        terminal.tell(f"and {len(hits) - _NAMED} more")
+    files = "1 file that did not pass its filter" if len(hits) == 1 else f"{len(hits)} files that did not pass their filters"
+    tell_error(f"nothing is pushed: {files} would leave", unfiltered_hints(baton, hits))
 
 
 def _halted(done: Pushing) -> bool:

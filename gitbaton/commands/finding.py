@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gitbaton.codec import in_quotes, plain
 from gitbaton.commands.threads import fetched, meant, name, store_of
 from gitbaton.errors import BatonError
-from gitbaton.render import quoted
+from gitbaton.render import path_in_quotes, quoted
 from gitbaton.store import Problem
 from gitbaton.store.refs import REMOTES, THREADS, remote_of
 from gitbaton.threads.chain import Chain
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _HELD = {"c": "channel", "w": "writes of task", "x": "writes of task"}
 _WHOLE = {"r.ck": "checkpoint", "r.md": "metadata"}
 _JOINED = re.compile(r"joined/[0-9a-f]{16}/")  # what a remote had when threads were last joined with its own
+MAX_IDS = 20
 REMOVE = "'git baton prune --threads' removes all but the newest of a thread, 'git baton thread delete THREAD' all of it"
 
 
@@ -93,6 +94,15 @@ def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, State | Non
         yield from ((hit, state) for state in there or (None,))
 
 
+def unfiltered_hints(baton: Baton, hits: Sequence[Hit]) -> list[str]:
+    """How to go on where bytes that went through no filter stand in checkpoints, or in runs."""
+    ids = list(dict.fromkeys(baton.short(oid) for hit in hits for oid in (hit.checkpoint, *hit.held) if oid))
+    which = "them" if len(ids) <= MAX_IDS else f"the first {MAX_IDS} of the {len(ids)} checkpoints that hold them"
+    hints = [f"'git baton forget --everywhere {' '.join(ids[:MAX_IDS])}' removes {which}"] if ids else []
+    runs = any(hit.checkpoint is None for hit in hits)
+    return [*hints, *(["runs stay here without --runs; 'git baton run prune RUN' removes one"] if runs else [])]
+
+
 def _states(
     baton: Baton, ref: str, tip: str, place: tuple[str | None, tuple[str, str]], wanted: set[str]
 ) -> Iterator[tuple[str, State]]:
@@ -118,6 +128,9 @@ def _named(baton: Baton, chain: Chain, beside: str, names: tuple[str, str]) -> t
 
 def hit_place(baton: Baton, hit: Hit, state: State | None = None) -> str:
     """Where a secret stands: the checkpoint, the thread or the commit, and the file, the note, the field or the channel."""
+    if hit.kind == "unfiltered":
+        called = f"checkpoint {baton.short(hit.checkpoint)}" if hit.checkpoint else f"commit {baton.short(hit.commit or '')}"
+        return f"{called} {path_in_quotes(hit.path)}"
     if state is not None:
         return _in_thread(state, hit.path)
     target = hit.path.replace("/", "") if hit.line else ""

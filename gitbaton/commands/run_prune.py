@@ -3,12 +3,13 @@
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.cli.common import AsJson, DryRun, opened, picked, print_json
+from gitbaton.cli.common import AsJson, DryRun, opened, picked, print_json, warn_all
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, counted, plain
 from gitbaton.errors import MENDS, UsageError
 from gitbaton.journal import prune
 from gitbaton.journal.chain import Journal, in_use
+from gitbaton.retention.holding import sweep
 from gitbaton.running.claims import Claims
 from gitbaton.running.plans import duration
 
@@ -41,6 +42,8 @@ def command(
         many, now = prune.KEEP if keep is None else keep, baton.clock()
         planned = prune.plan(journal, runs or (), keep=many, older=age, now=now, busy=busy, force=force)
         gone, kept = (planned.drops, ()) if dry_run else prune.apply(journal, planned)
+        if gone and not dry_run:
+            warn_all(sweep(baton))
         stay = (*planned.kept, *kept)
         code = 1 if kept or any(row.torn for row in stay) else 0
         if json:

@@ -9,12 +9,11 @@ from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, in_quotes, path_document
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
-from gitbaton.scanning import NOT_SCANNED, Hit, scan, scanner
+from gitbaton.scanning import NOT_SCANNED, UNFILTERED, Hit, scan, scanner
 
 if TYPE_CHECKING:
     from gitbaton.commands.finding import State
 
-MAX_IDS = 20
 Place = tuple[Hit, "Optional[State]"]
 
 
@@ -91,12 +90,17 @@ def _document(hit: Hit, state: "Optional[State]") -> Json:
 def _show(baton: Baton, places: list[Place]) -> None:
     if not places:
         return
-    from gitbaton.commands.finding import REMOVE, hit_place, removes
+    from gitbaton.commands.finding import MAX_IDS, REMOVE, hit_place, removes, unfiltered_hints
 
     text = scanner(baton).text
     for hit, state in places:
         place = text(hit_place(baton, hit, state))
-        terminal.say(f"{place}: {hit.kind}{' ' + hit.shown if hit.shown else ''}")
+        kind = "its bytes did not pass its filter" if hit.kind == UNFILTERED else hit.kind
+        terminal.say(f"{place}: {kind}{' ' + hit.shown if hit.shown else ''}")
+    ungated = [hit for hit, _ in places if hit.kind == UNFILTERED]
+    for hint in unfiltered_hints(baton, ungated) if ungated else ():
+        terminal.tell(f"hint: {hint}")
+    places = [place for place in places if place[0].kind != UNFILTERED]
     sure = [place for place in places if place[0].kind != NOT_SCANNED]
     ids = list(dict.fromkeys(baton.short(oid) for hit, _ in sure for oid in (hit.checkpoint, *hit.held) if oid))
     if ids:

@@ -14,7 +14,7 @@ from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.model import IGNORED, VALIDATIONS, Skipped
-from gitbaton.render import in_shell, line, porcelain, redacted_document, skipped_lines, stored_document
+from gitbaton.render import in_shell, kept_here, line, porcelain, redacted_document, skipped_lines, stored_document
 
 Text = Optional[str]
 Texts = Optional[list[str]]
@@ -155,6 +155,8 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
             _say_new(baton, c.track, named=named)
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
     _say_how(baton, skipped)
+    if more := kept_here(c.files, named=False):
+        terminal.tell(f"hint: {more}")
     return 0
 
 

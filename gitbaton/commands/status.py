@@ -14,7 +14,18 @@ from gitbaton.errors import MENDS, NotFoundError, RecordError, UsageError
 from gitbaton.git.questions import worktrees
 from gitbaton.git.reffiles import folders
 from gitbaton.model import Live, Stored
-from gitbaton.render import leads, line, live_document, porcelain, since_run, stored_document, turn_prompt, uncompared, verdict
+from gitbaton.render import (
+    kept_here,
+    leads,
+    line,
+    live_document,
+    porcelain,
+    since_run,
+    stored_document,
+    turn_prompt,
+    uncompared,
+    verdict,
+)
 from gitbaton.store.refs import CHAINS, CURRENT, TIPS
 from gitbaton.values import replace
 
@@ -74,6 +85,8 @@ def command(
         warn_all(baton.newer([t.stored for t in tracks]))
     left_out(problems)
     warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
+    kept = [(t.stored.checkpoint.track, said) for t in tracks if (said := kept_here(t.stored.checkpoint.files))]
+    warn_all([f"{in_quotes(track)}: {said}" for track, said in kept])
     if not tracks and problems:
         raise RecordError("no track of this repository can be read", MENDS)
     if not tracks and not (json or stable or nul):

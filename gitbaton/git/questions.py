@@ -83,14 +83,6 @@ def made_here(repo: Repo) -> frozenset[Oid]:
     return frozenset(row[1] for row in map(_MADE.match, out.decode("utf-8", "replace").splitlines()) if row)
 
 
-def filtered(repo: Repo, driver: str) -> str | None:
-    """A path of the index that a filter driver applies to; None when there is none."""
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", driver):
-        return None
-    found = repo.git.run("ls-files", "-z", "--", f":(top,attr:filter={driver})").out.split(b"\0")[0]
-    return os.fsdecode(found) or None
-
-
 def default_hooks(repo: Repo) -> str:
     """The hooks directory that git uses when ``core.hooksPath`` is not set."""
     return os.path.join(repo.layout.common_dir, "hooks")

@@ -96,6 +96,7 @@ class Repo:
         # Is told what is being done, as "capturing files" whose last word is counted: how many are done, and of how many, or 0.
         self.progress: Progress = silent
         self.at_close: list[Callable[[], None]] = []
+        self.held_lock: int | None = None  # of bytes that no checkpoint names yet; see worktree.heldbytes
 
     def _open(self, door: Door | None) -> Objects:
         place = self.git, self.layout.git_dir, self.layout.common_dir, self.layout.algorithm

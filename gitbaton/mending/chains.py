@@ -21,7 +21,7 @@ from gitbaton.values import replace
 GAP = "gap: what was recorded here cannot be read any more"
 _SHORT = 10
 _LINK = b"160000"
-_SIDES = (b"raw", b"after", b"after-raw")
+_SIDES = (b"raw", b"held", b"after", b"after-raw", b"after-held")
 Fits = Callable[[Checkpoint], bool]
 
 
@@ -200,10 +200,13 @@ class Chains:
         inside = [path.partition(b"/")[2] for path in unread if path.partition(b"/")[0] in _SIDES]
         gone += (path for path in dict.fromkeys(inside) if path and path not in gone)
         if left is None or left == self._tree(None):
-            left, state, raw = None, IndexState(tree=index), 0
+            left, state, raw, held = None, IndexState(tree=index), 0, 0
         else:
             state = replace(files.index, tree=index)
-            raw = max(0, files.raw - sum(path.startswith(b"raw/") for path in unread))
+            raw, held = (
+                max(0, count - sum(path.startswith(room) for path in unread))
+                for count, room in ((files.raw, b"raw/"), (files.held, b"held/"))
+            )
         base, parents = head, [head] if head else []
         if left is not None or index != self._tree(head):
             parents += [self._commit(left, (), link.author, STAGES)] if left is not None else []
@@ -212,7 +215,7 @@ class Chains:
         more = (Skipped(path=os.fsdecode(path), reason="unreadable") for path in gone if path)
         skipped = (*files.skipped, *(item for item in more if item.path not in there))
         safe = left is not None and any(e.name == b"after" for e in self.survey.entries(left) or ())
-        return replace(files, index=state, raw=raw, skipped=skipped), base, safe
+        return replace(files, index=state, raw=raw, held=held, skipped=skipped), base, safe
 
     def _side(self, link: Link, stored: Stored) -> Oid | None:
         """The tree beside the index of a checkpoint, where the commits that lead to it cannot be read: found by its commit's

@@ -15,6 +15,7 @@ from gitbaton.errors import MENDS, BatonError, GitError, RecordError
 from gitbaton.git import questions, rewrites, usage
 from gitbaton.git.damage import torn
 from gitbaton.git.publish import left
+from gitbaton.git.run import zsplit
 from gitbaton.install import githooks as install
 from gitbaton.install.levels import EVERYWHERE, UNHEEDED
 from gitbaton.install.plan import read
@@ -29,6 +30,8 @@ from gitbaton.store.sound import own_refs
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
 from gitbaton.worktree import crashmarker
+from gitbaton.worktree.gate import gated, requiring
+from gitbaton.worktree.heldbytes import HeldStore
 
 MANY = 1000
 STALE_LOCK = 10.0
@@ -56,6 +59,7 @@ def examine(baton: Baton) -> list[Finding]:
         _locks,
         _history,
         _filters,
+        _held,
     )
     for check in checks:
         try:
@@ -325,26 +329,35 @@ def _history(baton: Baton) -> Iterator[Finding]:
 
 
 def _filters(baton: Baton) -> Iterator[Finding]:
-    """Filters that files of this repository need and that cannot run: such files are stored as they are."""
-    rows = dict(questions.matching(baton.repo, r"^filter\..*\.(required|clean|process)$"))
-    names = {key[7:].rpartition(".")[0] for key in rows} | {"lfs"}
+    """Filters that tracked files stand behind and that do not clean them: what they hold stays on this machine then."""
+    repo = baton.repo
+    rows = dict(questions.matching(repo, r"^filter\..*\.(clean|process)$"))
+    tracked = zsplit(repo.git.out("ls-files", "-z")) if repo.layout.root else []
+    first: dict[str, str] = {}
+    for path, name in gated(repo, repo.layout.root or "", tracked).items():
+        first.setdefault(name, path)
     amiss = False
-    for name in sorted(names):
-        needed = rows.get(f"filter.{name}.required", "false").lower() in ("true", "yes", "on", "1", "")
+    for name, path in sorted(first.items()):
         command = rows.get(f"filter.{name}.process") or rows.get(f"filter.{name}.clean") or ""
-        if (not needed and name != "lfs") or _runs(command):
-            continue
-        path = questions.filtered(baton.repo, name) if baton.repo.layout.root else None
-        if path is not None:
+        what = "it has no command" if not command else f"'{command}' cannot run" if not _runs(command) else ""
+        git = requiring(repo.git, (name,))
+        if not what and git.run("hash-object", "--stdin", f"--path={path}", stdin=b"").code != 0:
+            what = f"'{command}' fails"
+        if what:
             amiss = True
-            what = f"{in_quotes(command)} cannot run" if command else "it has no command"
-            yield _amiss(
-                "filters",
-                f"{in_quotes(path)} needs the filter {in_quotes(name)}, and {what}",
-                f"install and configure {in_quotes(name)}",
-            )
+            said = f"{in_quotes(path)} needs the filter {in_quotes(name)}, and {what}"
+            yield _amiss("filters", said, f"install and configure {in_quotes(name)}")
     if not amiss:
         yield _fine("filters", "every filter that is needed can run")
+
+
+def _held(baton: Baton) -> Iterator[Finding]:
+    """What passed no filter, and is kept in files."""
+    files = HeldStore(baton.repo).names()
+    if files:
+        yield _fine(
+            "held", f"{counted(len(files), 'file')} that passed no filter: {sum(files.values()):,} bytes in 'baton/held'"
+        )
 
 
 def _runs(command: str) -> bool:

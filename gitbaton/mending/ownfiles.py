@@ -19,7 +19,20 @@ from gitbaton.worktree.capture import OURS
 from gitbaton.worktree.crashmarker import NAME
 
 _FOLDERS = (
-    *("attempts", "broken", "claims", "foreign", "foreign-runs", "hooks", "isolated", "lanes", "lanes.new", "late", "lock"),
+    *(
+        "attempts",
+        "broken",
+        "claims",
+        "foreign",
+        "foreign-runs",
+        "held",
+        "hooks",
+        "isolated",
+        "lanes",
+        "lanes.new",
+        "late",
+        "lock",
+    ),
     *("pushed", "sessions", "tmp", "transcripts", "wal"),
 )
 _FILES = (

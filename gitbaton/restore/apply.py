@@ -13,7 +13,7 @@ from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, pa
 from gitbaton.git.publish import flush
 from gitbaton.model import Checkpoint, Oid, Op, Restore, Stored
 from gitbaton.restore import intent as intents
-from gitbaton.restore.bytes import AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
+from gitbaton.restore.bytes import AFTER_HELD, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.plan import FREE, planned, stepping
 from gitbaton.restore.recover import recover, restaging, roll_back, told
@@ -23,6 +23,7 @@ from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
+from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.staged import MARK, IndexLock, refuse_changed, signature
 
 _MOVED = 3
@@ -216,9 +217,10 @@ class _Work:
         plan = self.plan
         found: list[TreeEntry | NewObject] = [TreeEntry(mode=b"40000", name=AFTER, oid=plan.tree)]
         kept = [(p, e.mode, oid) for p, oid in plan.raw.items() if oid and (e := plan.wanted[p]) is not None]
-        if kept:
-            trees = tree_objects(self.repo.layout.algorithm, kept)
-            found += [*trees, TreeEntry(mode=b"40000", name=AFTER_RAW, oid=trees[-1].oid)]
+        for name, held in ((AFTER_RAW, False), (AFTER_HELD, True)):
+            if rows := [row for row in kept if isinstance(row[2], HeldOid) == held]:
+                trees = tree_objects(self.repo.layout.algorithm, rows)
+                found += [*trees, TreeEntry(mode=b"40000", name=name, oid=trees[-1].oid)]
         scope = plan.scope
         lists: dict[bytes, Collection[str]] = {TOUCHED: plan.same, APART: scope.apart, HIDDEN: self.scene.hidden}
         lists[LEFT] = [step.path for step in plan.steps if step.action in ("conflict", "refuse")]

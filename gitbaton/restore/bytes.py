@@ -1,13 +1,13 @@
-"""Raw bytes in a restore: where trees agree and files do not, and what is written over git's checkout.
+"""Exact bytes in a restore: where trees agree and files do not, and what comes in place of git's checkout.
 
-A checkpoint keeps such bytes of the files that it examined. A tracked file that git found unchanged was not examined; as long
-as it has not been written since, its bytes are those of then, and stay.
+A checkpoint keeps such bytes of the files that it examined: in itself, or where it was taken, behind a stand-in. A tracked file
+that git found unchanged was not examined; as long as it has not been written since, its bytes are those of then, and stay.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gitbaton.git.objects import lookup
 from gitbaton.model import Oid, Op, Stored
@@ -15,21 +15,25 @@ from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
 from gitbaton.worktree.checkout import Difference, Entry, differences
-from gitbaton.worktree.rawbytes import read_raw
+from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
+from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.staged import Scope
 
-AFTER_RAW, TOUCHED = b"after-raw", b"touched"
+AFTER_RAW, AFTER_HELD, TOUCHED = b"after-raw", b"after-held", b"touched"
 ONLY, APART, HIDDEN = b"index-only", b"index-apart", b"hidden"
 
 
 class Bytes:
-    """The raw bytes of a checkpoint against those on disk."""
+    """The exact bytes that a checkpoint kept against those on disk. ``away``: why those of a path do not come back, whose own
+    bytes are not here; ``cleaned``: the same of paths of which a checkout gives what their filter made."""
 
     def __init__(self, scene: Scene, target: Stored, op: Op) -> None:
         self.scene, self.target, self.op = scene, target, op
         files = target.checkpoint.files
-        tree = beside(scene.baton.store, target) if files and files.raw else None
-        self.then: dict[str, Oid] = read_raw(scene.baton.store.objects, tree) if tree else {}
+        tree = beside(scene.baton.store, target) if files and (files.raw or files.held) else None
+        self.then: dict[str, Oid] = read_kept(scene.baton.store.objects, tree) if tree else {}
+        self.away, self.cleaned = absent(scene.baton.store, self.then)
+        self.then = {path: oid for path, oid in self.then.items() if path not in self.cleaned}
 
     def differences(self, differing: Sequence[Difference]) -> list[Difference]:
         """The paths at which the trees agree and the bytes do not."""
@@ -50,7 +54,7 @@ class Bytes:
         return self.op != "restore" or self.scene.written_since(path, self.target.checkpoint.created)
 
     def wanted(self, changing: Sequence[Difference]) -> dict[str, Oid | None]:
-        """What to write over git's checkout of the paths that change; None: what git would check out.
+        """What to write in place of git's checkout of the paths that change; None: what git would check out.
 
         The present bytes of all of them are in the capture afterwards.
         """
@@ -67,6 +71,20 @@ class Bytes:
         return found
 
 
+def absent(store: Store, kept: Mapping[str, Oid]) -> tuple[dict[str, str], dict[str, str]]:
+    """Of what is kept, the paths whose bytes are not here, each with the reason: those that did not pass their filter, and
+    those of which the checkpoint has what the filter made."""
+    away, cleaned, here = dict[str, str](), dict[str, str](), HeldStore(store.repo)
+    for path, oid in kept.items():
+        if isinstance(oid, HeldOid):
+            held = read_held(store.objects, oid)
+            if held is None:
+                away[path] = "what stands for its bytes cannot be read"
+            elif not here.has(held):
+                (cleaned if held.cleaned else away)[path] = held.reason
+    return away, cleaned
+
+
 def after(store: Store, safety: Stored) -> dict[str, Entry | None]:
     """What each path that a step touched was to hold afterwards. Raises RecordError."""
     tree = in_beside(store, safety, AFTER)
@@ -78,9 +96,9 @@ def after(store: Store, safety: Stored) -> dict[str, Entry | None]:
 
 
 def after_raw(store: Store, safety: Stored) -> dict[str, Oid]:
-    """The bytes that a step was to write over git's checkout. Raises RecordError."""
+    """The bytes that a step was to write in place of git's checkout. Raises RecordError."""
     tree = beside(store, safety)
-    return read_raw(store.objects, tree, AFTER_RAW) if tree else {}
+    return read_kept(store.objects, tree, b"after-") if tree else {}
 
 
 def index_scope(store: Store, safety: Stored) -> Scope:

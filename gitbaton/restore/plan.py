@@ -10,8 +10,8 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, counted, in_quotes, path_document
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.model import IGNORED, INSIDE, FileState, Oid, Op, Stored, covered
-from gitbaton.render import first_few, some
+from gitbaton.model import IGNORED, INSIDE, KEPT, FileState, Oid, Op, Stored, covered
+from gitbaton.render import first_few, path_in_quotes, some
 from gitbaton.restore.attribution import Present, others
 from gitbaton.restore.bytes import Bytes, after, index_scope
 from gitbaton.restore.decide import Decision, Facts
@@ -26,6 +26,7 @@ from gitbaton.worktree.ignores import anything_in, ignored_by
 from gitbaton.worktree.staged import Scope, listed_now, read_staged, stages_now
 
 FREE: AbstractContextManager[None] = nullcontext()
+_TOLD = 10  # paths whose exact bytes do not come back, and that are named
 
 
 @contextmanager
@@ -116,7 +117,7 @@ class _Planner:
         scope = self._scope(differing, kept.differences(differing))
         everything = [*differing, *(d for d in scope if d.now == d.then)]
         guard = self.scene.guard({d.path for d in everything if d.now is not None})
-        decision = Decision(scope, everything, guard, self._facts(scope))
+        decision = Decision(scope, everything, guard, self._facts(scope, kept))
         known, self.unmerged = self._index_scope(), self._unmerged()
         decision.leave(self._conflicts(known, decision.changing()))
         found = decision.settle()
@@ -137,7 +138,7 @@ class _Planner:
             same=tuple(d.path for d in scope if d.now == d.then and d.path in wanted),
             tree=tree,
             digest=self._digest(found, changing),
-            warnings=tuple(self._warnings(changing)),
+            warnings=(*self._warnings(changing), *self._told(kept, scope)),
             scene=self.scene,
         )
 
@@ -286,9 +287,20 @@ class _Planner:
         names = (os.path.normpath(os.path.join(self.directory, path)) for path in self.order.paths)
         return {os.path.relpath(name, self.scene.root) for name in names}
 
-    def _facts(self, scope: Sequence[Difference]) -> Facts:
+    @property
+    def left(self) -> dict[str, str]:
+        """The paths that the checkpoint does not hold, each with the reason."""
+        return {s.path: s.reason for s in self.files.skipped if s.reason != KEPT}
+
+    def _told(self, kept: Bytes, scope: Sequence[Difference]) -> list[str]:
+        """Whose exact bytes do not come back, though a checkout gives what their filter made."""
+        asked = self._named() if self.order.paths else set()
+        paths = [path for path in kept.cleaned if not asked or self._asked(path)]
+        return [f"{path_in_quotes(path)}: {kept.cleaned[path]}" for path in paths[:_TOLD]]
+
+    def _facts(self, scope: Sequence[Difference], kept: Bytes) -> Facts:
         leaving = any(d.then is None for d in scope)
-        left = {s.path: s.reason for s in self.files.skipped} if self.op == "restore" else {}
+        left = (self.left if self.op == "restore" else {}) | kept.away
         return Facts(
             unsafe=self.scene.unsafe,
             left={**left, **dict(self.order.left), **dict.fromkeys(self.scene.rules.never, "excluded")},
@@ -305,7 +317,7 @@ class _Planner:
     def _absent(self, scope: Sequence[Difference]) -> dict[str, str]:
         """What no capture holds now, where the checkpoint has something else there, or --exact nothing."""
         there = {d.path for d in scope}
-        left = {s.path: s.reason for s in self.files.skipped}
+        left = self.left
         skipped = self.scene.skipped.items()
         open_paths = {p: r for p, r in skipped if p not in there and r not in INSIDE and not covered(p, left)}
         if self.order.paths and open_paths:
@@ -350,7 +362,7 @@ class _Planner:
 
     def _gone(self) -> list[str]:
         """That what was left out of the checkpoint, was asked for and is not there any more does not come back, in a line."""
-        left = [s.path for s in self.files.skipped] if self.op == "restore" else []
+        left = list(self.left) if self.op == "restore" else []
         asked = [path for path in left if not self.order.paths or self._asked(path)]
         absent = [path for path in asked if not os.path.lexists(os.path.join(self.scene.root, path))]
         gone = [path for path in absent if lookup(self.store.objects, self.files.tree, os.fsencode(path)) is None]

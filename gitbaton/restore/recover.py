@@ -23,7 +23,7 @@ from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, take_back
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
-from gitbaton.worktree.rawbytes import read_raw
+from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
 from gitbaton.worktree.swapall import can_place, rescue
 
@@ -130,9 +130,9 @@ class Ends:
         self.same = paths_beside(store, self.safety, TOUCHED) or []
 
     def raw(self, *, forward: bool) -> dict[str, Oid | None]:
-        """The bytes to write over git's checkout at one end; None: what git would check out."""
+        """The bytes to write in place of git's checkout at one end; None: what git would check out."""
         tree = beside(self.store, self.safety)
-        back = read_raw(self.store.objects, tree) if tree and not forward else {}
+        back = read_kept(self.store.objects, tree) if tree and not forward else {}
         kept = after_raw(self.store, self.safety) if forward else back
         found: dict[str, Oid | None] = {path: oid for path, oid in kept.items() if path in self.touched}
         return found | {path: kept.get(path) for path in self.same}

@@ -14,7 +14,7 @@ from gitbaton.errors import GitError, StaleError
 from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
-from gitbaton.model import Head, Oid, covered
+from gitbaton.model import KEPT, Head, Oid, covered
 from gitbaton.system.files import READ, Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
@@ -56,7 +56,7 @@ class Scene:
         self.coming: list[str] = []
         self.held: frozenset[str] = frozenset()
         self.unwelcome: Callable[[str], bool] | None = None
-        self.skipped = {s.path: s.reason for s in self.captured.skipped}
+        self.skipped = {s.path: s.reason for s in self.captured.skipped if s.reason != KEPT}
 
     @property
     def tree(self) -> Oid:
@@ -86,11 +86,7 @@ class Scene:
         """Also capture the bytes on disk of those of the paths that a checkout would not give back; all that are captured."""
         if paths:
             self.captured = with_raw(self.captured, self.index, self.facts, paths)
-        return self.raw()
-
-    def raw(self) -> dict[str, Oid]:
-        """The captured bytes that a checkout would not give back."""
-        return {path: oid for path, _, oid in self.captured.raw}
+        return self.captured.kept.oids
 
     def written_since(self, path: str, moment: datetime) -> bool:
         """Whether a file's content was written after a moment, as far as its time tells."""
@@ -132,7 +128,8 @@ class Scene:
         new = [p for p in untracked if not ours(p, self.rules.never) and covered(p, self.skipped) is None]
         unwelcome, above = self.unwelcome or (lambda path: False), {folder for path in self.marks for folder in parents(path)}
         moved = [p for p in (*names, *new) if p in above or any(at in self.marks for at in (p, *parents(p)))]
-        return tuple(p for p in moved if p not in self.skipped) or tuple(filter(unwelcome, new))
+        known = self.captured.shut.union(self.skipped)
+        return tuple(p for p in moved if p not in known) or tuple(filter(unwelcome, new))
 
     def mark(
         self, changing: Iterable[Difference], held: Collection[str], unwelcome: Callable[[str], bool] | None = None

@@ -14,7 +14,8 @@ from gitbaton.restore.intent import reached
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.system.files import READ, Signature
-from gitbaton.worktree.checkout import Difference, check_out, refuse_remains
+from gitbaton.worktree.checkout import Difference, changed_tree, check_out, refuse_remains
+from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.rawbytes import write_raw
 from gitbaton.worktree.swap import look_at
 from gitbaton.worktree.swapall import SwapAll, can_place
@@ -65,8 +66,9 @@ def _overwrite(
     store, root = scene.baton.store, scene.root
     scene.refuse_touched()
     began()
-    said = list(check_out(scene.index, scene.tree, tree))
-    refuse_remains(root, {d.path: d.then for d in changing})
+    apart = {d.path: d.now for d in changing if isinstance(raw.get(d.path), HeldOid)}  # no filter has a say in these
+    said = list(check_out(scene.index, scene.tree, changed_tree(scene.index, apart, tree) if apart else tree))
+    refuse_remains(root, {d.path: d.then for d in changing if d.path not in apart})
     same = {d.path for d in changing if d.now == d.then}
     marks = {path: scene.marks[path] if path in same else look_at(os.path.join(root, path)) for path in raw}
     put_raw(store, root, tree, raw, marks=marks)
@@ -92,8 +94,7 @@ def put_raw(
         entry = lookup(store.objects, tree, os.fsencode(path))
         if entry is None or not entry.mode.startswith(b"100"):
             continue
-        checked_out = functools.partial(store.repo.git.out, "cat-file", "--filters", f"--path={path}", entry.oid)
-        data = raw_data(store, path, oid) if oid else checked_out()
+        data = raw_data(store, path, oid) if oid else _checked_out(store, path, entry.oid)
         if marks is not None:
             stands = look_at(os.path.join(root, path)) == marks.get(path)
         else:
@@ -101,13 +102,20 @@ def put_raw(
             if there == data:
                 continue
             others = known.get(path, ()) if known else ()
-            stands = there == checked_out() or any(there == raw_data(store, path, other) for other in others)
+            stands = there is None and isinstance(oid, HeldOid)  # git was not asked to check it out
+            stands = stands or any(there == raw_data(store, path, other) for other in others)
+            stands = stands or there == _checked_out(store, path, entry.oid)
         if not stands:
             raise StaleError(f"{in_quotes(path)} changed meanwhile")
         reached("raw")
-        refused = write_raw(root, path, data, entry.mode.decode("ascii"))
+        refused = write_raw(root, path, data, entry.mode.decode("ascii"), make=isinstance(oid, HeldOid))
         if refused:
             raise GitError(f"{in_quotes(path)}: {refused}")
+
+
+def _checked_out(store: Store, path: str, oid: Oid) -> bytes:
+    """What a checkout makes of a blob. Raises GitError."""
+    return store.repo.git.out("cat-file", "--filters", f"--path={path}", oid)
 
 
 def _there(root: str, path: str) -> bytes | None:
@@ -120,7 +128,13 @@ def _there(root: str, path: str) -> bytes | None:
 
 
 def raw_data(store: Store, path: str, oid: Oid) -> bytes:
-    """Raw bytes of a path. Raises GitError when they are gone."""
+    """The exact bytes of a path, from the object or from where it says that they are kept. Raises GitError when they are
+    gone."""
+    if isinstance(oid, HeldOid):
+        held = read_held(store.objects, oid)
+        if held is None:
+            raise GitError(f"{in_quotes(path)}: object {oid} does not say where its bytes are")
+        return HeldStore(store.repo).read(path, held)
     found = store.objects.read(oid, 1 << 40)
     if found is None or found.kind != "blob" or found.data is None:
         raise GitError(f"{in_quotes(path)}: object {oid} cannot be read")

@@ -19,8 +19,9 @@ from gitbaton.store import Store
 from gitbaton.store.refs import REMOTES
 from gitbaton.store.sound import own_refs, theirs
 from gitbaton.values import value
+from gitbaton.worktree.heldbytes import HeldStore
 
-_ORDER = ("track", "safety", "transcripts", "runs", "threads", "log", "notes", "fetched", "other")
+_ORDER = ("track", "safety", "transcripts", "runs", "threads", "log", "held", "notes", "fetched", "other")
 _ATTEMPTS = 3
 _MUCH = 256 << 20  # bytes on disk up to which all is weighed again
 _ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
@@ -29,9 +30,9 @@ _ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
 @value
 class Cost:
     """What one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``runs``, ``threads``, ``log`` (of
-    threads: what git does not have yet), ``notes``, ``fetched``; ``name``: the track, or the remote. ``own``: bytes that
-    nothing else reaches; ``shared``: bytes that other parts of ours reach as well. What the user's own refs reach costs
-    nothing and is in neither."""
+    threads: what git does not have yet), ``held`` (what passed no filter, in files), ``notes``, ``fetched``; ``name``: the
+    track, or the remote. ``own``: bytes that nothing else reaches; ``shared``: bytes that other parts of ours reach as well.
+    What the user's own refs reach costs nothing and is in neither."""
 
     kind: str
     name: str
@@ -65,6 +66,8 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
     ]
     if log := _log(baton.repo):
         found.append(Cost(kind="log", name="", own=log, shared=0))
+    if held := sum(HeldStore(baton.repo).names().values()):
+        found.append(Cost(kind="held", name="", own=held, shared=0))
     return tuple(sorted(found, key=lambda cost: (_ORDER.index(cost.kind), cost.name)))
 
 

@@ -47,7 +47,7 @@ _MAX_RECORD = 2 << 20
 _LEAST = 12  # bytes of a compressed blob: below it is empty
 _SHORT = 10
 _TOUCHED, _ONLY, _APART = b"touched", b"index-only", b"index-apart"  # lists of paths beside the stages
-_SIDES = (b"raw", b"after", b"after-raw")
+_SIDES = (b"raw", b"held", b"after", b"after-raw", b"after-held")
 _STAGES = (b"1", b"2", b"3")
 _MAX_TREE = 64 << 20
 _DEEPEST = 400
@@ -422,8 +422,10 @@ class _Cleaner:
         index = self.sieve.changed(files.index.tree, {path: self._of_head(stored, path) for path in staged})
         lists = self._lists(stored, lost, staged | conflicts) if side else {}
         left = self.sieve.changed(side, {**drop, **lists}, stays=(b"after",)) if side else None
-        raw = {path for path in drop if path.startswith(b"raw/") and side and lookup(self.store.objects, side, path)}
-        names = sorted(lost | conflicts | {p.removeprefix(b"raw/") for p in raw})
+        rooms = [path for path in drop if path.startswith((b"raw/", b"held/"))]
+        kept = {path for path in rooms if side and lookup(self.store.objects, side, path)}
+        raw = {path for path in kept if path.startswith(b"raw/")}
+        names = sorted(lost | conflicts | {p.partition(b"/")[2] for p in kept})
         only = [f"{os.fsdecode(path)} (staged)" for path in sorted(staged.difference(names))]
         if names or only:
             self.taken[stored.id] = (*map(os.fsdecode, names), *only)
@@ -431,7 +433,8 @@ class _Cleaner:
         new = tuple(Skipped(path=p, reason="excluded") for p in map(os.fsdecode, names) if p not in there)
         state = replace(files.index, tree=index, unmerged=max(0, files.index.unmerged - len(conflicts)))
         tree = self.sieve.changed(stored.tree, dict.fromkeys(lost))
-        made = replace(files, tree=tree, index=state, skipped=(*files.skipped, *new), raw=max(0, files.raw - len(raw)))
+        counts = {"raw": max(0, files.raw - len(raw)), "held": max(0, files.held - len(kept - raw))}
+        made = replace(files, tree=tree, index=state, skipped=(*files.skipped, *new), **counts)
         return made, self._base(base, index, left)
 
     def _of_head(self, stored: Stored, path: bytes) -> TreeEntry | None:

@@ -13,6 +13,7 @@ from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.repo import lock_file
 from gitbaton.model import Oid, Stored
+from gitbaton.retention.holding import sweep
 from gitbaton.retention.inventory import Chain, Found, look
 from gitbaton.retention.pins import turned
 from gitbaton.store import NOTES, SAFETY, Store
@@ -115,6 +116,7 @@ def moving(
                 del free[ref]
         revision.also((), free.values())
         yield frozenset(free)
+    sweep(baton)  # what cannot go now goes with the next removal
 
 
 def moved(baton: Baton, seen: Mapping[str, Oid], counts: Callable[[str], bool]) -> str | None:

@@ -19,6 +19,7 @@ from gitbaton.values import replace, value
 from gitbaton.worktree.filesets import Files, swap, unmatched
 from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, marked, same
 from gitbaton.worktree.globs import above
+from gitbaton.worktree.heldbytes import HeldStore
 
 MAX_LINK = 1 << 20
 
@@ -113,7 +114,8 @@ def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
 def told(ctx: Context, result: Mapping[str, Entry], now: Mapping[str, Entry]) -> dict[str, Entry]:
     """A set of files whose entries say, where they are not so now, whether they are recorded by digest only."""
     other = {path: entry for path, entry in result.items() if not same(entry, now.get(path))}
-    return {**result, **{path: entry for path, entry in marked(ctx.objects, other).items() if entry is not None}}
+    held = HeldStore(ctx.baton.repo).has
+    return {**result, **{path: entry for path, entry in marked(ctx.objects, other, held).items() if entry is not None}}
 
 
 def before_first(ctx: Context, tree: Oid, now: Mapping[str, Entry]) -> dict[str, Entry]:

@@ -7,9 +7,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, message, parse, payload, plain
+from gitbaton.codec import Json, message, parse, path_of, payload, plain
 from gitbaton.config import names_secrets
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objectlists import at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
@@ -21,6 +22,7 @@ from gitbaton.store.refs import REMOTES
 from gitbaton.values import replace, value
 
 NAMED = "secret-file"  # the kind of a hit that is a file whose very name says that it holds secrets
+UNFILTERED = "unfiltered"  # the kind of a hit that is a file's bytes which did not go through their clean filter
 NOT_SCANNED = "not-scanned"  # the kind of a hit that is a text over the limit: what nobody looked at is never passed over
 MAX_MESSAGE = MAX_TREE = 16 << 20
 INDEX, _STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"
@@ -58,8 +60,9 @@ class Hit:
     ``checkpoint``: the one whose words these are, or that brought the file in first; None where none did. ``commit``: the
     commit that holds it, as far as there is one. ``path`` and ``line`` (from 1): in a file; ``line`` is 0 for words, whose
     ``path`` is ``step``, ``note``, ``extra.KEY``, ... or ``message`` for a commit's own text. ``kind``: what it looks like,
-    NAMED or NOT_SCANNED. ``shown``: its first characters, where they are no secret. ``blob``: the file's contents; ``held``:
-    where what is stored was looked at, the checkpoints of all tracks that hold them, newest first.
+    NAMED, NOT_SCANNED, or UNFILTERED, of a file's whole bytes, with line 0 as well. ``shown``: its first characters, where they
+    are no secret. ``blob``: the file's contents; ``held``: where what is stored was looked at, the checkpoints of all tracks
+    that hold them, newest first.
     """
 
     checkpoint: Oid | None
@@ -107,6 +110,13 @@ def lacking(
     return tuple(scan.hits)
 
 
+def ungated(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid] = ()) -> tuple[Hit, ...]:
+    """As ``lacking``, of what went through no filter alone."""
+    scan = Scan(baton)
+    scan.gate(wants, haves)
+    return tuple(scan.hits)
+
+
 class Scan:
     """One scan: what it has found so far, in ``hits``. What was looked at once is not looked at again. ``thorough``: whatever
     would be redacted today in the lines of a conversation counts."""
@@ -122,6 +132,7 @@ class Scan:
         self._seen: set[Oid] = set()
         self._names_seen: set[bytes] = set()
         self._harmless: set[str] = set()  # names and paths that each checkpoint repeats
+        self._missed: list[tuple[Oid, Oid | None, str]] = []  # commit, HEAD and path of what was stored without its filter
         self._bases: dict[Oid, Oid] = {}  # base -> the id of the first checkpoint on it
         self._ours: dict[Oid, Oid | None] = {}  # index commit -> its stages commit
 
@@ -139,8 +150,37 @@ class Scan:
         for item in sizes(self.repo.objects, [oid for oid in paths if oid not in self._seen]):
             items.get(item.kind, messages).append(item)
         self._messages(messages)
+        self._unfiltered(paths, (wants, haves))
         self._files(items["blob"], paths, _Found(self, wants, haves))
         self._names(items["tree"], paths, (wants, haves))
+
+    def gate(self, wants: Sequence[Oid], haves: Sequence[Oid]) -> None:
+        """Look at nothing but what went through no filter. Raises GitError."""
+        paths = reachable(self.repo, wants, haves)
+        commits = [item for item in sizes(self.repo.objects, list(paths)) if item.kind == "commit" and item.size <= MAX_MESSAGE]
+        for item, data in contents(self.repo.objects, commits):
+            self._link_to(item.oid, parse_commit(data))
+        self._unfiltered(paths, (wants, haves))
+
+    def _link_to(self, oid: Oid, commit: Commit) -> dict[str, Json] | None:
+        """Remember what a commit of ours is to others; the record in its message."""
+        raw, record = record_in(commit.message)
+        if record is not None:
+            self._link(object_id(self.repo.layout.algorithm, "blob", raw), oid, commit)
+            self._missed += [(oid, record_head(record), path) for path in without_filter(record)]
+        elif commit.message in (INDEX, _STAGES):
+            self._ours[oid] = commit.parents[1] if len(commit.parents) > 1 else None
+        return record
+
+    def _unfiltered(self, paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
+        """Look for what stands behind a filter and did not go through it."""
+        from gitbaton.scanning.unfiltered import unfiltered
+
+        for found in unfiltered(self.repo, paths, ends, self._missed):
+            owner = self.owner(found.commit)
+            hit = Hit(checkpoint=owner, commit=found.commit, path=found.path, line=0, kind=UNFILTERED, blob=found.blob)
+            self.hits += [hit] if hit not in self.hits else []
+        self._missed.clear()
 
     def each(self, refs: Sequence[tuple[str, Oid]]) -> Iterator[tuple[str, str]]:
         """Look at all that refs reach; those of which something cannot be read, each with why."""
@@ -198,16 +238,13 @@ class Scan:
     def _commit(self, oid: Oid, data: bytes) -> None:
         """The words of a checkpoint and what stands around them; of any other commit everything."""
         commit = parse_commit(data)
-        raw, record = record_in(commit.message)
+        record = self._link_to(oid, commit)
         if record is None:
-            if commit.message in (INDEX, _STAGES):
-                self._ours[oid] = commit.parents[1] if len(commit.parents) > 1 else None
             at = Hit(checkpoint=None, commit=oid, path="message", line=0, kind="")
             self._text(at, data, sure=True)
             self._metadata(replace(at, path="metadata"), data)
             return
-        own = object_id(self.repo.layout.algorithm, "blob", raw)
-        self._link(own, oid, commit)
+        own, raw = self.checkpoints[oid], record_in(commit.message)[0]
         at = Hit(checkpoint=own, commit=oid, path="message", line=0, kind="")
         found = self._record_words(at, record)
         self._author(replace(at, path="author"), commit.author.rsplit(b" ", 2)[0].decode("utf-8", "replace"))
@@ -445,6 +482,25 @@ def record_in(text: bytes) -> tuple[bytes, dict[str, Json] | None]:
     return (raw, record) if isinstance(record, dict) and "track" in record and "step" in record else (b"", None)
 
 
+def record_head(record: Mapping[str, Json]) -> Oid | None:
+    """The commit that a record stands on, as far as it is an id."""
+    head = record.get("head")
+    return head if isinstance(head, str) and OID.match(head) else None
+
+
+def without_filter(record: Mapping[str, Json]) -> list[str]:
+    """The paths that a record says were stored as they were on disk, because their filter did not run."""
+    files = record.get("files")
+    skipped = files.get("skipped") if isinstance(files, dict) else None
+    rows = [row for row in skipped if isinstance(row, dict)] if isinstance(skipped, list) else []
+    found = []
+    for row in rows:
+        if row.get("reason") == "filter-missing" and "path" in row:
+            with suppress(RecordError):
+                found.append(path_of(row["path"]))
+    return found
+
+
 def words(record: Mapping[str, Json]) -> Iterator[tuple[str, str, str]]:
     """What somebody wrote: a name, what it is called by where that counts, and the text."""
     carried = record.get("carried")
@@ -506,6 +562,10 @@ def scan(
     wants = [tip for ref, tip in chains.items() if ref not in broken] if files else []
     haves = _present(baton)
     looking.objects(wants, haves)
+    if not files:
+        looking.gate([tip for ref, tip in chains.items() if ref not in broken], haves)
+        for stored in singles:
+            looking.gate([stored.commit], [*haves, *baton.repo.objects.first_parents(stored.commit, 2)[1:]])
     problems += [Problem(where=ref, reason=reason) for ref, reason in looking.each(list(others.items()))]
     for stored in singles if files else ():
         before = len(looking.hits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from gitbaton import scanning
@@ -30,7 +30,7 @@ from gitbaton.git.remotes import Connection, Pushed, place_address
 from gitbaton.git.repo import Repo, add, make_folder
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
-from gitbaton.render import in_shell, path_in_quotes
+from gitbaton.render import in_shell, kept_here, path_in_quotes
 from gitbaton.store import CHAINS, NOTES, chain_ref, intent
 from gitbaton.store import meta as metas
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
@@ -226,6 +226,8 @@ class _Push:
             fresh = [move.item[1:] for move in moves if move.kind == "thread" and move.action == "new"]
             named = {f"name of {threads.called(name)}": "\n".join(name) for name in fresh}
             hits = haves.ask(lambda oids: scanning.lacking(self.baton, wants, oids, named), lambda found: not found)
+        elif wants:
+            hits = haves.ask(lambda oids: scanning.ungated(self.baton, wants, oids), lambda found: not found)
         files = list(dict.fromkeys(hit.path for hit in hits if hit.kind == scanning.NAMED))
         made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
         hits = [hit for hit in hits if hit.kind != scanning.NAMED]
@@ -492,7 +494,16 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
         states=sum(move.count for move in threads),
         observed=_observed(baton, [move.new for move in asked if move.new], haves) if asked else 0,
         secret_files=tuple(filter(names_secrets, sorted(map(os.fsdecode, {*reachable(baton.repo, tips, haves).values()})))),
+        kept=tuple(_kept(baton, [move for move in asked if move.new])),
     )
+
+
+def _kept(baton: Baton, moves: Sequence[Move]) -> Iterator[str]:
+    """What of the newest checkpoint of each track stays here, because it passed no filter, in words."""
+    for move in moves:
+        stored = baton.store.stored(baton.repo.objects.read(move.new or "", MAX_COMMIT), None, move.new or "")
+        if said := kept_here(stored.checkpoint.files):
+            yield f"{in_quotes(move.name)}: {said}"
 
 
 def weight(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:

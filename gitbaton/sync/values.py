@@ -129,8 +129,8 @@ class Joining:
 @value
 class Exposure:
     """What becomes public by the first push of tracks, runs and threads, beyond what the remote's refs hold. ``observed``: how
-    many of the checkpoints tell what an agent's client had on record; ``states``: the checkpoints of threads. ``secret_files``:
-    the paths of files whose very names say that they hold secrets."""
+    many of the checkpoints tell what an agent's client had on record; ``states``: the checkpoints of threads; ``kept``: what of
+    the newest ones stays here, in words; ``secret_files``: the paths of files whose very names say that they hold secrets."""
 
     tracks: tuple[str, ...]
     checkpoints: int
@@ -143,6 +143,7 @@ class Exposure:
     states: int = 0
     observed: int = 0
     secret_files: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 from gitbaton.baton import Baton
 from gitbaton.codec import first_line, in_quotes, plain
 from gitbaton.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
-from gitbaton.git.objects import NewObject, RefChange, author_at, commit_data, new_object
+from gitbaton.git.objects import NewObject, RefChange, author_at, commit_data, lookup, new_object
 from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
+from gitbaton.retention.forgetting import Sieve
+from gitbaton.store.safety import beside
 from gitbaton.values import value
+from gitbaton.worktree.rawbytes import read_raw
 
 BRANCHES = "refs/heads/"
 
@@ -16,12 +21,13 @@ BRANCHES = "refs/heads/"
 @value
 class Plan:
     """What ``apply`` would make. ``commit`` is the commit to be added to ``parent`` (None for a root commit), or None where
-    the branch is at ``parent`` itself; ``reason`` then says why."""
+    the branch is at ``parent`` itself; ``reason`` then says why. ``trees``: what must be written for it."""
 
     name: str
     checkpoint: Stored
     parent: Oid | None
     commit: NewObject | None
+    trees: tuple[NewObject, ...]
     reason: str
     warnings: tuple[str, ...]
 
@@ -50,19 +56,20 @@ def plan(baton: Baton, name: str, stored: Stored) -> Plan:
     if head and tree is None:
         raise RecordError(f"checkpoint '{baton.short(stored.id)}' names the head {head}, which is no commit here")
     warnings: list[str] = []
-    commit, reason = None, ""
+    commit, reason, trees = None, "", tuple[NewObject, ...]()
     if files is None:
         reason = "the checkpoint has no files; the branch is at its head"
-    elif files.tree == tree:
+    elif (goal := _goal(baton, stored))[0] == tree:
         reason = "the checkpoint's files are those of its head; no commit is added"
     else:
-        commit, warnings = _commit(baton, stored, head)
+        commit, warnings = _commit(baton, stored, head, goal[0])
+        trees = tuple(goal[1])
     if files is not None and files.skipped:
         count = len(files.skipped) + files.skipped_more
         paths = "1 path is" if count == 1 else f"{count} paths are"
         listed = f"'git baton show {baton.short(stored.id)}' lists what was left out"
         warnings.append(f"{paths} not on the branch as on disk at the checkpoint; {listed}")
-    return Plan(name=name, checkpoint=stored, parent=head, commit=commit, reason=reason, warnings=tuple(warnings))
+    return Plan(name=name, checkpoint=stored, parent=head, commit=commit, trees=trees, reason=reason, warnings=tuple(warnings))
 
 
 def _refuse_taken(baton: Baton, name: str) -> None:
@@ -81,7 +88,20 @@ def _refuse_taken(baton: Baton, name: str) -> None:
         raise BatonError(f"HEAD stands on the branch {in_quotes(name)}, which has no commit yet; making it would move HEAD")
 
 
-def _commit(baton: Baton, stored: Stored, head: Oid | None) -> tuple[NewObject, list[str]]:
+def _goal(baton: Baton, stored: Stored) -> tuple[Oid, list[NewObject]]:
+    """The tree of the commit, and what must be written for it: it has nothing that only stands for bytes which passed no
+    filter. Raises RecordError."""
+    files, side = stored.checkpoint.files, beside(baton.store, stored)
+    if files is None or not files.held or side is None:
+        return stored.tree, []
+    held = read_raw(baton.store.objects, side, b"held")
+    found = {path: lookup(baton.repo.objects, stored.tree, os.fsencode(path)) for path in held}
+    standing = [os.fsencode(path) for path, entry in found.items() if entry is not None and entry.oid == held[path]]
+    sieve = Sieve(baton.repo.objects, ())
+    return sieve.changed(stored.tree, dict.fromkeys(standing)), sieve.made
+
+
+def _commit(baton: Baton, stored: Stored, head: Oid | None, tree: Oid) -> tuple[NewObject, list[str]]:
     """The commit of the files, and what is to be said about its author."""
     found = baton.repo.objects.info(stored.tree)
     if found is None or found.kind != "tree":
@@ -89,7 +109,7 @@ def _commit(baton: Baton, stored: Stored, head: Oid | None) -> tuple[NewObject, 
     author, warnings = baton.author()
     parents = (head,) if head else ()
     words = message(stored.id, baton.redactor.checkpoint(stored.checkpoint))
-    data = commit_data(tree=stored.tree, parents=parents, author=author_at(author, baton.clock()), message=words)
+    data = commit_data(tree=tree, parents=parents, author=author_at(author, baton.clock()), message=words)
     return new_object(baton.repo.layout.algorithm, "commit", data), warnings
 
 
@@ -114,7 +134,7 @@ def apply(baton: Baton, plan: Plan) -> Oid:
     at = plan.commit.oid if plan.commit else plan.parent
     assert at is not None
     if plan.commit:
-        baton.repo.objects.write([plan.commit])
+        baton.repo.objects.write([*plan.trees, plan.commit])
     try:
         baton.repo.objects.update([RefChange(name=plan.ref, new=at, old=None)])
     except (RefConflictError, GitError):

@@ -10,15 +10,20 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Repo, discover
-from gitbaton.model import FileState, Oid, Stored
+from gitbaton.model import KEPT, FileState, Oid, Stored
+from gitbaton.render import path_in_quotes
+from gitbaton.restore.bytes import absent
 from gitbaton.restore.writing import put_raw
 from gitbaton.store.safety import beside
 from gitbaton.values import value
 from gitbaton.worktree.capture import private_folder
-from gitbaton.worktree.checkout import check_out
+from gitbaton.worktree.checkout import changed_tree, check_out
+from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.index import Facts, PrivateIndex
-from gitbaton.worktree.rawbytes import read_raw
+from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.staged import MARK, IndexLock, Restaging, Scope, read_staged
+
+_TOLD = 10  # paths that are named
 
 
 @value
@@ -48,7 +53,10 @@ def plan(baton: Baton, stored: Stored, directory: str) -> Plan:
     if head is None or baton.store.tree_of(head) is None:
         warnings.append("the checkpoint stands on no commit; HEAD is detached at the commit of its chain")
         head = stored.commit
-    left = len(files.skipped) + files.skipped_more
+    tree = beside(baton.store, stored) if files.held else None
+    away, cleaned = absent(baton.store, read_kept(baton.store.objects, tree) if tree else {})
+    warnings += [f"{path_in_quotes(path)}: {reason}" for path, reason in [*away.items(), *cleaned.items()][:_TOLD]]
+    left = sum(s.reason != KEPT for s in files.skipped) + files.skipped_more
     if left:
         warnings.append(
             f"{left} path{'s are' if left > 1 else ' is'} not in the checkpoint; 'git baton show {short}' lists them"
@@ -77,11 +85,17 @@ def _fill(baton: Baton, repo: Repo, plan: Plan) -> None:
     tree = beside(store, plan.stored)
     with private_folder(repo) as folder:
         index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, "index"))
+        index.git = repo.writing(index.git)
         index.copy()
-        check_out(index, empty.oid, plan.files.tree)
-        put_raw(store, plan.place, plan.files.tree, read_raw(store.objects, tree) if tree and plan.files.raw else {})
+        kept = read_kept(store.objects, tree) if tree and (plan.files.raw or plan.files.held) else {}
+        away, cleaned = absent(store, kept)
+        here = {path: oid for path, oid in kept.items() if path not in away and path not in cleaned}
+        apart = [path for path, oid in kept.items() if path in away or (path in here and isinstance(oid, HeldOid))]
+        goal = changed_tree(index, dict.fromkeys(apart), plan.files.tree) if apart else plan.files.tree
+        check_out(index, empty.oid, goal)
+        put_raw(store, plan.place, plan.files.tree, here)
         then = read_staged(repo, plan.files, tree)
-        new = Restaging(repo, Facts(tree=plan.files.tree), then, Scope()).build(folder, index.path)
+        new = Restaging(repo, Facts(tree=goal), then, Scope()).build(folder, index.path)
         lock = IndexLock(repo.layout.index, f"{MARK}{os.getpid()}\n")
         lock.take()
         try:

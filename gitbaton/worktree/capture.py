@@ -5,38 +5,43 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from gitbaton.errors import DamagedIndexError, GitError
-from gitbaton.git.objects import NewObject
+from gitbaton.errors import DamagedIndexError, GitError, StaleError
+from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.prefetch import signature
 from gitbaton.git.repo import Repo, clear_old, make_folder, silent
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Flag, Oid, Skipped, covered
-from gitbaton.system.files import READ
+from gitbaton.system.files import READ, open_file
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
+from gitbaton.worktree.gate import gated, requiring
+from gitbaton.worktree.heldbytes import HeldStore
+from gitbaton.worktree.ignores import filtered_until_now
 from gitbaton.worktree.index import (
     DENIED,
     FILTER,
     Facts,
     PrivateIndex,
     fresh_index,
+    index_entries,
     listed,
     modified,
     stages_tree,
-    without_filter,
 )
-from gitbaton.worktree.rawbytes import Entry, filters, keep, may_convert
-from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, sort_out, special, specials
+from gitbaton.worktree.rawbytes import Entry, Kept, keep, may_convert
+from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, regular, sort_out, special, specials
 
 _FEW = 500
 _FILES = 100  # of more changes git makes one pack, and not a file of each
 _ATTEMPTS = 4
 _ONE_BY_ONE = 200
 _AGAIN = "again"
-_PATIENCE = 3  # files that a filter may fail on before it is switched off for all
+_PATIENCE = 3  # files that a filter may fail on before no other is tried
+_FILE = ("100644", "100755")
+_FATAL = re.compile(r"^fatal: ", re.M)
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.M)
 _LEFTOVER_SECONDS = 3600.0
 OURS = re.compile(r"[0-9]+\.[0-9]+(?:\.gone)?\Z")
@@ -48,8 +53,9 @@ class Captured:
     """The work tree as ``tree``; the index as ``staged`` (its stage-0 entries), flags and unmerged stages.
 
     ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
-    ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/`` of an index commit's second parent;
-    ``raw`` are the files (path, mode, blob) whose bytes it holds, because a checkout of ``tree`` would not give them back.
+    ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/ held/`` of an index commit's second
+    parent; ``kept`` are the files whose bytes, or stand-ins for them, it holds, because a checkout of ``tree`` would not give
+    them back; ``shut`` are the paths that their filter did not clean: git always finds them changed.
     ``warning``: what should be said of the capture; ``blind``: why it had better not be recorded.
     """
 
@@ -59,10 +65,16 @@ class Captured:
     flags_more: int
     unmerged: int
     stages: tuple[NewObject, ...]
-    raw: tuple[Entry, ...]
+    kept: Kept
+    shut: frozenset[str]
     skipped: tuple[Skipped, ...]
     warning: str = ""
     blind: str = ""
+
+    @property
+    def raw(self) -> tuple[Entry, ...]:
+        """The files whose bytes lie in the checkpoint itself."""
+        return self.kept.raw
 
 
 class _Changes:
@@ -183,7 +195,7 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         skipped += intake.run()
     index.repo.progress("storing files", 0, 0)
     tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
-    raw = keep(index, tree, intake.examined()) if intake.changes else ()
+    kept = keep(index, tree, intake.examined()) | intake.kept if intake.changes else Kept()
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
@@ -194,8 +206,9 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         flags=listed(facts.flags),
         flags_more=len(facts.flags) - len(listed(facts.flags)),
         unmerged=len({path for _, path, _, _ in facts.stages}),
-        stages=stages_tree(index, facts, raw, left),
-        raw=raw,
+        stages=_stages(index, facts, kept, left),
+        kept=kept,
+        shut=frozenset(intake.shut),
         skipped=left,
         blind=_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"}),
     )
@@ -209,11 +222,15 @@ def _blind(index: PrivateIndex, unreadable: Mapping[str, str]) -> str:
 
 
 def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Collection[str]) -> Captured:
-    """The same, and the raw bytes of more paths, which need not differ from the index. What was captured counts, with the
+    """The same, and the exact bytes of more paths, which need not differ from the index. What was captured counts, with the
     index that it came with. Raises GitError."""
-    more = keep(index, captured.tree, [*{*paths}.difference(path for path, _, _ in captured.raw)])
-    raw = tuple(sorted((*captured.raw, *more), key=lambda e: os.fsencode(e[0])))
-    return replace(captured, raw=raw, stages=stages_tree(index, facts, raw, captured.skipped)) if more else captured
+    more = keep(index, captured.tree, [*{*paths}.difference(captured.kept.oids)])
+    kept = captured.kept | more
+    return replace(captured, kept=kept, stages=_stages(index, facts, kept, captured.skipped)) if more else captured
+
+
+def _stages(index: PrivateIndex, facts: Facts, kept: Kept, skipped: Sequence[Skipped]) -> tuple[NewObject, ...]:
+    return stages_tree(index, facts, {"raw": kept.raw, "held": kept.held}, skipped)
 
 
 def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
@@ -246,14 +263,17 @@ class _Intake:
         kinds = ("nested-repository", "unreadable", "untracked")  # `add` comes to no harm there, or nowhere near
         refused = [s.path for s in changes.skipped if s.reason not in kinds]
         self.left = [p.rstrip("/") for p in (*refused, *(changes.never if rules.untracked == "all" else ()))]
-        self.raw: list[str] = []  # to be stored without the filter that fails on them
-        self.off: list[str] = []  # filters that do not run
+        self.behind: dict[str, str] = {}  # what changed and stands behind a filter, with its name
+        self.shut: dict[str, str] = {}  # what did not pass its filter
+        self.kept = Kept()
+        self.last: list[str] = []  # attributes that are gone: git heeds the index's until all else is taken in
         self.appeared: list[str] = []  # taken in, though they were not there when changes were listed
 
     def run(self) -> list[Skipped]:
         """Take everything in; what did not get in, and why. Raises GitError when git can take nothing in."""
         skipped: list[Skipped] = []
         paths, culprits = self.changes.few(), set[str]()
+        self._require()
         for attempt in range(3):
             result = self._filtered_add(paths)
             if paths is None:
@@ -268,53 +288,70 @@ class _Intake:
                 break
             paths = None
         skipped += [Skipped(path=path, reason=reason) for path, reason in reasons.items()]
-        return skipped + [Skipped(path=p, reason="filter-missing") for p in self._stored_raw()]
+        if self.last:
+            self.index.forget(self.last)
+        return skipped + (self._hold() if self.shut else [])
+
+    def _require(self) -> None:
+        """Have git stop at whatever its filter does not clean: it would store that as it is. Asks git only where filters are in
+        play."""
+        changes = self.changes
+        paths = [*(changes.tracked or ()), *(p for p in changes.untracked if not p.endswith("/"))]
+        if changes.tracked is None or any(p.rpartition("/")[2] == ".gitattributes" for p in paths):  # any may be looked at
+            paths += zsplit(self.index.git.out("ls-files", "-z"))
+            self.last = zsplit(self.index.git.out("ls-files", "-d", "-z", "--", ":(top,glob)**/.gitattributes"))
+        repo, paths = self.index.repo, list(dict.fromkeys(paths))
+        self.behind = gated(repo, self.root, paths, self.index.git)
+        if self.behind:
+            self.index.git = requiring(self.index.git, set(self.behind.values()))
+        changed = paths if changes.tracked is None else [*changes.tracked, *changes.untracked]
+        rest = [p for p in changed if p not in self.behind and regular(os.path.join(self.root, p))]
+        if rest and self.rules.past is not None:  # a turn that loses its attributes takes no gate away
+            self._shut(filtered_until_now(repo, self.folder, rest, self.rules.past()))
 
     def _filtered_add(self, paths: list[str] | None) -> Result:
-        """``add``, without a filter where it fails: git then stops and keeps the *old* index, and ``write-tree`` succeeds.
+        """``add``, without what a filter fails on: git then stops and keeps the *old* index, and ``write-tree`` succeeds.
 
-        A file that its required filter fails on is stored as it is; after a few of them the filter is switched off.
+        After a few such files no other that stands behind the same filter is tried.
         """
         while True:
             result = self._add(paths)
-            found = FILTER.search(result.err) if result.code not in (0, 1) else None
-            if found is None:
-                break
-            path, name = found.groups()
-            if path in self.raw or len(self.raw) >= _PATIENCE or not os.path.lexists(os.path.join(self.root, path)):
-                if name in self.off:
-                    break
-                self.off.append(name)
-                self.index.git = without_filter(self.index.git, name)
-            else:
-                self.raw.append(path)
-        return result
+            path, name = self._culprit(result.err) if result.code not in (0, 1) else ("", "")
+            if not path or path in self.shut:
+                return result
+            more = {path: name}
+            if sum(driver == name for driver in self.shut.values()) + 1 >= _PATIENCE:
+                more |= {p: driver for p, driver in self.behind.items() if driver == name and p not in self.shut}
+            self._shut(more)
+
+    def _shut(self, paths: Mapping[str, str]) -> None:
+        """Keep paths out, each behind its filter, and have git look at none of them: with stat data it would look at racily
+        clean files again, and stop there, whenever it writes the index."""
+        self.shut |= paths
+        self.index.put({p: f"{mode} {oid}" for p, (mode, oid) in self._entries(paths).items()} if paths else {})
+
+    def _culprit(self, said: str) -> tuple[str, str]:
+        """The path that git stopped at, and its filter; other lines before may look like the beginning of that one."""
+        found = [m for start in _FATAL.finditer(said) if (m := FILTER.match(said, start.start()))]
+        known = [m for m in found if m.group(1) in self.behind or os.path.lexists(os.path.join(self.root, m.group(1)))]
+        return (known[0].group(1), known[0].group(2)) if known else ("", "")
 
     def _add(self, paths: list[str] | None) -> Result:
         """``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
         specs = [":(top)"] if paths is None else self._named(paths)
-        wanted = bool(specs)
-        specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.raw)]
-        result = Result(code=0, out=b"", err="")
-        if wanted:
-            many = (paths is None or len(paths) > _FILES) and self.index.source == self.index.repo.layout.index
-            count = len(paths) if paths is not None else len(self.changes.tracked or ()) + len(self.changes.untracked)
-            result = _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many, count=count)
-        raw = [p for p in self.raw if paths is None or p in paths]
-        if raw and result.code in (0, 1):
-            git = self.index.git
-            for name in filters(git, raw).values():
-                git = without_filter(git, name)
-            again = _add(self.index, git, [f":(top,literal){p}" for p in raw], update=self.rules.untracked == "none")
-            result = again if again.code else result
-        return result
+        if not specs:
+            return Result(code=0, out=b"", err="")
+        specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.shut, *self.last)]
+        many = (paths is None or len(paths) > _FILES) and self.index.source == self.index.repo.layout.index
+        count = len(paths) if paths is not None else len(self.changes.tracked or ()) + len(self.changes.untracked)
+        return _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many, count=count)
 
     def _named(self, paths: list[str]) -> list[str]:
         """Pathspecs for what was listed, and for no more: where a file stood, a directory may stand by now, and what is in it
         was not looked at."""
         folders = {*self.facts.gitlinks, *(p.rstrip("/") for p in self.changes.untracked if p.endswith("/"))}
         above = {p[:at] for p in self.changes.untracked for at, char in enumerate(p.rstrip("/")) if char == "/"} - folders
-        named = [p for p in paths if p not in self.raw and p not in above]
+        named = [p for p in paths if p not in self.shut and p not in above]
         shut = [f":(top,exclude,literal){p}/" for p in named if p not in folders]
         return [f":(top,literal){p}" for p in named] + shut
 
@@ -343,11 +380,11 @@ class _Intake:
         """Paths that still differ from the private index after ``add`` failed on some."""
         listing = ("ls-files", "-o", "-z", "--exclude-standard")
         untracked = [] if self.rules.untracked == "none" else zsplit(self.index.git.out(*listing))
-        specs = [f":(top,exclude,literal){p}" for p in self.raw]
+        specs = [f":(top,exclude,literal){p}" for p in self.shut]
         tracked = zsplit(modified(self.index.git, "--name-only", specs=specs).out)
         left = dict.fromkeys(self.left, "")  # a folder of which nothing is tracked is one of them
         untracked = [p for p in untracked if covered(p.rstrip("/"), left) is None]
-        return {p.rstrip("/") for p in (*tracked, *untracked)}.difference(self.left, self.raw)
+        return {p.rstrip("/") for p in (*tracked, *untracked)}.difference(self.left, self.shut, self.last)
 
     def _unwelcome(self) -> list[Skipped]:
         """Take out again what appeared after the untracked files were listed and must not be stored."""
@@ -356,28 +393,66 @@ class _Intake:
         new = [p for p in self._differing("A") if p not in known and p + "/" not in known]
         taken, left = sort_out(self.index.repo, self.folder, self.root, new, self.rules, self.changes.untracked)
         self.appeared += taken
+        late = gated(self.index.repo, self.root, [p for p in taken if p not in self.behind], self.index.git)
+        if late:  # nobody saw to it that their filters are required
+            self.index.forget(late)
+            self.shut |= late
         refused = set(new).difference(taken)
         if refused:
             self.index.forget(refused)
             self.left += refused
         return left
 
-    def _stored_raw(self) -> list[str]:
-        """The paths that were stored as they are on disk, because their filter fails."""
-        if not self.raw and not self.off:
-            return []
-        changed = self._differing("d")
-        drivers = filters(self.index.git, changed)
-        return [p for p in changed if p in self.raw or drivers.get(p) in self.off]
+    def _entries(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
+        """The entries of some paths in the private index, but for those in conflict: mode and id."""
+        specs = [f":(top,literal){p}" for p in paths] if len(paths) <= _FEW else []
+        rows = index_entries(self.index.git, specs)
+        return {path: (mode, oid) for mode, oid, stage, path in rows if stage == "0" and path in paths}
+
+    def _hold(self) -> list[Skipped]:
+        """Keep here what did not pass its filter. A tracked file's entry stays as git made it, and a stand-in is that of any
+        other; what the index holds just as it is on disk git has let pass itself."""
+        index, repo, store = self.index, self.index.repo, HeldStore(self.index.repo)
+        known = self._entries(self.shut)
+        filemode = repo.boolean("core.filemode", default=True)
+        intents = {f.path for f in self.facts.flags if "i" in f.bits}
+        skipped, entries, held, texts = list[Skipped](), dict[str, str](), list[Entry](), list[NewObject]()
+        for path, driver in self.shut.items():
+            fd = open_file(self.root, path)
+            if fd is None:
+                skipped.append(Skipped(path=path, reason=self._reason(path, culprit=False)))
+                continue
+            with open(fd, "rb", buffering=0) as file:
+                old, oid = known.get(path, ("", ""))
+                bits = os.fstat(file.fileno()).st_mode
+                mode = old if old[:3] == "100" and not filemode else _FILE[bool(bits & 0o100)]
+                keeps = old[:3] == "100" and path not in intents
+                try:
+                    if keeps and store.hold(path, file.fileno(), driver, cleaned=False, store=False)[1] == oid:
+                        entries[path] = f"{mode} {oid}"
+                        continue
+                    found, _ = store.hold(path, file.fileno(), driver, cleaned=False)
+                except StaleError:
+                    skipped.append(Skipped(path=path, reason="unstable"))
+                    continue
+            texts.append(new_object(repo.layout.algorithm, "blob", found.text))
+            entries[path] = f"{mode} {oid if keeps else texts[-1].oid}"
+            held.append((path, mode, texts[-1].oid))
+            skipped.append(Skipped(path=path, reason="unfiltered"))
+        repo.stow(texts)
+        index.put({path: entry for path, entry in entries.items() if entry.split(" ") != [*known.get(path, ())]})
+        self.kept = Kept(held=tuple(held))
+        return skipped
 
     def examined(self) -> list[str]:
         """What was taken in, to be looked at for bytes that a checkout would not give back. Git is asked where it may know of
         more: where it has looked at everything."""
         changes = self.changes
         paths = [*(changes.tracked or ()), *changes.untracked, *self.appeared]
+        held = {path for path, _, _ in self.kept.held}
         if changes.few() is None and (changes.tracked is None or may_convert(self.index.repo, self.root, paths)):
             paths += self._differing("d")
-        return list(dict.fromkeys(paths))
+        return [path for path in dict.fromkeys(paths) if path not in held]
 
     def _differing(self, kinds: str) -> list[str]:
         """Paths whose entry in the private index is not the staged one."""

@@ -151,8 +151,9 @@ def _kind(found: os.stat_result) -> str:
     return "ignored" if plain else "special-file"
 
 
-def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None]) -> Oid:
-    """The tree of a private index with some paths as ``wanted`` says; the index itself stays as it is. Raises GitError."""
+def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None], tree: Oid | None = None) -> Oid:
+    """The tree of a private index, or another ``tree``, with some paths as ``wanted`` says; the index itself stays as it is.
+    Raises GitError."""
     target = PrivateIndex(index.repo, index.path, index.path + ".target")
     target.git = index.repo.writing(target.git)
     target.copy()
@@ -160,10 +161,12 @@ def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None]) -> Oid
     os.makedirs(empty, exist_ok=True)
     env = {"GIT_DIR": index.repo.layout.git_dir, "GIT_WORK_TREE": empty}
     git = target.git.changed(env, *PLAIN, directory=empty)
+    if tree is not None:
+        git.out("read-tree", tree)
     git.out("update-index", "-z", "--index-info", stdin=index_info(rows_of(wanted), index.width))
-    tree = git.out("write-tree").decode("ascii").strip()
+    made = git.out("write-tree").decode("ascii").strip()
     os.unlink(target.path)
-    return tree
+    return made
 
 
 def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:

@@ -19,6 +19,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import Signature, read_regular, settled, signature
 from gitbaton.values import cast
 from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Reader, is_safe, read_tree
+from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swapeach import leads_outside, swap
 
@@ -56,7 +57,8 @@ class Files:
     def __init__(self, repo: Repo, root: str, *, cached: bool = True) -> None:
         self.repo, self.root = repo, root
         self.store = ObjectStore(repo)
-        self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True))
+        self.gate = Gate(repo, root)
+        self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True), gate=self.gate)
         place = os.path.join(repo.own_dir, "files.cache") if cached and root == repo.layout.root else None
         self._cache = FileCache(repo, root, place)
         self._folded = os.path.lexists(os.path.join(root, ".GIT"))  # names that differ in case are one
@@ -77,7 +79,8 @@ class Files:
     ) -> FileSet:
         """The files that globs (in their normal form) match now, their blobs and trees written into the store.
 
-        Bytes are those on disk, whatever filters say; modes 100644, 100755 by the owner's x bit where core.filemode counts,
+        Bytes are those on disk, whatever filters say, but for what stands behind a filter: that is kept here, and a stand-in is
+        stored; modes 100644, 100755 by the owner's x bit where core.filemode counts,
         120000. FIFOs, sockets and devices are passed over, as is everything named ``.git``; no symbolic link is followed. Files
         over 100 MiB, and with ``store`` none all regular files, are recorded by digest. A file that changes while it is read is
         read again, and after five times taken as it was last seen. ``inside``: refuse symbolic links that lead out of the root,
@@ -104,6 +107,8 @@ class Files:
 
     def known(self, path: str, found: os.stat_result, digest: bool = False) -> Entry | None:
         """The entry of a file that was seen with this stat, if it was read before and has not changed since."""
+        if self.gate.shut(path):
+            return None
         return self._cache.get(path, signature(found), digest=digest)
 
     def take(self, found: Iterable[Found], *, digest: bool = False) -> dict[str, Entry]:
@@ -111,7 +116,12 @@ class Files:
         out. Raises GitError."""
         entries: dict[str, Entry] = {}
         fresh: list[str] = []
+        found = list(found)
+        self.gate.ask(path for path, _ in found)
         for path, seen in found:
+            if self.gate.shut(path):  # what was read before may have been read without its filter
+                fresh.append(path)
+                continue
             known = self._cache.get(path, signature(seen), digest=digest or seen.st_size > LARGE)
             if known is None and digest:
                 known = self._cache.get(path, signature(seen), digest=False)
@@ -144,7 +154,7 @@ class Files:
                 held.append(new_object(self.reader.algorithm, "blob", read.data or b""))
                 oid, size = held[-1].oid, size + len(held[-1].data)
             entry = Entry(path=path, mode=read.mode, oid=oid, digest=read.digest)
-            if read.whole:
+            if read.whole and not self.gate.shut(path):
                 self._cache.put(read.signature, read.before, entry)
             yield path, entry
             if size > _HELD:

@@ -19,6 +19,8 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.system.files import READ, Signature, signature
 from gitbaton.values import replace, value
+from gitbaton.worktree.gate import Gate
+from gitbaton.worktree.heldbytes import Held, parse_held
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 _MODES = (FILE, EXECUTABLE, LINK)
@@ -26,7 +28,8 @@ _MAX_TREE = 64 << 20
 _MAX_DEPTH = 1000
 _MAX_FILES = 2_000_000
 _DIGEST = re.compile(rb"gitbaton digest 1\nsha256 [0-9a-f]{64}\nsize [0-9]{1,19}\n\Z")
-_LONGEST = 128  # bytes of the text of a digest
+_LONGEST = 2048  # bytes of a text that stands for a file
+_DIGEST_BYTES = 128
 _HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 LARGE = 100 << 20  # bytes over which a file is recorded by its digest
 _ATTEMPTS = 5
@@ -75,18 +78,29 @@ def _is_safe(name: bytes) -> bool:
     return bool(name) and b"/" not in name and name not in (b".", b"..") and text not in (".git", "git~1")
 
 
+def is_stand_in(data: bytes) -> bool:
+    """Whether a blob's bytes are a text that stands for a file: its digest, or the token of bytes that passed no filter. A file
+    that holds such a text is itself recorded by digest: no text of either form is ever written into a file."""
+    return is_digest(data) or parse_held(data) is not None
+
+
 def is_digest(data: bytes) -> bool:
-    """Whether a blob's bytes are the text that stands for a file which is recorded by digest only. A file that holds such a
-    text is itself recorded so: no text of this form is ever written into a file."""
-    return len(data) <= _LONGEST and _DIGEST.match(data) is not None
+    """Whether a blob's bytes are the text that stands for a file which is recorded by digest only."""
+    return len(data) <= _DIGEST_BYTES and _DIGEST.match(data) is not None
 
 
-def marked(objects: Objects, entries: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
-    """Entries, by their blobs those marked that are recorded by digest only: a record may not list them all."""
+def marked(objects: Objects, entries: Mapping[str, Entry | None], held: Callable[[Held], bool]) -> dict[str, Entry | None]:
+    """Entries, by their blobs those marked that are recorded by digest only: a record may not list them all. So are those that
+    passed no filter, unless what they stand for is ``held`` here."""
     asked = {e.oid for e in entries.values() if e is not None and not e.digest and e.mode != LINK}
     oids = list(asked)
     found = zip(oids, objects.read_many(oids, _LONGEST), strict=True)
-    texts = {oid for oid, item in found if item is not None and item.data is not None and is_digest(item.data)}
+    texts = set()
+    for oid, item in found:
+        data = item.data if item is not None and item.data is not None else b""
+        stand_in = parse_held(data)
+        if is_digest(data) or (stand_in is not None and not held(stand_in)):
+            texts.add(oid)
     return {
         p: replace(e, digest=True) if e is not None and e.mode != LINK and e.oid in texts else e for p, e in entries.items()
     }
@@ -151,10 +165,11 @@ class Read:
 
 class Reader:
     """How to read files: the object format of their ids, whether the owner's x bit counts, how many bytes may be ``held``.
-    What is larger goes to ``stream``, which gives a blob's id for an open file; without one it is only hashed."""
+    What is larger goes to ``stream``, which gives a blob's id for an open file; without one it is only hashed. ``gate``: has
+    stand-ins for what stands behind a filter."""
 
-    def __init__(self, algorithm: Algorithm, *, filemode: bool, held: int = 8 << 20) -> None:
-        self.algorithm, self.filemode, self.held = algorithm, filemode, held
+    def __init__(self, algorithm: Algorithm, *, filemode: bool, held: int = 8 << 20, gate: Gate | None = None) -> None:
+        self.algorithm, self.filemode, self.held, self.gate = algorithm, filemode, held, gate
 
     def read(
         self, path: str, name: str, *, digest: bool, stream: Stream | None = None, folder: int | None = None
@@ -166,7 +181,7 @@ class Reader:
             if attempt:
                 time.sleep(_PAUSE)
             try:
-                found = self._once(path, digest, stream, folder)
+                found = self._once(path, name, digest, stream, folder)
             except OSError as error:
                 if error.errno in (errno.ENOENT, errno.ENOTDIR):
                     return None
@@ -183,7 +198,7 @@ class Reader:
             return LINK
         return EXECUTABLE if self.filemode and found.st_mode & 0o100 else FILE
 
-    def _once(self, path: str, digest: bool, stream: Stream | None, folder: int | None) -> Read | None:
+    def _once(self, path: str, name: str, digest: bool, stream: Stream | None, folder: int | None) -> Read | None:
         before = time.time_ns()
         first = os.lstat(path, dir_fd=folder)
         if stat.S_ISLNK(first.st_mode):
@@ -194,27 +209,31 @@ class Reader:
             return None
         fd = os.open(path, READ, dir_fd=folder)
         try:
-            return self._opened(fd, before, digest, stream)
+            return self._opened(fd, name, before, digest, stream)
         finally:
             os.close(fd)
 
-    def _opened(self, fd: int, before: int, digest: bool, stream: Stream | None) -> Read | None:
+    def _opened(self, fd: int, name: str, before: int, digest: bool, stream: Stream | None) -> Read | None:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             return None
         digest = digest or found.st_size > LARGE
-        data, oid = None, None
-        if digest:
+        oid = None
+        data = self.gate.stand_in(name, fd, store=not digest) if self.gate is not None else None
+        stands = data is not None or digest
+        if data is not None:
+            os.lseek(fd, 0, os.SEEK_SET)
+        elif digest:
             data = _digest(fd)
         elif found.st_size <= self.held:
             data = _bytes(fd, self.held)
-            if is_digest(data):  # else it would be taken for another file's
-                data, digest = digest_text(hashed(data), len(data)), True
+            if is_stand_in(data):  # else it would be taken for another file's
+                data, digest, stands = digest_text(hashed(data), len(data)), True, True
         elif stream is not None:
             oid = stream(fd)
         else:
             oid = self._hash(fd, found.st_size)
-        size = found.st_size if data is None or digest else len(data)
+        size = found.st_size if data is None or stands else len(data)
         whole = signature(os.fstat(fd)) == signature(found) and size == found.st_size
         return Read(
             mode=self.mode(found),

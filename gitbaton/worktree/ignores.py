@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import lookup, object_id
@@ -13,23 +14,26 @@ from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Oid, covered
 from gitbaton.system.files import READ
 from gitbaton.values import value
+from gitbaton.worktree.gate import filters
 
 _MAX = 64 << 20  # bytes of an ignore file that is read
 _INSIDE = "a"
 _ANY = "gitbaton.any"  # a name that only a rule for everything in a folder covers
-_GITIGNORE = ".gitignore"
+_GITIGNORE, _ATTRIBUTES = ".gitignore", ".gitattributes"
 
 
 @value
 class Past:
     """What was ignored until now: ``trees`` are HEAD's and those of the newest checkpoints, whose ``.gitignore`` files count;
     ``kept`` are the paths that those checkpoints kept out for this reason. What a tree of ``held`` has stays in.
-    ``excludes``: what else said so then, as ``excludes`` gives it; None where that is the same now."""
+    ``excludes``: what else said so then, as ``excludes`` gives it; None where that is the same now. ``shut``: the paths that
+    did not pass their filter then, each with its name."""
 
     trees: tuple[Oid, ...] = ()
     held: tuple[Oid, ...] = ()
     kept: Mapping[str, str]
     excludes: bytes | None = None
+    shut: Mapping[str, str] = MappingProxyType({})
 
 
 def until_now(
@@ -159,24 +163,42 @@ class _Trees:
         parent = self._at(tree, folder)
         return parent is not None and lookup(self.objects, parent, os.fsencode(name)) is not None
 
-    def rules(self, tree: Oid, folder: str) -> Oid | None:
-        """The blob of the ignore file in a folder; None where there is none that git would read."""
+    def rules(self, tree: Oid, folder: str, name: str = _GITIGNORE) -> Oid | None:
+        """The blob of the ignore file in a folder, or another file of rules; None where there is none that git would read."""
         parent = self._at(tree, folder)
-        entry = lookup(self.objects, parent, _GITIGNORE.encode()) if parent is not None else None
+        entry = lookup(self.objects, parent, name.encode()) if parent is not None else None
         return entry.oid if entry is not None and entry.mode[:3] == b"100" else None
 
-    def rules_differ(self, tree: Oid, folders: Iterable[str]) -> bool:
-        """Whether an ignore file in one of the folders is another than on disk, or only there, or only here."""
+    def rules_differ(self, tree: Oid, folders: Iterable[str], name: str = _GITIGNORE) -> bool:
+        """Whether an ignore file in one of the folders, or another file of rules, is another than on disk, or only there, or
+        only here."""
         root = self.repo.layout.root or ""
         try:
             for folder in folders:
-                now = read_regular(os.path.join(root, folder, _GITIGNORE), READ)
+                now = read_regular(os.path.join(root, folder, name), READ)
                 same = object_id(self.objects.algorithm, "blob", now) if now is not None else None
-                if self.rules(tree, folder) != same:
+                if self.rules(tree, folder, name) != same:
                     return True
         except RecordError:  # git shall say what is wrong
             return True
         return False
+
+
+def filtered_until_now(repo: Repo, folder: str, paths: Sequence[str], past: Past) -> dict[str, str]:
+    """Those of the paths that stood behind a filter until now, each with its name, by the ``.gitattributes`` files of trees
+    where these are others than on disk; and those of which the newest checkpoints say so. Raises GitError."""
+    found = {path: past.shut[path] for path in paths if path in past.shut}
+    trees, where = _Trees(repo), _folders(paths)
+    for tree in past.trees:
+        if not trees.rules_differ(tree, where, _ATTRIBUTES):
+            continue
+        rules = {os.path.join(at, _ATTRIBUTES): oid for at in where if (oid := trees.rules(tree, at, _ATTRIBUTES))}
+        git = repo.git.changed({"GIT_INDEX_FILE": os.path.join(folder, f"attributes-{tree}")}, "core.splitIndex=false")
+        rows = "".join(f"100644 {oid}\t{path}\0" for path, oid in rules.items())
+        if rules:
+            git.out("update-index", "-z", "--index-info", stdin=os.fsencode(rows))
+            found = {**filters(git, paths, "--cached"), **found}
+    return found
 
 
 def excludes(repo: Repo) -> bytes:

@@ -19,6 +19,7 @@ from gitbaton.model import IGNORED, Flag, Oid, Skipped
 from gitbaton.system.files import copy_rest, read_regular, write_atomic
 from gitbaton.system.process import Process, Result
 from gitbaton.values import value
+from gitbaton.worktree.gate import configured
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,6 +144,13 @@ class PrivateIndex:
         """Remove paths from the copy, every stage of them."""
         self._write("update-index", "-z", "--index-info", stdin=index_info(dict.fromkeys(paths, ()), self.width))
 
+    def put(self, entries: Mapping[str, str]) -> None:
+        """Set the entries of paths in the copy: ``MODE ID``."""
+        if not entries:
+            return
+        rows = {path: [entry] for path, entry in entries.items()}
+        self._write("update-index", "-z", "--index-info", stdin=index_info(rows, self.width))
+
     def write_tree(self) -> Oid:
         """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
         return self._write("write-tree").decode("ascii").strip()
@@ -183,16 +191,10 @@ def fresh_index(repo: Repo, folder: str) -> str:
 
 
 def without_filter(git: Git, name: str) -> Git:
-    """The same without a filter driver. A name with an equals sign does not fit behind ``-c``, which else wins."""
-    settings = (("required", "false"), ("clean", ""), ("process", ""))
-    if "=" not in name:
-        return git.changed({}, *(f"filter.{name}.{key}={setting}" for key, setting in settings))
-    count = git.env.get("GIT_CONFIG_COUNT", "")
-    at = int(count) if count.isdecimal() else 0
-    env = {"GIT_CONFIG_COUNT": str(at + len(settings))}
-    for number, (key, setting) in enumerate(settings, at):
-        env |= {f"GIT_CONFIG_KEY_{number}": f"filter.{name}.{key}", f"GIT_CONFIG_VALUE_{number}": setting}
-    return git.changed(env)
+    """The same without a filter driver."""
+    return configured(
+        git, {f"filter.{name}.{key}": text for key, text in (("required", "false"), ("clean", ""), ("process", ""))}
+    )
 
 
 def modified(git: Git, *options: str, specs: Sequence[str] = ()) -> Result:
@@ -312,17 +314,17 @@ def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
 
 
 def stages_tree(
-    index: PrivateIndex, facts: Facts, raw: Sequence[tuple[str, str, Oid]], skipped: Sequence[Skipped] = ()
+    index: PrivateIndex, facts: Facts, kept: Mapping[str, Sequence[tuple[str, str, Oid]]], skipped: Sequence[Skipped] = ()
 ) -> tuple[NewObject, ...]:
-    """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, of the
-    ``raw`` bytes (path, mode, blob) under ``raw/``, and of a blob with the paths that were ignored until now, when the JSON
+    """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, of what is
+    ``kept`` (path, mode, blob) in folders beside these, and of a blob with the paths that were ignored until now, when the JSON
     cannot list all that was ``skipped``.
 
-    Its last object is the tree; there is none when nothing is unmerged, both lists are short and no bytes are raw.
+    Its last object is the tree; there is none when nothing is unmerged, both lists are short and nothing is kept.
     """
     algorithm = index.repo.layout.algorithm
     rows = [(f"{stage}/{os.fsdecode(path)}", mode.decode("ascii"), oid) for stage, path, mode, oid in facts.stages]
-    rows += [(f"raw/{path}", mode, oid) for path, mode, oid in raw]
+    rows += [(f"{folder}/{path}", mode, oid) for folder, files in kept.items() for path, mode, oid in files]
     made = []
     if len(listed(facts.flags)) < len(facts.flags):
         records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)

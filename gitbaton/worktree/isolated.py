@@ -17,6 +17,7 @@ from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.dirsync import Tree
 from gitbaton.worktree.filetrees import Reader
 from gitbaton.worktree.filewatch import Stray
+from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.registration import Registration
 
 TYPE_CHECKING = False
@@ -85,7 +86,8 @@ class Lane:
             if not paths:
                 return ()
             ignored = self._ignored(paths)
-            strays = [self._stray(path) for path in sorted(paths, key=os.fsencode) if path not in ignored]
+            here, there = self._reader(self._root, paths), self._reader(self.path, paths)
+            strays = [self._stray(path, here, there) for path in sorted(paths, key=os.fsencode) if path not in ignored]
         except OSError as error:
             raise GitError(f"the lane {in_quotes(self.path)} cannot be read: {error.strerror or error}") from None
         return tuple(s for s in strays if s is not None)
@@ -153,11 +155,16 @@ class Lane:
         result = git.run("check-ignore", "-z", "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
         return set(zsplit(result.out)) if result.code == 0 else set()
 
-    def _stray(self, path: str) -> Stray | None:
+    def _reader(self, root: str, paths: list[str]) -> Reader:
+        gate = Gate(self._repo, root)
+        gate.ask(paths)
+        return Reader(self._repo.layout.algorithm, filemode=True, gate=gate)
+
+    def _stray(self, path: str, here: Reader, there: Reader) -> Stray | None:
         """What a path that seems changed is and was; None where it is the same."""
-        reader, known = Reader(self._repo.layout.algorithm, filemode=True), self._tree.known(path)
-        after = _image(self.path, path, reader)
-        before = _image(self._root, path, reader) if known is not None else None
+        known = self._tree.known(path)
+        after = _image(self.path, path, there)
+        before = _image(self._root, path, here) if known is not None else None
         if before is not None and before[1] != known:
             before = None
         elif before == after or (before and after and (before[0], before[1][4]) == (after[0], after[1][4])):

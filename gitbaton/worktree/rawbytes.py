@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitTimeoutError, RecordError
@@ -17,14 +17,16 @@ from gitbaton.git.run import Git, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import open_below, open_file, write_atomic
 from gitbaton.system.process import Process, verb
+from gitbaton.values import value
 from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
+from gitbaton.worktree.gate import filters, has_attributes, setting
+from gitbaton.worktree.heldbytes import HeldOid, HeldStore
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.swap import mode_at, temporary_name
 
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _PLAIN = ("unspecified", "unset")
 _OFF = ("false", "no", "off", "0", "")
-_CHUNK = 1 << 20
 Entry = tuple[str, str, Oid]
 _FILE_MODES = ("100644", "100755")
 _CHUNK = 1 << 20
@@ -42,20 +44,25 @@ def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None =
 
     No process is started where neither attributes nor core.autocrlf are in play. ``git`` says which index counts.
     """
-    auto = _setting(repo, "core.autocrlf") not in _OFF
-    if not paths or not (auto or _has_attributes(repo, root, paths)):
-        return []
+    return list(conversions(repo, root, paths, git))
+
+
+def conversions(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> dict[str, str]:
+    """As ``may_convert``, each with the filter that it stands behind, or an empty text."""
+    auto = setting(repo, "core.autocrlf") not in _OFF
+    if not paths or not (auto or has_attributes(repo, root, paths)):
+        return {}
     asked = git or repo.git
     stdin = b"".join(os.fsencode(p) + b"\0" for p in dict.fromkeys(paths))
     fields = zsplit(asked.out("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=stdin))
     width = 3 * len(_ATTRIBUTES)  # path, name, value
-    crlf = _setting(repo, "core.autocrlf") not in (*_OFF, "input") or _setting(repo, "core.eol") == "crlf"
-    found = []
+    crlf = setting(repo, "core.autocrlf") not in (*_OFF, "input") or setting(repo, "core.eol") == "crlf"
+    found = {}
     for at in range(0, len(fields), width):
         path, attributes = fields[at], dict(zip(_ATTRIBUTES, fields[at + 2 : at + width : 3], strict=True))
         kind = _conversion(attributes, auto=auto)
         if kind == "any" or (kind == "eol" and (crlf or attributes["eol"] == "crlf" or _has_return(root, path))):
-            found.append(path)
+            found[path] = attributes["filter"] if attributes["filter"] not in (*_PLAIN, "set") else ""
     return found
 
 
@@ -70,10 +77,6 @@ def _conversion(attributes: Mapping[str, str], *, auto: bool) -> str:
     return "eol" if auto or text != "unspecified" or attributes["eol"] not in _PLAIN else ""
 
 
-def _setting(repo: Repo, key: str) -> str:
-    return repo.settings().get(key, [""])[-1].lower()
-
-
 def _has_return(root: str, path: str) -> bool:
     """Whether a file has a carriage return, without which a checkout with plain line feeds has nothing to convert."""
     fd = open_file(root, path)
@@ -81,47 +84,6 @@ def _has_return(root: str, path: str) -> bool:
         return True
     with open(fd, "rb", buffering=0) as file:
         return any(b"\r" in chunk for chunk in iter(lambda: file.read(_CHUNK), b""))
-
-
-def _has_attributes(repo: Repo, root: str, paths: Collection[str]) -> bool:
-    """Whether any attributes file may speak of ``paths``: one on disk, or one that only a tree or a sparse index holds."""
-    env, settings = repo.git.env, repo.settings()
-    if any(settings.get(key, [""])[-1] for key in ("core.attributesfile", "attr.tree")) or env.get("GIT_ATTR_SOURCE"):
-        return True
-    if repo.boolean("core.sparsecheckout"):
-        return True
-    if any(p.endswith(".gitattributes") for p in paths):
-        return True
-    home, config = env.get("HOME", ""), env.get("XDG_CONFIG_HOME", "")
-    places = [os.path.join(repo.layout.common_dir, "info", "attributes")]
-    places.append(os.path.join(config or os.path.join(home, ".config"), "git", "attributes"))
-    places += () if env.get("GIT_ATTR_NOSYSTEM", "").lower() not in _OFF else _system(env.get("PATH", os.defpath))
-    folders = {""}
-    for path in paths:
-        folder = os.path.dirname(path)
-        while folder not in folders:
-            folders.add(folder)
-            folder = os.path.dirname(folder)
-    places += (os.path.join(root, folder, ".gitattributes") for folder in folders)
-    return any(os.path.lexists(place) for place in places)
-
-
-def _system(search: str) -> list[str]:
-    """Where the git that is on PATH may keep the system's attributes."""
-    places = ["/etc/gitattributes"]
-    program = next((p for folder in search.split(os.pathsep) if os.access(p := os.path.join(folder, "git"), os.X_OK)), None)
-    for name in {program, os.path.realpath(program)} if program else ():
-        prefix = os.path.dirname(os.path.dirname(name))
-        places += [os.path.join(prefix, "etc", "gitattributes"), os.path.join(prefix, "share", "git-core", "gitattributes")]
-    return places
-
-
-def filters(git: Git, paths: Sequence[str]) -> dict[str, str]:
-    """The filter that each of ``paths`` goes through, if it has one."""
-    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
-    fields = zsplit(git.out("check-attr", "-z", "--stdin", "filter", stdin=stdin)) if paths else []
-    pairs = zip(fields[0::3], fields[2::3], strict=True)
-    return {path: name for path, name in pairs if name not in ("unspecified", "unset", "set")}
 
 
 def entries(git: Git, tree: Oid, paths: Sequence[str]) -> list[Entry]:
@@ -152,9 +114,9 @@ def _portions(paths: Sequence[str]) -> Iterator[Sequence[str]]:
         at = max(end, at + 1)
 
 
-def differing(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
-    """Of (path, mode, blob id), those whose checkout would differ from the regular file on disk, and the blob that now holds
-    the bytes on disk. Where a filter fails, nobody knows, and the bytes are kept. ``git`` is bound to the index that counts.
+def differing(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Entry]:
+    """Of (path, mode, blob id), by path, those whose checkout would differ from the regular file on disk. Where a filter fails,
+    nobody knows, and the file counts. ``git`` is bound to the index that counts.
 
     Never through a symbolic link; files that are not there are left out. Raises GitError.
     """
@@ -164,7 +126,15 @@ def differing(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
     plain = [f for f in asked if "\n" not in f[0] and not f[0].endswith("\r") and f[0][0] not in " \t"]
     kept = sure | _batches(git, root, plain)
     kept |= {f[0] for f in set(asked).difference(plain) if not _same_alone(git, root, f)}
-    return _store(git, root, [f for f in regular if f[0] in kept])
+    return {f[0]: f for f in regular if f[0] in kept and _is_there(root, f[0])}
+
+
+def _is_there(root: str, path: str) -> bool:
+    """Whether there is a regular file that can be read."""
+    fd = open_file(root, path)
+    if fd is not None:
+        os.close(fd)
+    return fd is not None
 
 
 def _index_only(git: Git, root: str, files: Sequence[Entry]) -> list[Entry]:
@@ -322,20 +292,68 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
     return stored
 
 
-def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> tuple[Entry, ...]:
-    """The raw bytes of those of ``paths`` that a checkout of ``tree`` would not give back: path, mode and blob, by path.
+@value
+class Kept:
+    """Files whose bytes a checkout would not give back, by path: those of ``raw`` lie in the checkpoint, and those of ``held``,
+    which stand behind a filter, in the git directory, with a stand-in in the checkpoint."""
+
+    raw: tuple[Entry, ...] = ()
+    held: tuple[Entry, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.raw or self.held)
+
+    def __or__(self, other: Kept) -> Kept:
+        return Kept(raw=_sorted((*self.raw, *other.raw)), held=_sorted((*self.held, *other.held)))
+
+    @property
+    def oids(self) -> dict[str, Oid]:
+        """The blob of each, or its stand-in."""
+        return {path: oid for path, _, oid in self.raw} | {path: HeldOid(oid) for path, _, oid in self.held}
+
+
+def _sorted(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    return tuple(sorted(entries, key=lambda e: os.fsencode(e[0])))
+
+
+def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> Kept:
+    """The bytes of those of ``paths`` that a checkout of ``tree`` would not give back.
 
     ``tree`` was captured with ``index``. Raises GitError.
     """
     repo, root = index.repo, index.repo.layout.root
-    # Not the index's own git, which may have filters switched off.
+    # Not the index's own git, for which every filter is required.
     git = repo.git.changed({"GIT_INDEX_FILE": index.git.env["GIT_INDEX_FILE"]})
-    found = may_convert(repo, root, paths, git) if root is not None else []
+    found = conversions(repo, root, paths, git) if root is not None else {}
     if not found or root is None:
-        return ()
-    files = entries(git, tree, found)
+        return Kept()
+    files = entries(git, tree, list(found))
     kept = differing(git, root, files)
-    return tuple(sorted(((path, mode, kept[path]) for path, mode, _ in files if path in kept), key=lambda e: os.fsencode(e[0])))
+    stored = _store(git, root, [f for f in files if f[0] in kept and not found[f[0]]])
+    raw = [(path, mode, stored[path]) for path, mode, _ in files if path in stored]
+    behind = [(path, mode, found[path]) for path, mode, _ in files if path in kept and found[path]]
+    return Kept(raw=_sorted(raw), held=_sorted(hold(repo, root, behind)))
+
+
+def hold(repo: Repo, root: str, files: Sequence[tuple[str, str, str]]) -> list[Entry]:
+    """Keep the bytes of files (path, mode, filter) that their filters have cleaned; entries with their stand-ins, which are
+    written."""
+    store, texts = HeldStore(repo), []
+    for path, mode, driver in files:
+        fd = open_file(root, path)
+        if fd is None:
+            continue
+        with open(fd, "rb", buffering=0) as file:
+            held, _ = store.hold(path, file.fileno(), driver, cleaned=True)
+        texts.append((path, mode, new_object(repo.layout.algorithm, "blob", held.text)))
+    repo.stow([text for _, _, text in texts])
+    return [(path, mode, text.oid) for path, mode, text in texts]
+
+
+def read_kept(objects: Objects, stages: Oid, prefix: bytes = b"") -> dict[str, Oid]:
+    """As ``read_raw``, and the stand-ins below ``held/``; or of folders whose names begin with ``prefix``."""
+    held = {path: HeldOid(oid) for path, oid in read_raw(objects, stages, prefix + b"held").items()}
+    return read_raw(objects, stages, prefix + b"raw") | held
 
 
 def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str, Oid]:
@@ -358,8 +376,9 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
     return {path: entry.oid for path, entry in found.items()}
 
 
-def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:
-    """Put bytes at a path of the work tree, whole or not at all, executable where ``mode`` says so.
+def write_raw(root: str, path: str, data: bytes, mode: str, *, make: bool = False) -> str | None:
+    """Put bytes at a path of the work tree, whole or not at all, executable where ``mode`` says so. ``make``: folders above
+    it, too.
 
     Never through a symbolic link and only where a regular file, or nothing, stands; else the reason why not comes back.
     """
@@ -367,7 +386,7 @@ def write_raw(root: str, path: str, data: bytes, mode: str) -> str | None:
     if not is_safe(path):
         return "it is no path of a file"
     try:
-        folder = open_below(root, folders)
+        folder = open_below(root, folders, (lambda _fd, _depth: None) if make else None)
     except OSError as error:
         return f"its directory cannot be opened: {error.strerror}"
     try:

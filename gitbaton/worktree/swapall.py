@@ -18,12 +18,12 @@ from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
 from gitbaton.git.repo import Repo, folder_of_ours, make_folder
 from gitbaton.model import Oid
-from gitbaton.system.files import Signature, open_below, read_regular, remove_folder
+from gitbaton.system.files import NEW, Signature, open_below, read_regular, remove_folder, write_all
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree import swap
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, parents, rows_of
+from gitbaton.worktree.gate import filters
 from gitbaton.worktree.index import PrivateIndex, index_info
-from gitbaton.worktree.rawbytes import filters
 from gitbaton.worktree.swap import Identity, identity, look_at
 
 _ATTRIBUTES = ".gitattributes"
@@ -34,8 +34,9 @@ _LIST = "list"  # of what is aside: `inode mode size mtime TAB path NUL`, in the
 class SwapAll:
     """Differences to be brought into a work tree; ``marks`` tell what each old file was when it was captured.
 
-    ``raw`` gives the bytes of files that no filter gives back; ``began`` is called before the first file moves; ``modes`` are
-    those of files that a killed restore took away. ``folder`` is a folder of ours on the file system of the work tree.
+    ``raw`` gives the bytes of files that a checkout does not give back: git and its filters are not asked for them. ``began``
+    is called before the first file moves; ``modes`` are those of files that a killed restore took away. ``folder`` is a folder
+    of ours on the file system of the work tree.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class SwapAll:
         else:
             lines = index_info(rows_of({d.path: d.then for d in coming}), self.index.width)
             git.out("update-index", "-z", "--index-info", stdin=lines)
-        stdin = b"".join(os.fsencode(d.path) + b"\0" for d in coming)
+        stdin = b"".join(os.fsencode(d.path) + b"\0" for d in coming if d.path not in self.raw)
         return git.start("checkout-index", "-f", "-z", "--stdin", f"--prefix={self.new}/", stdin=stdin)
 
     def _check_out(self, tree: Oid, coming: Sequence[Difference]) -> None:
@@ -185,6 +186,8 @@ class SwapAll:
         rows = result.err.splitlines()
         self.said += [row.partition(": ")[2] for row in rows if row.startswith(("error: ", "warning: "))]
         for d in coming:
+            if d.path in self.raw and d.then is not None:
+                self._make(d.path, d.then.mode)
             self._finish(d.path)
         flush(self.index.repo, [d.path for d in coming], self.new)  # before an old file goes
 
@@ -197,8 +200,20 @@ class SwapAll:
             error.alike = tuple(path for path, driver in drivers.items() if driver == wanted)
         return error
 
+    def _make(self, path: str, mode: str) -> None:
+        """Write a new file that no checkout gives, with the mode that git would give it."""
+        full = os.path.join(self.new, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with suppress(FileNotFoundError):  # of an attempt before
+            os.unlink(full)
+        fd = os.open(full, NEW, 0o777 if mode == "100755" else 0o666)
+        try:
+            write_all(fd, self.raw[path]())
+        finally:
+            os.close(fd)
+
     def _finish(self, path: str) -> None:
-        """Give a new file its raw bytes, and the permissions of the one that it replaces: git's are those of the umask."""
+        """Give a new file the permissions of the one that it replaces: git's are those of the umask."""
         full = os.path.join(self.new, path)
         try:
             found = os.lstat(full)
@@ -206,10 +221,6 @@ class SwapAll:
             raise GitError(f"{in_quotes(path)} was not checked out") from None
         if not stat.S_ISREG(found.st_mode):
             return
-        if path in self.raw:
-            with open(full, "r+b") as file:
-                file.truncate()
-                file.write(self.raw[path]())
         self._give_group(path, full, found.st_gid)
         seen = self.marks.get(path)
         old = seen[4] if seen is not None else self.modes.get(path, 0)

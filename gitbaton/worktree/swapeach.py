@@ -29,6 +29,8 @@ from gitbaton.worktree.filetrees import (
     is_safe,
     marked,
 )
+from gitbaton.worktree.gate import Gate
+from gitbaton.worktree.heldbytes import HeldStore, parse_held, read_held
 from gitbaton.worktree.swap import Bits, identity, is_same, temporary_name
 
 Wanted = Mapping[str, Entry | None]
@@ -64,7 +66,7 @@ def swap(
         if not is_safe(path):
             raise GitError(f"{in_quotes(path)} cannot be a path of a work tree")
     job = _Swap(repo, root, between, source, known, keep, modes)
-    job.look(marked(repo.objects, changes), expect)
+    job.look(marked(repo.objects, changes, job.held.has), expect)
     return job.run()
 
 
@@ -125,13 +127,16 @@ class _Swap:
     ) -> None:
         self.repo, self.root, self.between, self.source, self.known = repo, root, between, source, known
         self.keep, self.modes = keep, modes
-        self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True), held=1 << 20)
+        self.gate, self.held = Gate(repo, root), HeldStore(repo)
+        filemode = repo.boolean("core.filemode", default=True)
+        self.reader = Reader(repo.layout.algorithm, filemode=filemode, held=1 << 20, gate=self.gate)
         self.writes: dict[str, tuple[Entry, Entry | None, Seen | None]] = {}
         self.removals: dict[str, tuple[Entry, Seen | None]] = {}
         self.left: list[str] = []
 
     def look(self, changes: Wanted, expect: Wanted) -> None:
         """Sort the paths. Raises GitError."""
+        self.gate.ask(changes)
         for path in sorted(changes, key=os.fsencode):
             entry, expected = changes[path], expect.get(path)
             with self._looked(path) as there:
@@ -167,7 +172,7 @@ class _Swap:
         _unlink(folder, fresh)
         if not one.mode_at(folder, old):
             return
-        read = self.reader.read(old, old, digest=False, folder=folder)
+        read = self.reader.read(old, path, digest=False, folder=folder)
         if read is not None and not ObjectStore(self.repo).missing([self.reader.oid(read)]):
             _unlink(folder, old)
 
@@ -208,7 +213,8 @@ class _Swap:
         for path, item in zip(paths, found, strict=True):
             if item is None or item.kind != "blob" or item.data is None:
                 raise GitError(f"object {self.writes[path][0].oid} of {in_quotes(path)} is not there")
-            yield item.data
+            held = parse_held(item.data)
+            yield item.data if held is None else self.held.read(path, held)
 
     def _put(self, path: str, data: bytes | None) -> bool:
         """Write one file; False when something is in its way. What is no longer as expected is left alone."""
@@ -281,6 +287,9 @@ class _Swap:
 
         try:
             one.write(folder, fresh, bits, pieces())
+            held = read_held(self.repo.objects, entry.oid)
+            if held is not None and self.held.hold(entry.path, fd, held.driver, cleaned=False, store=False)[0] == held:
+                return
         finally:
             os.close(fd)
         if object_id(self.reader.algorithm, "blob", digest_text(made.hexdigest(), size)) != entry.oid:

@@ -133,6 +133,14 @@ def _size(path: str) -> int:
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
+def regular(path: str) -> bool:
+    """Whether a regular file stands at a path."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
 def special(path: str) -> bool:
     """Whether a FIFO, a socket or a device stands at a path."""
     try:

@@ -117,9 +117,10 @@ def test_t01_what_cannot_be_kept_safe_is_refused_and_named(box: Sandbox, way: st
     assert (box.path / "a.txt").read_text() == "one\n"
 
 
-def test_t01_what_did_not_pass_its_filter_is_left_and_named(box: Sandbox) -> None:
+def test_t01_what_did_not_pass_its_filter_is_kept_and_comes_back(box: Sandbox) -> None:
     box.write(".gitattributes", "*.f filter=f\n")
     box.git("config", "filter.f.clean", "cat")
+    box.git("config", "filter.f.smudge", "cat")
     box.git("config", "filter.f.required", "true")
     box.write("x.f", "then\n")
     box.commit("filtered")
@@ -127,11 +128,12 @@ def test_t01_what_did_not_pass_its_filter_is_left_and_named(box: Sandbox) -> Non
     box.git("config", "filter.f.clean", "no-such-program")
     box.write("x.f", "now, and only here\n")
     box.write("a.txt", "two\n")
-    plan = restored(box, "--dry-run", "--json", code=1)
-    assert actions(plan) == {"a.txt": "write", "x.f": "refuse"}
-    done = restored(box, code=1)
-    assert spoken(done) == actions(plan) and "refuse x.f (filter-missing)" in done.out
-    assert (box.path / "x.f").read_text() == "now, and only here\n"
+    held = box.path / ".git/baton/held"
+    assert box.ok("restore", "--dry-run").out == "would write a.txt\nwould write x.f\n" and not held.exists()
+    assert spoken(box.ok("restore")) == {"a.txt": "write", "x.f": "write"}
+    assert (box.path / "x.f").read_text() == "then\n"
+    assert box.baton("undo").code == 0 and (box.path / "x.f").read_text() == "now, and only here\n"
+    assert (held.stat().st_mode & 0o777, len(list(held.glob("?" * 64)))) == (0o700, 1)
 
 
 @some("options", [(), ("--exact",), ("--exact", "--force", "--index")], ids=["default", "exact", "all"], share=0)

@@ -61,12 +61,13 @@ def test_a_set_is_the_tree_that_git_itself_would_write(repo: Sandbox, opened: Re
 
 
 def test_bytes_are_those_on_disk_whatever_git_would_convert(repo: Sandbox, opened: Repo) -> None:
-    repo.write(".gitattributes", "*.txt text eol=crlf\n*.bin filter=lfs\n")
-    repo.git("config", "filter.lfs.clean", "false")
-    repo.git("config", "filter.lfs.required", "true")
+    repo.write(".gitattributes", "*.txt text eol=crlf\n*.bin ident\n*.lfs filter=lfs\n")
     repo.write("x.txt", b"one\r\ntwo\r\n")
-    repo.write("y.bin", b"version https://git-lfs.github.com/spec/v1\n")
-    found = files(opened).scan(["*.txt", "*.bin"])
+    repo.write("y.bin", b"$Id: 1$\n")
+    repo.write("z.lfs", b"not yet cleaned\n")
+    found = files(opened).scan(["*.txt", "*.bin", "*.lfs"])
+    stands = opened.objects.read(found.entries["z.lfs"].oid)
+    assert stands is not None and (stands.data or b"").startswith(b"gitbaton held 1\n")
     for name in ("x.txt", "y.bin"):
         assert found.entries[name].oid == object_id("sha1", "blob", (repo.path / name).read_bytes())
         assert opened.objects.read(found.entries[name].oid) is not None

@@ -16,7 +16,7 @@ import pytest
 
 import gitbaton
 from gitbaton.model import Stored
-from gitbaton.worktree.rawbytes import differing, read_raw
+from gitbaton.worktree.rawbytes import differing, read_kept
 from tests.kit import Sandbox
 from tests.kit.places import PYTHON
 
@@ -34,21 +34,29 @@ def git_bytes(sandbox: Sandbox, *args: str) -> bytes:
 
 
 def kept(sandbox: Sandbox, stored: Stored) -> dict[str, bytes]:
-    """What ``raw/`` of a checkpoint holds, as git itself lists it: path -> bytes."""
+    """What ``raw/`` of a checkpoint holds, as git itself lists it, and the bytes that ``held/`` stands for: path -> bytes."""
     files = stored.checkpoint.files
     assert files is not None
     schema = json.loads((Path(gitbaton.__file__).parent / "data" / "checkpoint-1.schema.json").read_text())
     jsonschema.validate(json.loads(stored.raw), schema)
-    if not files.raw:
-        assert b'"raw"' not in stored.raw
-        return {}
-    rows = git_bytes(sandbox, "ls-tree", "-r", "-z", "--full-tree", f"{stored.base}^2:raw").split(b"\0")[:-1]
-    assert files.raw == len(rows)
-    found = {}
-    for row in rows:
-        meta, path = row.split(b"\t", 1)
-        found[os.fsdecode(path)] = git_bytes(sandbox, "cat-file", "blob", meta.split(b" ")[2].decode())
+    found: dict[str, bytes] = {}
+    for room, count in (("raw", files.raw), ("held", files.held)):
+        if not count:
+            assert f'"{room}"'.encode() not in stored.raw
+            continue
+        rows = git_bytes(sandbox, "ls-tree", "-r", "-z", "--full-tree", f"{stored.base}^2:{room}").split(b"\0")[:-1]
+        assert count == len(rows)
+        for row in rows:
+            meta, path = row.split(b"\t", 1)
+            data = git_bytes(sandbox, "cat-file", "blob", meta.split(b" ")[2].decode())
+            found[os.fsdecode(path)] = data if room == "raw" else held_bytes(sandbox, data)
     return found
+
+
+def held_bytes(sandbox: Sandbox, stand_in: bytes) -> bytes:
+    """What a stand-in is for, from the git directory."""
+    token = stand_in.split(b"\n")[1].removeprefix(b"token ").decode()
+    return (sandbox.path / sandbox.git("rev-parse", "--git-common-dir") / "baton" / "held" / token).read_bytes()
 
 
 def checked_out(sandbox: Sandbox, tree: str) -> dict[str, bytes]:
@@ -82,7 +90,7 @@ def check_gives_back(sandbox: Sandbox, *expected: str) -> Stored:
     assert all(there[path] != data for path, data in raw.items())
     assert sorted(raw) == sorted(expected)
     with sandbox.open() as baton:
-        assert read_raw(baton.repo.objects, sandbox.git("rev-parse", f"{stored.base}^2^{{tree}}")) if raw else True
+        assert read_kept(baton.repo.objects, sandbox.git("rev-parse", f"{stored.base}^2^{{tree}}")) if raw else True
     sandbox.fsck()
     return stored
 
@@ -226,7 +234,7 @@ def test_required_filter_that_is_missing(repo: Sandbox, count: int) -> None:
     raw = kept(repo, stored)
     assert raw == {f"f{number}.dat": b"data %d\n" % number for number in range(count)}
     files = stored.checkpoint.files
-    assert files and {s.path: s.reason for s in files.skipped} == dict.fromkeys(raw, "filter-missing")
+    assert files and {s.path: s.reason for s in files.skipped} == dict.fromkeys(raw, "unfiltered")
     repo.fsck()
 
 
@@ -239,7 +247,7 @@ def test_smudge_that_fails_beside_one_that_works(repo: Sandbox) -> None:
     for name in names:
         repo.write(name, f"secret {name}\n" if name == "3.y" else f"{name}\n")
     raw = kept(repo, snapshot(repo))
-    assert sorted(raw) == sorted(n for n in names if n.endswith("dat") or n == "3.y")
+    assert sorted(raw) == sorted(n for n in names if not n.endswith("y") or n == "3.y")
     assert raw["3.y"] == b"secret 3.y\n"
 
 

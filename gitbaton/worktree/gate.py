@@ -1,0 +1,164 @@
+"""Filter gate: which paths stand behind a ``filter`` attribute, and a git that stores none of them as they are.
+
+A clean filter is a privacy gate: what stands behind one leaves this machine only as the filter made it. Git itself stores a
+file as it is where its filter is not required and missing, not configured, or fails.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+
+from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, zsplit
+from gitbaton.worktree.heldbytes import Held, HeldStore
+
+_OFF = ("false", "no", "off", "0", "")
+_NO_DRIVER = ("unspecified", "unset", "set")
+_WORD = b"filter"
+_FEW = 50
+_MOST = 16 << 20  # bytes of an attributes file that git reads, and more
+
+
+def setting(repo: Repo, key: str) -> str:
+    """The value of a setting that we heed, in small letters; empty where there is none."""
+    return repo.settings().get(key, [""])[-1].lower()
+
+
+def has_attributes(repo: Repo, root: str, paths: Iterable[str], word: bytes = b"") -> bool:
+    """Whether any attributes file may speak of ``paths``: one on disk, which has the ``word`` in it, or one that only a tree
+    or a sparse index holds."""
+    env, settings = repo.git.env, repo.settings()
+    if any(settings.get(key, [""])[-1] for key in ("core.attributesfile", "attr.tree")) or env.get("GIT_ATTR_SOURCE"):
+        return True
+    if repo.boolean("core.sparsecheckout"):
+        return True
+    paths = list(paths)
+    if not word and any(p.endswith(".gitattributes") for p in paths):
+        return True
+    home, config = env.get("HOME", ""), env.get("XDG_CONFIG_HOME", "")
+    places = [os.path.join(repo.layout.common_dir, "info", "attributes")]
+    places.append(os.path.join(config or os.path.join(home, ".config"), "git", "attributes"))
+    places += () if env.get("GIT_ATTR_NOSYSTEM", "").lower() not in _OFF else _system(env.get("PATH", os.defpath))
+    places += (os.path.join(root, folder, ".gitattributes") for folder in folders_of(paths))
+    return any(_speaks(place, word) for place in places)
+
+
+def folders_of(paths: Iterable[str]) -> set[str]:
+    """The top and every folder above some paths."""
+    folders = {""}
+    for path in paths:
+        folder = os.path.dirname(path)
+        while folder not in folders:
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    return folders
+
+
+def _speaks(place: str, word: bytes) -> bool:
+    """Whether there is an attributes file, and the word is in it, as far as it can be read."""
+    if not os.path.lexists(place):
+        return False
+    try:
+        with open(place, "rb") as file:
+            return word in file.read(_MOST)
+    except OSError:
+        return True
+
+
+def _system(search: str) -> list[str]:
+    """Where the git that is on PATH may keep the system's attributes."""
+    places = ["/etc/gitattributes"]
+    program = next((p for folder in search.split(os.pathsep) if os.access(p := os.path.join(folder, "git"), os.X_OK)), None)
+    for name in {program, os.path.realpath(program)} if program else ():
+        prefix = os.path.dirname(os.path.dirname(name))
+        places += [os.path.join(prefix, "etc", "gitattributes"), os.path.join(prefix, "share", "git-core", "gitattributes")]
+    return places
+
+
+def filters(git: Git, paths: Sequence[str], *options: str) -> dict[str, str]:
+    """The filter that each of ``paths`` stands behind, if it does, by the attributes of now or where ``options`` of
+    ``check-attr`` say."""
+    stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
+    fields = zsplit(git.out("check-attr", *options, "-z", "--stdin", "filter", stdin=stdin)) if paths else []
+    pairs = zip(fields[0::3], fields[2::3], strict=True)
+    return {path: name for path, name in pairs if name not in _NO_DRIVER}
+
+
+def gated(repo: Repo, root: str, paths: Sequence[str], git: Git | None = None) -> dict[str, str]:
+    """As ``filters``, without a process where no attributes file speaks of filters. ``git`` says which index counts, else it
+    is the repository's; a ``root`` that is not its work tree has attributes of its own, too."""
+    if not paths or not (has_attributes(repo, root, paths, _WORD) or _only_in_index(repo, root, paths)):
+        return {}
+    found = filters(git or repo.git, paths)
+    if root != repo.layout.root:
+        with_root = (git or repo.git).changed({"GIT_DIR": repo.layout.git_dir, "GIT_WORK_TREE": root}, directory=root)
+        found = {**filters(with_root, paths), **found}
+    return found
+
+
+def _only_in_index(repo: Repo, root: str, paths: Iterable[str]) -> bool:
+    """Whether the index may name an attributes file above a path that is not on disk: git reads it from there then."""
+    try:
+        with open(repo.layout.index, "rb") as file:
+            data = file.read()
+    except OSError:
+        return False
+    if b"attributes\0" not in data and b"link" not in data:
+        return False
+    names = [os.path.join(folder, ".gitattributes") for folder in folders_of(paths)]
+    missing = [name for name in names if not os.path.lexists(os.path.join(root, name))]
+    if data[7:8] == b"\4" or b"link" in data or len(missing) > _FEW:  # names are cut short there, or in another file
+        return bool(missing)
+    return any(os.fsencode(name) + b"\0" in data for name in missing)
+
+
+def requiring(git: Git, names: Collection[str]) -> Git:
+    """The same git, for which these filters are required, also those that are not configured: it stops at a file that one of
+    them does not clean, and stores nothing of it."""
+    return configured(git, {f"filter.{name}.required": "true" for name in sorted(names)})
+
+
+def configured(git: Git, settings: dict[str, str]) -> Git:
+    """The same git with other settings. A key with an equals sign does not fit behind ``-c``, which else wins."""
+    plain = [f"{key}={text}" for key, text in settings.items() if "=" not in key]
+    odd = {key: text for key, text in settings.items() if "=" in key}
+    count = git.env.get("GIT_CONFIG_COUNT", "")
+    at = int(count) if count.isdecimal() else 0
+    env = {"GIT_CONFIG_COUNT": str(at + len(odd))} if odd else {}
+    for number, (key, text) in enumerate(odd.items(), at):
+        env |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": text}
+    return git.changed(env, *plain)
+
+
+class Gate:
+    """Reads files for a set that no filter touches: in place of what stands behind a filter comes a stand-in."""
+
+    def __init__(self, repo: Repo, root: str) -> None:
+        self.repo, self.root = repo, root
+        self._drivers: dict[str, str | None] = {}
+        self._held: HeldStore | None = None
+
+    def ask(self, paths: Iterable[str]) -> None:
+        """Ask for many paths at once which filter each stands behind, as things are now."""
+        asked = list(dict.fromkeys(paths))
+        found = gated(self.repo, self.root, asked)
+        self._drivers = {path: found.get(path) for path in asked}
+
+    def shut(self, path: str) -> bool:
+        """Whether a path that was asked for stands behind a filter."""
+        return self._drivers.get(path) is not None
+
+    def stand_in(self, path: str, fd: int, *, store: bool) -> bytes | None:
+        """What is recorded in place of an open file's bytes, which are kept here with ``store``; None where the bytes
+        themselves are. Raises GitError."""
+        driver = self._drivers.get(path)
+        if driver is None:
+            return None
+        self._held = self._held or HeldStore(self.repo)
+        return self._held.hold(path, fd, driver, cleaned=False, store=store)[0].text
+
+    def bytes_of(self, path: str, held: Held) -> bytes | None:
+        """The bytes that a stand-in is for; None where they are not here. Raises GitError."""
+        self._held = self._held or HeldStore(self.repo)
+        return self._held.read(path, held) if self._held.has(held) else None

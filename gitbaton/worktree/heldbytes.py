@@ -1,0 +1,270 @@
+"""Held bytes: what did not go through its clean filter as it is, in files of the git directory that no object holds.
+
+A checkpoint names them by a stand-in, a blob with a token: a keyed digest of path and bytes, which tells nobody without the
+key anything. Nothing that is pushed, exported or shown reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from gitbaton.codec import in_quotes
+from gitbaton.errors import GitError, StaleError
+from gitbaton.git.objects import Objects
+from gitbaton.git.repo import Repo, folder_of_ours, make_folder
+from gitbaton.model import Oid
+from gitbaton.system.files import NEW, acquire, open_regular, read_regular, remove, sweep, sync_paths, write_all
+from gitbaton.values import value
+
+_TEXT = re.compile(rb"gitbaton held 1\ntoken ([0-9a-f]{64})\nfilter ([^\n]{0,1000})\nas (unfiltered|cleaned)\n\Z")
+LONGEST = 2048  # bytes of such a text
+_TOKEN = re.compile(r"[0-9a-f]{64}\Z")
+_KEY, _NEW = "key", ".new"
+_KEY_BYTES = 32
+_CHUNK = 1 << 20
+_ATTEMPTS = 5
+_LEFTOVER = 3600.0
+
+
+@value
+class Held:
+    """What a stand-in says: the token of the bytes, and the filter that they stood behind. ``cleaned``: the filter ran, and
+    what it made is in the checkpoint; a checkout of that only gives other bytes."""
+
+    token: str
+    driver: str
+    cleaned: bool
+
+    @property
+    def text(self) -> bytes:
+        """The stand-in."""
+        way = b"cleaned" if self.cleaned else b"unfiltered"
+        return b"gitbaton held 1\ntoken %s\nfilter %s\nas %s\n" % (self.token.encode(), os.fsencode(self.driver), way)
+
+    @property
+    def reason(self) -> str:
+        """Why the bytes are not where the checkpoint is read."""
+        if self.cleaned:
+            return f"its exact bytes stayed where they were taken; filter {in_quotes(self.driver)} makes others"
+        return f"its bytes did not pass filter {in_quotes(self.driver)} and stayed where they were taken"
+
+
+class HeldOid(str):
+    """The id of a stand-in, among ids of blobs that hold bytes themselves."""
+
+    __slots__ = ()
+
+
+def parse_held(data: bytes) -> Held | None:
+    """What a blob says that is a stand-in; None for any other."""
+    found = _TEXT.match(data) if len(data) <= LONGEST else None
+    if found is None:
+        return None
+    return Held(token=found[1].decode(), driver=os.fsdecode(found[2]), cleaned=found[3] == b"cleaned")
+
+
+def read_held(objects: Objects, oid: Oid) -> Held | None:
+    """What a stand-in says; None where the object is not one, or not here."""
+    found = objects.read(oid, LONGEST)
+    return parse_held(found.data) if found is not None and found.kind == "blob" and found.data is not None else None
+
+
+class HeldStore:
+    """The held bytes of a repository: one file for all that is equal at a path, which its linked work trees share."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo = repo
+        self.folder = self.target = os.path.join(repo.shared_dir, "held")
+        if repo.own_dir != os.path.join(repo.layout.git_dir, "baton"):  # nothing of a dry run is to stay
+            self.target = os.path.join(repo.own_dir, "held")
+        self._key: bytes | None = None
+
+    def hold(self, path: str, fd: int, driver: str, *, cleaned: bool, store: bool = True) -> tuple[Held, Oid]:
+        """Keep what an open file holds, on disk when the call returns, for ``path`` alone; and the id that these bytes have
+        as a blob, which is not written. Without ``store`` only the token is made. Raises StaleError for a file that never is
+        still, GitError."""
+        try:
+            key = self._own_key()
+            for _ in range(_ATTEMPTS):
+                token, oid = self._read(key, path, fd, None)
+                if not store or self._renewed(token) or self._written(key, path, fd) == token:
+                    return Held(token=token, driver=driver, cleaned=cleaned), oid
+        except OSError as error:
+            why = error.strerror or error
+            raise GitError(f"{in_quotes(path)} cannot be kept in '{self.folder}': {why}") from None
+        raise StaleError(f"{in_quotes(path)} changes each time it is read", paths=(path,))
+
+    def has(self, held: Held) -> bool:
+        """Whether the bytes are here."""
+        return self._there(held.token)
+
+    def read(self, path: str, held: Held) -> bytes:
+        """The bytes that were held at ``path``. Raises GitError where they are not here, or are not these."""
+        data = next((found for place in self._places if (found := self._file(place, held.token)) is not None), None)
+        if data is None:
+            raise GitError(f"{in_quotes(path)}: {held.reason}")
+        made = hmac.new(self._own_key(), os.fsencode(path) + b"\0", hashlib.sha256)
+        made.update(data)
+        if not hmac.compare_digest(made.hexdigest(), held.token):
+            raise GitError(f"{in_quotes(path)}: what is held for it in '{self.folder}' is damaged, or another path's")
+        return data
+
+    def names(self) -> dict[str, int]:
+        """The tokens of what is held, each with its bytes on disk."""
+        found = {}
+        with suppress(OSError), self._opened(self.folder) as folder:
+            for name in filter(_TOKEN.match, os.listdir(folder)):
+                found[name] = os.lstat(name, dir_fd=folder).st_blocks * 512
+        return found
+
+    def sweep(self, named: Callable[[], Collection[str]]) -> int:
+        """Remove what is held and not ``named``; how many files went. None do while another process is between holding bytes
+        and naming them. Raises OSError, and what ``named`` raises."""
+        if not self.names() or not self._locked(shared=False):
+            return 0
+        try:
+            return self._swept(named())
+        finally:
+            self._unlock()
+
+    def _swept(self, named: Collection[str]) -> int:
+        gone = self.names().keys() - set(named)
+        with self._opened(self.folder) as folder:
+            for token in gone:
+                remove(token, folder)
+            # And what killed processes left.
+            sweep(folder, lambda name, found: name.startswith(_NEW) and time.time() - found.st_mtime > _LEFTOVER)
+            os.fsync(folder)
+        return len(gone)
+
+    @contextmanager
+    def _opened(self, place: str) -> Iterator[int]:
+        """A descriptor of a folder of these, reached through no link. Raises OSError."""
+        folder = folder_of_ours(self.repo, place)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.folder, self.target)))
+
+    def _file(self, place: str, name: str) -> bytes | None:
+        """A file of one of these folders; None where there is none to be read."""
+        with suppress(OSError), self._opened(place) as folder:
+            return read_regular(name, folder=folder)
+        return None
+
+    def _there(self, token: str) -> bool:
+        for place in self._places:
+            with suppress(OSError), self._opened(place) as folder:
+                if stat.S_ISREG(os.lstat(token, dir_fd=folder).st_mode):
+                    return True
+        return False
+
+    def _locked(self, *, shared: bool) -> bool:
+        """Take the lock of the folder, which goes with the repository: shared, for who holds bytes that nothing names yet, or
+        alone, where nobody does. Raises OSError."""
+        if self.repo.held_lock is None:
+            with self._opened(self.folder) as folder:
+                self.repo.held_lock = open_regular(_KEY, folder)
+            self.repo.at_close.append(self._unlock)
+        return acquire(self.repo.held_lock, None if shared else 0.0, shared=shared)
+
+    def _unlock(self) -> None:
+        fd, self.repo.held_lock = self.repo.held_lock, None
+        if fd is not None:
+            os.close(fd)
+
+    def _own_key(self) -> bytes:
+        """The key of this repository, made where there is none. Raises OSError, GitError."""
+        if self._key is None:
+            if self.target == self.folder or self._file(self.folder, _KEY) is None:
+                self._make()
+            self._key = self._file(self.folder, _KEY) or self._file(self.target, _KEY)
+            if self._key is None or len(self._key) < _KEY_BYTES:
+                raise GitError(f"'{os.path.join(self.folder, _KEY)}' is no key: what is held cannot be told from other bytes")
+        if self.target != self.folder and not os.path.isdir(self.target):
+            self._make()
+        return self._key
+
+    def _make(self) -> None:
+        """Make the folder, which nobody else may enter, and the key, where they are not there."""
+        make_folder(self.repo, os.path.dirname(self.target))
+        with suppress(FileExistsError):
+            os.mkdir(self.target, 0o700)
+            sync_paths([os.path.dirname(self.target)])
+        with self._opened(self.target) as folder:
+            if _exists(_KEY, folder):
+                return
+            fresh = _fresh()
+            fd = os.open(fresh, NEW, 0o600, dir_fd=folder)
+            try:
+                try:
+                    write_all(fd, os.urandom(_KEY_BYTES))
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+                with suppress(FileExistsError):  # another process was first
+                    os.link(fresh, _KEY, src_dir_fd=folder, dst_dir_fd=folder)
+            finally:
+                os.unlink(fresh, dir_fd=folder)
+            os.fsync(folder)
+
+    def _renewed(self, token: str) -> bool:
+        """Whether a file is there already; it stays until this process has named it."""
+        if self.target == self.folder:
+            self._locked(shared=True)
+        return self._there(token)
+
+    def _written(self, key: bytes, path: str, fd: int) -> str:
+        """Copy an open file under the token of what was copied."""
+        with self._opened(self.target) as folder:
+            fresh = _fresh()
+            new = os.open(fresh, NEW, 0o600, dir_fd=folder)
+            try:
+                try:
+                    token, _ = self._read(key, path, fd, new)
+                    os.fsync(new)
+                finally:
+                    os.close(new)
+                os.replace(fresh, token, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(fresh, dir_fd=folder)
+                raise
+            os.fsync(folder)
+        return token
+
+    def _read(self, key: bytes, path: str, fd: int, target: int | None) -> tuple[str, Oid]:
+        """The token of what an open file holds at a path, and its id as a blob; the bytes go to ``target``, too."""
+        made = hmac.new(key, os.fsencode(path) + b"\0", hashlib.sha256)
+        size = os.fstat(fd).st_size
+        blob = hashlib.new(self.repo.layout.algorithm, b"blob %d\0" % size, usedforsecurity=False)
+        os.lseek(fd, 0, os.SEEK_SET)
+        while chunk := os.read(fd, _CHUNK):
+            made.update(chunk)
+            blob.update(chunk)
+            if target is not None:
+                write_all(target, chunk)
+        return made.hexdigest(), blob.hexdigest()
+
+
+def _fresh() -> str:
+    return f"{_NEW}.{os.getpid()}.{time.monotonic_ns()}"
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,250 @@
+"""A clean filter is a gate: what stands behind one leaves only as the filter made it, and here nothing of it is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.kit.gates import SECRET, WAYS, Gated, held, leaks
+from tests.kit.repos import Sandbox
+from tests.kit.tiers import some
+
+NOT_HERE = "its bytes did not pass filter 'c' and stayed where they were taken"
+
+
+@pytest.fixture
+def gated(tmp_path: Path) -> Gated:
+    return Gated(tmp_path)
+
+
+def pushed(gated: Gated, *words: str) -> None:
+    """Everything is pushed, and no object of either repository has what stands behind the filter."""
+    gated.box.ok("push", "origin", "--yes", *words)
+    assert leaks(gated.hub) == leaks(gated.box) == []
+
+
+@some("way", WAYS, share=6)
+def test_no_object_has_what_did_not_pass_and_every_byte_comes_back(gated: Gated, way: str) -> None:
+    gated.shut(way)
+    before, box = gated.edit(), gated.box
+    done = box.ok("snapshot", "--track", "t", "shut")
+    shut = way not in ("normalising", "redacting")
+    assert ("'secret' did not pass its filter" in done.err) == ("'secret new' did not pass its filter" in done.err) == shut
+    pushed(gated)
+    (box.path / "secret").write_text(f"{SECRET} later\n")
+    (box.path / "secret new").unlink()
+    later = gated.texts()
+    box.ok("restore", "t")
+    assert gated.texts() == before and os.access(box.path / "secret new", os.X_OK)
+    box.ok("undo")
+    assert gated.texts() == later
+    box.ok("redo")
+    assert gated.texts() == before
+    pushed(gated)
+    place = gated.place / "beside"
+    box.ok("worktree", str(place), "t")
+    assert {name: (place / name).read_text() for name in before} == before
+    assert leaks(box) == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("way", ["missing", "unconfigured", "normalising"])
+def test_elsewhere_the_path_is_named_and_nothing_is_written_over_it(gated: Gated, way: str) -> None:
+    gated.shut(way)
+    gated.edit()
+    gated.box.ok("snapshot", "--track", "t", "shut")
+    pushed(gated)
+    there = Sandbox(gated.place / "there")
+    gated.box.git("clone", "-q", str(gated.hub.path), str(there.path))
+    there.ok("fetch", "origin")
+    before = (there.path / "secret").read_bytes()
+    done = there.baton("restore", "t", "--foreign")
+    assert (there.path / "secret").read_bytes() == before or way == "normalising"
+    if way == "normalising":
+        assert "'secret': its exact bytes stayed where they were taken; filter 'c' makes others" in done.err
+        assert (there.path / "secret new").exists()
+        return
+    assert (
+        done.code == 1
+        and f"refuse secret ({NOT_HERE})" in done.out
+        and f"refuse 'secret new' ({NOT_HERE})" in done.out.replace("secret new (", "'secret new' (")
+    )
+    assert not (there.path / "secret new").exists()
+    place = gated.place / "other"
+    told = there.ok("worktree", str(place), "t")
+    assert told.err.count(NOT_HERE) >= 2 and not (place / "secret new").exists()
+    branched = there.ok("branch", "of-it", "t")
+    assert ("secret new" not in there.tree("of-it") and "2 paths" in branched.err) or "3 paths" in branched.err
+
+
+def test_stale_stat_data_alone_leaks_nothing(gated: Gated) -> None:
+    gated.shut("missing")
+    os.utime(gated.box.path / "secret", (1, 1))
+    gated.box.ok("snapshot", "--track", "t", "stale")
+    assert gated.box.tree("refs/baton/tracks/t")["secret"] == gated.box.tree("HEAD")["secret"]
+    pushed(gated)
+
+
+@pytest.mark.deep
+def test_what_git_has_let_pass_itself_is_no_secret(gated: Gated) -> None:
+    box = gated.box
+    box.write(".gitattributes", "secret* filter=c\n*.bin filter=none\n")
+    box.write("a.bin", "pointer\n")
+    box.commit("plain")
+    os.utime(box.path / "a.bin", (1, 1))
+    done = box.ok("snapshot", "--track", "t", "stale")
+    assert "a.bin" not in done.err and held(box) == set()
+    box.write("a.bin", "content\n")
+    assert "'a.bin' did not pass its filter" in box.ok("snapshot", "--track", "t", "edited").err
+    assert len(held(box)) == 1 and leaks(box, "content") == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("where", ["info", "global", "folder", "index", "macro"])
+def test_attributes_from_every_place(gated: Gated, where: str) -> None:
+    box = gated.box
+    (box.path / ".gitattributes").unlink()
+    line = "*key filter=c\n"
+    if where == "info":
+        box.write(".git/info/attributes", line)
+    elif where == "global":
+        box.write("../attributes", line)
+        box.git("config", "core.attributesFile", str(gated.place / "attributes"))
+    elif where == "macro":
+        box.write(".git/info/attributes", f"[attr]private filter=c\n{line.replace('filter=c', 'private')}")
+    else:
+        box.write("sub/.gitattributes", line)
+        box.git("add", "sub")
+        if where == "index":
+            (box.path / "sub/.gitattributes").unlink()
+    gated.shut("missing")
+    box.write("sub/a key", f"{SECRET}\n")
+    box.ok("snapshot", "--track", "t", "new")
+    box.ok("run", "--step", "copy", "--writes", "sub/b key", "--", "cp", "sub/a key", "sub/b key")
+    assert leaks(box) == [] and (box.path / "sub/b key").read_text() == f"{SECRET}\n"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("how", ["emptied", "staged", "committed"])
+def test_a_turn_that_loses_its_attributes_takes_no_gate_away(gated: Gated, how: str) -> None:
+    box = gated.box
+    box.ok("snapshot", "--track", "t", "before")
+    if how == "emptied":
+        box.write(".gitattributes", "")
+    else:
+        box.git("rm", "-q", ".gitattributes")
+    if how == "committed":
+        box.git("commit", "-qm", "no attributes")
+    box.write("secret", f"{SECRET} two\n")
+    box.write("secret new", f"{SECRET} three\n")
+    for step in ("after", "and again"):
+        done = box.ok("snapshot", "--track", "t", step)
+        assert "'secret' did not pass" in done.err and "'secret new' did not pass" in done.err
+    pushed(gated)
+    box.git("add", "secret new")
+    assert "secret new" not in box.ok("snapshot", "--track", "t", "git has it").err
+
+
+@pytest.mark.deep
+def test_attributes_that_are_gone_from_disk_alone_still_clean(gated: Gated) -> None:
+    (gated.box.path / ".gitattributes").unlink()
+    gated.edit()
+    assert gated.box.ok("snapshot", "--track", "t", "as git would").err == ""
+    assert ".gitattributes" not in gated.box.tree("refs/baton/tracks/t")
+    pushed(gated)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("isolate", ["none", "tree"])
+def test_outputs_and_stray_writes_of_a_step(gated: Gated, isolate: str) -> None:
+    box = gated.box
+    box.write("make.sh", "cp secret secret-out; cp secret secret-stray; cat secret >> deep/secret-too; echo plain > plain\n")
+    line = (
+        "run",
+        "--step",
+        "s",
+        "--isolate",
+        isolate,
+        "--reads",
+        "secret",
+        "--writes",
+        "secret-out",
+        "--writes",
+        "plain",
+        "--",
+    )
+    box.ok(*line, "sh", "make.sh")
+    (box.path / "secret-out").unlink()
+    (box.path / "plain").unlink()
+    assert "cached" in box.ok(*line, "sh", "make.sh").err
+    assert (box.path / "secret-out").read_text() == f"{SECRET}\n"
+    pushed(gated, "--runs")
+    record = box.run("git", "for-each-ref", "refs/baton/runs").out
+    assert record and SECRET not in box.ok("run", "export", "--output", str(gated.place / "out")).out
+    assert not [p for p in (gated.place / "out").rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
+    for name in ("secret-out", "plain"):
+        (box.path / name).unlink()
+    for file in (box.path / ".git/baton/held").glob("?" * 64):
+        file.unlink()
+    assert "runs" in box.ok(*line, "sh", "make.sh").err  # what is not here is made anew
+
+
+@pytest.mark.deep
+def test_staged_conflicting_and_intended_paths(gated: Gated) -> None:
+    box = gated.box
+    box.git("checkout", "-qb", "side")
+    box.commit("theirs", secret=f"{SECRET} theirs\n")
+    box.git("checkout", "-q", "main")
+    box.commit("ours", secret=f"{SECRET} ours\n")
+    assert box.try_git("merge", "side").code == 1
+    box.write("secret staged", f"{SECRET} staged\n")
+    box.git("add", "secret staged")
+    box.write("secret staged", f"{SECRET} edited again\n")
+    box.write("secret meant", f"{SECRET} meant\n")
+    box.git("add", "-N", "secret meant")
+    gated.shut("missing")
+    before = gated.texts()
+    box.ok("snapshot", "--track", "t", "in the middle")
+    pushed(gated)
+    for name in before.keys() - {"deep/secret-too"}:
+        (box.path / name).write_text("gone\n")
+    box.ok("restore", "t", "--force")
+    assert gated.texts() == before and leaks(box) == []
+
+
+@pytest.mark.deep
+def test_held_bytes_go_with_the_last_checkpoint_that_names_them(gated: Gated) -> None:
+    box = gated.box
+    gated.shut("missing")
+    gated.edit()
+    first = box.ok("snapshot", "--track", "t", "--json", "one").json["checkpoint"]["id"]
+    one = held(box)
+    box.write("secret", f"{SECRET} four\n")
+    box.ok("snapshot", "--track", "t", "two")
+    both = held(box)
+    assert len(both) == len(one) + 1
+    box.git("gc", "-q", "--prune=now")
+    box.ok("prune", "--keep-last", "9", "--yes")
+    assert held(box) == both and "what passed no filter" in box.ok("du").out
+    box.ok("forget", first, "--yes")
+    assert held(box) < both and len(held(box)) == len(both) - 1
+    box.ok("tracks", "delete", "t", "--yes")
+    assert held(box) == set()
+
+
+@pytest.mark.deep
+def test_what_is_said_of_it(gated: Gated) -> None:
+    box = gated.box
+    gated.shut("missing")
+    gated.edit()
+    box.ok("snapshot", "--track", "t", "one")
+    said = "'deep/secret-too', 'secret', 'secret new' did not pass their filters: that stays on the machine where it was taken"
+    assert said in box.ok("status").err
+    done = box.baton("push", "origin")
+    assert done.code == 1 and said in done.err
+    doctor = box.baton("doctor")
+    assert "needs the filter 'c', and" in doctor.out and "3 files that passed no filter" in doctor.out
+    gated.opened()
+    assert "every filter that is needed can run" in box.baton("doctor").out
