@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from gitbaton.secrets import Redacted
 
 _AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
+_FACTS = r"\d (?:turn|file|commit)s? (?:ended|changed|made)\b"  # as ``happened`` says it
+_MARKUP, _QUOTES = (str.maketrans({char: f"\\{char}" for char in chars}) for chars in ("<[", "'`"))
 _NAMED = 3  # paths that a sentence names
 _SKIPPED = 10  # paths that a snapshot left out and names
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}  # of the items of a plan
@@ -147,7 +149,7 @@ def _holds(c: Checkpoint, since: Since | None) -> bool | None:
 
 def happened(c: Checkpoint, since: Since | None) -> str:
     """What has happened since a checkpoint's words were written: turns, files, commits, and the last thing that it says."""
-    parts = [c.step] if c.carried is not None else []
+    parts = [in_quotes(c.step) if re.search(_FACTS, c.step) else c.step] if c.carried is not None else []
     if since is not None:
         parts += [f"{counted(since.turns, 'turn')} ended"] if since.turns else []
         parts += [f"{counted(since.files, 'file')} changed"] if since.files else []
@@ -285,8 +287,8 @@ def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored],
 
 
 def _heading(track: str) -> str:
-    """A track's name as a heading, which is no other one of ours."""
-    return in_quotes(track) if track.casefold() == "current" else bare(track)
+    """A track's name as a heading, which is no other one of ours and no markup."""
+    return (in_quotes(track) if track.casefold() == "current" else bare(track)).translate(_MARKUP)
 
 
 def exported_json(stored: Stored) -> bytes:
@@ -306,7 +308,9 @@ def _told(stored: Stored) -> dict[str, Json]:
 
 def checkpoint_markdown(stored: Stored) -> bytes:
     """One exported checkpoint for people; stored text is indented, so that it can forge no heading."""
-    heading = f"## {_heading(stored.checkpoint.track)}: {line(stored.checkpoint.step)} {origin(stored)}".rstrip()
+    heading = (
+        f"## {_heading(stored.checkpoint.track)}: {line(stored.checkpoint.step).translate(_MARKUP)} {origin(stored)}".rstrip()
+    )
     return ("\n".join([heading, "", *_section(stored)]).rstrip("\n") + "\n").encode("utf-8", "replace")
 
 
@@ -350,7 +354,7 @@ def path_in_quotes(path: str) -> str:
     """A path in a sentence of ours, as ``codec.in_quotes`` a word; C-quoted where it is odd, so that it can be found."""
     text = quoted(path)
     if text.startswith('"'):
-        return re.sub("['`]", r"\\\g<0>", text)
+        return text.translate(_QUOTES)
     return in_quotes(text)
 
 

@@ -383,3 +383,20 @@ def test_a_page_shows_what_cannot_be_seen(repo: Sandbox, tmp_path: Path) -> None
     repo.ok("page", "-o", os.fspath(tmp_path / "p.html"))
     page = (tmp_path / "p.html").read_text().replace("\u2764\ufe0f", "")
     assert "see ?gpj.exe ???" in shown(page) and "if x: ? } ? admin" in page
+
+
+def test_a_track_called_like_a_heading_of_ours_is_quoted(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "CURRENT", "one")
+    repo.ok("snapshot", "--track", "<b>[x](y)", "two")
+    rows = (repo.path / "runtime/checkpoints/LATEST.md").read_text().splitlines()
+    assert [row for row in rows if row.startswith("#")] == ["## CURRENT", "## '\\<b>\\[x](y)'", "## 'CURRENT'"]
+
+
+@pytest.mark.deep
+def test_a_prompt_adds_no_facts_to_what_happened_since(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "t", "one")
+    client = Client("claude", repo.path)
+    repo.write("a.txt", "x\n")
+    client.turn("go on; 9 commits made")
+    (row,) = (row for row in client.fire("start").split("\n") if row.startswith("since then: "))
+    assert row == "since then: 'turn ended: go on; 9 commits made'; 1 turn ended; 1 file changed"
