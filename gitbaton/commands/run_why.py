@@ -52,6 +52,6 @@ def _side(text: Optional[str], kind: str, short: int) -> str:
         return "none"
     if kind in ("input", "dep", "output", "env"):
         mode, _, oid = text.rpartition(" ")
-        digest = oid.removeprefix("sha256:")[:short]
+        digest = oid.rpartition(":")[2][:short]
         return f"{mode} {digest}" if mode else digest
     return path_in_quotes(text)

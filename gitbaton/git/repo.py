@@ -31,6 +31,7 @@ from gitbaton.system.files import (
     share,
     sweep,
     write_atomic,
+    write_first,
 )
 from gitbaton.system.process import Process, Result, remove_later
 from gitbaton.values import cast, value
@@ -672,6 +673,24 @@ def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", mode: int = 
     is that of a repository that nobody shares. Raises OSError."""
     make_folder(repo, os.path.dirname(path))
     write_atomic(path, data, temporary=path + fresh, mode=mode, sync=sync, made=lambda fd: shared(repo, fd))
+
+
+def secret_key(repo: Repo, *, make: bool = True) -> bytes:
+    """The secret key of this repository, for keyed digests of what only who has it shall recognise; it never leaves the common
+    directory. Where there is none it is made, or, where nothing is to be written, one that matches nothing. Raises GitError."""
+    path = os.path.join(repo.shared_dir, "key")
+    try:
+        if not os.path.lexists(path):
+            if not make:
+                return os.urandom(32)
+            make_folder(repo, repo.shared_dir)
+            write_first(path, os.urandom(32), mode=0o600, made=lambda fd: shared(repo, fd))
+        key = read_regular(path, 64)
+    except OSError as error:
+        raise GitError(f"the key '{path}' cannot be read: {error.strerror}") from None
+    if len(key) < 32:
+        raise GitError(f"the key '{path}' is damaged: it has {len(key)} bytes")
+    return key
 
 
 def add(repo: Repo, path: str, data: bytes) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from gitbaton.git.objects import new_object
+from gitbaton.git.repo import secret_key
 from gitbaton.journal.codec import key_of
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
@@ -16,6 +17,7 @@ from gitbaton.values import value
 from gitbaton.worktree import globs
 from gitbaton.worktree.filetrees import Entry, same
 
+_KEYED = "hmac-sha256:"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 @value
 class Present:
     """A step's key now, and what it was made from: ``files`` are those it reads, by path; ``missing`` the steps it waits for
-    that have no result; ``unmatched`` the globs that it reads and that match nothing."""
+    that have no result; ``unmatched`` the globs that it reads and that match nothing. ``older``: the key with digests that an
+    older version made of the variables, where that is another."""
 
     key: str
     reads: Reads | None
@@ -35,6 +38,7 @@ class Present:
     files: Mapping[str, Entry]
     missing: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
+    older: str | None = None
 
 
 @value
@@ -73,17 +77,42 @@ def present(
     empty = new_object(ctx.objects.algorithm, "tree", b"").oid  # it stands for the outputs of a step that has none
     deps = tuple((n, (end.record.writes.tree if end.record.writes else None) or empty) for n, end in ends.items() if end)
     missing = tuple(name for name, end in ends.items() if end is None)
-    env = environment(step.env, os.environ)
+    given = {name: os.fsencode(os.environ[name]) for name in sorted(set(step.env)) if name in os.environ}
+    env, older = tuple[tuple[str, str], ...](), None
+    if given:
+        known = {pair for logged in (state or ctx.step_state)(step.name).records for pair in logged.record.env}
+        env, bare = _digests(given, secret_key(ctx.repo, make=state is None), known)
+        older = key_of(step, tree, dict(deps), bare) if bare != dict(env) else None
     key = key_of(step, tree, dict(deps), dict(env))
-    return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing, unmatched=unmatched)
+    return Present(key=key, reads=reads, deps=deps, env=env, files=files, missing=missing, unmatched=unmatched, older=older)
 
 
-def environment(names: Collection[str], env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The digest of each variable that is set, in the order of the names; values are never stored."""
+def _digests(
+    given: Mapping[str, bytes], key: bytes, known: Collection[tuple[str, str]]
+) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
+    """What is recorded of each variable that is set, in the order of their names, and what an older version recorded.
+
+    Values are never stored. A keyed digest is recorded, behind a mark of the key: of a bare one a short value is found by
+    trying. Where the step's own records have the bare one of this very value, it stays, so that nothing looks changed.
+    """
     import hashlib
+    import hmac
 
-    digests = {name: hashlib.sha256(os.fsencode(env[name])).hexdigest() for name in sorted(set(names)) if name in env}
-    return tuple((name, f"sha256:{digest}") for name, digest in digests.items())
+    bare = {name: f"sha256:{hashlib.sha256(value).hexdigest()}" for name, value in given.items()}
+    mark = hmac.digest(key, b"", "sha256").hex()[:8]
+    keyed = {n: f"{_KEYED}{mark}:{hmac.digest(key, os.fsencode(n) + bytes(1) + v, 'sha256').hex()}" for n, v in given.items()}
+    return tuple((name, bare[name] if (name, bare[name]) in known else keyed[name]) for name in given), bare
+
+
+def _incomparable(was: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether two records of variables differ only in digests that were made with different keys: nobody can compare these."""
+    apart = [(text, now.get(name, "")) for name, text in was.items() if text != now.get(name)]
+    keyed = all(old.startswith(_KEYED) and new.startswith(_KEYED) for old, new in apart)
+    return was.keys() == now.keys() and bool(apart) and keyed and all(_mark(old) != _mark(new) for old, new in apart)
+
+
+def _mark(text: str) -> str:
+    return text.removeprefix(_KEYED).partition(":")[0]
 
 
 def hit(step: Step, state: StepState, key: str) -> Logged | None:
@@ -137,11 +166,26 @@ def decide(step: Step, state: StepState, present: Present, force: Cause | None =
     return Verdict(what="run", undo=tuple(undo), cause=force or why(step, state, present))
 
 
-def may_be_lost(ctx: Context, step: Step, state: StepState) -> bool:
-    """Whether an attempt at a step that may happen only once may be among the records that its run has lost: it has not begun
-    since a mend said that some may be."""
-    lost = ctx.state().lost if step.effect == "once" else None
-    return lost is not None and not any(e.logged.record.seq > lost.record.seq for e in state.effects)
+def may_be_lost(ctx: Context, step: Step, state: StepState, now: Present) -> bool:
+    """Whether a step that may happen only once may have happened for these inputs though no record says so: an attempt may be
+    among the records that its run has lost, as it has not begun since a mend said that some may be; or it happened in another
+    repository, with variables that only that one can compare with those of now."""
+    if step.effect != "once":
+        return False
+    lost = ctx.state().lost
+    if lost is not None and not any(e.logged.record.seq > lost.record.seq for e in state.effects):
+        return True
+    if not now.env or any(effect.key == now.key for effect in state.effects):
+        return False
+    tree, deps = now.reads.tree if now.reads else None, dict(now.deps)
+    records = [(e.key, dict(e.logged.record.env)) for e in state.effects if e.state == "live"]
+    return any(_incomparable(env, dict(now.env)) and key_of(step, tree, deps, env) == key for key, env in records)
+
+
+def borrowed(ctx: Context, now: Present) -> Logged | None:
+    """The newest result of another run of this repository for these inputs."""
+    found = ctx.journal.find(now.key, but=ctx.run)
+    return found if found is not None or now.older is None else ctx.journal.find(now.older, but=ctx.run)
 
 
 def may_borrow(step: Step, verdict: Verdict) -> bool:

@@ -12,7 +12,7 @@ from gitbaton.journal.values import Cause, Logged, Plan, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.claims import Held
 from gitbaton.running.context import Context
-from gitbaton.running.decide import Present, Verdict, decide, differences, hit, may_be_lost, may_borrow, present, why
+from gitbaton.running.decide import Present, Verdict, borrowed, decide, differences, hit, may_be_lost, may_borrow, present, why
 from gitbaton.running.effects import compensation, live
 from gitbaton.running.graph import as_they_run, edges, graph
 from gitbaton.running.outputs import Materials, materials, ours_of, result_of
@@ -107,7 +107,7 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
     verdict = decide(step, state, now, force)
     served = verdict.logged if verdict.what == "hit" else None
     if served is None and not above and force is None and may_borrow(step, verdict):
-        served = ahead.ctx.journal.find(now.key, but=ahead.ctx.run)
+        served = borrowed(ahead.ctx, now)
     if served is not None and above:
         return _depends(ahead, step, now, above)
     if served is not None:
@@ -121,7 +121,7 @@ def _one(ahead: Ahead, step: Step, force: Cause | None) -> Forecast:
             verdict = decide(step, state, now, force or Cause(kind="output"))
     if verdict.what in ("run", "gate") and force is None and above and ahead.may_be_served(step, now):
         return replace(_depends(ahead, step, now, above), cause=_cause(ahead, step, now, verdict))
-    if verdict.what == "run" and may_be_lost(ahead.ctx, step, state):
+    if verdict.what == "run" and may_be_lost(ahead.ctx, step, state, now):
         return Forecast(step=step, would="probe", key=now.key, now=now)
     if verdict.what != "run":
         return Forecast(step=step, would=cast("Would", verdict.what), key=now.key, now=now)

@@ -24,7 +24,7 @@ from gitbaton.running.context import (
     settling,
     shell,
 )
-from gitbaton.running.decide import Present, Verdict, decide, may_be_lost, may_borrow, present, why
+from gitbaton.running.decide import Present, Verdict, borrowed, decide, may_be_lost, may_borrow, present, why
 from gitbaton.running.effects import undo_own
 from gitbaton.running.outputs import conflict, look, serve
 from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
@@ -108,7 +108,7 @@ class _Performance:
         if verdict.what in ("gate", "rejected"):
             return self._gate(now, verdict)
         fresh = self.tries == 0 and self.force is None and not self.useless
-        elsewhere = ctx.journal.find(now.key, but=ctx.run) if fresh and may_borrow(step, verdict) else None
+        elsewhere = borrowed(ctx, now) if fresh and may_borrow(step, verdict) else None
         if elsewhere is not None:
             done = serve(ctx, step, now, elsewhere)
             if done is not None:
@@ -131,7 +131,7 @@ class _Performance:
         """Undo what must be undone, and make one attempt; None where another one follows."""
         ctx, step = self.ctx, self.step
         state = ctx.step_state(step.name)
-        if may_be_lost(ctx, step, state):  # then it is asked for like any begin without an end
+        if may_be_lost(ctx, step, state, now):  # then it is asked for like any begin without an end
             Attempt(ctx, self.claim, step, now, state, self.number + 1, Cause(kind="lost")).begun("none")
             return None
         found = look(ctx, step, state) if verdict.undo and ctx.take is None else None

@@ -96,6 +96,20 @@ def write_atomic(
         sync_paths([os.path.dirname(path)])
 
 
+def write_first(path: str, data: bytes, *, mode: int, made: Callable[[int], object] | None = None) -> None:
+    """Write a file whole where there is none, on disk when the call returns; one that is there, or that another process was
+    first with, stays. Raises OSError."""
+    fresh = f"{path}.{os.getpid()}.new"
+    try:
+        write_atomic(fresh, data, mode=mode, sync=True, made=made)
+        with suppress(FileExistsError):
+            os.link(fresh, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(fresh)
+    sync_paths([os.path.dirname(path)])
+
+
 def open_folder(name: str, above: int | None = None) -> int:
     """A descriptor of a folder that is not a symbolic link. Raises OSError."""
     return os.open(name, FOLDER, dir_fd=above)

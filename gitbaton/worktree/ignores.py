@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -12,7 +11,7 @@ from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Oid, covered
-from gitbaton.system.files import READ
+from gitbaton.system.files import read_regular
 from gitbaton.values import value
 from gitbaton.worktree.gate import filters
 
@@ -175,7 +174,7 @@ class _Trees:
         root = self.repo.layout.root or ""
         try:
             for folder in folders:
-                now = read_regular(os.path.join(root, folder, name), READ)
+                now = text_of(os.path.join(root, folder, name))
                 same = object_id(self.objects.algorithm, "blob", now) if now is not None else None
                 if self.rules(tree, folder, name) != same:
                     return True
@@ -206,31 +205,17 @@ def excludes(repo: Repo) -> bytes:
     given = repo.settings().get("core.excludesfile", [""])[-1]
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     general = os.path.expanduser(given) if given else os.path.join(home, "git", "ignore")
-    texts = (
-        read_regular(os.path.join(repo.layout.root or "", general), _FOLLOWING),
-        read_regular(repo.layout.exclude, _FOLLOWING),
-    )
+    paths = (os.path.join(repo.layout.root or "", general), repo.layout.exclude)
+    texts = (text_of(path, follow=True) for path in paths)
     return b"".join(text.rstrip(b"\n") + b"\n" for text in texts if text)
 
 
-_FOLLOWING = READ & ~os.O_NOFOLLOW  # a file of the user's may be a link
-
-
-def read_regular(path: str, flags: int) -> bytes | None:
+def text_of(path: str, *, follow: bool = False) -> bytes | None:
     """A regular file's bytes; None where there is none to be read."""
     try:
-        fd = os.open(path, flags)
+        return read_regular(path, _MAX, follow=follow)
     except OSError:
         return None
-    try:
-        if stat.S_ISREG(os.fstat(fd).st_mode):
-            with open(fd, "rb", closefd=False) as file:
-                return file.read(_MAX)
-    except OSError:
-        pass
-    finally:
-        os.close(fd)
-    return None
 
 
 def _memory(repo: Repo) -> str:
@@ -240,13 +225,13 @@ def _memory(repo: Repo) -> str:
 def remember(repo: Repo) -> None:
     """Write down what ``excludes`` says, for the next capture in this work tree. Raises OSError."""
     now = excludes(repo)
-    if now != (read_regular(_memory(repo), READ) or b""):
+    if now != (text_of(_memory(repo)) or b""):
         put(repo, _memory(repo), now)
 
 
 def forgotten(repo: Repo) -> bytes | None:
     """What was remembered, where that is not what ``excludes`` says now; None where it is, or where nothing was."""
-    then = read_regular(_memory(repo), READ)
+    then = text_of(_memory(repo))
     return then if then is not None and then != excludes(repo) else None
 
 

@@ -13,9 +13,8 @@ from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, zsplit
 from gitbaton.model import IGNORED, Skipped
-from gitbaton.system.files import READ
 from gitbaton.values import value
-from gitbaton.worktree.ignores import Past, excluded, ignored, read_regular, until_now
+from gitbaton.worktree.ignores import Past, excluded, ignored, text_of, until_now
 from gitbaton.worktree.index import Facts, PrivateIndex
 
 TYPE_CHECKING = False
@@ -121,7 +120,7 @@ def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: Rules) -> set[s
 def _harmless(path: str, rules: Rules) -> bool:
     """Whether a file holds nothing of what a file of its name is left out for."""
     telling = rules.telling.get(os.path.basename(path))
-    text = read_regular(path, READ) if telling is not None else None
+    text = text_of(path) if telling is not None else None
     return telling is not None and text is not None and re.search(telling, text) is None
 
 
