@@ -265,6 +265,7 @@ class _Intake:
         self.left = [p.rstrip("/") for p in (*refused, *(changes.never if rules.untracked == "all" else ()))]
         self.behind: dict[str, str] = {}  # what changed and stands behind a filter, with its name
         self.shut: dict[str, str] = {}  # what did not pass its filter
+        self.asked: set[str] = set()  # filters that were tried alone
         self.kept = Kept()
         self.last: list[str] = []  # attributes that are gone: git heeds the index's until all else is taken in
         self.appeared: list[str] = []  # taken in, though they were not there when changes were listed
@@ -318,11 +319,22 @@ class _Intake:
             result = self._add(paths)
             path, name = self._culprit(result.err) if result.code not in (0, 1) else ("", "")
             if not path or path in self.shut:
-                return result
+                dead = self._dead() if result.code not in (0, 1) else set()
+                if not dead:
+                    return result
+                self._shut({p: driver for p, driver in self.behind.items() if driver in dead and p not in self.shut})
+                continue
             more = {path: name}
             if sum(driver == name for driver in self.shut.values()) + 1 >= _PATIENCE:
                 more |= {p: driver for p, driver in self.behind.items() if driver == name and p not in self.shut}
             self._shut(more)
+
+    def _dead(self) -> set[str]:
+        """The filters that do not even start: where a long-running one is missing git names no path. Each is asked once."""
+        first = {driver: path for path, driver in reversed(self.behind.items()) if driver not in self.asked}
+        self.asked |= first.keys()
+        words = ("hash-object", "--stdin")
+        return {d for d, path in first.items() if self.index.git.run(*words, f"--path={path}", stdin=b"").code != 0}
 
     def _shut(self, paths: Mapping[str, str]) -> None:
         """Keep paths out, each behind its filter, and have git look at none of them: with stat data it would look at racily
