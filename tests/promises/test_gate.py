@@ -9,6 +9,7 @@ import pytest
 
 from tests.kit.gates import SECRET, WAYS, Gated, held, leaks
 from tests.kit.repos import Sandbox
+from tests.kit.talks import Talk
 from tests.kit.tiers import some
 
 NOT_HERE = "its bytes did not pass filter 'c' and stayed where they were taken"
@@ -248,3 +249,85 @@ def test_what_is_said_of_it(gated: Gated) -> None:
     assert "needs the filter 'c', and" in doctor.out and "3 files that passed no filter" in doctor.out
     gated.opened()
     assert "every filter that is needed can run" in box.baton("doctor").out
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("way", WAYS)
+def test_no_way_out_takes_any_of_it_along(gated: Gated, way: str) -> None:
+    """Every filter and every kind of checkpoint and of document: a turn's end, a restore's safety, a step; page, summary, diff,
+    export, bundle."""
+    box, out = gated.box, gated.place / "out"
+    out.mkdir()
+    gated.shut(way)
+    gated.edit()
+    box.ok("snapshot", "--track", "t", "begin")
+    talk = Talk(box, gated.place / "talk.jsonl")
+    talk.ask("change something")
+    box.write("secret new", f"{SECRET} by an agent\n")
+    talk.say("done")
+    talk.stop()
+    box.ok("snapshot", "--track", "t", "one")
+    (box.path / "secret").write_text(f"{SECRET} later\n")
+    box.ok("restore", "t", "--force")
+    box.ok("run", "--step", "s", "--writes", "secret-out", "--", "cp", "secret", "secret-out")
+    box.ok("snapshot", "--track", "t", "two")
+    said = [box.ok(*words).out for words in (("summary", "t"), ("diff", "t~1", "t"), ("log", "-p", "t"), ("show", "t"))]
+    box.ok("page", "-o", str(out / "page.html"))
+    box.ok("export", "--history", "--checkpoint-dir", str(out / "exported"))
+    box.ok("run", "export", "--output", str(out / "run"))
+    box.git("bundle", "create", "-q", str(out / "all.bundle"), "--all")
+    pushed(gated, "--runs")
+    unbundled = Sandbox.init(gated.place / "unbundled", "--bare")
+    unbundled.git("fetch", "-q", str(out / "all.bundle"), "refs/*:refs/*")
+    files = [p.read_bytes() for p in out.rglob("*") if p.is_file()]
+    written = [path.read_bytes() for path in (box.path / "runtime").rglob("*") if path.is_file()]
+    assert not leaks(unbundled) and not any(SECRET.encode() in data for data in (*files, *written))
+    assert not any(SECRET in text for text in said)
+
+
+@pytest.mark.deep
+def test_a_push_stops_at_bytes_that_older_checkpoints_hold(gated: Gated) -> None:
+    """As versions of before stored them: beside the index, and in the tree."""
+    box = gated.box
+    box.git("config", "core.autocrlf", "input")
+    box.write("mixed.txt", f"{SECRET}\r\nin another ending\n")
+    raw = box.ok("snapshot", "--track", "t", "--json", "raw bytes").json["checkpoint"]["id"]
+    assert leaks(box) != []
+    box.write(".gitattributes", "secret* filter=c\n*.txt filter=c\n")
+    ref = "refs/baton/tracks/t"
+    text = box.run("git", "cat-file", "commit", ref).out
+    plain = box.git("hash-object", "-w", "--stdin", stdin=f"{SECRET}\n".encode())
+    env = {"GIT_INDEX_FILE": str(gated.place / "index")}
+    box.git("read-tree", ref, env=env)
+    box.git("update-index", "--add", "--cacheinfo", f"100644,{plain},secret", env=env)
+    tree, old = box.git("write-tree", env=env), box.git("rev-parse", f"{ref}^{{tree}}")
+    missed = '"skipped": [\n      {\n        "path": "secret",\n        "reason": "filter-missing"\n      }\n    ]'
+    text = text.replace(old, tree).replace('"skipped": []', missed)
+    box.git("update-ref", ref, box.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode()))
+    missing = box.ok("show", "--json", "t").json["checkpoint"]["id"]
+    assert raw != missing
+    for more in ((), ("--no-scan",)):
+        done = box.baton("push", "origin", "--yes", *more)
+        assert done.code == 1 and box.run("git", "-C", str(gated.hub.path), "for-each-ref", "refs/baton").out == ""
+        assert "'secret' holds bytes that did not pass" in done.err and "'mixed.txt' holds bytes that did not pass" in done.err
+        assert "error: nothing is pushed: 2 files that did not pass their filters would leave" in done.err
+    scanned = box.baton("scan")
+    assert scanned.code == 1 and scanned.out.count("its bytes did not pass its filter") == 2
+    hint = next(row for row in done.err.splitlines() if "git baton forget" in row)
+    box.baton(*hint.split("'")[1].split()[2:], "--yes")
+    box.ok("snapshot", "--track", "u", "goes on")
+    box.ok("push", "origin", "--yes")
+    assert leaks(gated.hub) == []
+
+
+@pytest.mark.deep
+def test_a_link_in_the_place_of_the_held_bytes_is_not_followed(gated: Gated) -> None:
+    outside, box = gated.place / "outside", gated.box
+    outside.mkdir()
+    (box.path / ".git/baton").mkdir()
+    (box.path / ".git/baton/held").symlink_to(outside)
+    gated.shut("missing")
+    gated.edit()
+    done = box.baton("snapshot", "--track", "t", "one")
+    assert done.code == 128 and "held" in done.err and len(done.err.splitlines()) <= 2
+    assert list(outside.iterdir()) == [] and leaks(box) == []
