@@ -25,7 +25,7 @@ CHANGED = ("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submod
 OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
-_CORE = "abbrev|sparsecheckout|filemode|autocrlf|eol|attributesfile|sharedrepository|fsync|excludesfile"
+_CORE = "abbrev|sparsecheckout|filemode|autocrlf|eol|attributesfile|sharedrepository|fsync|excludesfile|trustctime|checkstat"
 _SETTINGS = rf"^(baton\.|advice\.baton|color\.baton\.|core\.({_CORE})$|attr\.tree$|hook\..*\.event$)"
 
 

@@ -286,7 +286,7 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
     full = [os.path.join(root, path) for path in paths]
     above = {os.path.dirname(path) for path in full}
     try:
-        files = [path for path in full if os.path.isfile(path) and not os.path.islink(path)]
+        files = [p for p in full if os.path.isfile(p) and not os.path.islink(p) and os.access(p, os.R_OK)]
         sync_paths([*files, *sorted(folder for folder in above if os.path.isdir(folder))])
     except OSError as error:
         raise GitError(f"files cannot be brought to disk: {error.strerror}") from None

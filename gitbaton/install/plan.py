@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gitbaton.agents.settings import Edit
 from gitbaton.errors import BatonError
 from gitbaton.git.repo import Repo, has_folder, shared
-from gitbaton.system.files import NO_FILE, acquire, open_regular, read_regular, sync_paths, write_atomic
+from gitbaton.system.files import NO_FILE, acquire, open_regular, read_regular, sync_paths, umask, write_atomic
 from gitbaton.values import value
 
 MAX_BYTES = 4 << 20
@@ -141,9 +141,7 @@ def look(path: str, shown: str, *, inside: str | None = None, git_dir: str | Non
         raise BatonError(f"'{shown}' leads into the repository's own directory")
     found = _read_plain(real, shown)
     if found is None:
-        mask = os.umask(0o022)
-        os.umask(mask)
-        return File(shown=shown, real=real, data=None, mode=0o666 & ~mask)
+        return File(shown=shown, real=real, data=None, mode=0o666 & ~umask())
     data, entry = found
     mode, owner = stat.S_IMODE(entry.st_mode), (entry.st_uid, entry.st_gid)
     return File(shown=shown, real=real, data=data, mode=mode, owner=owner, links=entry.st_nlink)

@@ -13,8 +13,10 @@ from gitbaton.journal.codec import idem, recompute
 from gitbaton.journal.state import NOTHING, StepState, fold
 from gitbaton.journal.values import TREES, Logged, Record
 from gitbaton.model import Oid
+from gitbaton.system.files import NEW, open_below
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, read_tree
+from gitbaton.worktree.modes import ALL
 
 _CLOSERS = ("end", "fail", "abort")
 _UNDOERS = ("comp-end", "comp-fail")
@@ -140,23 +142,27 @@ def _free(folder: str, files: Iterable[Entry]) -> None:
 
 
 def export(journal: Journal, folder: str, planned: Iterable[Entry]) -> None:
-    """Write the files. Raises OSError, and NoAnswerError where a file has come to stand there meanwhile."""
+    """Write the files, those of trees for the user alone: not all records say who might read them. Raises OSError, and
+    NoAnswerError where a file has come to stand there meanwhile."""
     for file in planned:
         path = os.path.join(folder, file.path)
         found = journal.repo.objects.read(file.oid, _MAX_BLOB)
         if found is None or found.kind != "blob" or found.data is None:
             raise RecordError(f"object {file.oid} cannot be read")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
         try:
-            _put(path, file.mode, found.data)
+            _put(folder, file, found.data, 0o700 if file.path.startswith("trees/") else ALL)
         except FileExistsError:
             raise NoAnswerError(f"{in_quotes(path)} has come to stand there; it is left as it is") from None
 
 
-def _put(path: str, mode: str, data: bytes) -> None:
+def _put(folder: str, file: Entry, data: bytes, most: int) -> None:
+    """Write one file, and make the folders that it needs."""
+    path, mode = os.path.join(folder, file.path), file.mode
+    os.close(open_below(folder, os.path.dirname(file.path).split("/"), lambda _fd, _depth: None, lambda _depth: most))
     if mode == LINK:
         os.symlink(os.fsdecode(data), path)
         return
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o777 if mode == EXECUTABLE else 0o666)
-    with open(fd, "wb") as file:
-        file.write(data)
+    fd = os.open(path, NEW, (ALL if mode == EXECUTABLE else 0o666) & most)
+    with open(fd, "wb") as writer:
+        writer.write(data)

@@ -30,13 +30,16 @@ _LIST_BYTES = 128 << 10  # of each list that may be cut, so that no step can pus
 MAX_OUTPUT = 1 << 20  # bytes of a stream that are kept
 STREAMS = ("stdout", "stderr")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+_MODE = re.compile(r"0[0-7]{3}\Z")
 _KIND = re.compile(r"[a-z][a-z-]{0,39}\Z")
 
 
 def fit(record: Record) -> Record:
     """The record with its long lists and texts cut, and how much was cut counted; the same one where nothing is."""
     changes = _cut(record, "argv", "undeclared", "region")
-    if record.writes is not None and (fewer := _cut(record.writes, "deleted", "digests", "folders")):
+    if record.writes is not None and (
+        fewer := _cut(record.writes, "deleted", "digests", "folders") | _fewer_modes(record.writes)
+    ):
         changes["writes"] = replace(record.writes, **fewer)
     if record.text is not None and len(record.text) > MAX_FIELD // 4:
         cut = record.text.encode("utf-8", "surrogateescape")[:MAX_FIELD].decode("utf-8", "ignore")
@@ -55,6 +58,17 @@ def _cut(of: Record | Writes, *names: str) -> dict[str, object]:
             if name != "folders":
                 changes[f"{name}_more"] = getattr(of, f"{name}_more") + len(items) - kept
     return changes
+
+
+def _fewer_modes(writes: Writes) -> dict[str, object]:
+    """Where a record cannot list all permissions: all others, then, may be no more than those left out have in common."""
+    kept = _kept([path for path, _ in writes.modes])
+    if kept == len(writes.modes):
+        return {}
+    rest = 0o777
+    for _, mode in (*(row for row in writes.modes if not row[0]), *writes.modes[kept:]):
+        rest &= mode
+    return {"modes": (("", rest), *(row for row in writes.modes[:kept] if row[0]))}
 
 
 def _kept(items: list[str]) -> int:
@@ -121,9 +135,23 @@ def _writes_document(w: Writes) -> Json:
             "digests": _texts(w.digests),
             "digests_more": w.digests_more or None,
             "folders": _texts(w.folders),
+            "modes": _modes_document(w.modes),
         }
     )
     return {"globs": _texts(w.globs), "pre": w.pre} | more
+
+
+def _modes_document(modes: tuple[tuple[str, int], ...]) -> Json:
+    return {
+        f"{mode:04o}": _texts(tuple(path for path, bits in modes if bits == mode)) for mode in sorted({m for _, m in modes})
+    }
+
+
+def _modes(r: Reader, key: str) -> tuple[tuple[str, int], ...]:
+    i = _inner(r, key)
+    if not all(map(_MODE.match, i.value)):
+        raise r.bad(key)
+    return tuple(sorted((path, int(mode, 8)) for mode in i.value for path in _list(i, mode, MAX_LISTED + 1)))
 
 
 def _cause_document(c: Cause) -> Json:
@@ -203,6 +231,7 @@ def _writes(r: Reader, key: str) -> Writes:
         deleted_more=i.count("deleted_more", 0),
         digests_more=i.count("digests_more", 0),
         folders=_list(i, "folders", MAX_LISTED) if "folders" in i.value else (),
+        modes=_modes(i, "modes") if "modes" in i.value else (),
     )
 
 

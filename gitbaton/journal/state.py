@@ -36,17 +36,18 @@ class StepState:
     """What the records say of one step.
 
     ``end``: the newest result, None after a compensation or a settle that undid it; ``ends``: all of them. ``first_pre``:
-    the tree of its outputs before its first begin, and ``first_folders`` the folders that were empty then. ``begun``: a
-    begin that nothing has closed. ``failed``: the newest failure, if no result is newer. ``settled``: a person's decision,
-    if no begin is newer. ``gate_key``: the key that the gate was reached, or decided, with. ``effects``: newest last.
-    ``attempts``: how many begins, ``in_vain`` of those since the newest result or settle; ``last``: how the newest began, or
-    ended. ``defined``: the blob in which the newest of them says all of a step of the command line. ``compensating``: a
-    compensation that has not ended well. ``records``: all of its records."""
+    the tree of its outputs before its first begin, ``first_modes`` its permissions and ``first_folders`` the folders that
+    were empty then. ``begun``: a begin that nothing has closed. ``failed``: the newest failure, if no result is newer.
+    ``settled``: a person's decision, if no begin is newer. ``gate_key``: the key that the gate was reached, or decided,
+    with. ``effects``: newest last. ``attempts``: how many begins, ``in_vain`` of those since the newest result or settle;
+    ``last``: how the newest began, or ended. ``defined``: the blob in which the newest of them says all of a step of the
+    command line. ``compensating``: a compensation that has not ended well. ``records``: all of its records."""
 
     name: str
     end: Logged | None = None
     first_pre: Oid | None = None
     first_folders: tuple[str, ...] = ()
+    first_modes: tuple[tuple[str, int], ...] = ()
     begun: Logged | None = None
     failed: Logged | None = None
     settled: Logged | None = None
@@ -186,10 +187,12 @@ def is_mark(record: Record) -> bool:
 def _begin(step: StepState, logged: Logged) -> StepState:
     record = logged.record
     pre = record.writes.pre if record.writes is not None else None
+    first = record.writes if not step.attempts else None
     step = replace(
         step,
         first_pre=step.first_pre if step.attempts else pre,
-        first_folders=record.writes.folders if record.writes is not None and not step.attempts else step.first_folders,
+        first_folders=first.folders if first is not None else step.first_folders,
+        first_modes=first.modes if first is not None else step.first_modes,
         begun=logged,
         defined=logged.parts.get(PLAN),
         last=logged,

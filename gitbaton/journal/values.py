@@ -130,7 +130,8 @@ class Reads:
 class Writes:
     """What a step writes: the globs, the tree of what they matched before, the same afterwards (None: not known yet), what it
     deleted, which files are recorded by digest only, and, of a begin, which folders were empty. ``*_more``: how many more there
-    were than a record can list."""
+    were than a record can list. ``modes``: the permissions of files, and folders (with a slash), of ``tree``, else of ``pre``,
+    that are narrower than git gives; with an empty path those of what is not listed."""
 
     globs: tuple[str, ...]
     pre: Oid
@@ -140,6 +141,7 @@ class Writes:
     deleted_more: int = 0
     digests_more: int = 0
     folders: tuple[str, ...] = ()
+    modes: tuple[tuple[str, int], ...] = ()
 
 
 @value

@@ -371,7 +371,8 @@ class Runs:
         if record.writes is not None and {"pre", "writes"} & set(gone):
             pre = empty if "pre" in gone else record.writes.pre
             tree = empty if "writes" in gone else record.writes.tree
-            changes["writes"] = Writes(globs=record.writes.globs, pre=pre, tree=tree, folders=record.writes.folders)
+            w = record.writes
+            changes["writes"] = Writes(globs=w.globs, pre=pre, tree=tree, folders=w.folders, modes=w.modes)
             parts |= {"pre": pre} | ({"writes": tree} if tree is not None else {})
         changes |= {"stable": False} if record.stable else {}
         changes |= {name: None for name in ("stdout", "stderr") if name in gone}

@@ -259,7 +259,8 @@ class Survey(BinaryObjects):
     @cached_property
     def sides(self) -> tuple[Oid, ...]:
         """Every such tree that could lie beside the index of a checkpoint."""
-        names = (b" after\0", b" raw\0", b" held\0", b" flags\0", b" touched\0", b"40000 1\0", b"40000 2\0", b"40000 3\0")
+        lists = (b" flags\0", b" modes\0", b" touched\0")
+        names = (b" after\0", b" raw\0", b" held\0", *lists, b"40000 1\0", b"40000 2\0", b"40000 3\0")
         return tuple(oid for oid, data in self._of("tree") if any(name in data for name in names))
 
     @cached_property

@@ -24,6 +24,7 @@ from gitbaton.store.safety import AFTER, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
 from gitbaton.worktree.heldbytes import HeldOid
+from gitbaton.worktree.modes import AFTER_MODES
 from gitbaton.worktree.staged import MARK, IndexLock, refuse_changed, signature
 
 _MOVED = 3
@@ -92,7 +93,7 @@ class _Work:
         self.ref = safety_ref(self.repo.layout.git_dir, self.repo.layout.common_dir)
         self.restaging = restaging(self.scene, plan.target, plan.scope)
         self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
-        self.writing = Writing(self.scene, plan.tree, self.scene.changing, plan.raw, self._begin)
+        self.writing = Writing(self.scene, plan.tree, self.scene.changing, plan.raw, plan.permits, self._begin)
         self.safety: Stored | None = None
         self.begun = self.finished = False
 
@@ -225,6 +226,12 @@ class _Work:
         lists: dict[bytes, Collection[str]] = {TOUCHED: plan.same, APART: scope.apart, HIDDEN: self.scene.hidden}
         lists[LEFT] = [step.path for step in plan.steps if step.action in ("conflict", "refuse")]
         lists[ONLY] = () if scope.only is None else scope.only
+        ends = {d.path: d.then.mode if d.then is not None else None for d in self.scene.changing}
+        seen = {path: mark[4] if mark is not None else 0 for path, mark in self.scene.marks.items()}
+        modes = plan.permits.changes(self.scene.root, {path: (seen.get(path, 0), then) for path, then in ends.items()})
+        if modes:
+            blob = new_object(self.repo.layout.algorithm, "blob", modes)
+            found += [blob, TreeEntry(mode=b"100644", name=AFTER_MODES, oid=blob.oid)]
         for name, paths in lists.items():
             if paths or (name == ONLY and scope.only is not None):
                 data = b"".join(sorted(os.fsencode(path) + b"\0" for path in paths))

@@ -23,6 +23,7 @@ from gitbaton.store.safety import AFTER, beside, in_beside, steps
 from gitbaton.values import replace
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, hidden, matching
 from gitbaton.worktree.ignores import anything_in, ignored_by
+from gitbaton.worktree.modes import Permits, recorded, step_back
 from gitbaton.worktree.staged import Scope, listed_now, read_staged, stages_now
 
 FREE: AbstractContextManager[None] = nullcontext()
@@ -111,6 +112,9 @@ class _Planner:
             made = {p: e for p, e in self.after.items() if e is not None}
             before = differences(self.git, self.files.tree, in_beside(self.store, self.target, AFTER))
             self.written = self.scene.take_in({d.path: made[d.path] for d in before if d.now is None and d.path in made})
+        there = beside(self.store, self.target)
+        recorded_then = Permits(self.scene.repo, recorded(self.store.objects, there))
+        permits = recorded_then if self.op == "restore" else step_back(self.scene.repo, there)
         self.scene.repo.progress("comparing files", 0, 0)
         differing = self._present(differences(self.git, self.scene.tree, self.files.tree))
         kept = Bytes(self.scene, self.target, self.op)
@@ -136,6 +140,7 @@ class _Planner:
             wanted=wanted,
             raw=kept.wanted(changing),
             same=tuple(d.path for d in scope if d.now == d.then and d.path in wanted),
+            permits=permits,
             tree=tree,
             digest=self._digest(found, changing),
             warnings=(*self._warnings(changing), *self._told(kept, scope)),

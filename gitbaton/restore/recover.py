@@ -22,7 +22,9 @@ from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, take_back
+from gitbaton.values import replace
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
+from gitbaton.worktree.modes import Permits, confine, step_back, step_on
 from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
 from gitbaton.worktree.swapall import can_place, rescue
@@ -137,6 +139,10 @@ class Ends:
         found: dict[str, Oid | None] = {path: oid for path, oid in kept.items() if path in self.touched}
         return found | {path: kept.get(path) for path in self.same}
 
+    def permits(self, *, forward: bool) -> Permits:
+        """Which permissions what comes back gets at one end."""
+        return (step_on if forward else step_back)(self.store.repo, beside(self.store, self.safety))
+
 
 def _at(store: Store, commit: Oid) -> Stored:
     return store.stored(store.objects.read(commit, MAX_COMMIT), None, commit)
@@ -191,18 +197,23 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
                 changing.append(d)
         raw = ends.raw(forward=forward)
         scene.modes = ends.modes
-        said = _check_out(baton, scene, changing, raw)
+        permits = ends.permits(forward=forward)
+        said = _check_out(baton, scene, changing, raw, permits)
         left |= {"": "; ".join(said)} if said else {}
         for path in [p for p in raw if p not in left and not covered(p, unwritable)]:
             both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
             try:
-                put_raw(baton.store, scene.root, goal, {path: raw[path]}, known={path: both})
+                put_raw(baton.store, scene.root, goal, {path: raw[path]}, known={path: both}, most=permits.most)
             except StaleError:
                 left[path] = WRITTEN
+        if forward:  # folders that were to get their last permissions when all files are there
+            confine(scene.root, replace(permits.most, listed={p: m for p, m in permits.most.listed.items() if p not in left}))
     return left
 
 
-def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: Mapping[str, Oid | None]) -> list[str]:
+def _check_out(
+    baton: Baton, scene: Scene, changing: Sequence[Difference], raw: Mapping[str, Oid | None], permits: Permits
+) -> list[str]:
     """Write some of the differences, and nothing else; what should be said about it."""
     if not changing:
         return []
@@ -217,7 +228,8 @@ def _check_out(baton: Baton, scene: Scene, changing: Sequence[Difference], raw: 
     finally:
         scene.stop_looking()
     scene.refuse_touched()
-    return Writing(scene, tree, changing, {p: oid for p, oid in raw.items() if oid}, lambda: reached("files")).run()
+    kept = {p: oid for p, oid in raw.items() if oid}
+    return Writing(scene, tree, changing, kept, permits, lambda: reached("files")).run()
 
 
 def told(paths: Mapping[str, str]) -> list[str]:

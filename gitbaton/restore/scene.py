@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -15,15 +14,15 @@ from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
 from gitbaton.model import KEPT, Head, Oid, covered
-from gitbaton.system.files import READ, Signature
+from gitbaton.system.files import Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
-from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_raw
+from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
 from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
 from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.modes import narrow
 from gitbaton.worktree.staged import refuse_changed
 from gitbaton.worktree.swap import look_at
-from gitbaton.worktree.swapall import permissions
 from gitbaton.worktree.untracked import ours
 
 _FEW_PATHS = 20  # that git is asked for one by one: each is held against every path of the index
@@ -79,7 +78,11 @@ class Scene:
         objects = self.baton.store.objects
         hidden = {p: e for p, e in hidden.items() if lookup(objects, self.tree, os.fsencode(p)) is None}
         if hidden:
-            self.captured = replace(self.captured, tree=take_in(self.index, hidden))
+            known = self.captured.modes
+            fresh = narrow(self.root, hidden, rest=known.rest)
+            modes = replace(known, listed={**known.listed, **fresh.listed})
+            captured = replace(self.captured, tree=take_in(self.index, hidden))
+            self.captured = with_modes(captured, self.index, self.facts, modes)
         return [p for p in hidden if lookup(objects, self.tree, os.fsencode(p)) is None]
 
     def keep_raw(self, paths: Collection[str]) -> dict[str, Oid]:
@@ -154,23 +157,6 @@ class Scene:
         for path, seen in self.marks.items():
             if look_at(os.path.join(self.root, path)) != seen:
                 raise StaleError(f"{in_quotes(path)} changed meanwhile; nothing is changed", paths=(path,))
-
-    def keep_modes(self) -> None:
-        """Give overwritten files the permissions that they had: git makes new files, readable as the umask says."""
-        for path, seen in self.marks.items():
-            if not seen or not stat.S_ISREG(seen[4]):
-                continue
-            try:
-                fd = os.open(os.path.join(self.root, path), READ)
-            except OSError:
-                continue
-            try:
-                now = os.fstat(fd).st_mode
-                mode = permissions(seen[4], now, self.repo)
-                if stat.S_ISREG(now) and mode != now & 0o777:
-                    os.fchmod(fd, mode)
-            finally:
-                os.close(fd)
 
     def guard(self, held: Collection[str]) -> Guard:
         """What stands on disk in the way; ``held`` are the captured paths that could."""

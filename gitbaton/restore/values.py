@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gitbaton.restore.scene import Scene
     from gitbaton.worktree.checkout import Entry
+    from gitbaton.worktree.modes import Permits
     from gitbaton.worktree.staged import Scope
 
     Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]
@@ -61,8 +62,8 @@ class Plan:
 
     ``target`` is the checkpoint whose files come back; ``scope`` the paths whose index entries come back; ``wanted`` what each
     path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by path
-    (None: what git would check out), ``same`` the paths of which only such bytes change; ``digest`` is the same for the same
-    plan.
+    (None: what git would check out), ``same`` the paths of which only such bytes change; ``permits`` says which permissions
+    what comes back gets; ``digest`` is the same for the same plan.
     """
 
     op: Op
@@ -74,6 +75,7 @@ class Plan:
     wanted: Mapping[str, Entry | None]
     raw: Mapping[str, Oid | None]
     same: tuple[str, ...]
+    permits: Permits
     tree: Oid
     digest: str
     warnings: tuple[str, ...]

@@ -13,9 +13,10 @@ from gitbaton.model import Oid
 from gitbaton.restore.intent import reached
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
-from gitbaton.system.files import READ, Signature
-from gitbaton.worktree.checkout import Difference, changed_tree, check_out, refuse_remains
+from gitbaton.system.files import READ, Signature, umask
+from gitbaton.worktree.checkout import Difference, changed_tree, check_out, parents, refuse_remains
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
+from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, give
 from gitbaton.worktree.rawbytes import write_raw
 from gitbaton.worktree.swap import look_at
 from gitbaton.worktree.swapall import SwapAll, can_place
@@ -24,7 +25,8 @@ from gitbaton.worktree.swapall import SwapAll, can_place
 class Writing:
     """Differences to be brought into a work tree, and the tree that they lead to.
 
-    ``raw`` are bytes that no filter gives back, by path; ``began`` is called before the first file changes.
+    ``raw`` are bytes that no filter gives back, by path; ``permits`` says which permissions what comes back gets; ``began`` is
+    called before the first file changes.
     """
 
     def __init__(
@@ -33,14 +35,16 @@ class Writing:
         tree: Oid,
         changing: Sequence[Difference],
         raw: Mapping[str, Oid | None],
+        permits: Permits,
         began: Callable[[], None],
     ) -> None:
         self.scene, self.tree, self.changing, self.raw, self.began = scene, tree, changing, raw, began
+        self.permits = permits
         store, root = scene.baton.store, scene.root
         self.swap: SwapAll | None = None
         if can_place(root, scene.folder, [d.path for d in changing]):
             kept = {path: functools.partial(raw_data, store, path, oid) for path, oid in raw.items() if oid}
-            self.swap = SwapAll(scene.index, root, scene.folder, scene.marks, kept, began, scene.modes)
+            self.swap = SwapAll(scene.index, root, scene.folder, scene.marks, kept, began, scene.modes, permits)
 
     def start(self) -> None:
         """Begin what can be done before the first file changes."""
@@ -56,24 +60,41 @@ class Writing:
         """Write; what git said comes back. Raises StaleError, PathError, GitError; files may then be on either side."""
         if self.swap is not None:
             return self.swap.run(self.tree, self.changing)
-        return _overwrite(self.scene, self.tree, self.changing, self.raw, self.began)
+        return self._overwrite()
 
+    def _overwrite(self) -> list[str]:
+        """Where nothing can be moved aside, as across file systems: git writes over what it has looked at."""
+        scene, raw = self.scene, self.raw
+        store, root = scene.baton.store, scene.root
+        scene.refuse_touched()
+        modes, folders = self._modes(), Folders(root, self.permits)
+        made = {f for d in self.changing if d.then for f in parents(d.path) if not os.path.isdir(os.path.join(root, f))}
+        most = {f"{folder}/": 0o777 & ~umask() & self.permits.most.most(f"{folder}/") for folder in made}
+        private = any(mode & 0o044 != 0o044 & ~umask() for mode in (*modes.values(), *most.values()))
+        self.began()
+        folders.enter({d.path: d.then is not None for d in self.changing})
+        # No filter has a say in these.
+        apart = {d.path: d.now for d in self.changing if isinstance(raw.get(d.path), HeldOid)}
+        goal = changed_tree(scene.index, apart, self.tree) if apart else self.tree
+        said = list(check_out(scene.index, scene.tree, goal, private=private))
+        refuse_remains(root, {d.path: d.then for d in self.changing if d.path not in apart})
+        same = {d.path for d in self.changing if d.now == d.then}
+        marks = {path: scene.marks[path] if path in same else look_at(os.path.join(root, path)) for path in raw}
+        put_raw(store, root, self.tree, raw, marks=marks, most=self.permits.most)
+        give(root, {**modes, **most})
+        folders.leave()
+        return said
 
-def _overwrite(
-    scene: Scene, tree: Oid, changing: Sequence[Difference], raw: Mapping[str, Oid | None], began: Callable[[], None]
-) -> list[str]:
-    """Where nothing can be moved aside, as across file systems: git writes over what it has looked at."""
-    store, root = scene.baton.store, scene.root
-    scene.refuse_touched()
-    began()
-    apart = {d.path: d.now for d in changing if isinstance(raw.get(d.path), HeldOid)}  # no filter has a say in these
-    said = list(check_out(scene.index, scene.tree, changed_tree(scene.index, apart, tree) if apart else tree))
-    refuse_remains(root, {d.path: d.then for d in changing if d.path not in apart})
-    same = {d.path for d in changing if d.now == d.then}
-    marks = {path: scene.marks[path] if path in same else look_at(os.path.join(root, path)) for path in raw}
-    put_raw(store, root, tree, raw, marks=marks)
-    scene.keep_modes()
-    return said
+    def _modes(self) -> dict[str, int]:
+        """The permissions of the regular files that come: git makes new ones, readable as the umask says."""
+        found = {}
+        for d in self.changing:
+            if d.then is not None and d.then.mode.startswith("100"):
+                seen = self.scene.marks.get(d.path)
+                old = seen[4] if seen is not None else self.scene.modes.get(d.path, 0)
+                new = (0o777 if d.then.mode == "100755" else 0o666) & ~umask()
+                found[d.path] = self.permits.file(d.path, old, new)
+        return found
 
 
 def put_raw(
@@ -84,11 +105,12 @@ def put_raw(
     *,
     known: Mapping[str, Sequence[Oid]] | None = None,
     marks: Mapping[str, Signature | None] | None = None,
+    most: Modes = NOTHING,
 ) -> None:
     """Write bytes that no filter gives back over what git checked out; None: what git would check out.
 
     Where ``marks`` tell what a file was just after the checkout, it must be that still; else it must hold what git checks out,
-    or one of ``known``. Raises StaleError where it does not, GitError.
+    or one of ``known``; ``most``: the permissions of what is new. Raises StaleError where it does not, GitError.
     """
     for path, oid in raw.items():
         entry = lookup(store.objects, tree, os.fsencode(path))
@@ -108,7 +130,7 @@ def put_raw(
         if not stands:
             raise StaleError(f"{in_quotes(path)} changed meanwhile")
         reached("raw")
-        refused = write_raw(root, path, data, entry.mode.decode("ascii"), make=isinstance(oid, HeldOid))
+        refused = write_raw(root, path, data, entry.mode.decode("ascii"), make=isinstance(oid, HeldOid), most=most)
         if refused:
             raise GitError(f"{in_quotes(path)}: {refused}")
 

@@ -43,6 +43,7 @@ from gitbaton.running.outputs import (
     kept,
     look,
     marks,
+    most_of,
     put,
     standing,
     stored,
@@ -145,7 +146,7 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
         return
     want = {s.path: strays.before.get(s.path) for s in strays.found if s.path not in strays.unkept}
     # Nobody noted which folders were empty before: all that are left stay.
-    left = put(ctx.files, strays.after, want, keep=lambda: folders_of(want), modes=strays.modes)
+    left = put(ctx.files, strays.after, want, keep=lambda: folders_of(want), modes=strays.modes, most=strays.most)
     back = [path for path in want if path not in left]
     for path in back[:SHOWN]:
         also = " (what stood there is in the journal)" if path in strays.after else ""
@@ -310,10 +311,10 @@ class Attempt:
         now, pre = self.before.now, self.before.pre
         stale = differences(now.entries, pre)
         point = "in-clearing" if self.shop is None else None
-        blocked = put(self.files, now.entries, stale, keep=self._standing, point=point)
+        blocked = put(self.files, now.entries, stale, keep=self._standing, point=point, most=most_of(self.state.first_modes))
         if blocked:
             back = {path: now.entries.get(path) for path in stale if path not in blocked}
-            put(self.files, pre, back, modes=now.modes)
+            put(self.files, pre, back, modes=now.modes, most=self.before.modes)
         return blocked
 
     def _standing(self) -> frozenset[str]:
@@ -380,7 +381,8 @@ class Attempt:
         source = self.files.root if self.shop is not None else None
         if self.shop is not None and want:
             recovery.note(ctx, step.name, self.begin.commit, want)
-        blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing)
+        most = after.modes if self.shop is not None else self.before.modes
+        blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing, most=most)
         report(ctx, step.name, self.outside, restore=step.on_undeclared == "restore")
         if self.shop is not None:
             unmade(ctx, step.name, self.before.now, after.found)
@@ -435,7 +437,8 @@ class Attempt:
         ctx, name = self.ctx, self.step.name
         try:
             now = self.before.now
-            for path in put(ctx.files, have, differences(have, now.entries), keep=self._standing, modes=now.modes):
+            want = differences(have, now.entries)
+            for path in put(ctx.files, have, want, keep=self._standing, modes=now.modes, most=self.before.modes):
                 was = self.before.now.entries.get(path)
                 why = "nothing but its digest is kept" if was is not None and was.digest else "somebody writes it"
                 ctx.emit("warning", name, f"{in_quotes(path)} could not be put back: {why}")

@@ -20,6 +20,7 @@ from gitbaton.worktree.filesets import Files, swap, unmatched
 from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, marked, same
 from gitbaton.worktree.globs import above
 from gitbaton.worktree.heldbytes import HeldStore
+from gitbaton.worktree.modes import ALL, NOTHING, Modes, narrow
 
 MAX_LINK = 1 << 20
 
@@ -34,6 +35,7 @@ class WriteSet:
     pre: Mapping[str, Entry]
     others: frozenset[str] = frozenset()
     edited: tuple[str, ...] = ()
+    modes: Modes = NOTHING
 
 
 @value
@@ -47,12 +49,13 @@ class Owners:
 
 @value
 class Collected:
-    """What a command left in its write set: the files that are its outputs, their tree, and what it deleted."""
+    """What a command left in its write set: the files that are its outputs, their tree and permissions, and what it deleted."""
 
     found: FileSet
     outputs: Mapping[str, Entry]
     tree: Oid
     deleted: tuple[str, ...]
+    modes: Modes
 
 
 def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, Entry]) -> Owners:
@@ -101,11 +104,13 @@ def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
     """What lies in a step's write set now, and what its command is to find there. Raises GitError."""
     now = ctx.files.scan(step.writes, store=step.store)
     ctx.know(now.tree, now.entries)
+    modes = narrow(ctx.root, (), now.modes)
     away = frozenset(ctx.files.outward(now.entries.values()))  # no step made them: they are somebody's own
     if state.first_pre is None:
-        return WriteSet(now=now, pre=now.entries, others=away)
+        return WriteSet(now=now, pre=now.entries, others=away, modes=modes)
     owned = owners(ctx, versions(state), now.entries)
     found = sort_out(now, before_first(ctx, state.first_pre, now.entries), owned, matches(step, state))
+    found = replace(found, modes=modes)
     pre = {**found.pre, **{path: now.entries[path] for path in away}}
     edited = tuple(path for path in found.edited if path not in away)
     return replace(found, pre=pre, others=found.others | away, edited=edited) if away else found
@@ -183,7 +188,8 @@ def collect(
     tree = ctx.tree_of(outputs, found, before.now)
     ctx.know(tree, outputs)
     deleted = tuple(p for p in before.pre if p not in outputs and p not in before.others)
-    return Collected(found=found, outputs=outputs, tree=tree, deleted=deleted)
+    modes = narrow(files.root, (), found.modes)
+    return Collected(found=found, outputs=outputs, tree=tree, deleted=deleted, modes=modes)
 
 
 def _at_home(ctx: Context, files: Files, outputs: Mapping[str, Entry]) -> dict[str, Entry]:
@@ -218,7 +224,20 @@ def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None =
         deleted=after.deleted if after else (),
         digests=tuple(sorted({path for item in sets for path in item.digests})),
         folders=() if after else before.now.folders,
+        modes=rows_of(after.modes if after else before.modes),
     )
+
+
+def rows_of(modes: Modes) -> tuple[tuple[str, int], ...]:
+    """Permissions as a record has them."""
+    rest = (("", modes.rest),) if modes.rest != ALL else ()
+    return (*rest, *sorted(modes.listed.items()))
+
+
+def most_of(rows: Iterable[tuple[str, int]]) -> Modes:
+    """Permissions of a record, as far as they may come back."""
+    listed = dict(rows)
+    return Modes(rest=listed.pop("", ALL), listed=listed)
 
 
 def standing(ctx: Context, step: str) -> frozenset[str]:
@@ -247,16 +266,29 @@ def put(
     source: str | None = None,
     keep: Callable[[], Collection[str]] = frozenset,
     modes: Mapping[str, int] = MappingProxyType({}),
+    most: Modes = NOTHING,
 ) -> tuple[str, ...]:
     """Make the files at the paths of ``want`` so, where what is there is still that of ``have``; the paths left alone because
     it is not. ``point``: where a test kills this process after the first file; ``source``: where the files were made; ``keep``:
-    folders that stay when they become empty; ``modes``: permissions of files that had others before. Raises GitError."""
+    folders that stay when they become empty; ``modes``: permissions of files that had others before, ``most``: what others, and
+    folders, may have. Raises GitError."""
     if not want:
         return ()
     between = (lambda: crash_at(point)) if point is not None else None
     expect = {path: have.get(path) for path in want}
     stay = keep() if None in want.values() else ()
-    return swap(files.repo, files.root, want, expect, between=between, source=source, known=files.known, keep=stay, modes=modes)
+    return swap(
+        files.repo,
+        files.root,
+        want,
+        expect,
+        between=between,
+        source=source,
+        known=files.known,
+        keep=stay,
+        modes=modes,
+        most=most,
+    )
 
 
 def kept(number: int, what: str) -> str:
@@ -358,7 +390,8 @@ def serve(ctx: Context, step: Step, now: Present, logged: Logged) -> Done | None
     else:
         block = in_the_way(todo.want, todo.edited)
         want = {p: e for p, e in todo.want.items() if p not in block}
-    left = put(ctx.files, found.entries, want, point="in-materialize", keep=lambda: standing(ctx, step.name))
+    most = most_of(logged.record.writes.modes if logged.record.writes is not None else ())
+    left = put(ctx.files, found.entries, want, point="in-materialize", keep=lambda: standing(ctx, step.name), most=most)
     if left:
         return conflict(ctx, step, now.key, found, left)
     ctx.emit("cached", step.name, f"cached {now.key[:7]}", code=0, key=now.key, logged=logged)
@@ -389,11 +422,15 @@ def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: 
     """The result as the newest one of this run, a begin with the inputs of now and an end: of another run, or an older one, or
     with what somebody else wrote in it."""
     result, theirs, record = result_of(ctx, logged), bool(todo.edited and ctx.take == "theirs"), logged.record
+    here_now = narrow(ctx.root, (), found.modes)
+    modes = most_of(record.writes.modes if record.writes else ())
     text = f"served from record {record.seq} of run '{record.run}'"
     if theirs:
         result = with_theirs(result, {path: found.entries[path] for path in todo.edited})
+        own = {path: mode for path, mode in modes.listed.items() if path not in todo.edited}
+        modes = replace(modes, listed={**own, **{p: found.modes[p] for p in todo.edited if p in found.modes}})
         text = "what somebody else wrote is taken as its output"
-    writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests, folders=found.folders)
+    writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests, folders=found.folders, modes=rows_of(here_now))
     begin = beginning(
         ctx,
         step,
@@ -410,7 +447,7 @@ def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: 
     end = replace(
         begin,
         type="end",
-        writes=replace(begin.writes or writes, tree=ctx.tree_of(result), digests=digests),
+        writes=replace(begin.writes or writes, tree=ctx.tree_of(result), digests=digests, modes=rows_of(modes)),
         exit=0,
         duration_ms=0,
         stable=True,

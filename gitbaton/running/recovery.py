@@ -21,11 +21,12 @@ from gitbaton.running.claims import Claim
 from gitbaton.running.context import UNKNOWN, Context, Done, settling, verify
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled
-from gitbaton.running.outputs import kept, look, owners, put, result_of, standing, versions
+from gitbaton.running.outputs import kept, look, most_of, owners, put, result_of, rows_of, standing, versions
 from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher
+from gitbaton.worktree.modes import narrow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def result_of_now(ctx: Context, claim: Claim, step: Step, effect: EffectState, *
     checked = verify(ctx, claim, step, reads, outputs, ctx.root)
     if checked.exit:
         return None, f"its outputs do not pass --verify (exit {checked.exit})"
-    writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests)
+    modes = rows_of(narrow(ctx.root, (), found.modes))
+    writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests, modes=modes)
     mine = ctx.record("begin", step.name)
     now = {name: getattr(mine, name) for name in ("run", "lineage", "started", "host", "pid", "boot", "worktree", "seq")}
     nothing = dict.fromkeys(("exit", "signal", "duration_ms", "stdout", "stderr", "stable", "text", "cause"))
@@ -162,7 +164,8 @@ def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None
     ctx.append(ctx.record("abort", step.name, key=record.key, idem=record.idem, text=text), trees=trees)
     if torn:
         ctx.emit("orphan", step.name, kept(len(torn), "without a result"), key=record.key)
-    for path in put(ctx.files, have, want, keep=lambda: standing(ctx, step.name)):
+    most = most_of(record.writes.modes if record.writes is not None else ())
+    for path in put(ctx.files, have, want, keep=lambda: standing(ctx, step.name), most=most):
         ctx.emit("warning", step.name, f"{in_quotes(path)} could not be put back, or somebody writes it")
     mine = noted(ctx, step.name)
     if mine is not None and mine.begin == begun.commit:

@@ -115,10 +115,16 @@ def open_folder(name: str, above: int | None = None) -> int:
     return os.open(name, FOLDER, dir_fd=above)
 
 
-def open_below(root: str, folders: Sequence[str], made: Callable[[int, int], object] | None = None) -> int:
+def open_below(
+    root: str,
+    folders: Sequence[str],
+    made: Callable[[int, int], object] | None = None,
+    mode: Callable[[int], int] = lambda depth: 0o777,
+) -> int:
     """A descriptor of a folder below ``root``, reached through no symbolic link. Raises OSError.
 
     With ``made`` folders that are not there are made, one by one; it is told of each: its descriptor and its depth, 0 first.
+    ``mode`` gives the permissions of one to be made, as far as the umask lets it.
     """
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for depth, part in enumerate(folders):
@@ -126,7 +132,7 @@ def open_below(root: str, folders: Sequence[str], made: Callable[[int, int], obj
             fresh = False
             if made is not None:
                 with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=at)
+                    os.mkdir(part, mode(depth), dir_fd=at)
                     fresh = True
             deeper = open_folder(part, at)
         finally:
@@ -364,6 +370,17 @@ def be_born(path: str, when: datetime | None = None) -> None:
     finally:
         os.close(fd)
         os.unlink(fresh)
+
+
+def umask() -> int:
+    """The umask of this process. Where the system does not tell, it is set for a moment, to what keeps all to ourselves."""
+    with suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:
+        for line in islice(file, 8):
+            if line.startswith(b"Umask:"):
+                return int(line[6:], 8)
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def mode_of(said: str) -> int:

@@ -10,9 +10,11 @@ from gitbaton.errors import BatonError, GitError, RecordError, RefConflictError,
 from gitbaton.git.objects import NewObject, RefChange, author_at, commit_data, lookup, new_object
 from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
+from gitbaton.render import first_few, some
 from gitbaton.retention.forgetting import Sieve
 from gitbaton.store.safety import beside
 from gitbaton.values import value
+from gitbaton.worktree.modes import NOTHING, recorded
 from gitbaton.worktree.rawbytes import read_raw
 
 BRANCHES = "refs/heads/"
@@ -64,6 +66,11 @@ def plan(baton: Baton, name: str, stored: Stored) -> Plan:
     else:
         commit, warnings = _commit(baton, stored, head, goal[0])
         trees = tuple(goal[1])
+    modes = recorded(baton.repo.objects, beside(baton.store, stored)) if files is not None else NOTHING
+    closed = [path for path in modes.listed if not path.endswith("/")]
+    if modes:
+        named = f" ({some(len(closed), first_few(closed))})" if closed else ""
+        warnings.append(f"git keeps no permissions in a branch: a checkout of it gives some files more than they had{named}")
     if files is not None and files.skipped:
         count = len(files.skipped) + files.skipped_more
         paths = "1 path is" if count == 1 else f"{count} paths are"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+import stat
+from contextlib import closing, suppress
 
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
@@ -20,6 +21,7 @@ from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.checkout import changed_tree, check_out
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.modes import confine, recorded
 from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.staged import MARK, IndexLock, Restaging, Scope, read_staged
 
@@ -70,15 +72,26 @@ def apply(baton: Baton, plan: Plan) -> None:
     baton.repo.settings()  # who may run hooks must know those to switch off
     git.out("worktree", "add", "--detach", "--no-checkout", end, plan.place, plan.head)
     try:
+        top = stat.S_IMODE(os.stat(plan.place).st_mode)
+        with suppress(PermissionError):  # another user's folder stays as it is
+            os.chmod(plan.place, 0o700)  # nobody else enters before all have their permissions
         with closing(discover(plan.place, door="binary")) as repo:
             _fill(baton, repo, plan)
+        with suppress(PermissionError):
+            os.chmod(plan.place, top & _allowed(baton.repo) | 0o700)
     except BaseException:
         git.run("worktree", "remove", "--force", end, plan.place)
         raise
 
 
+def _allowed(repo: Repo) -> int:
+    """What of permissions the top of a work tree has that shows the same files; all where there is none."""
+    root = repo.layout.root
+    return stat.S_IMODE(os.stat(root).st_mode) | 0o7000 if root is not None else 0o7777
+
+
 def _fill(baton: Baton, repo: Repo, plan: Plan) -> None:
-    """Files first, then what no filter gives back, then the index."""
+    """Files first, then what no filter gives back and their permissions, then the index, which knows them by their times."""
     store = baton.store
     empty = new_object(repo.layout.algorithm, "tree", b"")
     repo.objects.write([empty])
@@ -93,7 +106,9 @@ def _fill(baton: Baton, repo: Repo, plan: Plan) -> None:
         apart = [path for path, oid in kept.items() if path in away or (path in here and isinstance(oid, HeldOid))]
         goal = changed_tree(index, dict.fromkeys(apart), plan.files.tree) if apart else plan.files.tree
         check_out(index, empty.oid, goal)
-        put_raw(store, plan.place, plan.files.tree, here)
+        modes = recorded(store.objects, tree)
+        put_raw(store, plan.place, plan.files.tree, here, most=modes)
+        confine(plan.place, modes)
         then = read_staged(repo, plan.files, tree)
         new = Restaging(repo, Facts(tree=goal), then, Scope()).build(folder, index.path)
         lock = IndexLock(repo.layout.index, f"{MARK}{os.getpid()}\n")

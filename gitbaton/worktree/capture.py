@@ -31,6 +31,7 @@ from gitbaton.worktree.index import (
     modified,
     stages_tree,
 )
+from gitbaton.worktree.modes import Modes, survey
 from gitbaton.worktree.rawbytes import Entry, Kept, keep, may_convert
 from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, regular, sort_out, special, specials
 
@@ -55,7 +56,8 @@ class Captured:
     ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
     ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/ held/`` of an index commit's second
     parent; ``kept`` are the files whose bytes, or stand-ins for them, it holds, because a checkout of ``tree`` would not give
-    them back; ``shut`` are the paths that their filter did not clean: git always finds them changed.
+    them back; ``shut`` are the paths that their filter did not clean: git always finds them changed;
+    ``modes`` are the permissions that are narrower than a checkout would give.
     ``warning``: what should be said of the capture; ``blind``: why it had better not be recorded.
     """
 
@@ -67,6 +69,7 @@ class Captured:
     stages: tuple[NewObject, ...]
     kept: Kept
     shut: frozenset[str]
+    modes: Modes
     skipped: tuple[Skipped, ...]
     warning: str = ""
     blind: str = ""
@@ -108,7 +111,8 @@ def private_folder(repo: Repo) -> Iterator[str]:
     parent = os.path.join(repo.own_dir, "tmp")
     folder = os.path.join(parent, f"{os.getpid()}.{time.monotonic_ns()}")
     try:
-        make_folder(repo, folder)
+        make_folder(repo, parent)
+        os.mkdir(folder, 0o700)  # in a shared repository, too: a file that only its owner may read can lie in it
     except OSError as error:
         raise GitError(f"'{parent}' cannot be written: {error.strerror}") from None
     since = time.time() - _LEFTOVER_SECONDS
@@ -196,6 +200,7 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     index.repo.progress("storing files", 0, 0)
     tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
     kept = keep(index, tree, intake.examined()) | intake.kept if intake.changes else Kept()
+    modes = survey(index, intake.root, intake.touched())
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
@@ -206,9 +211,10 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         flags=listed(facts.flags),
         flags_more=len(facts.flags) - len(listed(facts.flags)),
         unmerged=len({path for _, path, _, _ in facts.stages}),
-        stages=_stages(index, facts, kept, left),
+        stages=_stages(index, facts, kept, left, modes),
         kept=kept,
         shut=frozenset(intake.shut),
+        modes=modes,
         skipped=left,
         blind=_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"}),
     )
@@ -225,12 +231,17 @@ def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Colle
     """The same, and the exact bytes of more paths, which need not differ from the index. What was captured counts, with the
     index that it came with. Raises GitError."""
     more = keep(index, captured.tree, [*{*paths}.difference(captured.kept.oids)])
-    kept = captured.kept | more
-    return replace(captured, kept=kept, stages=_stages(index, facts, kept, captured.skipped)) if more else captured
+    return with_modes(replace(captured, kept=captured.kept | more), index, facts, captured.modes) if more else captured
 
 
-def _stages(index: PrivateIndex, facts: Facts, kept: Kept, skipped: Sequence[Skipped]) -> tuple[NewObject, ...]:
-    return stages_tree(index, facts, {"raw": kept.raw, "held": kept.held}, skipped)
+def with_modes(captured: Captured, index: PrivateIndex, facts: Facts, modes: Modes) -> Captured:
+    """The same with these permissions."""
+    stages = _stages(index, facts, captured.kept, captured.skipped, modes)
+    return replace(captured, modes=modes, stages=stages)
+
+
+def _stages(index: PrivateIndex, facts: Facts, kept: Kept, skipped: Sequence[Skipped], modes: Modes) -> tuple[NewObject, ...]:
+    return stages_tree(index, facts, {"raw": kept.raw, "held": kept.held}, skipped, modes.encode())
 
 
 def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
@@ -465,6 +476,12 @@ class _Intake:
         if changes.few() is None and (changes.tracked is None or may_convert(self.index.repo, self.root, paths)):
             paths += self._differing("d")
         return [path for path in dict.fromkeys(paths) if path not in held]
+
+    def touched(self) -> list[str] | None:
+        """The paths whose permissions nobody knows from an earlier look; None where git could not say."""
+        changes = self.changes
+        files = [p for p in (*changes.untracked, *self.appeared) if not p.endswith("/")]
+        return None if changes.tracked is None else [*changes.tracked, *files]
 
     def _differing(self, kinds: str) -> list[str]:
         """Paths whose entry in the private index is not the staged one."""

@@ -199,12 +199,13 @@ def take_out(index: PrivateIndex, paths: Iterable[str]) -> Oid:
     return index.write_tree()
 
 
-def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
+def check_out(index: PrivateIndex, now: Oid, then: Oid, *, private: bool = False) -> tuple[str, ...]:
     """Bring the work tree from ``now``, which the private index holds with the work tree's stat data, to ``then``.
 
-    Only paths that differ are touched. What git says on the way comes back. Raises StaleError when a file changed after
-    the capture, PathError for a file that cannot be written or removed, GitError for anything else; files may then be on
-    either side. That a file changed within the second of its capture the caller must have looked at.
+    Only paths that differ are touched; with ``private`` only the user may read what is written. What git says on the way comes
+    back. Raises StaleError when a file changed after the capture, PathError for a file that cannot be written or removed,
+    GitError for anything else; files may then be on either side. That a file changed within the second of its capture the
+    caller must have looked at.
     """
     # Git reads racily clean files again when it writes an index: it dies there where their filter fails, all files written.
     later = time.time_ns() + 3600 * 1_000_000_000
@@ -212,7 +213,7 @@ def check_out(index: PrivateIndex, now: Oid, then: Oid) -> tuple[str, ...]:
         os.utime(index.path, ns=(later, later))
     git = index.git.changed({}, *PLAIN)
     git.timeout = CHECKOUT_SECONDS
-    result = git.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
+    result = (git.run_private if private else git.run)("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
     if result.code != 0:
         raise failure(result)
     return tuple(line.partition(": ")[2] for line in result.err.splitlines() if line.startswith(("error: ", "warning: ")))

@@ -16,6 +16,7 @@ from gitbaton.values import value
 from gitbaton.worktree.filesets import TEMPORARY, Files
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, Entry, is_safe
 from gitbaton.worktree.index import PrivateIndex, modified
+from gitbaton.worktree.modes import NOTHING, Modes, survey
 from gitbaton.worktree.rawbytes import may_convert
 
 _TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ita-invisible-in-index", "--ignore-submodules=all")
@@ -40,7 +41,7 @@ class Stray:
 class Strays:
     """What changed outside a write set, by path. ``before`` and ``after`` are the images that are kept, with a tree of each;
     ``unkept`` the paths that had or have content of which there is no image: too large, unreadable, or no file. ``modes``: the
-    permission bits that were seen before."""
+    permission bits that were seen before, ``most``: those of all other files and of folders, where git gives more."""
 
     found: tuple[Stray, ...]
     before: Mapping[str, Entry]
@@ -49,6 +50,7 @@ class Strays:
     after_tree: Oid
     unkept: tuple[str, ...]
     modes: Mapping[str, int] = MappingProxyType({})
+    most: Modes = NOTHING
 
 
 @value
@@ -74,7 +76,8 @@ class Watch:
         self._index = PrivateIndex(files.repo, files.repo.layout.index, os.path.join(folder, "index"))
         self._index.copy()
         flags = self._index.git.start("ls-files", "-v", "-z")
-        paths, _ = self._listed()
+        paths, _, touched = self._listed()
+        self._most = survey(self._index, files.root, touched)
         # Those of a sparse checkout, too: where a file is missing as it should be, its entry is not what stood there.
         hidden = (row[2:] for row in zsplit(checked(flags.finish(), "ls-files")) if row[0].islower() or row[0] == "S")
         self._before = self._look({*paths, *(p for p in hidden if self._watched(p))})
@@ -83,16 +86,18 @@ class Watch:
         named = is_safe(path) and not TEMPORARY.match(path.rpartition("/")[2])  # a nested repository ends in a slash
         return named and not self._matches(path)
 
-    def _listed(self) -> tuple[set[str], Clean]:
-        """The paths that may differ from the index, and those among them that are tracked, as the index has them."""
+    def _listed(self) -> tuple[set[str], Clean, list[str] | None]:
+        """The paths that may differ from the index, and those among them that are tracked, as the index has them; and all that
+        differ, watched or not, None where git could not say."""
         git = self._index.git
         tracked, others = git.start(*_TRACKED), git.start(*OTHERS)
         result = tracked.finish()
-        if result.code:
-            result = modified(git, *_TRACKED[1:])
-        changed = _entries(result.out, filemode=self._files.reader.filemode)
+        listing = modified(git, *_TRACKED[1:]) if result.code else result
+        changed = _entries(listing.out, filemode=self._files.reader.filemode)
         untracked = zsplit(checked(others.finish(), "ls-files"))
-        return {p for p in (*changed, *untracked) if self._watched(p)}, {p: e for p, e in changed.items() if e is not None}
+        paths = [*changed, *untracked]
+        clean = {p: e for p, e in changed.items() if e is not None}
+        return {p for p in paths if self._watched(p)}, clean, None if result.code else paths
 
     def _look(self, paths: Iterable[str]) -> dict[str, _Seen]:
         """Look at paths, and store what is there."""
@@ -128,7 +133,7 @@ class Watch:
 
     def changed(self) -> Strays:
         """What is different now; what is there now is stored, too. Raises GitError."""
-        listed, clean = self._listed()
+        listed, clean, _ = self._listed()
         # What was untracked may be ignored by now.
         suspects = {p for p in {*listed, *self._before} if self._moved(p)}
         after = self._look(suspects)
@@ -174,6 +179,7 @@ class Watch:
             after_tree=self._files.tree(after),
             unkept=tuple(blind),
             modes={p: seen.stat.st_mode & 0o777 for p, (seen, _) in changes.items() if seen.stat is not None},
+            most=self._most,
         )
 
 

@@ -88,7 +88,7 @@ class PrivateIndex:
 
     def known_facts(self) -> Facts | None:
         """What the index says, if it was asked before; trees in it may have been collected since."""
-        key = self._key()
+        key = self.key()
         return _load(self._cache(), key) if key else None
 
     def hidden(self) -> tuple[Flag, ...]:
@@ -110,7 +110,7 @@ class PrivateIndex:
             return known
         self.copy()
         facts = _read(self, self._sparse())
-        key = self._key()  # of the copy, which nobody else writes
+        key = self.key()  # of the copy, which nobody else writes
         if key and not facts.stages and len(facts.flags) <= MAX_FLAGS:
             _save(self.repo, self._cache(), self.path + ".facts", key, facts)
         return facts
@@ -118,7 +118,8 @@ class PrivateIndex:
     def _sparse(self) -> bool:
         return self.repo.boolean("core.sparsecheckout")
 
-    def _key(self) -> str:
+    def key(self) -> str:
+        """What stands for the bytes of the index, and for how they are read; empty where git wrote no checksum."""
         return f"{self.checksum.hex()} {int(self._sparse())}" if any(self.checksum) else ""
 
     def _cache(self) -> str:
@@ -314,13 +315,17 @@ def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
 
 
 def stages_tree(
-    index: PrivateIndex, facts: Facts, kept: Mapping[str, Sequence[tuple[str, str, Oid]]], skipped: Sequence[Skipped] = ()
+    index: PrivateIndex,
+    facts: Facts,
+    kept: Mapping[str, Sequence[tuple[str, str, Oid]]],
+    skipped: Sequence[Skipped],
+    modes: bytes,
 ) -> tuple[NewObject, ...]:
     """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, of what is
-    ``kept`` (path, mode, blob) in folders beside these, and of a blob with the paths that were ignored until now, when the JSON
-    cannot list all that was ``skipped``.
+    ``kept`` (path, mode, blob) in folders beside these, of a blob with the paths that were ignored until now, when the JSON
+    cannot list all that was ``skipped``, and of a blob ``modes`` where permissions are listed.
 
-    Its last object is the tree; there is none when nothing is unmerged, both lists are short and nothing is kept.
+    Its last object is the tree; there is none when nothing is unmerged, the lists are short and nothing is kept.
     """
     algorithm = index.repo.layout.algorithm
     rows = [(f"{stage}/{os.fsdecode(path)}", mode.decode("ascii"), oid) for stage, path, mode, oid in facts.stages]
@@ -329,11 +334,14 @@ def stages_tree(
     if len(listed(facts.flags)) < len(facts.flags):
         records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)
         made.append(new_object(algorithm, "blob", b"".join(records)))
-        rows.append(("flags", "100644", made[0].oid))
+        rows.append(("flags", "100644", made[-1].oid))
     before = [s.path for s in skipped if s.reason == IGNORED]
     if before and listed_paths([s.path for s in skipped]) < len(skipped):
         made.append(new_object(algorithm, "blob", b"".join(os.fsencode(path) + b"\0" for path in before)))
         rows.append((IGNORED, "100644", made[-1].oid))
+    if modes:
+        made.append(new_object(algorithm, "blob", modes))
+        rows.append(("modes", "100644", made[-1].oid))
     return (*made, *tree_objects(algorithm, rows)) if rows else ()
 
 

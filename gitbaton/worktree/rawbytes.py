@@ -18,11 +18,13 @@ from gitbaton.model import Oid
 from gitbaton.system.files import open_below, open_file, write_atomic
 from gitbaton.system.process import Process, verb
 from gitbaton.values import value
+from gitbaton.worktree.checkout import parents
 from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
 from gitbaton.worktree.gate import filters, has_attributes, setting
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.swap import mode_at, temporary_name
+from gitbaton.worktree.modes import NOTHING, Modes
+from gitbaton.worktree.swap import mode_at, permissions, temporary_name
 
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _PLAIN = ("unspecified", "unset")
@@ -376,25 +378,28 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
     return {path: entry.oid for path, entry in found.items()}
 
 
-def write_raw(root: str, path: str, data: bytes, mode: str, *, make: bool = False) -> str | None:
-    """Put bytes at a path of the work tree, whole or not at all, executable where ``mode`` says so. ``make``: folders above
-    it, too.
+def write_raw(root: str, path: str, data: bytes, mode: str, *, make: bool = False, most: Modes = NOTHING) -> str | None:
+    """Put bytes at a path of the work tree, whole or not at all, executable where ``mode`` says so; who may read and write what
+    was there stays. ``make``: folders above it, too; ``most``: the permissions of what is new.
 
     Never through a symbolic link and only where a regular file, or nothing, stands; else the reason why not comes back.
     """
     *folders, name = path.split("/")
     if not is_safe(path):
         return "it is no path of a file"
+    ways = [f"{folder}/" for folder in parents(path)]
     try:
-        folder = open_below(root, folders, (lambda _fd, _depth: None) if make else None)
+        folder = open_below(root, folders, (lambda _fd, _at: None) if make else None, lambda at: most.most(ways[at]) | 0o700)
     except OSError as error:
         return f"its directory cannot be opened: {error.strerror}"
     try:
         there = mode_at(folder, name)
         if there and not stat.S_ISREG(there):
             return "it is not a regular file"
-        bits = 0o777 if mode == "100755" else 0o666
-        write_atomic(name, data, folder=folder, temporary=temporary_name(path), mode=bits)
+        runs = mode == "100755"
+        bits = permissions(there, runs) & 0o700 if there else (0o777 if runs else 0o666) & most.most(path)
+        made = (lambda fd: os.fchmod(fd, permissions(there, runs))) if there else None
+        write_atomic(name, data, folder=folder, temporary=temporary_name(path), mode=bits, made=made)
     except OSError as error:
         return f"it cannot be written: {error.strerror}"
     finally:

@@ -24,6 +24,7 @@ from gitbaton.worktree import swap
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, parents, rows_of
 from gitbaton.worktree.gate import filters
 from gitbaton.worktree.index import PrivateIndex, index_info
+from gitbaton.worktree.modes import Folders, Permits
 from gitbaton.worktree.swap import Identity, identity, look_at
 
 _ATTRIBUTES = ".gitattributes"
@@ -35,7 +36,8 @@ class SwapAll:
     """Differences to be brought into a work tree; ``marks`` tell what each old file was when it was captured.
 
     ``raw`` gives the bytes of files that a checkout does not give back: git and its filters are not asked for them. ``began``
-    is called before the first file moves; ``modes`` are those of files that a killed restore took away. ``folder`` is a folder
+    is called before the first file moves; ``modes`` are those of files that a killed restore took away; ``permits`` says which
+    permissions the new ones get. ``folder`` is a folder
     of ours on the file system of the work tree.
     """
 
@@ -48,8 +50,10 @@ class SwapAll:
         raw: Mapping[str, Callable[[], bytes]],
         began: Callable[[], None],
         modes: Mapping[str, int],
+        permits: Permits,
     ) -> None:
         self.index, self.root, self.marks, self.raw, self.began, self.modes = index, root, marks, raw, began, modes
+        self.permits, self.folders = permits, Folders(root, permits)
         self.new, self.aside = os.path.join(folder, "new"), os.path.join(folder, "aside")
         self.places: dict[str, tuple[str, Identity]] = {}  # where a file is put aside, and which one it is
         self.moved: list[str] = []
@@ -77,14 +81,20 @@ class SwapAll:
 
         Raises StaleError where another process was there, PathError, GitError; files may then be on either side.
         """
-        self._refuse_unwritable(changing)
-        first = _with_room([d for d in changing if d.path.rpartition("/")[2] == _ATTRIBUTES], changing)
-        then = {d.path for d in first}
-        for part in (first, [d for d in changing if d.path not in then]):
-            if part:
-                self._part(tree, part)
+        self.folders.enter({d.path: d.then is not None for d in changing})
+        try:
+            self._refuse_unwritable(changing)
+            first = _with_room([d for d in changing if d.path.rpartition("/")[2] == _ATTRIBUTES], changing)
+            then = {d.path for d in first}
+            for part in (first, [d for d in changing if d.path not in then]):
+                if part:
+                    self._part(tree, part)
+        except BaseException:
+            self.folders.back()
+            raise
         for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in changing if d.then is None):
             swap.prune(self.root, folder.split("/") if folder else (), keep=(self.here,))
+        self.folders.leave()
         return self.said + self._late()
 
     def _part(self, tree: Oid, changing: Sequence[Difference]) -> None:
@@ -213,7 +223,7 @@ class SwapAll:
             os.close(fd)
 
     def _finish(self, path: str) -> None:
-        """Give a new file the permissions of the one that it replaces: git's are those of the umask."""
+        """Give a new file its permissions: git's are those of the umask."""
         full = os.path.join(self.new, path)
         try:
             found = os.lstat(full)
@@ -224,8 +234,9 @@ class SwapAll:
         self._give_group(path, full, found.st_gid)
         seen = self.marks.get(path)
         old = seen[4] if seen is not None else self.modes.get(path, 0)
-        if stat.S_ISREG(old):
-            os.chmod(full, permissions(old, found.st_mode, self.index.repo))
+        mode = self.permits.file(path, old, found.st_mode)
+        if mode != stat.S_IMODE(found.st_mode):
+            os.chmod(full, mode)
 
     def _give_group(self, path: str, full: str, group: int) -> None:
         """The group of the file that is replaced, or of a setgid directory above: it was made in a directory of ours."""
@@ -250,7 +261,9 @@ class SwapAll:
         except FileNotFoundError:
             if not make:
                 raise StaleError(f"{in_quotes(path)} vanished meanwhile") from None
-            folder = open_below(self.root, folders, lambda _fd, _depth: None)
+            ways = ["/".join(folders[: depth + 1]) for depth in range(len(folders))]
+            note, mode = (lambda fd, depth: self.folders.made(ways[depth], fd)), (lambda depth: self.folders.mode(ways[depth]))
+            folder = open_below(self.root, folders, note, mode)
         except OSError as error:
             raise StaleError(f"{in_quotes(path)}: {error.strerror}") from None
         try:
@@ -318,12 +331,6 @@ def can_place(root: str, folder: str, paths: Iterable[str]) -> bool:
                 return False
             at = os.path.dirname(at)
     return True
-
-
-def permissions(old: int, new: int, repo: Repo) -> int:
-    """Those of a file that replaces another: who may read and write it stays, who may execute it is what git says, where git
-    looks at that."""
-    return swap.permissions(old, bool(new & 0o100) if repo.boolean("core.filemode", default=True) else None)
 
 
 def _is_late(place: str, expected: Identity) -> bool:

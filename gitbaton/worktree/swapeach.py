@@ -31,6 +31,7 @@ from gitbaton.worktree.filetrees import (
 )
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.heldbytes import HeldStore, parse_held, read_held
+from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits
 from gitbaton.worktree.swap import Bits, identity, is_same, temporary_name
 
 Wanted = Mapping[str, Entry | None]
@@ -50,6 +51,7 @@ def swap(
     known: Known | None = None,
     keep: Collection[str] = (),
     modes: Mapping[str, int] = MappingProxyType({}),
+    most: Modes = NOTHING,
 ) -> tuple[str, ...]:
     """Make each path below ``root`` what ``changes`` says (None: nothing), if it is what ``expect`` says; what is so already
     stays. The paths that are neither come back: they were left alone.
@@ -59,13 +61,14 @@ def swap(
     nothing to ``.git``. ``between`` is called after each file. Files that are recorded by digest come from the same path below
     ``source``; without one they are left alone. ``known`` spares reading again what was read below ``root``.
     A file keeps the permissions of the one that it replaces, or gets those of ``modes``; a new one has those of its source.
+    But for those of ``modes`` none has more than ``most`` says, nor has a folder that files come into.
     Raises GitError that names the file which cannot be read or written, or, before anything is written, a path that no file
     may have and a symbolic link that would lead out of ``root``.
     """
     for path in (*changes, *expect):
         if not is_safe(path):
             raise GitError(f"{in_quotes(path)} cannot be a path of a work tree")
-    job = _Swap(repo, root, between, source, known, keep, modes)
+    job = _Swap(repo, root, between, source, known, keep, modes, most)
     job.look(marked(repo.objects, changes, job.held.has), expect)
     return job.run()
 
@@ -124,9 +127,11 @@ class _Swap:
         known: Known | None,
         keep: Collection[str],
         modes: Mapping[str, int],
+        most: Modes,
     ) -> None:
         self.repo, self.root, self.between, self.source, self.known = repo, root, between, source, known
-        self.keep, self.modes = keep, modes
+        self.keep, self.modes, self.most = keep, modes, most
+        self.folders = Folders(root, Permits(repo, most))
         self.gate, self.held = Gate(repo, root), HeldStore(repo)
         filemode = repo.boolean("core.filemode", default=True)
         self.reader = Reader(repo.layout.algorithm, filemode=filemode, held=1 << 20, gate=self.gate)
@@ -183,10 +188,14 @@ class _Swap:
             if leads_outside(self.root, path, os.fsdecode(target)):
                 said = os.fsdecode(target)
                 raise GitError(f"{in_quotes(path)} would be a symbolic link that leads out of the work tree, to '{said}'")
-        later = self._write(list(self.writes), links)
-        for path in sorted(self.removals, key=os.fsencode, reverse=True):
-            self._remove(path)
-        self.left += self._write(later, links)
+        self.folders.enter({**dict.fromkeys(self.removals, False), **dict.fromkeys(self.writes, True)})
+        try:
+            later = self._write(list(self.writes), links)
+            for path in sorted(self.removals, key=os.fsencode, reverse=True):
+                self._remove(path)
+            self.left += self._write(later, links)
+        finally:
+            self.folders.leave()
         return tuple(sorted(self.left))
 
     def _target(self, entry: Entry) -> bytes:
@@ -219,10 +228,16 @@ class _Swap:
     def _put(self, path: str, data: bytes | None) -> bool:
         """Write one file; False when something is in its way. What is no longer as expected is left alone."""
         *folders, name = path.split("/")
+        ways = ["/".join(folders[: depth + 1]) for depth in range(len(folders))]
         made: list[int] = []
         done = False
+
+        def note(fd: int, depth: int) -> None:
+            made.append(depth)
+            self.folders.made(ways[depth], fd)
+
         try:
-            folder = open_below(self.root, folders, lambda _, depth: made.append(depth))
+            folder = open_below(self.root, folders, note, lambda depth: self.folders.mode(ways[depth]))
             try:
                 if stat.S_ISDIR(one.mode_at(folder, name)):
                     return False
@@ -263,11 +278,13 @@ class _Swap:
         runs = entry.mode == EXECUTABLE
         if not self.reader.filemode:  # git does not look at that
             runs = bool((made if made is not None else there or 0) & 0o100)
+        most = self.most.most(entry.path)
         if there is not None:
-            return (there if bool(there & 0o100) == runs else one.permissions(there, runs)), True
+            most |= 0o777 if entry.path in self.modes else 0
+            return (there if bool(there & 0o100) == runs else one.permissions(there, runs)) & most, True
         if made is not None and bool(made & 0o100) == runs:
-            return made, False
-        return (0o777 if runs else 0o666), False
+            return made & most, False
+        return (0o777 if runs else 0o666) & most, False
 
     def _copy(self, folder: int, fresh: str, entry: Entry, bits: Bits) -> None:
         """Bring a file that is recorded by digest from where it was made. Raises GitError when it is another one there."""

@@ -1,0 +1,363 @@
+"""Permissions that git does not keep: of what is captured those that are narrower than a checkout gives, as a list; and which
+ones a file or folder gets when it comes back, never wider than it had."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+
+from gitbaton.errors import RecordError
+from gitbaton.git.objects import Objects, lookup
+from gitbaton.git.repo import Repo, shared
+from gitbaton.git.run import zsplit
+from gitbaton.model import Oid
+from gitbaton.system.files import READ, open_below, umask, write_atomic
+from gitbaton.values import value
+from gitbaton.worktree.checkout import parents
+from gitbaton.worktree.filetrees import EXECUTABLE, is_safe
+from gitbaton.worktree.index import PrivateIndex
+from gitbaton.worktree.swap import permissions
+
+ALL = 0o777
+MODES, AFTER_MODES = b"modes", b"after-modes"
+_MANY = 1000  # paths that are listed before what most of them have is said once for all others
+_RECORD = re.compile(rb"([0-7]{4})(?: ([0-7]{4}))?\t(.*)", re.S)
+_MOST = 256 << 20
+_ACL = "system.posix_acl_access"
+_GROUP = 4  # the tag of the owning group in it
+
+
+@value
+class Modes:
+    """The most that may be done with a path that comes back (a folder's ends in a slash); ``rest``: with those not listed."""
+
+    listed: Mapping[str, int] = MappingProxyType({})
+    rest: int = ALL
+
+    def __bool__(self) -> bool:
+        return bool(self.listed) or self.rest != ALL
+
+    def most(self, path: str) -> int:
+        """The permission bits that a path may have."""
+        return self.listed.get(path, self.rest)
+
+    def encode(self) -> bytes:
+        """The records of a list: four octal digits, a tab, the path and NUL; the first one without a path is ``rest``."""
+        rest = {"": self.rest} if self.rest != ALL else {}
+        return encode({path: f"{mode:04o}" for path, mode in {**rest, **self.listed}.items()})
+
+
+NOTHING = Modes()
+
+
+def encode(rows: Mapping[str, str]) -> bytes:
+    """What is said of each path, in the order of their bytes."""
+    named = sorted((os.fsencode(path), said.encode("ascii")) for path, said in rows.items())
+    return b"".join(said + b"\t" + path + b"\0" for path, said in named)
+
+
+def decode(data: bytes) -> dict[str, tuple[int, int | None]]:
+    """The permission bits of each path in a list, and the second ones where it has such. Raises RecordError."""
+    found = {}
+    for record in data.split(b"\0")[:-1]:
+        match = _RECORD.fullmatch(record)
+        path = os.fsdecode(match.group(3)) if match else "."
+        if match is None or not (path == "" or is_safe(path.removesuffix("/"))):
+            raise RecordError("a list of permissions is malformed")
+        found[path] = int(match.group(1), 8) & ALL, int(match.group(2), 8) & ALL if match.group(2) else None
+    return found
+
+
+def read(objects: Objects, beside: Oid | None, name: bytes = MODES) -> dict[str, tuple[int, int | None]]:
+    """A list in the tree of an index commit's second parent; empty where there is none. Raises RecordError."""
+    entry = lookup(objects, beside, name) if beside else None
+    if entry is None:
+        return {}
+    found = objects.read(entry.oid, _MOST)
+    if found is None or found.kind != "blob" or found.data is None:
+        raise RecordError(f"the list of permissions '{name.decode()}' cannot be read")
+    return decode(found.data)
+
+
+def recorded(objects: Objects, beside: Oid | None) -> Modes:
+    """What a checkpoint recorded. Raises RecordError."""
+    found = {path: mode for path, (mode, _) in read(objects, beside).items()}
+    return Modes(rest=found.pop("", ALL), listed=found)
+
+
+def narrow(root: str, paths: Iterable[str], files: Mapping[str, int] = MappingProxyType({}), *, rest: int = ALL) -> Modes:
+    """Those of files and of the folders above them that a checkout would make wider. ``files``: the modes of what was looked at
+    already; what is no regular file, or not there, has none."""
+    mask, listed = umask() & 0o022, {}
+    folders = {f"{folder}/" for path in (*paths, *files) for folder in parents(path)}
+    for path, mode in (*files.items(), *looked(root, (*paths, *folders))):
+        if _is_odd(path, mode, rest, mask):
+            listed[path] = _without_group(os.path.join(root, path), mode & ALL)
+    return Modes(listed=listed, rest=rest)
+
+
+def looked(root: str, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Paths with their modes: folders where one is asked for, else regular files."""
+    for path in paths:
+        try:
+            mode = os.lstat(f"{root}/{path.rstrip('/')}").st_mode
+        except OSError:
+            continue
+        if stat.S_ISDIR(mode) if path.endswith("/") else stat.S_ISREG(mode):
+            yield path, mode
+
+
+def _is_odd(path: str, mode: int, rest: int, mask: int) -> bool:
+    """Whether a path must be listed: a checkout that gives it no more than ``rest`` would give it another mode."""
+    full = ALL if path.endswith("/") or mode & 0o100 else 0o666
+    return bool(full & rest & ~mask & ~mode) or (rest != ALL and bool(mode & full & ~rest))
+
+
+def _without_group(full: str, mode: int) -> int:
+    """Without what the group bits say of others than the group: with an access list they are its mask."""
+    if not mode & 0o070 or not hasattr(os, "getxattr"):
+        return mode
+    try:
+        rules = os.getxattr(full, _ACL, follow_symlinks=False)[4:]
+    except OSError:
+        return mode
+    fields = [int.from_bytes(rules[at : at + 2], "little") for at in range(0, len(rules), 2)]
+    group = next((bits for tag, bits in zip(fields[::4], fields[1::4], strict=False) if tag == _GROUP), 7)
+    return mode & (0o707 | group << 3)
+
+
+class Permits:
+    """Permissions of what comes back: at most those that were recorded (``most``), and those of what it replaces. ``taken``: by
+    path what a step that is taken back left there, and what is to be there again where that still stands."""
+
+    def __init__(self, repo: Repo, most: Modes = NOTHING, taken: Mapping[str, tuple[int, int]] = MappingProxyType({})) -> None:
+        self.most, self._taken = most, taken
+        self._heeded = repo.boolean("core.filemode", default=True)
+
+    def file(self, path: str, old: int, new: int) -> int:
+        """The permission bits of a regular file that git makes with the mode ``new``, in the place of one with the mode ``old``
+        (0: of none). Who may execute it is what git says, where git looks at that."""
+        most = self.most.most(path)
+        if not stat.S_ISREG(old):
+            return new & most & ALL
+        found, given = self._taken.get(path, (None, old))
+        again = found is not None and (found ^ old) & 0o666 == 0
+        kept = permissions(given if again else old, bool(new & 0o100) if self._heeded else None)
+        return kept if again else kept & most
+
+    def folder(self, path: str, old: int, *, coming: bool) -> int:
+        """Those of a folder that has the mode ``old`` now; ``coming``: whether anything comes back into it."""
+        found, given = self._taken.get(path + "/", (None, old))
+        if found is not None and (found ^ old) & ALL == 0:
+            return given & ALL
+        return old & ALL & (self.most.most(path + "/") if coming else ALL)
+
+    def changes(self, root: str, paths: Mapping[str, tuple[int, str | None]]) -> bytes:
+        """A list of what becomes of the permissions at paths, of which the mode now is known (0: nothing is there) and what git
+        says of the file that comes (None: none does), and of the folders above them: those afterwards, and those of before."""
+        rows: dict[str, str] = {}
+        above: dict[str, bool] = {}
+        for path, (old, then) in paths.items():
+            above |= {folder: above.get(folder, False) or then is not None for folder in parents(path)}
+            if then is None or not then.startswith("100"):
+                continue
+            made = stat.S_IFREG | (ALL if then == EXECUTABLE else 0o666)
+            self._add(rows, path, old if stat.S_ISREG(old) else 0, self.file(path, old, made), 0o666)
+        for folder, coming in above.items():
+            found = _folder_mode(root, folder)
+            after = self.folder(folder, found, coming=coming) if found else self.most.most(folder + "/")
+            if found or coming:
+                self._add(rows, folder + "/", found, after, ALL)
+        return encode(rows)
+
+    def _add(self, rows: dict[str, str], path: str, old: int, after: int, bits: int) -> None:
+        if old and (old ^ after) & bits:
+            rows[path] = f"{after:04o} {old & ALL:04o}"
+        elif not old and self.most.most(path) != ALL:
+            rows[path] = f"{self.most.most(path):04o}"
+
+
+def step_back(repo: Repo, beside: Oid | None) -> Permits:
+    """What is to be where the step of a safety checkpoint is taken back; ``beside``: the tree of its index commit's second
+    parent. Raises RecordError."""
+    taken = {path: (after, before) for path, (after, before) in read(repo.objects, beside, AFTER_MODES).items() if before}
+    return Permits(repo, recorded(repo.objects, beside), taken)
+
+
+def step_on(repo: Repo, beside: Oid | None) -> Permits:
+    """The same where that step is completed."""
+    rows = read(repo.objects, beside, AFTER_MODES)
+    taken = {path: (before, after) for path, (after, before) in rows.items() if before}
+    return Permits(repo, Modes(listed={path: after for path, (after, _) in rows.items()}), taken)
+
+
+def _folder_mode(root: str, folder: str) -> int:
+    """The mode of a folder; 0 where there is none, or something else."""
+    try:
+        mode = os.lstat(os.path.join(root, folder)).st_mode
+    except OSError:
+        return 0
+    return mode if stat.S_ISDIR(mode) else 0
+
+
+class Folders:
+    """The folders that files come back into: they have their permissions before anything is in them that others must not see,
+    but for the owner's, which are taken away, and what is given to others, at the end."""
+
+    def __init__(self, root: str, permits: Permits) -> None:
+        self.root, self.permits = root, permits
+        self._later: dict[str, int] = {}
+        self._before: dict[str, tuple[int, int]] = {}
+
+    def enter(self, paths: Mapping[str, bool]) -> None:
+        """Look at the folders above paths; by path whether something comes there."""
+        above: dict[str, bool] = {}
+        for path, coming in paths.items():
+            above |= {folder: above.get(folder, False) or coming for folder in parents(path)}
+        for folder, coming in above.items():
+            old = _folder_mode(self.root, folder)
+            last = self.permits.folder(folder, old, coming=coming) if old else 0
+            first = old & last & 0o077 | (old | last) & 0o700
+            if old and first != old & ALL:
+                give(self.root, {f"{folder}/": first})
+                self._before[folder] = old, first
+            if old and last != first:
+                self._later[folder] = last
+
+    def mode(self, folder: str) -> int:
+        """The permissions with which a folder is made."""
+        return self.permits.most.most(folder + "/") | 0o700
+
+    def made(self, folder: str, fd: int) -> None:
+        """Take note of a folder that was made."""
+        found, most = os.fstat(fd).st_mode, self.permits.most.most(folder + "/")
+        if found & ALL & ~most:
+            self._later[folder] = found & ALL & most
+
+    def leave(self) -> None:
+        """Give the folders what is left to give, the deepest first."""
+        give(self.root, {f"{folder}/": mode for folder, mode in self._later.items()})
+
+    def back(self) -> None:
+        """Undo what was done to those that were there, where it still stands."""
+        still = {
+            folder: old for folder, (old, first) in self._before.items() if not (_folder_mode(self.root, folder) ^ first) & ALL
+        }
+        give(self.root, {f"{folder}/": old for folder, old in still.items()})
+
+
+def confine(root: str, most: Modes) -> None:
+    """Take from the files and folders below ``root`` what is more than was recorded."""
+    paths: Iterable[str] = most.listed
+    if most.rest != ALL:
+        names = ((os.path.relpath(at, root), files) for at, _, files in os.walk(root))
+        paths = [path for at, files in names for path in (f"{at}/", *(os.path.join(at, name) for name in files))]
+        paths = {path.removeprefix("./") for path in paths} - {"", ".git"}
+    give(root, {path: mode & most.most(path) for path, mode in looked(root, paths)})
+
+
+def give(root: str, modes: Mapping[str, int]) -> None:
+    """Give files and folders their permissions, through no symbolic link and as far as they are ours to change."""
+    for path in sorted(modes, reverse=True):  # what is in a folder first, while it can be entered
+        *folders, name = path.removesuffix("/").split("/")
+        with suppress(OSError):
+            above = open_below(root, folders)
+            try:
+                fd = os.open(name, READ, dir_fd=above)
+            finally:
+                os.close(above)
+            try:
+                found = os.fstat(fd).st_mode
+                if (stat.S_ISDIR(found) if path.endswith("/") else stat.S_ISREG(found)) and (found ^ modes[path]) & ALL:
+                    os.fchmod(fd, found & 0o7000 | modes[path] & ALL)
+            finally:
+                os.close(fd)
+
+
+def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> Modes:
+    """The permissions of what a capture takes in. ``touched``: the paths that are not as in the index, or not in it; None where
+    git could not say.
+
+    A change of a file's mode changes its ctime, by which git knows that it was touched: what it finds unchanged has those of
+    the last look at the same index. Folders are looked at each time.
+    """
+    repo, mask, key = index.repo, umask() & 0o022, index.key()
+    key = f"{key} {mask:o} {root}" if key and touched is not None and _heeds_ctime(repo) else ""
+    place = os.path.join(repo.own_dir, "modes")
+    known = _load(place, key) if key else None
+    if known is None:
+        known, lasting = _scan(index, root, frozenset(touched or ()), mask)
+        if key and lasting:
+            _save(repo, place, index.path + ".modes", key, known)
+    looked = {*known.doubtful, *(touched or ())}
+    fresh = narrow(root, [*looked, *(f"{folder}/x" for folder in known.folders)], rest=known.modes.rest)
+    kept = {path: mode for path, mode in known.modes.listed.items() if path not in looked}
+    return Modes(listed={**kept, **fresh.listed}, rest=known.modes.rest)
+
+
+@value
+class _Known:
+    """What was found at an index: the permissions of its files, the folders that they lie in, and the files that were not as
+    in the index then, of which nothing is known later."""
+
+    modes: Modes
+    folders: tuple[str, ...]
+    doubtful: tuple[str, ...]
+
+
+def _heeds_ctime(repo: Repo) -> bool:
+    minimal = repo.settings().get("core.checkstat", [""])[-1].lower() == "minimal"
+    return not minimal and repo.boolean("core.trustctime", default=True)
+
+
+def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -> tuple[_Known, bool]:
+    """Look at all tracked files; and whether each change since must show: git compares whole seconds."""
+    began, newest = time.time_ns(), 0
+    modes: dict[str, int] = {}
+    doubtful = []
+    for path in dict.fromkeys(zsplit(index.git.out("ls-files", "-z"))):
+        try:
+            found = os.lstat(f"{root}/{path}")
+        except OSError:
+            continue
+        if path in touched:
+            doubtful.append(path)
+        elif stat.S_ISREG(found.st_mode):
+            modes[path] = found.st_mode
+            newest = max(newest, found.st_ctime_ns)
+    odd, rest = {path: mode for path, mode in modes.items() if _is_odd(path, mode, ALL, mask)}, ALL
+    if len(odd) > _MANY:
+        rest = Counter(mode & 0o666 | mode >> 2 & 0o111 for mode in odd.values()).most_common(1)[0][0]
+        odd = {path: mode for path, mode in modes.items() if _is_odd(path, mode, rest, mask)}
+    listed = {path: _without_group(os.path.join(root, path), mode & ALL) for path, mode in odd.items()}
+    folders = tuple(sorted({path.rpartition("/")[0] for path in modes} - {""}))
+    known = _Known(modes=Modes(listed=listed, rest=rest), folders=folders, doubtful=tuple(doubtful))
+    return known, newest // 10**9 < began // 10**9
+
+
+def _load(place: str, key: str) -> _Known | None:
+    try:
+        with open(place, "rb") as file:
+            data = json.loads(file.read())
+        if data["key"] != key:
+            return None
+        modes = Modes(listed=dict(data["listed"]), rest=int(data["rest"]))
+        return _Known(modes=modes, folders=tuple(data["folders"]), doubtful=tuple(data["doubtful"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _save(repo: Repo, place: str, temporary: str, key: str, known: _Known) -> None:
+    data = {"key": key, "rest": known.modes.rest, "listed": dict(known.modes.listed)}
+    text = json.dumps({**data, "folders": known.folders, "doubtful": known.doubtful})
+    try:
+        write_atomic(place, text.encode("ascii"), temporary=temporary, made=lambda fd: shared(repo, fd))
+    except OSError:
+        pass  # a cache: the next snapshot looks again
