@@ -9,7 +9,8 @@ from gitbaton.codec import in_quotes
 from gitbaton.model import covered
 from gitbaton.restore.values import CHANGING, Step
 from gitbaton.values import value
-from gitbaton.worktree.checkout import GITLINK, Difference, Guard, parents
+from gitbaton.worktree.checkout import GITLINK, Difference, Guard
+from gitbaton.worktree.filetrees import parents
 
 
 @value

@@ -18,7 +18,8 @@ from gitbaton.system.files import Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
-from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, parents, take_in, take_out
+from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, take_in, take_out
+from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.index import Facts, PrivateIndex
 from gitbaton.worktree.modes import narrow
 from gitbaton.worktree.staged import refuse_changed

@@ -14,7 +14,8 @@ from gitbaton.restore.intent import reached
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.system.files import READ, Signature, umask
-from gitbaton.worktree.checkout import Difference, changed_tree, check_out, parents, refuse_remains
+from gitbaton.worktree.checkout import Difference, changed_tree, check_out, refuse_remains
+from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, give
 from gitbaton.worktree.rawbytes import write_raw

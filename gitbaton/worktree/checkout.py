@@ -21,7 +21,7 @@ from gitbaton.git.treediff import compared, records
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
 from gitbaton.values import value
-from gitbaton.worktree.filetrees import is_safe
+from gitbaton.worktree.filetrees import is_safe, parents
 from gitbaton.worktree.index import PrivateIndex, index_entries, index_info
 
 GITLINK = "160000"
@@ -70,12 +70,6 @@ def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> lis
 def _entry(said: str | None) -> Entry | None:
     mode, _, oid = (said or "").partition(" ")
     return Entry(mode=mode, oid=oid) if oid else None
-
-
-def parents(path: str) -> list[str]:
-    """The directories above a path, the top's child first."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
 class Guard:

@@ -72,6 +72,12 @@ def is_safe(path: str) -> bool:
     return all(_is_safe(os.fsencode(part)) for part in path.split("/"))
 
 
+def parents(path: str) -> list[str]:
+    """The directories above a path, the top's child first."""
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
+
+
 def _is_safe(name: bytes) -> bool:
     """Whether a name of a tree may be a name on disk: no way up, and nothing that is ``.git`` on any file system."""
     text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")

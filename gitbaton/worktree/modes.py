@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import time
 from collections import Counter
@@ -20,15 +19,13 @@ from gitbaton.git.run import zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import READ, open_below, umask, write_atomic
 from gitbaton.values import value
-from gitbaton.worktree.checkout import parents
-from gitbaton.worktree.filetrees import EXECUTABLE, is_safe
+from gitbaton.worktree.filetrees import EXECUTABLE, is_safe, parents
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.swap import permissions
 
 ALL = 0o777
 MODES, AFTER_MODES = b"modes", b"after-modes"
 _MANY = 1000  # paths that are listed before what most of them have is said once for all others
-_RECORD = re.compile(rb"([0-7]{4})(?: ([0-7]{4}))?\t(.*)", re.S)
 _MOST = 256 << 20
 _ACL = "system.posix_acl_access"
 _GROUP = 4  # the tag of the owning group in it
@@ -67,11 +64,13 @@ def decode(data: bytes) -> dict[str, tuple[int, int | None]]:
     """The permission bits of each path in a list, and the second ones where it has such. Raises RecordError."""
     found = {}
     for record in data.split(b"\0")[:-1]:
-        match = _RECORD.fullmatch(record)
-        path = os.fsdecode(match.group(3)) if match else "."
-        if match is None or not (path == "" or is_safe(path.removesuffix("/"))):
+        said, tab, name = record.partition(b"\t")
+        path, numbers = os.fsdecode(name), said.split(b" ")
+        octal = len(numbers) <= 2 and all(len(n) == 4 and not n.strip(b"01234567") for n in numbers)
+        if not (tab and octal and (path == "" or is_safe(path.removesuffix("/")))):
             raise RecordError("a list of permissions is malformed")
-        found[path] = int(match.group(1), 8) & ALL, int(match.group(2), 8) & ALL if match.group(2) else None
+        mode, *before = (int(n, 8) & ALL for n in numbers)
+        found[path] = mode, before[0] if before else None
     return found
 
 

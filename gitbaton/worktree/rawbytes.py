@@ -18,8 +18,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import open_below, open_file, write_atomic
 from gitbaton.system.process import Process, verb
 from gitbaton.values import value
-from gitbaton.worktree.checkout import parents
-from gitbaton.worktree.filetrees import LINK, is_safe, read_tree
+from gitbaton.worktree.filetrees import LINK, is_safe, parents, read_tree
 from gitbaton.worktree.gate import filters, has_attributes, setting
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore
 from gitbaton.worktree.index import PrivateIndex

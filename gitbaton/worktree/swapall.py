@@ -21,7 +21,8 @@ from gitbaton.model import Oid
 from gitbaton.system.files import NEW, Signature, open_below, read_regular, remove_folder, write_all
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree import swap
-from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, parents, rows_of
+from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, rows_of
+from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import filters
 from gitbaton.worktree.index import PrivateIndex, index_info
 from gitbaton.worktree.modes import Folders, Permits

@@ -12,13 +12,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
 
-from tests.kit import Sandbox
+from tests.kit import Outcome, Sandbox
 from tests.kit.capturekit import without_privilege
 from tests.kit.moments import Args, always, at
 from tests.kit.places import ROOT
-from tests.kit.state import state_of
-from tests.kit.tiers import some
+from tests.kit.state import differences, files_of, state_of
+from tests.kit.tiers import model, sized, some
+from tests.promises.test_restore_model import STEPS, Agents, paths
 
 PRIVATE = {"token.json": 0o600, "priv/": 0o700, "priv/deep/": 0o750, "priv/deep/key": 0o640, "tool.sh": 0o700}
 
@@ -515,7 +518,8 @@ MAKE = "umask 077; mkdir -p keys/deep; echo SECRET > keys/deep/id; echo s > keys
 MADE = {"keys/": 0o700, "keys/deep/": 0o750, "keys/deep/id": 0o600, "keys/tool": 0o700}
 
 
-@pytest.mark.parametrize("isolate", ["none", pytest.param("tree", marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("isolate", ["none", "tree"])
 def test_an_output_is_served_as_private_as_it_was_made(repo: Sandbox, isolate: str) -> None:
     words = (*KEYS, "--isolate", isolate, "--", "sh", "-c", MAKE)
     repo.ok(*words)
@@ -574,3 +578,55 @@ def test_an_export_of_a_run_is_for_its_user_alone(repo: Sandbox) -> None:
     found = {name: mode for name, mode in modes(repo.path / "kept").items() if name.startswith("trees/")}
     assert found and not any(mode & 0o077 for mode in found.values())
     assert any(name.endswith("keys/deep/id") for name in found)
+
+
+class Private(Agents):
+    """Two agents in one work tree, as in the model of the restore contract, and files and folders that are closed meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then: dict[str, dict[str, int]] = {}
+        self.ends: tuple[dict[str, int], dict[str, int]] | None = (
+            None  # of the step that can be taken back, if nothing followed
+        )
+
+    def tick(self) -> None:
+        super().tick()
+        self.ends = None
+
+    @rule(name=paths, mode=st.sampled_from([0o600, 0o640, 0o700, 0o750, 0o711, 0o400, 0o755, 0o644]))
+    def close(self, name: str, mode: int) -> None:
+        self.tick()
+        path = self.box.path / name
+        if path.exists() and not path.is_symlink():
+            path.chmod(mode | 0o700 if path.is_dir() else mode)
+
+    def ours(self, *words: str) -> Outcome:
+        before, had = modes(self.box.path), files_of(self.box.path)
+        done = super().ours(*words)
+        after, have = modes(self.box.path), files_of(self.box.path)
+        if words[0] == "snapshot":
+            self.then[done.out.splitlines()[-1].split("\t")[1]] = before
+        elif words[0] == "restore":
+            self.check_narrow(self.then[words[1]], before, after, {name for name in have if have[name] != had.get(name)})
+        elif self.ends is not None:  # with nothing in between
+            assert after == self.ends[0], f"{words}: {differences(self.ends[0], after)}"
+        self.ends = before, after
+        return done
+
+    def check_narrow(self, then: dict[str, int], before: dict[str, int], after: dict[str, int], written: set[str]) -> None:
+        """What came back has no more than it had, and than what it replaced."""
+        for name in [name for name in after if name in written or (name.endswith("/") and name not in before)]:
+            assert not after[name] & ~then.get(name, 0o777), f"{name}: {then[name]:o} is {after[name]:o}"
+            assert not after[name] & ~before.get(name, 0o777) & 0o666, f"{name}: {before[name]:o} became {after[name]:o}"
+
+
+@sized(0, 6, 200)
+def test_whatever_two_agents_do_nothing_private_is_opened(count: int, repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_BATON_TRACE", "1")
+    repo.write("d/x", "x\n")
+    repo.commit("more", b="b\n")
+    repo.git("branch", "other")
+    repo.commit("even more", b="b, newer\n", m_txt="m\n")
+    Private.template, Private.total = repo.path, 0
+    run_state_machine_as_test(Private, settings=model(count, stateful_step_count=STEPS))
