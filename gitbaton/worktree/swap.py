@@ -71,7 +71,8 @@ def write(folder: int, name: str, bits: Bits, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             write_all(fd, piece)
         if bits[1]:
-            os.fchmod(fd, bits[0])
+            with suppress(PermissionError):  # a file system that knows one mode for all
+                os.fchmod(fd, bits[0])
     except BaseException:
         with suppress(OSError):
             os.unlink(name, dir_fd=folder)

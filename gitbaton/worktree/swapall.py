@@ -237,7 +237,8 @@ class SwapAll:
         old = seen[4] if seen is not None else self.modes.get(path, 0)
         mode = self.permits.file(path, old, found.st_mode)
         if mode != stat.S_IMODE(found.st_mode):
-            os.chmod(full, mode)
+            with suppress(PermissionError):  # a file system that knows one mode for all
+                os.chmod(full, mode)
 
     def _give_group(self, path: str, full: str, group: int) -> None:
         """The group of the file that is replaced, or of a setgid directory above: it was made in a directory of ours."""

@@ -35,6 +35,7 @@ _WRITES = st.builds(
     deleted_more=_MORE,
     digests_more=_MORE,
     folders=_TEXTS,
+    modes=st.dictionaries(_PATH, st.integers(0, 0o777), max_size=3).map(lambda found: tuple(sorted(found.items()))),
 )
 _OUTPUT = _maybe(st.builds(Output, oid=_OID, bytes=_COUNT, cut=st.booleans()))
 _RUN_NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)

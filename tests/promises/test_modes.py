@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -22,6 +23,7 @@ from tests.kit.places import ROOT
 from tests.kit.state import differences, files_of, state_of
 from tests.kit.tiers import model, sized, some
 from tests.promises.test_restore_model import STEPS, Agents, paths
+from tests.rooms.journal.test_journal_codec import told
 
 PRIVATE = {"token.json": 0o600, "priv/": 0o700, "priv/deep/": 0o750, "priv/deep/key": 0o640, "tool.sh": 0o700}
 
@@ -630,3 +632,40 @@ def test_whatever_two_agents_do_nothing_private_is_opened(count: int, repo: Sand
     repo.commit("even more", b="b, newer\n", m_txt="m\n")
     Private.template, Private.total = repo.path, 0
     run_state_machine_as_test(Private, settings=model(count, stateful_step_count=STEPS))
+
+
+@pytest.mark.deep
+def test_more_private_outputs_than_a_record_can_list(repo: Sandbox) -> None:
+    """Those that are not listed get what all of them have in common; nothing is opened."""
+    repo.write("keys/open", "o\n")
+    line = "umask 077; mkdir keys/many; for n in $(seq 1300); do echo $n > keys/many/$n; done"
+    words = (*KEYS, "--", "sh", "-c", line)
+    repo.ok(*words)
+    then = modes(repo.path, *[f"keys/many/{n}" for n in range(1, 1301)], "keys/many/")
+    assert {*then.values()} == {0o600, 0o700}
+    repo.run("rm", "-r", "keys/many")
+    assert "cached" in repo.ok(*words).err
+    assert modes(repo.path, *then) == then and modes(repo.path, "keys/open") == {"keys/open": 0o644}
+    record = json.loads(repo.git("cat-file", "-p", "refs/baton/runs/r^{tree}:record.json"))
+    assert record["writes"]["modes"]["0600"][0] == "" and len(record["writes"]["modes"]["0600"]) <= 1001
+    told().validate(record)
+
+
+@pytest.mark.deep
+def test_they_outlive_a_prune_and_a_mend(private: Sandbox) -> None:
+    for count in range(3):
+        private.write("a.txt", f"{count}\n")
+        private.ok("snapshot", "--track", "t", f"s{count}")
+    private.ok("prune", "--keep-last", "1", "--yes")
+    private.git("gc", "-q", "--prune=now")
+    then = modes(private.path)
+    remove_all(private)
+    private.ok("restore", "t")
+    assert modes(private.path) == then
+    private.git("update-ref", "-d", "refs/baton/tracks/t")
+    (private.path / ".git/refs/baton/tracks").mkdir(parents=True, exist_ok=True)
+    (private.path / ".git/refs/baton/tracks/t").write_text("torn")
+    private.ok("doctor", "--mend")
+    remove_all(private)
+    private.ok("restore", "t")
+    assert modes(private.path) == then
