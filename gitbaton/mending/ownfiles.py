@@ -37,7 +37,7 @@ _FOLDERS = (
 )
 _FILES = (
     *("agents", "boot", "detached", "expect", "files.cache", "flock", "index-facts", "installed", "late-hook"),
-    *("late-hook-waits", "latest", "log", "log.old", "newest", "page.html", "pruned", "pruning", "quiet", "repacking"),
+    *("late-hook-waits", "latest", "log", "log.old", "modes", "newest", "page.html", "pruned", "pruning", "quiet", "repacking"),
     *("restore", "restoring", "revision", "rewritten", "run", "worktree"),
 )
 _SWEPT = ("isolated", "tmp")  # what lies there and is ours has a name by which it is known

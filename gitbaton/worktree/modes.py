@@ -17,7 +17,7 @@ from gitbaton.git.objects import Objects, lookup
 from gitbaton.git.repo import Repo, shared
 from gitbaton.git.run import zsplit
 from gitbaton.model import Oid
-from gitbaton.system.files import READ, open_below, umask, write_atomic
+from gitbaton.system.files import READ, open_below, read_regular, umask, write_atomic
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import EXECUTABLE, is_safe, parents
 from gitbaton.worktree.index import PrivateIndex
@@ -343,8 +343,7 @@ def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -
 
 def _load(place: str, key: str) -> _Known | None:
     try:
-        with open(place, "rb") as file:
-            data = json.loads(file.read())
+        data = json.loads(read_regular(place))
         if data["key"] != key:
             return None
         modes = Modes(listed=dict(data["listed"]), rest=int(data["rest"]))
