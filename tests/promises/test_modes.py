@@ -443,6 +443,23 @@ def test_bytes_that_no_checkout_gives_back(repo: Sandbox) -> None:
     assert ((beside / "mixed.txt").read_bytes(), modes(beside, "mixed.txt")) == (b"one\r\ntwo\n", {"mixed.txt": 0o600})
 
 
+@pytest.mark.deep
+@pytest.mark.parametrize("clean", ["false", "tr a-z A-Z"])
+def test_bytes_that_stay_here_because_no_filter_cleaned_them(repo: Sandbox, clean: str) -> None:
+    repo.git("config", "filter.c.clean", clean)
+    repo.write(".gitattributes", "*.key filter=c\n")
+    repo.write("priv/a.key", "secret\n").chmod(0o600)
+    (repo.path / "priv").chmod(0o700)
+    repo.baton("snapshot", "held")
+    (repo.path / "priv/a.key").unlink()
+    (repo.path / "priv").rmdir()
+    repo.baton("restore", "@")
+    assert (repo.path / "priv/a.key").read_text() == "secret\n"
+    assert modes(repo.path, "priv/", "priv/a.key") == {"priv/": 0o700, "priv/a.key": 0o600}
+    repo.ok("worktree", "@", str(repo.path.parent / "beside"))
+    assert modes(repo.path.parent / "beside", "priv/", "priv/a.key") == {"priv/": 0o700, "priv/a.key": 0o600}
+
+
 def test_a_worktree_has_them_and_a_branch_says_that_it_has_not(private: Sandbox) -> None:
     private.ok("snapshot", "with")
     beside = private.path.parent / "beside"
