@@ -137,8 +137,8 @@ sync sync/rounds.py: fetch prunes without being asked
 +return sorted(gone), lost | {ref for ref, item in fetched.items() if item in gone}
 
 transcripts transcripts/proofs.py: what was forgotten is forgotten
--if old and _noted(entry.path) != _FORGOTTEN:
-+if old:
+-return old and _noted(os.path.join(folder, name)) != _FORGOTTEN
++return old
 
 install install/levels.py: the user's handlers go, too
 -alone = len(path) > 3 and group is not None and len(group.members) == 1
