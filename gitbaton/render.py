@@ -288,7 +288,7 @@ def latest_markdown(current: str | None, generated: str, tips: Sequence[Stored],
 
 def _heading(track: str) -> str:
     """A track's name as a heading, which is no other one of ours and no markup."""
-    return (in_quotes(track) if track.casefold() == "current" else bare(track)).translate(_MARKUP)
+    return (in_quotes(track) if track.casefold() == "current" else bare(track, blanks=True)).translate(_MARKUP)
 
 
 def exported_json(stored: Stored) -> bytes:
@@ -397,7 +397,7 @@ def since_run(run: TestRun, later: Changed) -> Changed:
 def test_line(run: TestRun, at: str, changed: Changed, more: int = 0) -> str:
     """``pytest -q: failed (1 failed, 2 passed), 5 minutes ago``; what changed since makes it stale. Nothing that was observed
     is called green."""
-    parts = f"{bare(first_line(run.command))}: {test_result(run)}, {at}"
+    parts = f"{bare(first_line(run.command), blanks=True)}: {test_result(run)}, {at}"
     if changed is None:
         return f"{parts}; what changed since cannot be compared"
     if not changed:
@@ -507,4 +507,4 @@ def names_prompt(step: str, prompt: Prompt) -> bool:
 def command_line(ran: Ran, at: str) -> str:
     """A command and how it ended."""
     how = "no exit status is known" if ran.status is None else f"exit status {ran.status}"
-    return f"{bare(first_line(ran.command))}: {how}, {at}"
+    return f"{bare(first_line(ran.command), blanks=True)}: {how}, {at}"

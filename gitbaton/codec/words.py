@@ -126,9 +126,11 @@ def quotable(text: str) -> str:
     return re.sub(r'["\\]', r"\\\g<0>", text) if '"' in text or text.endswith("\\") else text
 
 
-def bare(text: str) -> str:
-    """A stored word in a sentence of ours that needs no quotes where the word cannot be taken for more than itself."""
+def bare(text: str, *, blanks: bool = False) -> str:
+    """A stored word in a sentence of ours that needs no quotes where it cannot be taken for more than itself: it is one word,
+    or with ``blanks`` several, and holds no sign that a sentence has."""
     if text.isascii() and text.isalnum():
         return text
     quoted = in_quotes(text)
-    return text if quoted == f"'{text}'" and not re.search(_ENDS, text) else quoted
+    one = quoted == f"'{text}'" and (blanks or " " not in text) and not re.search(_ENDS, text)
+    return text if one else quoted

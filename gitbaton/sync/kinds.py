@@ -7,6 +7,7 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, alike, counted, encode_track, in_quotes, looks, parse_note, timestamp, track_in
+from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import NewObject, author_at
@@ -367,7 +368,8 @@ def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Itera
             return own if own != text and is_public(oid, own) else text
 
         older = there.older
-        if (note.older or older) and not seen.tracks.keys() - compared.ours.keys():  # else some may be in what is not here
+        few = (note.older or older) and len(texts) <= MAX_ENTRIES
+        if few and not seen.tracks.keys() - compared.ours.keys():  # else some may be in what is not here
             noted = places.noted(target, public)
             older = any(oid not in texts and not both.dropped(oid) for oid in noted)
         text = Note(preamble=there.preamble, entries=entries, older=older).render(full)

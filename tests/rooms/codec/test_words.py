@@ -113,8 +113,9 @@ def test_nothing_ends_the_quotes(text: str) -> None:
     "text, shown",
     [
         ("main", "main"),
-        ("Claude Code", "Claude Code"),
-        ("pytest -q tests/x.py::test_a", "pytest -q tests/x.py::test_a"),
+        ("feature/x-1.2_b", "feature/x-1.2_b"),
+        ("Claude Code", "'Claude Code'"),
+        ("src/x.py::test_a", "src/x.py::test_a"),
         ("main: passed", "'main: passed'"),
         ("main, recorded here", "'main, recorded here'"),
         ("it's", '"it\\\'s"'),
@@ -130,6 +131,11 @@ def test_nothing_ends_the_quotes(text: str) -> None:
 )
 def test_a_word_without_quotes_is_only_itself(text: str, shown: str) -> None:
     assert bare(text) == shown
+
+
+def test_a_command_needs_no_quotes() -> None:
+    assert bare("pytest -q tests/x.py", blanks=True) == "pytest -q tests/x.py"
+    assert bare("pytest -q: passed (1 passed), now", blanks=True) == "'pytest -q: passed (1 passed), now'"
 
 
 @each("other", ["MAIN", "main\ufe0f", "ma\u00adin", " main", "main\u3000", "m\U000e0041ain"])
