@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 _MAX_TOLD = 1 << 20
-_PAST = 200  # checkpoints below a track's newest that are looked at for one that was taken here
+_PAST = 60  # checkpoints below a track's newest that are looked at for one that was taken here
 TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 
 

@@ -26,7 +26,9 @@ EXCLUDE = (
     *("credentials.tfrc.json", ".vault-token", ".vault_pass*", ".vault-pass*", "**/.aws/credentials", ".boto", ".s3cfg"),
     *("application_default_credentials.json", "**/gcloud/credentials.db", "**/gcloud/access_tokens.db", "client_secret*.json"),
     *("**/.azure/accessTokens.json", "**/.azure/msal_token_cache.*", ".databrickscfg", "rclone.conf", "**/gh/hosts.yml"),
-    *("**/.huggingface/token", "**/.streamlit/secrets.toml"),
+    *("**/.huggingface/token", "**/.streamlit/secrets.toml", ".dev.vars*", "*-firebase-adminsdk-*.json", "**/git/credentials"),
+    *("**/.claude/.credentials.json", "**/.codex/auth.json", "**/.gemini/oauth_creds.json", "**/github-copilot/hosts.json"),
+    *("**/github-copilot/apps.json", "**/.composer/auth.json", ".authinfo", "*.jceks", "*.kdb"),
 )
 _DEFAULT = "@default"  # stands among values of baton.exclude for these
 # Those of them that hold a secret only where one of these stands in them.

@@ -68,7 +68,7 @@ WAYS: dict[str, Way] = {
 }
 
 
-@pytest.mark.parametrize("way", [way if way in ("branch", "emptied") else deep(way) for way in WAYS])
+@pytest.mark.parametrize("way", [way if way == "branch" else deep(way) for way in WAYS])
 def test_what_was_ignored_a_turn_ago_stays_out(repo: Sandbox, way: str) -> None:
     client = ground(repo)
     WAYS[way](repo)
@@ -290,6 +290,7 @@ def test_more_than_the_list_holds(repo: Sandbox) -> None:
     assert SECRET not in repo.git("cat-file", "--batch-all-objects", "--batch")
 
 
+@pytest.mark.deep
 def test_new_untracked_files_have_a_limit(repo: Sandbox) -> None:
     repo.git("config", "baton.maxUntracked", "2k")
     client = Client("claude", repo.path)

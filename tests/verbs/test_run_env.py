@@ -62,6 +62,7 @@ def test_a_short_value_is_not_found_by_trying(repo: Sandbox, tmp_path: Path) -> 
         assert hashlib.sha256(text.encode()).hexdigest() not in said
 
 
+@pytest.mark.deep
 def test_a_change_is_noticed_and_the_same_value_is_known(repo: Sandbox, tmp_path: Path) -> None:
     assert "runs" in step(repo).err
     assert "cached" in step(repo).err
@@ -99,6 +100,7 @@ def test_once_is_once_also_where_the_variable_cannot_be_compared(repo: Sandbox, 
     assert done.code == 0 and done.out == ""
 
 
+@pytest.mark.deep
 def test_what_an_older_version_recorded_is_still_known(repo: Sandbox) -> None:
     """A bundle of runs whose records have bare digests: ``x`` with the steps s and o (once), ``y`` with p."""
     repo.write("a.txt", "a\n")

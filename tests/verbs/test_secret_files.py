@@ -10,6 +10,7 @@ from gitbaton.config import EXCLUDE
 from tests.kit import Sandbox
 from tests.kit.capturekit import skipped, snap
 from tests.kit.places import ROOT
+from tests.kit.tiers import deep
 
 PASSWORD = "S3cr3tPassw0rd"
 SECRET = (
@@ -35,7 +36,15 @@ SECRET = (
         "master.key",
     ),
     *("application_default_credentials.json", "client_secret_12.json", ".azure/accessTokens.json", "gh/hosts.yml"),
-    *(".cargo/credentials.toml", ".gem/credentials", "rclone.conf", ".vault_pass.txt", "credentials.tfrc.json"),
+    *(
+        ".cargo/credentials.toml",
+        ".gem/credentials",
+        "rclone.conf",
+        ".codex/auth.json",
+        ".dev.vars",
+        ".vault_pass.txt",
+        "credentials.tfrc.json",
+    ),
 )
 FINE = (
     *("id_rsa.pub", ".ssh/id_work.pub", "netrc.py", "kubeconfig.go", "config.json", "docker/config.json", "aws/credentials.py"),
@@ -93,6 +102,7 @@ def test_ones_own_list_can_begin_with_the_default(repo: Sandbox) -> None:
     assert skipped(snap(repo)) == {".npmrc": "excluded"}, "what somebody names is left out whatever stands in it"
 
 
+@pytest.mark.deep
 def test_tracked_ones_are_named_at_push(repo: Sandbox, hub: Sandbox) -> None:
     for name, text in (
         ("prod.tfvars", "region = eu\n"),
@@ -148,7 +158,7 @@ def test_scan_lists_them(repo: Sandbox) -> None:
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
-@pytest.mark.parametrize("setting", ["user.name", "user.email"])
+@pytest.mark.parametrize("setting", ["user.name", deep("user.email")])
 def test_a_key_in_the_name_of_who_took_a_checkpoint_does_not_leave(repo: Sandbox, hub: Sandbox, setting: str) -> None:
     repo.ok("snapshot", "--track", "t", "before")
     repo.git("config", setting, f"x {KEY}" if setting == "user.name" else f"{KEY}@example.org")
