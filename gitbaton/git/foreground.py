@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 
 from gitbaton.git.repo import Repo, leads_back
-from gitbaton.git.run import BORROWED, LOCAL_ENV, STORES, Git, borrowing
+from gitbaton.git.run import BORROWED, LOCAL_ENV, STORES, Git, borrowing, taken_back
 from gitbaton.system.process import spawn
 
 TYPE_CHECKING = False
@@ -88,12 +87,6 @@ def _screened(repo: Repo, directory: str, env: Mapping[str, str], own: Mapping[s
     passed = [env[_PARAMETERS]] if _PARAMETERS in env else []
     passed += [f"{_quoted(key)}={_quoted(first + command)}" for key, command in settings.items() if command]
     return {**env, **{name: first + command for name, command in given.items()}, _PARAMETERS: " ".join(passed)}
-
-
-def taken_back(env: Mapping[str, str], own: Mapping[str, str]) -> str:
-    """The beginning of a shell line that makes the environment ``own`` of ``env``."""
-    changed = sorted(name for name in {*env, *own} if env.get(name) != own.get(name))
-    return "".join(f"export {name}={shlex.quote(own[name])}; " if name in own else f"unset {name}; " for name in changed)
 
 
 def _quoted(text: str) -> str:

@@ -26,7 +26,8 @@ OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
 _CORE = "abbrev|sparsecheckout|filemode|autocrlf|eol|attributesfile|sharedrepository|fsync|excludesfile|trustctime|checkstat"
-_SETTINGS = rf"^(baton\.|advice\.baton|color\.baton\.|core\.({_CORE})$|attr\.tree$|hook\..*\.event$)"
+_NAMED = r"attr\.tree|hook\..*\.event|filter\..*\.(clean|smudge|process)"
+_SETTINGS = rf"^(baton\.|advice\.baton|color\.baton\.|core\.({_CORE})$|({_NAMED})$)"
 
 
 def ask_layout(git: Git) -> Process:
@@ -77,7 +78,7 @@ class Ahead:
         top = os.path.join(directory, ".git")
         if wanted != "nothing" and os.path.isdir(os.path.join(top, "baton")):  # at the top: a listing knows no other place
             self.index = os.path.join(top, "index")
-            bound = git.changed({"GIT_INDEX_FILE": self.index}, *EXACT)
+            bound = git.changed({}, *EXACT)
             self.listings = (signature(self.index, 0)[0], *(look if wanted == "look" else start_listings)(bound))
 
     def drop_listings(self) -> None:

@@ -35,8 +35,8 @@ def all_values(repo: Repo, key: str) -> list[str]:
 
 
 def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
-    """Keys that match a regular expression, with their values, from every scope."""
-    items = zsplit(repo.git.run("config", "-z", "--get-regexp", pattern).out)
+    """Keys that match a regular expression, with their values, from every scope, but for what our own calls say."""
+    items = zsplit(Git(repo.git.directory, repo.git.env).run("config", "-z", "--get-regexp", pattern).out)
     return [(key, text) for key, _, text in (item.partition("\n") for item in items)]
 
 

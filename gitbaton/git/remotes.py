@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 
 from gitbaton.errors import RemoteError, UsageError
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, hook_line, refused, timed_out, without_credentials
-from gitbaton.git.foreground import environment, taken_back
+from gitbaton.git.foreground import environment
 from gitbaton.git.objects import RefChange, is_oid, is_ref
 from gitbaton.git.publish import fsync, move_refs, sync_all
 from gitbaton.git.questions import matching
 from gitbaton.git.repo import Repo, silent
-from gitbaton.git.run import LOCAL_ENV, checked
+from gitbaton.git.run import LOCAL_ENV, checked, taken_back
 from gitbaton.git.usage import refs as refs_of
 from gitbaton.model import Oid
 from gitbaton.system.process import Result

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
@@ -16,7 +16,7 @@ from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
 from gitbaton.git.prefetch import Ahead, ask_layout, ask_ordinary, ask_settings
-from gitbaton.git.run import BORROWED, Git, base_environment, borrowing
+from gitbaton.git.run import BORROWED, STORES, Git, base_environment, borrowing, taken_back
 from gitbaton.model import Oid, Operation, WorktreeId
 from gitbaton.system.files import (
     acquire,
@@ -221,8 +221,16 @@ class Repo:
             names = {key[5:-6] for key in self._settings if key.startswith("hook.")}
             off = tuple(f"hook.{name}.enabled=false" for name in sorted(names) if "=" not in name)
             for git in {self.git, self.opened}:  # the quarantine may have come before
-                git.config += off
+                git.config += off + self._filters(self._settings)
         return self._settings
+
+    def _filters(self, settings: Mapping[str, list[str]]) -> tuple[str, ...]:
+        """The user's filters, which must not store what they store in our quarantine, nor take for stored what lies there: the
+        shell by which git starts them first takes back what leads to it, and to our copy of the index."""
+        found = {key: texts[-1] for key, texts in settings.items() if key.startswith("filter.") and "=" not in key}
+        own = {name: text for name in (*STORES, "GIT_INDEX_FILE") if (text := self.opened.env.get(name))} if found else {}
+        first = taken_back(dict.fromkeys((*STORES, "GIT_INDEX_FILE"), ""), own).replace("%", "%%")
+        return tuple(f"{key}={first}{text}" for key, text in found.items() if text)
 
     def boolean(self, key: str, *, default: bool = False) -> bool:
         """A setting among those of ``settings``, read as git reads a boolean."""

@@ -227,7 +227,7 @@ def list_ahead(repo: Repo, start: Listings = start_listings) -> None:
     """Start the listings of a capture that is to come, or those that ``start`` starts; the index is only read."""
     if repo.layout.root is not None and repo.listings is None:
         mark = signature(repo.layout.index, 0)[0]
-        repo.listings = (mark, *start(repo.git.changed({"GIT_INDEX_FILE": repo.layout.index}, *EXACT)))
+        repo.listings = (mark, *start(repo.git.changed({}, *EXACT)))
 
 
 def _copy(source: str, target: str) -> Signature:

@@ -259,3 +259,29 @@ def test_hooks_of_a_remote_on_this_machine_have_what_git_push_gives_them(
     assert differing <= {"WHO", "PATH", "GIT_PROTOCOL", "GIT_CONFIG_PARAMETERS"}
     said = found["us"].get("GIT_CONFIG_PARAMETERS", "")
     assert {name.split(".")[0] for name in re.findall(r"'([\w.]+)'=", said)} <= {"core", "receive"} and "hooksPath" not in said
+
+
+FILTER = "cat >{here}/$$ && {{ {git} add -A >&2; {git} commit -qm %s >&2; git hash-object -w {here}/$$ >>{here}.made; cat {here}/$$; }}"
+
+
+@pytest.mark.deep
+def test_a_filter_that_commits_in_another_repository_leaves_that_one_whole(repo: Sandbox, tmp_path: Path) -> None:
+    """Git runs it for us, where our objects go into a quarantine and the index is a copy; what it stores here stays, too."""
+    other = Sandbox.init(tmp_path / "kept")
+    line = FILTER.format(here=other.path, git=f"git -C {other.path}")
+    repo.write(".gitattributes", "*.k filter=keep\n")
+    repo.commit("attributes")
+    repo.git("config", "filter.keep.clean", line % "clean")
+    repo.git("config", "filter.keep.smudge", line % "smudge")
+    for text in ("one", "two"):
+        repo.write("x.k", f"{text}\n")
+        repo.ok("snapshot", "--track", "t", text)
+    repo.ok("restore", "t~1", "--force")
+    repo.ok("worktree", str(tmp_path / "beside"), "t")
+    assert (repo.path / "x.k").read_text() == "one\n"
+    messages = set(other.git("log", "--format=%s").split())
+    assert messages == {"clean", "smudge"}
+    other.fsck()
+    made = Path(f"{other.path}.made").read_text().split()
+    assert made and all(repo.git("cat-file", "-t", oid) == "blob" for oid in made)
+    repo.fsck()
