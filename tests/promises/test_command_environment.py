@@ -261,7 +261,10 @@ def test_hooks_of_a_remote_on_this_machine_have_what_git_push_gives_them(
     assert {name.split(".")[0] for name in re.findall(r"'([\w.]+)'=", said)} <= {"core", "receive"} and "hooksPath" not in said
 
 
-FILTER = "cat >{here}/$$ && {{ {git} add -A >&2; {git} commit -qm %s >&2; git hash-object -w {here}/$$ >>{here}.made; cat {here}/$$; }}"
+FILTER = (
+    "cat >{here}/$$ && {{ {git} add -A >&2; {git} commit -qm %s >&2;"
+    " git hash-object -w {here}/$$ >>{here}.made; cat {here}/$$; }}"
+)
 
 
 @pytest.mark.deep
