@@ -6,9 +6,11 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 from gitbaton.codec import plain
 from gitbaton.git import questions
+from gitbaton.git.objects import in_the_way
 from gitbaton.git.publish import WORKSHOP
 from gitbaton.git.repo import Repo
 from gitbaton.mirror import NAMES, Place
@@ -58,7 +60,8 @@ def odd(repo: Repo, where: Place | None) -> Iterator[Odd]:
     common = repo.layout.common_dir
     owner = None if repo.settings().get("core.sharedrepository") else os.stat(common).st_uid
     for _, git_dir, _ in questions.worktrees(repo):
-        yield from _file(repo, os.path.join(git_dir, CURRENT), link=True)
+        if current := in_the_way(git_dir, CURRENT):
+            yield _other(repo, os.path.join(git_dir, CURRENT), f"is {current}, and no ref")
         top = os.path.join(git_dir, "baton")
         try:
             found = os.lstat(top)
@@ -70,7 +73,9 @@ def odd(repo: Repo, where: Place | None) -> Iterator[Odd]:
         else:
             yield _other(repo, top, f"is {kind_of(found.st_mode)}, and no folder of ours")
     for path in (os.path.join(where.directory, name) for name in NAMES) if where is not None else ():
-        yield from _file(repo, path)
+        with suppress(OSError):
+            if not stat.S_ISREG(mode := os.lstat(path).st_mode):
+                yield _other(repo, path, f"is {kind_of(mode)}, and no file of ours")
 
 
 def aside(repo: Repo, path: str) -> str:
@@ -106,15 +111,6 @@ def _wrong(name: str, folder: str, mode: int, depth: int) -> str:
         return f"is {kind_of(mode)}, and no {'folder' if depth == 0 and name in _FOLDERS else 'file'} of ours"
     known = {"isolated": NAME.match(name), "tmp": OURS.match(name) or name.startswith(WORKSHOP)}
     return "has no name that we give, and stays" if depth == 1 and folder in _SWEPT and not known[folder] else ""
-
-
-def _file(repo: Repo, path: str, *, link: bool = False) -> Iterator[Odd]:
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return
-    if not (stat.S_ISREG(mode) or (link and stat.S_ISLNK(mode))):
-        yield _other(repo, path, f"is {kind_of(mode)}, and no file of ours")
 
 
 def _other(repo: Repo, path: str, why: str) -> Odd:

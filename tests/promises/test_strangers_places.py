@@ -262,7 +262,10 @@ def test_a_lock_that_is_a_pipe_is_one_line_and_its_mend_works(used: Sandbox) -> 
 def test_a_claim_of_another_user_ends_no_process(used: Sandbox) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can be two users")
-    with subprocess.Popen(["sleep", "600"]) as child, Claims(discover(str(used.path))).take("r", "s", ["out/**"]) as claim:
+    with (
+        subprocess.Popen(["sleep", "600"], start_new_session=True) as child,
+        Claims(discover(str(used.path))).take("r", "s", ["out/**"]) as claim,
+    ):
         start = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19]
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         words = json.loads(Path(claim.path).read_text()) | {
