@@ -43,7 +43,7 @@ def test_plain_repository_costs_no_process(repo: Sandbox, monkeypatch: pytest.Mo
     assert "add -A" in asked
     for word in ("check-attr", "--filters", "ls-tree", "hash-object", "gitattributes"):
         assert word not in asked
-    assert asked.count("config -z --get-regexp") == 1
+    assert asked.count("--get-regexp") == 1
 
 
 @pytest.mark.deep
