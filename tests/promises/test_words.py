@@ -168,6 +168,13 @@ def test_no_name_of_a_file_ends_the_quotes_of_a_sentence(repo: Sandbox, name: st
         told(done.out + done.err)
 
 
+def test_an_order_that_no_screen_shows_reaches_no_model(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "parser", f"lexer done {HIDDEN}\u2764\ufe0f", "--next-cmd", f"make{HIDDEN}")
+    text = Client("claude", repo.path).fire("start").replace("\u2764\ufe0f", "")
+    assert "step: lexer done ?????" in told(text) and 'next_cmd: "make?' in text
+    assert "lexer done ???" in shown(repo.ok("status").out.replace("\u2764\ufe0f", ""))
+
+
 @pytest.mark.deep
 def test_nothing_hides_in_any_door(far: Far, tmp_path: Path) -> None:
     """A stranger's words in every field and name, through every door."""
@@ -369,11 +376,18 @@ def test_no_word_is_a_link_in_any_part_of_a_summary(repo: Sandbox) -> None:
     head = repo.head()[:7]
     assert [(row, found) for row in rows if (found := live(row.removeprefix(f"- {head} ")))] == []
     assert f"- {head} " in "\n".join(rows) and sum(row.startswith("- ") for row in rows) > 2 * len(LINKS)
-    if shutil.which("cmark-gfm"):
-        page = subprocess.run(
-            ["cmark-gfm", "-e", "autolink"], input="\n".join(rows), capture_output=True, text=True, check=True
-        )
-        assert "<a href" not in page.stdout
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(shutil.which("cmark-gfm") is None, reason="cmark-gfm is not here")
+def test_what_renders_markdown_makes_no_link_of_a_word(repo: Sandbox) -> None:
+    said = [word for text in LINKS for word in ("--decision", text)]
+    repo.ok("snapshot", "--track", "t", " ".join(LINKS), "--note", " ".join(LINKS), "--next-cmd", " ".join(LINKS), *said)
+    command, rows = ["cmark-gfm", "-e", "autolink", "--unsafe"], repo.ok("summary", "t").out
+    page = subprocess.run(command, input=rows, capture_output=True, text=True, check=True).stdout
+    assert "<a " not in page and "<img" not in page
+    left = page.replace("<!-- -->", "")
+    assert all(text.replace("<", "&lt;").replace(">", "&gt;") in left for text in LINKS)
 
 
 def test_a_page_shows_what_cannot_be_seen(repo: Sandbox, tmp_path: Path) -> None:
