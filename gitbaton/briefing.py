@@ -215,7 +215,7 @@ def _heading(scene: Scene) -> list[str]:
     rows += [f"Check the drift first: git baton verify --track {name}"]
     rows += [_other(other, scene.now) for other in scene.others]
     if scene.unread:
-        rows.append(_clipped(scene.unread, _SENTENCE))
+        rows.append(_clipped(plain(scene.unread), _SENTENCE))
     if scene.waiting:
         rows.append("A restore was interrupted here, so files may be of two states: any git baton command ends it.")
     return [*rows, ""]

@@ -119,7 +119,7 @@ class _Desk:
         if isinstance(done, str):
             return CallToolResult(content=[TextContent(type="text", text=done)], is_error=True)
         rows = [cut(done.text, tool.most), *(f"warning: {_one_line(text)}" for text in done.warnings[:_MAX_WARNINGS])]
-        text = TextContent(type="text", text=_whole("\n".join(rows)))
+        text = TextContent(type="text", text=plain(_whole("\n".join(rows)), keep="\n\t"))
         return CallToolResult(content=[text], structured_content=_sound({"v": 1, **done.document}))
 
     def _answer(self, tool: Tool, given: dict[str, Any], agent: Agent | None) -> Answer | str:
