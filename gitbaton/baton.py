@@ -44,6 +44,7 @@ from gitbaton.model import (
 )
 from gitbaton.render import left_out, uncompared
 from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, newest, tip_ref, track_of
+from gitbaton.store.provenance import of_track
 from gitbaton.survey import Surveyor
 from gitbaton.values import replace, value
 
@@ -666,18 +667,18 @@ class Baton:
             return stored
         if current:
             raise NotFoundError(f"the current track {in_quotes(current)} has no checkpoint any more", *self._others())
-        chains = self.store.chains()[0] or self.store.strange()
+        chains = self.store.meant()
         if not chains:
             raise NotFoundError("there is no checkpoint in this repository", TAKE_ONE)
         if len(chains) > 1:
             raise AmbiguousNameError("no track is current in this work tree; name one with --track", *self._others())
-        return self.tip(next(iter(chains)))
+        return self.tip(chains[0])
 
-    def chosen(self, given: str | None = None) -> str:
+    def chosen(self, given: str | None = None, *, automatic: bool = False) -> str:
         """The track that is meant in this work tree where none is named (see gitbaton.store.choosing). Raises UsageError."""
         from gitbaton.store.choosing import choose
 
-        return choose(self.store, self.settings.track, given)
+        return choose(self.store, self.settings.track, given, automatic=automatic)
 
     def lead(self, name: str | None = None, track: str | None = None) -> Stored:
         """The checkpoint that a verb begins with: what ``name`` means, a track before anything else; else as ``tip``.
@@ -899,8 +900,14 @@ class Baton:
         return self.store.current()
 
     def use(self, track: str) -> list[str]:
-        """Make a track current in this work tree; what could not be refreshed comes back. Raises NotFoundError."""
+        """Make a track current in this work tree; what could not be done besides comes back. Raises NotFoundError."""
         stored = self.tip(track)
+        track, warnings = stored.checkpoint.track, list[str]()
         with self.repo.lock(()):
-            self._make_current(stored.checkpoint.track)
-        return self.refresh(track=stored.checkpoint.track)
+            self.store.settle()
+            try:
+                self.store.ours.add(of_track(track))  # hooks go on with it, whoever made it
+            except OSError as error:
+                warnings.append(f"hooks take {in_quotes(track)} for a foreign one: {error}")
+            self._make_current(track)
+        return [*warnings, *self.refresh(track=track)]

@@ -166,7 +166,7 @@ def _from_current(store: Store, step: Callable[[Store, str, str], Stored], at: s
 def _current_track(store: Store) -> str:
     track = store.current()
     if track is None:
-        tracks = store.chains()[0] or store.strange()
+        tracks = store.meant()
         if len(tracks) != 1:
             raise NotFoundError("no track is current in this work tree", "set one with 'git baton tracks use NAME'")
         track = next(iter(tracks))

@@ -6,7 +6,7 @@ from gitbaton import terminal
 from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, in_quotes, path_document, plain
-from gitbaton.render import line
+from gitbaton.render import line, quoting
 from gitbaton.tools import branching
 
 
@@ -37,7 +37,8 @@ def command(
             said = f"would make branch {in_quotes(plan.name)} at {parent}"
             if at:
                 text = line(plan.checkpoint.checkpoint.step) if plan.commit else ""
-                said = f"{plain(plan.name)} {baton.abbreviate(at)} {text}".rstrip()
+                mark = quoting(plan.checkpoint) if text else ""
+                said = f"{plain(plan.name)} {baton.abbreviate(at)} {mark}{text}".rstrip()
             elif plan.commit:
                 said = f"would make branch {in_quotes(plan.name)}: a commit of the files on {parent or 'no parent'}"
             terminal.say(said)

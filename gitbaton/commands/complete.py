@@ -13,6 +13,7 @@ from gitbaton.cli.options import Argument, Call, Declared, declared, of_verb
 from gitbaton.cli.verbs import GROUPS, VERBS, below, find, verb_module
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import BatonError
+from gitbaton.model import Stored
 
 FILES = "\tfiles"  # the line that asks the shell for its own completion of paths
 _STEPS = 20  # checkpoints of a track that are offered
@@ -112,6 +113,11 @@ def _values(ctx: Call, metavar: str, verb: str, given: list[str]) -> Found:
         yield FILES, ""
 
 
+def _step(stored: Stored) -> str:
+    """What a checkpoint says is done, behind a ``>`` where it is foreign."""
+    return f"{'> ' * stored.foreign_words}{plain(first_line(stored.checkpoint.step))}"
+
+
 def _stored(ctx: Call, kinds: set[str], given: list[str]) -> Found:
     """Tracks, checkpoints with their steps, runs, threads and remotes of this repository."""
     with Baton(repo=located(ctx)) as baton:
@@ -121,23 +127,27 @@ def _stored(ctx: Call, kinds: set[str], given: list[str]) -> Found:
             yield from ((name, "a remote") for name in remotes(baton.repo))
         if kinds & {"TRACK", "CHECKPOINT"}:
             tips = baton.readable_tips().items
-            yield from ((s.checkpoint.track, plain(first_line(s.checkpoint.step))) for s in tips)
+            yield from ((s.checkpoint.track, _step(s)) for s in tips)
         if "CHECKPOINT" in kinds:
             with suppress(BatonError):
                 rows = baton.history(limit=_STEPS).items
-                yield "@", plain(first_line(rows[0].checkpoint.step)) if rows else ""
-                yield from ((f"@~{n}", plain(first_line(s.checkpoint.step))) for n, s in enumerate(rows) if n)
-                yield from ((s.checkpoint.label, "a label") for s in rows if s.checkpoint.label)
+                yield "@", _step(rows[0]) if rows else ""
+                yield from ((f"@~{n}", _step(s)) for n, s in enumerate(rows) if n)
+                yield from ((s.checkpoint.label, f"{'> ' * s.foreign}a label") for s in rows if s.checkpoint.label)
                 from gitbaton.store.meta import read
 
                 yield from ((name, "a pin") for name in read(baton.store).names.values())
         if "RUN" in kinds:
             from gitbaton.journal.chain import Journal
+            from gitbaton.store.provenance import of_run
 
-            yield from ((name, "a run") for name in Journal(baton.repo, author=b"", clock=baton.clock).names())
+            journal = Journal(baton.repo, author=b"", clock=baton.clock)
+            yield from ((name, f"{'' if journal.ours.knows(of_run(name)) else '> '}a run") for name in journal.names())
         if "THREAD" in kinds:
-            from gitbaton.commands.threads import listed, store_of
+            from gitbaton.commands.threads import foreign, listed, store_of
 
             with store_of(baton) as store:
-                names = dict.fromkeys(thread for thread, _ in store.chains()) if store is not None else {}
-            yield from ((name, "a thread") for name in names if listed(name) == name)
+                places = store.chains() if store is not None else []
+            strange = {thread for thread, _ in foreign(baton, places)}
+            names = dict.fromkeys(thread for thread, _ in places if listed(thread) == thread)
+            yield from ((name, f"{'> ' * (name in strange)}a thread") for name in names)

@@ -257,7 +257,7 @@ def _with_restores(baton: Baton, rows: list[list[Stored]], *, everything: bool, 
         c = stored.checkpoint
         if c.created <= oldest.created:
             break
-        if (everything or c.track == newest.track) and not (below and c.created > newest.created):
+        if not stored.foreign and (everything or c.track == newest.track) and not (below and c.created > newest.created):
             found.append([stored])
     steps = {row[0].id for row in found[len(rows) :] if fold and (done := row[0].checkpoint.restore) and done.op != "restore"}
     folded: list[list[Stored]] = []

@@ -10,7 +10,7 @@ from gitbaton.cli.options import Call, Option
 from gitbaton.cli.waiting import spent
 from gitbaton.codec import Json, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.commands.reporting import because
-from gitbaton.commands.stepping import desk, forecast_document
+from gitbaton.commands.stepping import FOREIGN, desk, forecast_document
 from gitbaton.errors import NotFoundError, UnreadableRunError
 from gitbaton.journal.chain import Journal, chosen
 from gitbaton.journal.codec import document as record_document
@@ -61,14 +61,17 @@ def command(
         except UnreadableRunError as error:
             why_not = f"it cannot be read: {error.reason}"
             report, torn = Report(run=name, finished=False, why=(why_not,), plan=None, lines=()), error
+        foreign = at.journal.is_foreign(name)
         if json:
-            print_json(document(report))
+            print_json({**document(report), **({"foreign": True} if foreign else {})})
         else:
             look = looking(ctx, at.baton)
             for text in look.table(TABLE, [_cells(look, item, at.baton.settings.short) for item in report.lines]):
                 terminal.say(text)
             end = "finished" if report.finished else f"not finished: {'; '.join(map(plain, report.why))}"
             terminal.say(f"run '{report.run}': {end}")
+            if foreign:
+                terminal.tell(FOREIGN.format(name))
         if torn is not None:
             raise torn
     return 0

@@ -6,7 +6,7 @@ from gitbaton import terminal
 from gitbaton.cli.common import ARun, AsJson, print_json
 from gitbaton.cli.options import Argument, Call
 from gitbaton.codec import Json, path_document, plain
-from gitbaton.commands.stepping import desk, forecast_document, would
+from gitbaton.commands.stepping import FOREIGN, desk, forecast_document, would
 from gitbaton.journal.values import Cause
 from gitbaton.render import path_in_quotes
 
@@ -31,6 +31,8 @@ def command(
                 rows.append({"kind": c.kind, "path": path, "old": c.old, "new": c.new})
             print_json({"run": name, **forecast_document(item), "differences": rows})
             return 0
+        if at.journal.is_foreign(name):
+            terminal.tell(FOREIGN.format(name))
         terminal.say(f"{plain(step)}: {would(item)}")
         for cause in differences:
             terminal.say(difference(cause, at.baton.settings.short))

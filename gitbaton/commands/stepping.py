@@ -17,7 +17,7 @@ from gitbaton.commands.reporting import JsonLines, Lines, because, cause_documen
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, remembered
 from gitbaton.journal.values import Plan, Step, check_run
-from gitbaton.render import line, path_in_quotes
+from gitbaton.render import in_shell, line, path_in_quotes
 from gitbaton.running import engine, plans
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import Context, Outcome, Take
@@ -98,6 +98,9 @@ def _named(journal: Journal, run: Optional[str], top: str, plan: Optional[str]) 
     return found if found is not None else journal.new_name(journal.clock())
 
 
+FOREIGN = "run '{}' is foreign: its newest records came from elsewhere"
+
+
 @contextmanager
 def decided(
     ctx: Call, run: Optional[str], *, json: bool, foreign: bool = False, wait: float = 0.0
@@ -109,6 +112,9 @@ def decided(
             raise UsageError(
                 f"run {in_quotes(name)} was fetched", f"'git baton run --continue {name} --foreign' makes it one of here"
             )
+        if not foreign and remembered(at.journal.repo) != name and at.journal.is_foreign(name):
+            said = f"run {in_quotes(name)} came from elsewhere, and this work tree never went on with it"
+            raise UsageError(said, f"'git baton run --continue {in_shell(name)} --foreign' does")
         context = Context(
             at.baton,
             at.journal,

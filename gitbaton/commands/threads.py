@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Optional
 
@@ -11,8 +11,9 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import opened
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, is_hidden, plain, timestamp
+from gitbaton.codec import Json, in_quotes, is_hidden, plain, timestamp
 from gitbaton.errors import BatonError
+from gitbaton.store.provenance import LINES, of_thread
 from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
 from gitbaton.threads.chain import Chain, Late
 from gitbaton.threads.codec import Entry
@@ -61,7 +62,16 @@ def place_of(ctx: Call, thread: str, namespace: Optional[str]) -> Iterator[tuple
             raise missing(thread, elsewhere)
         names = {found for place in store.chains() for found in place}
         namespace = namespace if namespace is None else meant(namespace, names)
-        yield baton, store, chosen(store, meant(thread, names), namespace, elsewhere)
+        found = chosen(store, meant(thread, names), namespace, elsewhere)
+        if foreign(baton, [found]):
+            terminal.tell(f"thread {in_quotes(found[0])} is foreign: it came from elsewhere")
+        yield baton, store, found
+
+
+def foreign(baton: Baton, places: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of some threads and namespaces that came from elsewhere: git has them, and no program of here has put into them."""
+    refs = baton.repo.objects.refs(THREADS)
+    return {at for at in places if (ref := ref_of(*at)) in refs and not baton.store.ours.has(LINES, of_thread(ref))}
 
 
 def remotes_of(baton: Baton) -> dict[str, list[str]]:

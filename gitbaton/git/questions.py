@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from gitbaton.errors import GitError
 from gitbaton.git.objects import in_the_way
@@ -94,6 +95,16 @@ def tracked(repo: Repo, paths: tuple[str, ...], root: str | None = None) -> list
     git = Git(root, base_environment(strip_local=True)) if root is not None and other else repo.git
     names = [f":(top,literal){p}" for p in paths]
     return os.fsdecode(git.out("ls-files", "-z", "--", *names)).split("\0")[:-1] if names else []
+
+
+def came_with(folder: str, names: Sequence[str]) -> set[str]:
+    """Those of the files in a folder that git tracks there, in whatever repository that is; all, where it lies in one that git
+    does not open."""
+    git = Git(folder, base_environment(strip_local=True))
+    asked = git.run("ls-files", "-z", "--", *(f":(literal){name}" for name in names))
+    if asked.code != 0:
+        return set() if "not a git repository (or any" in asked.err else set(names)
+    return set(os.fsdecode(asked.out).split("\0")[:-1])
 
 
 def worktrees(repo: Repo) -> list[tuple[str, str, str]]:

@@ -47,6 +47,9 @@ Progress = Callable[[str, int, int], None]
 LOCK_WAIT = 60.0
 _LINE = 128  # bytes of a file that holds an id
 _MANY = 100  # objects that are sooner written as one pack: git's own fetch.unpackLimit
+OURS = "ours"  # below our folder: the record of what was made here
+_LOCKS = ("flock", "lock/runs")  # one of them is there where any version has written
+_KEPT = b"ours\n"  # what they hold where the record was begun: one that is lost is not begun a second time
 _PLACES = ("GIT_OBJECT_DIRECTORY", BORROWED, "GIT_COMMON_DIR")
 # As for git's safe.directory, a repository itself cannot say these: only system, user and command line can.
 GUARDED, PROTECTED = frozenset(("baton.everywhere",)), frozenset(("system", "global", "command"))
@@ -377,7 +380,12 @@ class Repo:
         self.settings()  # who writes must know the hooks to switch off
         path = os.path.join(self.shared_dir, of)
         try:
+            fresh = not begun(self) and not any(os.path.lexists(os.path.join(self.shared_dir, name)) for name in _LOCKS)
+            if fresh:  # nothing that is here was made by us
+                make_folder(self, os.path.join(self.shared_dir, OURS))
             fd = lock_file(self, path)
+            if fresh:
+                os.write(fd, _KEPT)
         except OSError as error:
             raise GitError(f"'{path}' cannot be opened: {error.strerror}") from None
         try:
@@ -593,6 +601,26 @@ def _closed(folder: str) -> str | None:
         if folder == os.path.dirname(folder):
             return None
         folder = os.path.dirname(folder)
+
+
+def begun(repo: Repo) -> bool:
+    """Whether there is a record of what was made here, whatever it says. Earlier versions kept none."""
+    return os.path.lexists(os.path.join(repo.shared_dir, OURS))
+
+
+def earlier(repo: Repo) -> bool:
+    """Whether a version of gitbaton has written here, and none that keeps a record."""
+    sizes = []
+    for name in _LOCKS:
+        with suppress(OSError):
+            sizes.append(os.lstat(os.path.join(repo.shared_dir, name)).st_size)
+    return bool(sizes) and not any(sizes)
+
+
+def keep_begun(repo: Repo) -> None:
+    """Note that a record was begun here. Raises OSError."""
+    with open(os.path.join(repo.shared_dir, _LOCKS[0]), "ab", opener=lambda name, _: lock_file(repo, name)) as file:
+        file.write(_KEPT)
 
 
 def shared(repo: Repo, path: str | int) -> None:

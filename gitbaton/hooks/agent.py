@@ -267,7 +267,11 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
         if work.late is None and event.moment != "prompt":
             session = sessions.save(repo, event, taken=now)
         baton = Baton(repo=repo, settings=settings)
-        after = auto.take(baton, event, session, lambda: baton.chosen(work.call.track), work.due, other and other[0])
+
+        def track() -> str:
+            return baton.chosen(work.call.track, automatic=True)
+
+        after = auto.take(baton, event, session, track, work.due, other and other[0])
         sessions.save(repo, event, turns=after.turns, words=after.words)
 
 

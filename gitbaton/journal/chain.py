@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 
-from gitbaton.codec import encode_track, in_quotes, plain
+from gitbaton.codec import in_quotes, plain
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.codec.text import subject as first_words
 from gitbaton.errors import (
@@ -48,6 +48,7 @@ from gitbaton.journal.codec import STREAMS, clean, decode, encode, fit, idem
 from gitbaton.journal.values import BLOBS, TREES, Logged, Record, check_run, run_of, run_ref
 from gitbaton.model import Oid
 from gitbaton.store.chain import RETRY_SECONDS, append_to, landed, root_objects
+from gitbaton.store.provenance import Ours, of_run
 from gitbaton.store.refs import REMOTES, RUNS, by_name
 from gitbaton.system.files import read_regular
 from gitbaton.values import replace
@@ -77,7 +78,7 @@ class Journal:
 
     def __init__(self, repo: Repo, *, author: bytes, redactor: Redactor | None = None, clock: Callable[[], datetime]) -> None:
         self.repo, self.author, self.redactor, self.clock = repo, author, redactor, clock
-        self.root = root_objects(repo.layout.algorithm)[-1].oid
+        self.root, self.ours = root_objects(repo.layout.algorithm)[-1].oid, Ours(repo)
         self._disk, self._packs = Durable(repo, lasting=True), 0
         self._read: dict[str, tuple[Oid, tuple[Logged, ...]]] = {}
         self._first: dict[str, Oid] = {}  # the first commit of each run that was seen
@@ -169,8 +170,9 @@ class Journal:
                 found = read(self.repo.objects, self.root, run, tip, before[1] if before else ())
             except (GitError, RecordError) as error:
                 raise UnreadableRunError(run, error.message) from None
-            foreign = foreign_until(self.repo, run) == tip
-            found = tuple(item if item.foreign == foreign else replace(item, foreign=foreign) for item in found)
+            last = next((n for n in reversed(range(len(found))) if self.ours.has(of_run(run), found[n].commit)), -1)
+            theirs = ((item, number > last) for number, item in enumerate(found))
+            found = tuple(item if item.foreign == foreign else replace(item, foreign=foreign) for item, foreign in theirs)
             self._read[run] = (tip, found)
             if found:
                 self._first.setdefault(run, found[0].commit)
@@ -256,6 +258,8 @@ class Journal:
         named = {*parts.values()} - {item.oid for item in made}
         below = few_below(named, algorithm, held) if keep is None else None
 
+        self.note_ours(run, commit.oid)
+
         def move() -> None:
             new = [*first, *made, raw, tree, commit]
             with kept_whole(self.repo, [*below, *new], how) if below is not None else self._kept(tip, [*more, *new], how):
@@ -268,7 +272,6 @@ class Journal:
             tidy_packs(self.repo)
         logged = Logged(record=record, commit=commit.oid, parts=dict(parts))
         if before and before[-1].foreign:
-            clear_foreign(self.repo, run)
             before = tuple(replace(item, foreign=False) for item in before)
         self._read[run] = (commit.oid, (*before, logged))
         self._first.setdefault(run, commit.oid)
@@ -297,9 +300,24 @@ class Journal:
                 raise NoAnswerError(f"run '{run}' has gone on both here and elsewhere; it is left as it is")
             if tip == oid:
                 return
-            if not _put_line(self.repo, path := _foreign(self.repo, run), oid):  # before it is made local
-                raise OSError(f"{in_quotes(path)} cannot be written")
+            if tip is None:  # what stood here once is gone, and this one came from elsewhere
+                self.ours.drop(of_run(run))
             publish(self.repo, [RefChange(name=run_ref(run), new=oid, old=tip)])
+
+    def is_foreign(self, run: str) -> bool:
+        """Whether the newest record of a run came from elsewhere; of one that cannot be read, whether none is from here."""
+        try:
+            return self.records(run)[-1].foreign
+        except (UnreadableRunError, RecordError):
+            return not self.ours.knows(of_run(run))
+
+    def note_ours(self, run: str, commit: Oid) -> None:
+        """Say that a record is ours, and with it all below: a run goes on only where that was allowed. Before its ref moves.
+        Raises GitError."""
+        try:
+            self.ours.add(of_run(run), [commit], sync=fsync(self.repo) != "never")
+        except OSError as error:
+            raise GitError(f"what this machine does cannot be noted: {error}; {_NOTHING}") from None
 
     def find(self, key: str, *, but: str) -> Logged | None:
         """The newest result with a key that can be served, among the other local runs: of a step without an effect, stable, not
@@ -513,18 +531,3 @@ def _put_line(repo: Repo, path: str, text: str) -> bool:
     except (OSError, UnicodeEncodeError):
         return False
     return True
-
-
-def _foreign(repo: Repo, run: str) -> str:
-    return os.path.join(repo.shared_dir, "foreign-runs", encode_track(run))
-
-
-def foreign_until(repo: Repo, run: str) -> Oid | None:
-    """The newest commit of a run as it was adopted; while it is the newest of all, all are foreign."""
-    return _line(_foreign(repo, run))
-
-
-def clear_foreign(repo: Repo, run: str) -> None:
-    """Say that no record of a run is foreign any more."""
-    with suppress(OSError):  # it names a commit that is not the newest any more
-        git.drop(repo, _foreign(repo, run))

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from gitbaton.codec import in_quotes
 from gitbaton.errors import NoAnswerError, NotFoundError, RefConflictError, UnreadableRunError
 from gitbaton.git.objects import RefChange
-from gitbaton.journal.chain import LOCK, Journal, clear_foreign
+from gitbaton.journal.chain import LOCK, Journal
 from gitbaton.journal.state import fold
 from gitbaton.journal.values import Logged, check_run, run_ref
 from gitbaton.model import Oid
+from gitbaton.store.provenance import of_run
 from gitbaton.values import replace, value
 
 KEEP = 20
@@ -122,7 +123,7 @@ def apply(journal: Journal, planned: Plan) -> tuple[tuple[Drop, ...], tuple[Kept
             except RefConflictError as error:
                 kept.append(Kept(run=drop.run, why=error.message))
                 continue
-            clear_foreign(journal.repo, drop.run)
+            journal.ours.drop(of_run(drop.run))
         journal.forget(drop.run)
         gone.append(drop)
     return tuple(gone), tuple(kept)

@@ -34,23 +34,27 @@ class Chains:
         self.renamed: dict[Oid, Oid] = {}
         self._trees: dict[Oid, tuple[Oid | None, tuple[bytes, ...]]] = {}
 
-    def mended(self, name: str, value: Oid | None, tip: Oid | None, fits: Fits) -> Made:
+    def mended(self, name: str, value: Oid | None, tip: Oid | None, fits: Fits, record: str) -> Made:
         """A chain whose ref points at ``value`` (None: nobody knows): of its checkpoints all that can be read. ``tip``: the id
-        of its newest one, where something else says so; ``fits``: whether a checkpoint that lies about is one of its."""
+        of its newest one, where something else says so; ``fits``: whether a checkpoint that lies about is one of its;
+        ``record``: the file that says which of them are ours."""
         items, holes = self._found(value, tip, fits)
         lost = [Lost(where=f"{name}: {hole}", what="a checkpoint or more") for hole in holes.values()]
         links: list[Link] = []
+        ours: list[Oid] = []
         for place in range(len(items), -1, -1):
             if place < len(items):
                 links.append(self._without(name, *items[place], lost))
+                ours += [links[-1].id] if self.store.ours.has(record, items[place][1].id) else []
             if place in holes and place > 0:  # above the newest there is no gap, so that the newest words stay the newest
                 links.append(self._gap(items[place - 1][1], items[place][1] if place < len(items) else None))
+                ours += [links[-1].id] if self.store.ours.knows(record) else []
         tree, root = root_objects(self.survey.algorithm)
         made, placed = on_top(self.survey.algorithm, root.oid, tree.oid, links)
         self.survey.add(made)
         said = f"{counted(len(items), 'checkpoint')} can be read"
         said += f", with {counted(len(holes), 'gap')}" if holes else ""
-        return Made(new=placed[-1].commit if placed else None, lost=tuple(lost), said=said)
+        return Made(new=placed[-1].commit if placed else None, lost=tuple(lost), said=said, ours=tuple(ours))
 
     def _found(self, value: Oid | None, tip: Oid | None, fits: Fits) -> tuple[list[tuple[Link, Stored]], dict[int, str]]:
         """The checkpoints of a chain, newest first, and the places among them at which some are lost."""

@@ -51,6 +51,7 @@ def examine(baton: Baton) -> list[Finding]:
         _latest,
         _refs,
         _derived,
+        _ours,
         _runs_here,
         _work_trees,
         _own_files,
@@ -83,8 +84,9 @@ def fix(baton: Baton) -> list[str]:
     Raises BatonError."""
     with baton.repo.lock(tuple(_locked(baton)), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
+        said = baton.store.ours.mend()
     crashmarker.sweep(baton.repo)
-    return baton.refresh()
+    return [*said, *baton.refresh()]
 
 
 def _locked(baton: Baton) -> list[str]:
@@ -218,6 +220,14 @@ def _derived(baton: Baton) -> Iterator[Finding]:
         yield _amiss("derived", f"the tip or note of track {in_quotes(stored.checkpoint.track)} is behind its chain", _FIX)
     if not behind:
         yield _fine("derived", "tips and notes are up to date")
+
+
+def _ours(baton: Baton) -> Iterator[Finding]:
+    """Whether the record of what was made here can be read; what it does not name is foreign."""
+    for path, why in baton.store.ours.damaged():
+        yield _amiss(
+            "ours", f"{in_quotes(path)} does not say what was made here: {why}; what it does not name is foreign", _FIX
+        )
 
 
 def _runs_here(baton: Baton) -> Iterator[Finding]:

@@ -39,6 +39,7 @@ from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.inventory import conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, intent, newest, tip_ref, track_of
 from gitbaton.store import meta as store_meta
+from gitbaton.store.provenance import record_of
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
 from gitbaton.store.sound import checkpoints, is_ours
 from gitbaton.system.files import read_regular, sync_paths
@@ -73,6 +74,7 @@ class _Plan:
         self.left: list[Lost] = []
         self.moves: list[Move] = []
         self.settled: set[str] = set()
+        self.ours: dict[str, tuple[Oid, ...]] = {}
 
     def mend(self, warnings: list[str]) -> Mend:
         """All of it as one value: of what was made only what a ref leads to is written."""
@@ -104,6 +106,7 @@ class _Plan:
             objects=tuple(objects),
             found=len({item.oid for item in objects} & survey.found),
             moves=tuple(self.moves),
+            ours=self.ours,
             lines=lines,
             logs=tuple(self._logs()),
             packs=tuple(pack.path for pack in survey.packs if pack.whole and not pack.indexed),
@@ -128,6 +131,8 @@ class _Plan:
             self.survey.pointing.pop(name, None)
         else:
             self.survey.pointing[name] = made.new
+        if made.ours and (place := record_of(name)):
+            self.ours[place] = made.ours
         if made.new != ref.oid or made.new is None:
             self.moves.append(Move(name=name, new=made.new, old=ref.oid, raw=ref.raw, said=made.said))
 
@@ -167,7 +172,7 @@ class _Plan:
             where = f"track {in_quotes(track)}" if track is not None else in_quotes(name)
             tip = survey.pointing.get(tip_ref(track)) if track is not None else None
             gone = name.startswith(REMOTES) and (oid is None or survey.info(oid) is None)
-            self._settle(name, _FETCH if gone else chains.mended(where, oid, tip, fits))
+            self._settle(name, _FETCH if gone else chains.mended(where, oid, tip, fits, record_of(name)))
         pins = {new: self.said.pins[oid] for oid, new in chains.renamed.items() if oid in self.said.pins}
         if pins:  # a pin holds for what is left of its checkpoint
             called = {new: self.said.names[oid] for oid, new in chains.renamed.items() if oid in self.said.names}
@@ -319,6 +324,8 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
                     with open(os.path.join(common, "logs", name), "rb") as file:
                         put(repo, os.path.join(place, "logs", name), file.read(), sync=True)
                     put_file(repo, f"logs/{name}", b"".join(line + b"\n" for line in lines))
+                for name, ids in mend.ours.items():
+                    baton.store.ours.add(name, ids)
                 for m in mend.moves:
                     said += _moved(repo, door, place, m)
     for mark in marks:

@@ -10,7 +10,7 @@ from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.notes import walk
 from gitbaton.git.objects import Commit, NewObject, TreeEntry, author_at, commit_data, tree_data
-from gitbaton.journal.chain import RECORD, foreign_until, subject
+from gitbaton.journal.chain import RECORD, subject
 from gitbaton.journal.codec import decode, encode
 from gitbaton.journal.state import is_mark
 from gitbaton.journal.values import TREES, Cause, Reads, Record, Writes
@@ -21,7 +21,8 @@ from gitbaton.store import meta as store_meta
 from gitbaton.store.chain import root_objects
 from gitbaton.store.join import merged_note, plan_notes
 from gitbaton.store.meta import MOST_BYTES, Meta, pin_of
-from gitbaton.store.refs import THREADS
+from gitbaton.store.provenance import of_run
+from gitbaton.store.refs import THREADS, remote_of
 from gitbaton.store.write import NOBODY
 from gitbaton.threads.build import rebuild
 from gitbaton.threads.chain import Batch, Chain, Late
@@ -274,18 +275,21 @@ class Runs:
             return Made(new=None, left=f"{said}; {out}")
         lost = [Lost(where=f"run '{run}': record {seq}", what=said) for seq, said in closed.items() if seq not in found]
         said = f"{counted(len(kept), 'record')} can be read"
-        fetched = foreign_until(self.survey.repo, run)
-        if tip is None and fetched is None:  # nothing was recorded here of a run that was fetched
+        ours = self.survey.store.ours
+        theirs = not ours.knows(of_run(run))
+        if tip is None and not theirs:  # nothing was recorded here of a run that was fetched
             kept += [] if is_mark(kept[-1].record) else [_mark(kept[-1], len(kept))]
             said += ", and nobody knows whether more followed"
         parent = self.root
         for seq, held in enumerate(kept):
             whole = self._with_whole_parts(run, replace(held, record=replace(held.record, seq=seq)), lost)
             parent = self._commit(whole, parent)
-        if fetched is not None and fetched != parent:
+        copies = (oid for name, oid in self.survey.pointing.items() if (remote_of(name) or ("", ""))[1] == of_run(run))
+        if theirs and parent not in (tip, *copies):
             return Made(new=None, left=f"what can be read of it is not what was fetched; {out}")
         self.survey.add(root_objects(self.survey.algorithm))
-        return Made(new=parent, lost=tuple(lost), said=said)
+        mine = not theirs and (tip is None or ours.has(of_run(run), tip))
+        return Made(new=parent, lost=tuple(lost), said=said, ours=(parent,) if mine else ())
 
     def _ends(self, tip: Oid | None, kept: Sequence[Held]) -> bool:
         """Whether the newest record is among those that were found: its commit can be read, or they come to its very id."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from functools import cached_property
 from glob import escape, glob
+from types import MappingProxyType
 
 from gitbaton.codec import decode
 from gitbaton.errors import GitError, GitTimeoutError, RecordError
@@ -381,15 +382,17 @@ class Theirs:
 @value
 class Mend:
     """What a mend will do. ``torn``: objects whose file is put aside, with its path; ``objects``: what is written, ``found`` of
-    it elsewhere; ``moves``: refs; ``lines``: what goes from git's file of packed refs; ``logs``: logs of refs that are written
-    anew without the lines that cannot be read; ``packs``: those that only lack an index; ``files``: what else of ours is put
-    aside; ``lost``: what is gone for good; ``left``: what is ours and stays as it is, and why; ``theirs``: what is not ours;
-    ``unfinished``: the marks of mends that were killed."""
+    it elsewhere; ``moves``: refs; ``ours``: of what is written anew what was made here, by the file that records it; ``lines``:
+    what goes from git's file of packed refs; ``logs``: logs of refs that are written anew without the lines that cannot be
+    read; ``packs``: those that only lack an index; ``files``: what else of ours is put aside; ``lost``: what is gone for good;
+    ``left``: what is ours and stays as it is, and why; ``theirs``: what is not ours; ``unfinished``: the marks of mends that
+    were killed."""
 
     torn: tuple[tuple[Oid, str], ...] = ()
     objects: tuple[NewObject, ...] = ()
     found: int = 0
     moves: tuple[Move, ...] = ()
+    ours: Mapping[str, tuple[Oid, ...]] = MappingProxyType({})
     lines: tuple[bytes, ...] = ()
     logs: tuple[tuple[str, tuple[bytes, ...]], ...] = ()
     packs: tuple[str, ...] = ()
@@ -409,9 +412,10 @@ class Mend:
 @value
 class Made:
     """What became of one ref: where it is to point (None: nowhere), what is lost; ``said``: why, for people; ``left``: why it
-    stays as it is instead."""
+    stays as it is instead; ``ours``: of what is written anew, the ids of what was made here."""
 
     new: Oid | None
     lost: tuple[Lost, ...] = ()
     said: str = ""
     left: str = ""
+    ours: tuple[Oid, ...] = ()

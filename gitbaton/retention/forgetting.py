@@ -34,6 +34,7 @@ from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.store.chain import INDEX
 from gitbaton.store.join import Link, links, plan_notes
+from gitbaton.store.provenance import STATES
 from gitbaton.store.refs import META, REMOTES
 from gitbaton.store.safety import beside, paths_beside
 from gitbaton.store.sound import NONE, own_refs, theirs
@@ -368,6 +369,7 @@ def cleaned(store: Store, chain: Chain, gone: Collection[Oid], blobs: Collection
         taken=work.taken,
         objects=(*work.sieve.made, *objects),
         change=change,
+        ours=tuple(new for old, new in work.renamed.items() if store.ours.has(STATES, old)),
     )
 
 

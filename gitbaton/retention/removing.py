@@ -20,6 +20,7 @@ from gitbaton.store import NOTES, SAFETY, Store
 from gitbaton.store.chain import root_objects
 from gitbaton.store.intent import pending, settle
 from gitbaton.store.join import Link, on_top
+from gitbaton.store.provenance import STATES
 from gitbaton.store.refs import META
 from gitbaton.store.revision import Revision
 from gitbaton.store.sound import own_refs
@@ -40,7 +41,8 @@ _TRIES = 3
 class Trimmed:
     """A safety chain written again. ``remove``: the checkpoints that go; ``rewritten``: those that said or held what is
     forgotten; both newest first. ``taken``: the paths that each of these no longer holds, by its id before; ``(staged)`` stands
-    behind one whose index entry alone went. ``objects`` to write, and the ``change`` of the ref."""
+    behind one whose index entry alone went. ``objects`` to write, and the ``change`` of the ref; ``ours``: new ids of what was
+    made here."""
 
     chain: Chain
     remove: tuple[Stored, ...]
@@ -48,6 +50,7 @@ class Trimmed:
     taken: Mapping[Oid, tuple[str, ...]]
     objects: tuple[NewObject, ...]
     change: RefChange
+    ours: tuple[Oid, ...] = ()
 
 
 def survey(baton: Baton, *, held: bool) -> Found:
@@ -100,6 +103,8 @@ def moving(
     ended; none begins meanwhile."""
     for trim in trims:
         baton.store.objects.write(trim.objects)
+        if trim.ours:
+            baton.store.ours.add(STATES, trim.ours)
     revision.prepare()
     with ExitStack() as stack:
         if not held:

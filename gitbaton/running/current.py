@@ -9,6 +9,7 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import MENDS
 from gitbaton.git.reffiles import below
 from gitbaton.render import in_shell
+from gitbaton.store.provenance import of_run
 from gitbaton.store.refs import RUNS
 from gitbaton.values import value
 
@@ -23,18 +24,20 @@ if TYPE_CHECKING:
     from gitbaton.running.claims import Held
 
 _COMPLETE = b"\n\nrun: release, complete\n"  # how the newest commit of a run that is at its end ends
+_MIXED = "its newest records came from elsewhere"
 SHOWN = 5  # steps of a repair that a sentence names
 
 
 @value
 class Unfinished:
     """A run that is not finished: why, and what ``git baton run --continue RUN`` would do, a sentence each. ``torn``: it cannot
-    be read, and must be mended before anything else."""
+    be read, and must be mended before anything else. ``mixed``: its newest records came from elsewhere."""
 
     run: str
     why: tuple[str, ...]
     would: tuple[str, ...]
     torn: bool = False
+    mixed: bool = False
 
     @property
     def going_on(self) -> str:
@@ -45,7 +48,7 @@ class Unfinished:
     def command(self) -> str:
         """The command that goes on with it."""
         name = in_shell(self.run)
-        return MENDS if self.torn else f"git baton run --continue {name}"
+        return MENDS if self.torn else f"git baton run --continue {name}{' --foreign' if self.mixed else ''}"
 
     @property
     def document(self) -> dict[str, Json]:
@@ -55,14 +58,16 @@ class Unfinished:
 
 def unfinished(baton: Baton) -> tuple[Unfinished, ...]:
     """The runs of this repository that are not finished, in the order of their names; one that cannot be read says so as its
-    reason."""
+    reason. A foreign one is offered to nobody, and of what a stranger has put on top of ours nothing is told."""
     from gitbaton.errors import UnreadableRunError
 
     found = []
-    for run, state in _open(baton):
+    for run, state in _open(baton, ours=True):
         if isinstance(state, UnreadableRunError):
             why = f"it cannot be read, so nobody knows what it did: {state.reason}; {MENDS}"
             found.append(Unfinished(run=run, why=(why,), would=(), torn=True))
+        elif state.foreign:
+            found.append(Unfinished(run=run, why=(_MIXED,), would=(), mixed=True))
         else:
             found.append(Unfinished(run=run, why=state.why, would=would(state, _at_work(baton, state))))
     return tuple(found)
@@ -85,8 +90,9 @@ def recording(baton: Baton, track: str) -> tuple[Unfinished, ...]:
     return tuple(found)
 
 
-def _open(baton: Baton) -> Iterator[tuple[str, RunState | UnreadableRunError]]:
-    """The state of each run that is not finished, by its name; of one that cannot be read, why."""
+def _open(baton: Baton, *, ours: bool = False) -> Iterator[tuple[str, RunState | UnreadableRunError]]:
+    """The state of each run that is not finished, by its name; of one that cannot be read, why. ``ours``: but for those of
+    which nothing was done here."""
     with suppress(OSError):  # a folder that cannot be listed may hold some: the journal says which it cannot read
         if not below(baton.repo, RUNS):
             return
@@ -96,6 +102,8 @@ def _open(baton: Baton) -> Iterator[tuple[str, RunState | UnreadableRunError]]:
 
     journal = Journal(baton.repo, author=b"", redactor=None, clock=baton.clock)
     for run in _perhaps(baton, journal.refs()):
+        if ours and not journal.ours.knows(of_run(run)):
+            continue
         try:
             state = fold(journal.records(run))
         except UnreadableRunError as error:

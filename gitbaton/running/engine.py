@@ -26,6 +26,7 @@ from gitbaton.running.repair import Order, Repair, apply, recover
 from gitbaton.running.repair import plan as plan_repair
 from gitbaton.running.report import Forecast, Report, closed, explain, forecast, report
 from gitbaton.running.step import Guards, perform, rejected, waits
+from gitbaton.store.provenance import of_run
 from gitbaton.system.children import signals
 from gitbaton.system.files import acquire
 from gitbaton.worktree.crashmarker import sweep
@@ -189,8 +190,10 @@ class Engine:
                 self.journal.adopt(run)
             elif not new:
                 raise UsageError(f"there is no run '{run}'")
-        elif not foreign and self.journal.records(run)[-1].foreign:
-            raise UsageError(f"run '{run}' was fetched, and nothing of it was done here", "--foreign allows to go on with it")
+        elif not foreign and self.journal.is_foreign(run):
+            known = not self.journal.records(run)[0].foreign
+            said = "goes on with records from elsewhere" if known else "was fetched, and nothing of it was done here"
+            raise UsageError(f"run '{run}' {said}", "--foreign allows to go on with it")
         remember(self.baton.repo, run)
         return Context(
             self.baton,
@@ -321,8 +324,8 @@ def free(journal: Journal, run: str, path: str) -> str:
 
 
 def for_plan(journal: Journal, path: str, top: str) -> str | None:
-    """The run that goes on with the plan at this path, in this work tree: the one that it used last, else the newest; None
-    where there is none. Raises UnreadableRunError where one that cannot be read may be it: the plan is not begun afresh."""
+    """The run that goes on with the plan at this path, in this work tree: the one that it used last, else the newest of ours;
+    None where there is none. Raises UnreadableRunError where one that cannot be read may be it: no plan is begun afresh."""
     tips = journal.refs()
     last = remembered(journal.repo)
     commits = zip(tips, journal.repo.objects.read_many(list(tips.values())), strict=True)
@@ -332,14 +335,16 @@ def for_plan(journal: Journal, path: str, top: str) -> str | None:
         try:
             records = journal.records(run)
         except UnreadableRunError as error:
-            unread = unread or error
-            if run == last:
-                break
+            if journal.ours.knows(of_run(run)):
+                unread = unread or error
+                if run == last:
+                    break
             continue
         except NotFoundError:  # somebody has just dropped it
             continue
         claim = next((logged.record for logged in reversed(records) if logged.record.type == "claim"), None)
-        if claim is not None and claim.plan == path and (run == last or claim.worktree == top):
+        known = run == last or (claim is not None and claim.worktree == top and not records[0].foreign)
+        if claim is not None and claim.plan == path and known:
             return run
     if unread is not None:
         unread.hints += ("name another run with --run",)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import MappingProxyType
 
-from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, encode_track, in_quotes, parse_note, payload
+from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, in_quotes, parse_note, payload
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import find
 from gitbaton.git.objects import (
     MAX_READ,
-    OID,
     Algorithm,
     Commit,
     NewObject,
@@ -25,8 +23,9 @@ from gitbaton.git.objects import (
     parse_commit,
 )
 from gitbaton.git.reffiles import below, there
-from gitbaton.git.repo import Repo, drop, put
+from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
+from gitbaton.store.provenance import STATES, Ours, of_track
 from gitbaton.store.refs import (
     CHAINS,
     CURRENT,
@@ -92,7 +91,7 @@ class Chains:
     def __init__(self, repo: Repo) -> None:
         self.repo, self.objects = repo, repo.objects
         self.root = root_objects(repo.layout.algorithm)[-1].oid
-        self._marks: dict[str, tuple[tuple[int, int, int], frozenset[Oid]]] = {}
+        self.ours = Ours(repo)
         self._listed: dict[str, Oid] | None = None  # what lies below REMOTES, as it was when the chains were last listed
         self._own: frozenset[str] | None = None  # the tracks that this repository has itself, as they were listed then
         self._elsewhere: dict[str, list[tuple[str, Oid]]] | None = None
@@ -222,37 +221,13 @@ class Chains:
             checkpoint = replace(checkpoint, track=track)
         base = commit.parents[1] if len(commit.parents) == 2 else None
         oid = object_id(self.objects.algorithm, "blob", raw)
-        foreign = track is not None and (self._is_strange(track) or oid in self.marked(track))
+        place = of_track(track) if track is not None else STATES
+        foreign = (track is not None and self._is_strange(track)) or not self.ours.has(place, oid)
         return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
 
-    def marked(self, track: str) -> frozenset[Oid]:
-        """The checkpoints of a track that are foreign: they came from elsewhere, and no local snapshot has followed them yet.
-        A question costs one look at a file's state."""
-        path = self._marks_of(track)
-        try:
-            state = os.lstat(path)
-            mark = state.st_ino, state.st_mtime_ns, state.st_size
-            if track not in self._marks or self._marks[track][0] != mark:
-                lines = read_regular(path).decode("ascii", "replace").split("\n")
-                self._marks[track] = mark, frozenset(line for line in lines if OID.match(line))
-        except OSError:
-            return frozenset()
-        return self._marks[track][1]
-
     def mark(self, track: str, ids: Iterable[Oid]) -> None:
-        """Say that checkpoints of a track are foreign, before its chain holds them; with the lock held. Raises OSError."""
-        known = self.marked(track)
-        more = known.union(ids)
-        if more != known:
-            put(self.repo, self._marks_of(track), "".join(f"{oid}\n" for oid in sorted(more)).encode("ascii"))
-
-    def unmark(self, track: str) -> None:
-        """Say that no checkpoint of a track is foreign any more, because a local one follows. Called with the lock held."""
-        with suppress(OSError):  # it stays foreign until the next one
-            drop(self.repo, self._marks_of(track))
-
-    def _marks_of(self, track: str) -> str:
-        return os.path.join(self.repo.shared_dir, "foreign", encode_track(track))  # `.new` is no track's: `.` is encoded
+        """Say that checkpoints of a track are foreign, whoever made them. Called with the lock held."""
+        self.ours.drop(of_track(track), frozenset(ids))
 
     def present(self, oids: Iterable[Oid | None], limit: int = 0) -> tuple[Oid, ...]:
         """Those of some objects that are there; with a limit, and of which those below it can be read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gitbaton.codec import check_new_track, check_track, in_quotes, looks
+from gitbaton.codec import check_new_track, check_track, encode_track, in_quotes, looks
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import questions
 from gitbaton.model import Stored
@@ -13,31 +13,39 @@ from gitbaton.store import CURRENT, Store, tip_ref, track_of
 DETACHED = "detached"
 
 
-def choose(store: Store, configured: str | None, given: str | None = None) -> str:
-    """The track: the one given, GIT_BATON_TRACK, the current one, the only one, the one ``configured`` (baton.track), or one
-    named after the branch.
+def choose(store: Store, configured: str | None, given: str | None = None, *, automatic: bool = False) -> str:
+    """The track: the one given, GIT_BATON_TRACK, the current one, the only one of here, the one ``configured`` (baton.track),
+    or one named after the branch.
 
     But for GIT_BATON_TRACK and the current one, it is never one that belongs to another work tree of this repository, nor one
-    that looks like a track of another name: then the name of this work tree's directory is added. Raises UsageError for a
-    given name that cannot be one.
+    that looks like a track of another name, nor where nobody writes words (``automatic``) a foreign one that is not given: then
+    the name of this work tree's directory is added. Raises UsageError for a given name that cannot be one.
     """
     named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
     if named and not given:
         return check_track(named)
+    if current is not None and automatic and store.is_foreign(current):
+        current = None
     wanted = check_track(given) if given else current
     if wanted is not None and wanted == current:
         return current
     others, chains = _Others(store), store.chains()[0]
-    wanted = wanted or (next(iter(chains)) if len(chains) == 1 else None)
+    known = store.ours.names("tracks") if wanted is None else ()
+    own = [track for track in chains if encode_track(track) in known]
+    wanted = wanted or (own[0] if len(own) == 1 else None)
     if wanted is not None and not others.have(wanted):
         return wanted
     free = given or configured or store.objects.head().branch or DETACHED
-    return _own(store, chains, free, others)
+    return _own(store, chains, free, others, automatic=automatic and not given)
 
 
 def makes_current(store: Store, track: str) -> bool:
-    """Whether a hook may make its track current: none is, and no other track could have been meant in this work tree."""
-    return store.current() is None and not within_reach(store) - {track}
+    """Whether a hook may make its track current: none of here is, and no other one of here could have been meant in this work
+    tree; never a foreign one."""
+    current = store.current()
+    if (current is not None and not store.is_foreign(current)) or store.is_foreign(track):
+        return False
+    return all(other == track or store.is_foreign(other) for other in within_reach(store))
 
 
 def within_reach(store: Store) -> set[str]:
@@ -48,13 +56,13 @@ def within_reach(store: Store) -> set[str]:
     return near | {track for track in unread if not others.own(track, None)}
 
 
-def _own(store: Store, chains: dict[str, str], wanted: str, others: _Others) -> str:
+def _own(store: Store, chains: dict[str, str], wanted: str, others: _Others, *, automatic: bool) -> str:
     """A name of this work tree's own, as near to the one wanted as can be."""
     name, layout = _valid(wanted), store.repo.layout
     folder = os.path.basename(layout.root or layout.git_dir)
     for candidate in (name, _valid(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
         twin = candidate if candidate in chains else next((t for t in chains if looks(t) == looks(candidate)), None)
-        if twin is None or (twin == candidate and not others.have(twin)):
+        if (twin is None or (twin == candidate and not others.have(twin))) and not (automatic and store.is_foreign(candidate)):
             return candidate
     raise UsageError(f"no name is free for a track of this work tree beside {in_quotes(name)}")
 

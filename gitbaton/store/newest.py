@@ -52,7 +52,7 @@ def _path(repo: Repo) -> str:
 def mark(repo: Repo, words: Iterable[str | None]) -> str:
     """What stays equal as long as no track has moved, none has become foreign or stopped being so, and ``words`` are the same;
     empty where that cannot be known."""
-    moved = folders(repo, CHAINS, TIPS, "baton/foreign")
+    moved = folders(repo, CHAINS, TIPS, "baton/ours/tracks")
     return "" if moved is None else digest("sha1", "\0".join((_HEADER, moved, *map(str, words))).encode()).hex()
 
 

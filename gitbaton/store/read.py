@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from heapq import heappush, heappushpop
 
-from gitbaton.codec import decode_track, in_quotes, plain, timestamp
+from gitbaton.codec import decode_track, encode_track, in_quotes, plain, timestamp
 from gitbaton.errors import MENDS, BatonError, GitError, NotFoundError, RecordError
 from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo
@@ -15,6 +16,7 @@ from gitbaton.model import Oid, Stored
 from gitbaton.store import meta
 from gitbaton.store.chain import Chains, History, Problem, newest_first
 from gitbaton.store.newest import SHOWN, dated, read
+from gitbaton.store.provenance import of_track
 from gitbaton.store.refs import REMOTES, chain_ref, fetched_ref, remote_of, remote_ref
 from gitbaton.values import replace, value
 
@@ -30,8 +32,10 @@ class Store(Chains):
         self.unread: dict[str, str] = {}  # the tracks of which ``readable`` could not show the newest, each with what to say
 
     def settle(self) -> list[str]:
-        """Finish a change of several refs that a killed process had begun; what is in the way is said. Called with the lock
-        held. Where there is none, it costs one look at a file's name."""
+        """Finish a change of several refs that a killed process had begun, and begin the record of what is ours where an
+        earlier version kept none; what is in the way is said. Called with the lock held. It costs a look at two names."""
+        with suppress(OSError):  # whoever adds to it says so
+            self.ours.begin()
         if not os.path.lexists(os.path.join(self.repo.shared_dir, "revision")):
             return []
         from gitbaton.store import intent
@@ -76,6 +80,17 @@ class Store(Chains):
     def has(self, track: str) -> bool:
         """Whether there is a track, here or as fetched, also one whose newest checkpoint cannot be read."""
         return self._pointed(chain_ref(track)) is not None or bool(self.at_remotes(track))
+
+    def is_foreign(self, track: str) -> bool:
+        """Whether a track is here, or at remotes as far as they were fetched, and nobody here has made anything of it or chosen
+        to go on with it."""
+        return not self.ours.knows(of_track(track)) and self.has(track)
+
+    def meant(self) -> list[str]:
+        """The tracks that can be meant where none is named: those of here, if there are any, else those that came from
+        elsewhere."""
+        chains, known = self.chains()[0], self.ours.names("tracks")
+        return [t for t in chains if encode_track(t) in known] or list(chains) or list(self.strange())
 
     def before(self, track: str) -> Stored | None:
         """As ``tip``, for what a snapshot can do without: where only a remote's copy is broken, there is none."""

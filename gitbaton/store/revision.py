@@ -13,6 +13,7 @@ from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
 from gitbaton.store import intent, meta
 from gitbaton.store.join import Joined, Link, Places, joined, links, merged_note, plan_notes
+from gitbaton.store.provenance import of_track
 from gitbaton.store.read import SLACK, Store, dropping
 from gitbaton.store.refs import CURRENT, META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY
@@ -49,7 +50,7 @@ class Revision:
         """Put links into a track that may not exist yet: the union with what is there, less what ``meta`` drops.
 
         ``links`` as ``join.links`` reads them, or ``join.news`` those that the track's chain lacks, which is sooner done. With
-        ``fetched`` the new ones are marked as foreign. Raises RecordError for a broken chain, and for a name that
+        ``fetched`` the new ones are foreign, else they are ours. Raises RecordError for a broken chain, and for a name that
         looks like another track's.
         """
         track = check_track(track)
@@ -115,10 +116,18 @@ class Revision:
         if not first:
             return
         self.store.repo.stow([item for item in objects if item.oid not in self._written])
-        for track, ids in self._foreign.items():
-            if self._plans[track].change is not None:
-                self.store.mark(track, ids & {link.id for link in self._plans[track].fresh})
+        plans, ours = {track: plan for track, plan in self._plans.items() if plan.change is not None}, self.store.ours
+        for track, plan in plans.items():
+            name, theirs = of_track(track), self._foreign.get(track, set())
+            fresh = [link.id for link in plan.fresh if not ours.has(name, link.id)]
+            mine = [oid for oid in fresh if oid not in theirs]
+            if mine or (fresh and ours.knows(name)):
+                ours.add(name, mine, mixed=len(mine) < len(fresh))
         intent.carry_out(self.store, first, tips, [item.oid for item in objects])
+        for track, plan in plans.items():
+            gone = plan.change is not None and plan.change.new is None
+            if gone or plan.removed:
+                ours.drop(of_track(track), None if gone else plan.removed)
         self._end_current()
 
     def _end_current(self) -> None:

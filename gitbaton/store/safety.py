@@ -35,12 +35,12 @@ def steps(store: Store, ref: str) -> Steps:
 
 
 def replay(store: Store, entries: Sequence[Stored]) -> Steps:
-    """The same for the checkpoints of such a chain, newest first."""
+    """The same for the checkpoints of such a chain, newest first. What was done in another repository is no step of ours."""
     undo: list[Stored] = []
     redo: list[Stored] = []
     for entry in reversed(entries):
         done = entry.checkpoint.restore
-        if done is None:
+        if done is None or entry.foreign:
             continue
         if done.op == "restore":
             undo.append(entry)

@@ -23,10 +23,11 @@ from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.notes import edit
 from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, new_object
-from gitbaton.git.publish import ahead, publish
+from gitbaton.git.publish import ahead, fsync, publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store.chain import INDEX, RETRY_SECONDS, STAGES, append_to, landed, root_objects
+from gitbaton.store.provenance import STATES, of_track
 from gitbaton.store.read import Store
 from gitbaton.store.refs import CHAINS, NOTES, chain_ref, tip_ref
 from gitbaton.values import replace, value
@@ -82,8 +83,18 @@ def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
         warn(text)
     lost = ("nothing is recorded", _LOCK_HINT)
     stored = append_to(store.repo, (ref,), lambda _: _append_once(store, draft, warn), seconds=RETRY_SECONDS, lost=lost)
-    store.unmark(stored.checkpoint.track)
-    return stored
+    if stored.checkpoint.kind == "manual" and store.ours.mixed(stored.checkpoint.track):
+        _own(store, stored, warn)
+    return replace(stored, foreign=not store.ours.has(of_track(stored.checkpoint.track), stored.id))
+
+
+def _own(store: Store, stored: Stored, warn: Callable[[str], None]) -> None:
+    """Somebody here has written words: what stands below them is foreign no more."""
+    track = stored.checkpoint.track
+    try:
+        store.ours.own(of_track(track), (below.id for below in store.history(track).items))
+    except (RecordError, OSError) as error:  # the next words do it
+        warn(f"what came from elsewhere stays foreign: {error}")
 
 
 def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
@@ -102,6 +113,11 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
         changes += _derived(store, batch, stored, draft.author, warn)
     store.repo.stow(batch.items)
     checkpoint, automatic = draft.checkpoint, draft.checkpoint.kind == "auto"
+    durable = fsync(store.repo, automatic=automatic) != "never"
+    try:  # before the ref moves: one that nobody knows of afterwards does no harm
+        store.ours.add(of_track(track), [stored.id], mixed=tip is not None and tip.foreign, sync=durable)
+    except OSError as error:
+        warn(f"the checkpoint is shown as foreign: {error}")
 
     def move() -> None:
         publish(store.repo, *changes, held=draft.kept, base=checkpoint.head, automatic=automatic, also=draft.fresh)
@@ -123,6 +139,7 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
         batch = _Batch(store)
         stored = _chain_commit(store, batch, draft, tip)
         store.repo.stow(batch.items)
+        store.ours.add(STATES, [stored.id], sync=fsync(store.repo) != "never")
         change = RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)
         publish(store.repo, [change], held=draft.kept, base=draft.checkpoint.head)
         return stored

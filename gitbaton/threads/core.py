@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, RecordError
@@ -132,6 +132,7 @@ class Core:
         self.unsure = False
         self.epoch = -1
         self.walks: dict[Walk, None] = {}
+        self.noted = set[str]()  # the refs that the record of this machine is known to name
         self.stuck: dict[tuple[str, str], BatonError] = {}  # lines that could not be brought into git, and why
         self.carried = 0  # bytes of the log that are theirs
         self.started = False
@@ -174,6 +175,16 @@ class Core:
         except BaseException:
             self.unsure = True
             raise
+
+    def note_ours(self, refs: Sequence[str]) -> None:
+        """Say that a program of here has put into threads, before their refs move. Where that cannot be, they look foreign."""
+        if any(ref not in self.noted for ref in refs):
+            from gitbaton.store.provenance import LINES, Ours, of_thread
+
+            with suppress(OSError):
+                record = Ours(self.repo)
+                record.add(LINES, [line for line in map(of_thread, refs) if not record.has(LINES, line)], sync=self.sync)
+                self.noted.update(refs)
 
     def catch_up(self) -> None:
         """Take in what others appended and dropped. With the log's lock held."""

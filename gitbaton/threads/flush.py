@@ -217,6 +217,7 @@ def _move(core: Core, built: Sequence[Work], views: list[tuple[Frozen, View]], f
     added, and the errors of those that never will. The others."""
     left = []
     changes = [changes_of(frozen.line, view, (made.tip, made.late_tip)) for frozen, view, made in built]
+    core.note_ours([frozen.line.ref for frozen, _, _ in built])
     try:
         core.shelf.move([change for some in changes for change in some])
         wrong: list[BatonError | None] = [None] * len(built)

@@ -159,7 +159,7 @@ def restores(baton: Baton) -> list[Stored]:
     for ref in baton.repo.objects.refs(SAFETY):
         with suppress(RecordError, NotFoundError):
             found += baton.store.chain(ref, None).items
-    return [s for s in found if s.checkpoint.restore and s.checkpoint.restore.op == "restore"]
+    return [s for s in found if not s.foreign and s.checkpoint.restore and s.checkpoint.restore.op == "restore"]
 
 
 def _parents(

@@ -17,6 +17,7 @@ from gitbaton.codec.older import Old, moment_of, older, unknown
 from gitbaton.codec.text import unique
 from gitbaton.errors import BatonError, RecordError, UsageError
 from gitbaton.git.objects import new_object
+from gitbaton.git.questions import came_with
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import checkpoint_markdown, exported_json
@@ -38,16 +39,18 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 @value
 class Record:
-    """One record of a folder; ``source`` names it for people, ``latest`` says that LATEST.json repeats it."""
+    """One record of a folder; ``source`` names it for people, ``latest`` says that LATEST.json repeats it, ``foreign`` that git
+    tracks its file, so that it came with a repository."""
 
     source: str
     old: Old
     latest: bool
+    foreign: bool = False
 
 
 @value
 class Folder:
-    """What an older folder holds, and the track that it calls current."""
+    """What an older folder holds, and the track that it calls current; none where git tracks the file that says so."""
 
     records: tuple[Record, ...]
     current: str | None
@@ -71,11 +74,14 @@ def read_folder(folder: str) -> Folder:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise UsageError(f"{in_quotes(folder)} cannot be read: {error.strerror}") from None
-    records = [_history_record(folder, name) for name in names if HISTORY.match(name)]
+    found, latest = [name for name in names if HISTORY.match(name)], "LATEST.json"
+    theirs = came_with(folder, [*found, latest])
+    records = [replace(_history_record(folder, name), foreign=name in theirs) for name in found]
     current = None
-    if "LATEST.json" in names:
-        current, latest = _latest_records(os.path.join(folder, "LATEST.json"))
-        records += latest
+    if latest in names:
+        current, more = _latest_records(os.path.join(folder, latest))
+        records += [replace(record, foreign=latest in theirs) for record in more]
+        current = None if latest in theirs else current
     elif not records:
         raise UsageError(f"{in_quotes(folder)} holds no LATEST.json and no context_checkpoint_*.json")
     return Folder(records=tuple(records), current=current)
@@ -248,7 +254,9 @@ class _Plan:
         before = self.store.history(track).items if exists else ()
         known = [s.checkpoint for s in (*before, *self.baton.exported(before))]  # older versions stored words as they were
         new = {self._id(c): c for c in unknown([(c, r.latest, r.old.timed) for c, r in items], known)}
-        plan = self.revision.join(track, [self._link(oid, c) for oid, c in new.items()])
+        own = {self._id(c) for c, record in items if not record.foreign}
+        self.revision.join(track, [self._link(oid, c) for oid, c in new.items() if oid in own])
+        plan = self.revision.join(track, [self._link(oid, c) for oid, c in new.items() if oid not in own], fetched=True)
         if exists or plan.added:
             self.tracks |= {looks(track): track, track: track}
         self.added.append((track, plan.added))

@@ -110,7 +110,7 @@ def summary(baton: Baton, given: Part, home: str) -> list[str]:
         return markdown(first_line(said))
 
     decisions = dict.fromkeys(
-        text(said) for s in given.items if s.checkpoint.carried is None for said in s.checkpoint.decisions
+        f"{text(said)}{_origin(s)}" for s in given.items if s.checkpoint.carried is None for said in s.checkpoint.decisions
     )
     parts = [
         ("What was done", list(dict.fromkeys(_done(items, text)))),
@@ -133,11 +133,16 @@ def markdown(text: str) -> str:
     return escaped.replace("\0", "<!-- -->")  # which no reader sees, and no address holds
 
 
+def _origin(stored: Stored) -> str:
+    """What is said behind words that came from elsewhere."""
+    return " (foreign)" if stored.foreign_words else ""
+
+
 def _done(items: Sequence[Stored], text: Callable[[str], str]) -> Iterator[str]:
     """A line for each step that somebody wrote, and for each turn that changed a file."""
     for stored in items:
         c = stored.checkpoint
-        foreign = " (foreign)" if stored.foreign_words else ""
+        foreign = _origin(stored)
         if c.kind == "manual":
             note = f": {text(c.note)}" if c.note else ""
             state = f" ({verdict(stored)})" if c.validation != "pending" else ""
@@ -188,4 +193,4 @@ def _open(last: Stored, text: Callable[[str], str]) -> Iterator[str]:
     for plan in current_plans(c.observed) if c.observed else ():
         yield from (f"- [ ] {text(item.text)}" for item in plan.items if item.state in ("doing", "open"))
     if c.next_cmd:
-        yield f"- next: {text(c.next_cmd)}"
+        yield f"- next: {text(c.next_cmd)}{_origin(last)}"

@@ -1,0 +1,282 @@
+"""Provenance: which checkpoints, runs and threads are ours, as ``<common dir>/baton/ours`` records it, by id.
+
+What no line of it names is foreign, whatever brought it: a refspec, a mirror, a bundle, a join. Who makes something writes its
+line before the ref moves: a line too many does no harm, and one too few would make a stranger of us.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+
+from gitbaton.codec import encode_track, in_quotes, payload
+from gitbaton.errors import BatonError, RecordError
+from gitbaton.git.objects import OID, Objects, digest, object_id, parse_commit
+from gitbaton.git.repo import OURS, Repo, begun, earlier, keep_begun, make_folder, put, shared
+from gitbaton.model import Oid
+from gitbaton.store.refs import CHAINS, RUNS, SAFETY, THREADS, TIPS, track_of
+from gitbaton.system.files import open_below, open_regular, remove_folder, sync_paths, write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Kind = Literal["tracks", "runs"]
+STATES, LINES = "safety", "threads"  # the files of the states before restores, and of threads; tracks and runs have one each
+_HEADER = b"gitbaton ours 1\n"
+_MIXED = b"mixed"  # the line that says that foreign checkpoints stand below ours
+_LARGE = 1 << 16  # bytes beyond which a file is rather taken apart than looked through
+_LINE = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}|mixed)\Z")
+_ADD = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def of_track(track: str) -> str:
+    """The file of a track."""
+    return "tracks/" + encode_track(track)
+
+
+def of_run(run: str) -> str:
+    """The file of a run, whose lines name the commits of its records."""
+    return "runs/" + encode_track(run)
+
+
+def record_of(ref: str) -> str:
+    """The file that says what of the chain at a ref is ours; empty for a ref whose chain nothing is said of."""
+    for prefix, kind in ((CHAINS, "tracks/"), (RUNS, "runs/")):
+        if ref.startswith(prefix):
+            return kind + ref.removeprefix(prefix)
+    return STATES if ref.startswith(SAFETY) else ""
+
+
+def of_thread(ref: str) -> Oid:
+    """What the line of a thread says: a digest of its ref's name."""
+    return digest("sha1", ref.encode()).hex()
+
+
+class Ours:
+    """The record of one repository. One that an earlier version used, which kept none, counts as it left it."""
+
+    def __init__(self, repo: Repo) -> None:
+        self.repo, self.folder = repo, os.path.join(repo.shared_dir, OURS)
+        self._read: dict[str, tuple[tuple[int, int, int], bytes]] = {}
+        self._apart: dict[str, tuple[bytes, frozenset[bytes]]] = {}  # large files, taken apart
+        self._before: dict[str, bytes] | None = None
+        self._real: dict[str, bool] = {}
+
+    def knows(self, name: str) -> bool:
+        """Whether anything of a name was made here, or somebody here has chosen to go on with it."""
+        return bool(self._said(name))
+
+    def has(self, name: str, oid: Oid) -> bool:
+        """Whether a line of a file names an id. The newest is the last one, and found at once."""
+        data, line = self._said(name), oid.encode()
+        if len(data) < _LARGE or data.endswith(line + b"\n"):
+            return b"\n%s\n" % line in data
+        if self._apart.get(name, (b"", None))[0] is not data:
+            self._apart[name] = data, frozenset(data.split(b"\n"))
+        return line in self._apart[name][1]
+
+    def ids(self, name: str) -> frozenset[Oid]:
+        """All ids of a file."""
+        return frozenset(line.decode() for line in self._said(name).split(b"\n")[1:] if _LINE.match(line) and line != _MIXED)
+
+    def mixed(self, track: str) -> bool:
+        """Whether foreign checkpoints stand below ours in a track, so that words of here make them ours."""
+        return b"\n%s\n" % _MIXED in self._said(of_track(track))
+
+    def names(self, kind: Kind) -> set[str]:
+        """The encoded names of the tracks or runs that have a file."""
+        if not begun(self.repo):
+            return {name.partition("/")[2] for name in self._held() if name.startswith(kind)}
+        try:
+            return set(os.listdir(os.path.join(self.folder, kind)))
+        except OSError:
+            return set()
+
+    def add(self, name: str, ids: Iterable[Oid] = (), *, mixed: bool = False, sync: bool = True) -> None:
+        """Say that ids are ours, before a ref leads to them; with ``sync`` on disk when this returns. A name is known then,
+        also without any. Raises OSError where the file is none of ours, or cannot be written."""
+        self.begin()
+        known = self._said(name)
+        more = [oid for oid in dict.fromkeys(ids) if b"\n%s\n" % oid.encode() not in known[-_LARGE:]]
+        lines = b"".join(b"%s\n" % line for line in [*map(str.encode, more), *([_MIXED] if mixed and known else [])])
+        if known and not lines:
+            return
+        if mixed and not known:
+            lines += _MIXED + b"\n"
+        *folders, last = name.split("/")
+        folder = open_below(self.repo.shared_dir, [OURS, *folders], lambda made, _: shared(self.repo, made))
+        try:
+            fd = os.open(last, _ADD, 0o666, dir_fd=folder)
+            try:
+                state = os.fstat(fd)
+                if not stat.S_ISREG(state.st_mode) or (state.st_size and not known):
+                    raise OSError(f"{in_quotes(os.path.join(self.folder, name))} is not a record that this version writes")
+                if not state.st_size:
+                    shared(self.repo, fd)
+                    lines = _HEADER + lines
+                elif os.pread(fd, 1, state.st_size - 1) != b"\n":  # a power cut left the beginning of a line
+                    lines = b"\n" + lines
+                write_all(fd, lines)
+                if sync:
+                    os.fdatasync(fd)
+            finally:
+                os.close(fd)
+            if sync and not known:
+                os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def own(self, name: str, ids: Iterable[Oid]) -> None:
+        """Say that these ids, those that were ours before, and all that is mixed with them are ours. Raises OSError."""
+        self.begin()
+        self._put(name, {*self.ids(name), *ids})
+
+    def drop(self, name: str, ids: Collection[Oid] | None = None) -> None:
+        """Forget what is said of ids that are gone, or of all of a name. What cannot be written stays."""
+        with suppress(OSError):
+            self.begin()
+            left = self.ids(name).difference(ids) if ids is not None else frozenset[Oid]()
+            if ids is None:
+                os.unlink(os.path.join(self.folder, name))
+            elif len(left) < len(self.ids(name)):
+                self._put(name, left, mixed=b"\n%s\n" % _MIXED in self._said(name))
+
+    def _put(self, name: str, ids: Iterable[Oid], *, mixed: bool = False) -> None:
+        lines = [*(oid.encode() for oid in sorted(ids)), *([_MIXED] if mixed else [])]
+        put(self.repo, os.path.join(self.folder, name), _HEADER + b"".join(b"%s\n" % line for line in lines), sync=True)
+
+    def begin(self) -> None:
+        """Begin the record, where there is none, with what an earlier version left. Raises OSError."""
+        if begun(self.repo):
+            return
+        held, fresh = self._held(), f"{self.folder}.{os.getpid()}.new"
+        remove_folder(fresh)
+        for kind in ("tracks", "runs"):
+            make_folder(self.repo, os.path.join(fresh, kind))
+        for name, data in held.items():
+            put(self.repo, os.path.join(fresh, name), data)
+        sync_paths(os.path.join(fresh, name) for name in (*held, "tracks", "runs", ""))
+        try:
+            os.rename(fresh, self.folder)
+        except OSError:  # another process was first
+            remove_folder(fresh)
+            if not begun(self.repo):
+                raise
+        else:
+            keep_begun(self.repo)
+            sync_paths([self.repo.shared_dir])
+
+    def damaged(self) -> list[tuple[str, str]]:
+        """The files that are not as we write them, each with what is wrong. Nothing becomes ours by them."""
+        found: list[tuple[str, str]] = []
+        if os.path.lexists(self.folder) and not stat.S_ISDIR(os.lstat(self.folder).st_mode):
+            return [(self.folder, "it is not a folder")]
+        for folder, _, files in os.walk(self.folder):
+            for path in (os.path.join(folder, file) for file in sorted(files)):
+                raw = _bytes(path)
+                wrong = [line for line in (raw or b"").split(b"\n")[1:-1] if not _LINE.match(line)]
+                if raw is None or not raw.startswith(_HEADER):
+                    found.append((path, "it is not a record that this version writes"))
+                elif wrong:
+                    found.append((path, f"{len(wrong)} of its lines name nothing"))
+        return found
+
+    def mend(self) -> list[str]:
+        """Put aside what is not as we write it, and keep the lines that are; what could not be done comes back. Called with
+        the lock held."""
+        said: list[str] = []
+        for path, _ in self.damaged():
+            name = os.path.relpath(path, self.folder)
+            kept = self.ids(name)
+            try:
+                aside = os.path.normpath(os.path.join(self.repo.shared_dir, "broken", OURS, name))
+                make_folder(self.repo, os.path.dirname(aside))
+                os.rename(path, f"{aside}.{time.time_ns()}")
+                if kept:
+                    self._put(name, kept)
+            except OSError as error:
+                said.append(f"{in_quotes(path)} is not put aside: {error.strerror}")
+        return said
+
+    def _said(self, name: str) -> bytes:
+        """The bytes of a file; none where there is none that is ours."""
+        path = os.path.join(self.folder, name)
+        try:
+            state = os.lstat(path)
+        except OSError:
+            return b"" if begun(self.repo) else self._held().get(name, b"")
+        mark = state.st_ino, state.st_mtime_ns, state.st_size
+        known = self._read.get(name)
+        if known is None or known[0] != mark:
+            raw = _bytes(path) or b""
+            known = self._read[name] = mark, raw if raw.startswith(_HEADER) and self._leads(os.path.dirname(path)) else b""
+        return known[1]
+
+    def _leads(self, folder: str) -> bool:
+        """Whether a folder of the record is one, and no link that leads elsewhere."""
+        if folder not in self._real:
+            above = folder == self.folder or self._leads(os.path.dirname(folder))
+            self._real[folder] = above and stat.S_ISDIR(os.lstat(folder).st_mode)
+        return self._real[folder]
+
+    def _held(self) -> Mapping[str, bytes]:
+        if self._before is None:
+            held = held_before(self.repo)
+            self._before = {name: _HEADER + b"".join(b"%s\n" % line for line in lines) for name, lines in held.items()}
+        return self._before
+
+
+def _bytes(path: str) -> bytes | None:
+    try:
+        with open(path, "rb", opener=lambda name, _: open_regular(name)) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def held_before(repo: Repo) -> dict[str, list[bytes]]:
+    """What a repository held when an earlier version, which kept no record, last used it: the lines of each file. Of a track
+    it is what stands at or below the checkpoint that its tip shows, less what that version called foreign: it always left the
+    tip at the newest one, and no push or fetch of ours brings tips. None where no version was ever at work."""
+    if not earlier(repo):
+        return {}
+    objects, found = repo.objects, dict[str, list[bytes]]()
+    tips = objects.refs(TIPS)
+    for ref, oid in objects.refs(CHAINS).items():
+        track = track_of(ref)
+        shown = tips.get(TIPS + encode_track(track)) if track is not None else None
+        if track is None or shown is None:
+            continue
+        ids = _ids(objects, oid)
+        at = ids.index(shown) if shown in ids else len(ids)
+        foreign = _lines(os.path.join(repo.shared_dir, "foreign", encode_track(track)))
+        below, kept = ids[at:], [line for line in ids[at:] if line not in foreign]
+        if kept:
+            found[of_track(track)] = [*map(str.encode, reversed(kept)), *([_MIXED] if len(kept) < len(below) else [])]
+    found[STATES] = [line.encode() for oid in objects.refs(SAFETY).values() for line in _ids(objects, oid)]
+    for ref, oid in objects.refs(RUNS).items():
+        name = ref.removeprefix(RUNS)
+        if oid not in _lines(os.path.join(repo.shared_dir, "foreign-runs", name)):
+            found["runs/" + name] = [oid.encode()]
+    found[LINES] = [of_thread(ref).encode() for ref in objects.refs(THREADS)]
+    return found
+
+
+def _ids(objects: Objects, tip: Oid) -> list[Oid]:
+    """The checkpoints of a chain, newest first, as far as they can be read."""
+    found: list[Oid] = []
+    with suppress(BatonError):
+        for item in objects.read_many(objects.first_parents(tip)):
+            with suppress(RecordError):
+                message = parse_commit(item.data).message if item is not None and item.kind == "commit" and item.data else b""
+                found.append(object_id(objects.algorithm, "blob", payload(message)))
+    return found
+
+
+def _lines(path: str) -> set[str]:
+    return {line for line in (_bytes(path) or b"").decode("ascii", "replace").split("\n") if OID.match(line)}
