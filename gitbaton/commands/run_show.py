@@ -55,13 +55,12 @@ def command(
             _say_records(ctx, baton, journal, chosen(journal, run), step, json=json)
         return 0
     with desk(ctx, json=False, run=run, new=False) as (at, name):
-        torn = None
+        torn, foreign = None, at.journal.is_foreign(name)
         try:
             report = at.engine().look(name)
         except UnreadableRunError as error:
             why_not = f"it cannot be read: {error.reason}"
             report, torn = Report(run=name, finished=False, why=(why_not,), plan=None, lines=()), error
-        foreign = at.journal.is_foreign(name)
         if json:
             print_json({**document(report), **({"foreign": True} if foreign else {})})
         else:

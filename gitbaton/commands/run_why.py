@@ -23,6 +23,8 @@ def command(
         git baton run why deploy nightly
     """
     with desk(ctx, json=False, run=run, new=False) as (at, name):
+        if at.journal.is_foreign(name) and not json:
+            terminal.tell(FOREIGN.format(name))
         item, differences = at.engine().why(name, step)
         if json:
             rows: list[Json] = []
@@ -31,8 +33,6 @@ def command(
                 rows.append({"kind": c.kind, "path": path, "old": c.old, "new": c.new})
             print_json({"run": name, **forecast_document(item), "differences": rows})
             return 0
-        if at.journal.is_foreign(name):
-            terminal.tell(FOREIGN.format(name))
         terminal.say(f"{plain(step)}: {would(item)}")
         for cause in differences:
             terminal.say(difference(cause, at.baton.settings.short))

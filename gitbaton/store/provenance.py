@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Kind = Literal["tracks", "runs"]
 STATES, LINES = "safety", "threads"  # the files of the states before restores, and of threads; tracks and runs have one each
+_KINDS = ("tracks", "runs")
 _HEADER = b"gitbaton ours 1\n"
 _MIXED = b"mixed"  # the line that says that foreign checkpoints stand below ours
 _LARGE = 1 << 16  # bytes beyond which a file is rather taken apart than looked through
@@ -119,8 +120,8 @@ class Ours:
                 if not state.st_size:
                     shared(self.repo, fd)
                     lines = _HEADER + lines
-                elif os.pread(fd, 1, state.st_size - 1) != b"\n":  # a power cut left the beginning of a line
-                    lines = b"\n" + lines
+                elif not known.endswith(b"\n"):  # a power cut left the beginning of a line
+                    os.ftruncate(fd, known.rindex(b"\n") + 1)
                 write_all(fd, lines)
                 if sync:
                     os.fdatasync(fd)
@@ -156,11 +157,11 @@ class Ours:
             return
         held, fresh = self._held(), f"{self.folder}.{os.getpid()}.new"
         remove_folder(fresh)
-        for kind in ("tracks", "runs"):
+        for kind in _KINDS:
             make_folder(self.repo, os.path.join(fresh, kind))
         for name, data in held.items():
             put(self.repo, os.path.join(fresh, name), data)
-        sync_paths(os.path.join(fresh, name) for name in (*held, "tracks", "runs", ""))
+        sync_paths(os.path.join(fresh, name) for name in (*held, *_KINDS, ""))
         try:
             os.rename(fresh, self.folder)
         except OSError:  # another process was first
@@ -176,7 +177,12 @@ class Ours:
         found: list[tuple[str, str]] = []
         if os.path.lexists(self.folder) and not stat.S_ISDIR(os.lstat(self.folder).st_mode):
             return [(self.folder, "it is not a folder")]
-        for folder, _, files in os.walk(self.folder):
+        for folder, inside, files in os.walk(self.folder):
+            below = [
+                name for name in inside if folder != self.folder or name not in _KINDS or os.path.islink(f"{folder}/{name}")
+            ]
+            found += ((os.path.join(folder, name), "it is no file of ours") for name in sorted(below))
+            inside[:] = [name for name in inside if name not in below]
             for path in (os.path.join(folder, file) for file in sorted(files)):
                 raw = _bytes(path)
                 wrong = [line for line in (raw or b"").split(b"\n")[1:-1] if not _LINE.match(line)]
