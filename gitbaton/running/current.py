@@ -48,7 +48,9 @@ class Unfinished:
     def command(self) -> str:
         """The command that goes on with it."""
         name = in_shell(self.run)
-        return MENDS if self.torn else f"git baton run --continue {name}{' --foreign' if self.mixed else ''}"
+        if self.mixed:
+            return f"git baton run --continue {name} --foreign"
+        return MENDS if self.torn else f"git baton run --continue {name}"
 
     @property
     def document(self) -> dict[str, Json]:

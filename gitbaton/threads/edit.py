@@ -66,6 +66,7 @@ def copy(core: Core, source: str, target: str) -> None:
         for thread, namespace in draft.places(prefix_of(source), source):
             if thread == source:
                 view = core.shelf.look(core.line(source, namespace))
+                core.note_ours([core.line(target, namespace).ref])
                 draft.once((target, namespace), partial(Part.unite, theirs=view), view.tip, view.late_tip)
 
     if source != target:
