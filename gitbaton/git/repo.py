@@ -380,7 +380,7 @@ class Repo:
         self.settings()  # who writes must know the hooks to switch off
         path = os.path.join(self.shared_dir, of)
         try:
-            fresh = not begun(self) and not any(os.path.lexists(os.path.join(self.shared_dir, name)) for name in _LOCKS)
+            fresh = not begun(self) and not _used(self)
             if fresh:  # nothing that is here was made by us
                 make_folder(self, os.path.join(self.shared_dir, OURS))
             fd = lock_file(self, path)
@@ -608,13 +608,18 @@ def begun(repo: Repo) -> bool:
     return os.path.lexists(os.path.join(repo.shared_dir, OURS))
 
 
+def _used(repo: Repo) -> list[int]:
+    """The sizes of the locks that show that a version of gitbaton has written here; where they were removed, a current track
+    does. No clone brings either."""
+    locks = [os.path.join(repo.shared_dir, name) for name in _LOCKS]
+    heads = (os.path.join(place, "BATON_HEAD") for place in (repo.layout.git_dir, repo.layout.common_dir))
+    return [os.lstat(path).st_size for path in locks if os.path.lexists(path)] or [0 for path in heads if os.path.lexists(path)]
+
+
 def earlier(repo: Repo) -> bool:
     """Whether a version of gitbaton has written here, and none that keeps a record."""
-    sizes = []
-    for name in _LOCKS:
-        with suppress(OSError):
-            sizes.append(os.lstat(os.path.join(repo.shared_dir, name)).st_size)
-    return bool(sizes) and not any(sizes)
+    found = _used(repo)
+    return bool(found) and not any(found)
 
 
 def keep_begun(repo: Repo) -> None:

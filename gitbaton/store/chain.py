@@ -38,7 +38,6 @@ from gitbaton.store.refs import (
     tip_ref,
     track_of,
 )
-from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False

@@ -16,10 +16,10 @@ from contextlib import suppress
 from gitbaton.codec import encode_track, in_quotes, payload
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.objects import OID, Objects, digest, object_id, parse_commit
-from gitbaton.git.repo import OURS, Repo, begun, earlier, keep_begun, make_folder, put, shared
+from gitbaton.git.repo import OURS, Repo, begun, drop, earlier, keep_begun, make_folder, put, shared
 from gitbaton.model import Oid
 from gitbaton.store.refs import CHAINS, RUNS, SAFETY, THREADS, TIPS, track_of
-from gitbaton.system.files import open_below, open_regular, remove_folder, sync_paths, write_all
+from gitbaton.system.files import open_lasting, read_regular, remove_folder, sync_paths, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _HEADER = b"gitbaton ours 1\n"
 _MIXED = b"mixed"  # the line that says that foreign checkpoints stand below ours
 _LARGE = 1 << 16  # bytes beyond which a file is rather taken apart than looked through
 _LINE = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}|mixed)\Z")
-_ADD = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def of_track(track: str) -> str:
@@ -109,28 +108,26 @@ class Ours:
             return
         if mixed and not known:
             lines += _MIXED + b"\n"
-        *folders, last = name.split("/")
-        folder = open_below(self.repo.shared_dir, [OURS, *folders], lambda made, _: shared(self.repo, made))
+        path = os.path.join(self.folder, name)
+        make_folder(self.repo, os.path.dirname(path))
+        fd = open_lasting(path, append=True)
         try:
-            fd = os.open(last, _ADD, 0o666, dir_fd=folder)
-            try:
-                state = os.fstat(fd)
-                if not stat.S_ISREG(state.st_mode) or (state.st_size and not known):
-                    raise OSError(f"{in_quotes(os.path.join(self.folder, name))} is not a record that this version writes")
-                if not state.st_size:
-                    shared(self.repo, fd)
-                    lines = _HEADER + lines
-                elif not known.endswith(b"\n"):  # a power cut left the beginning of a line
-                    os.ftruncate(fd, known.rindex(b"\n") + 1)
-                write_all(fd, lines)
-                if sync:
-                    os.fdatasync(fd)
-            finally:
-                os.close(fd)
-            if sync and not known:
-                os.fsync(folder)
+            state = os.fstat(fd)
+            if state.st_size and not known:
+                raise OSError(f"{in_quotes(path)} is not a record that this version writes")
+            if not state.st_size:
+                shared(self.repo, fd)
+                lines = _HEADER + lines
+            elif not known.endswith(b"\n") or state.st_nlink > 1:  # a power cut left a beginning; or it is anybody's, too
+                put(self.repo, path, known[: known.rindex(b"\n") + 1] + lines, sync=sync)
+                return
+            write_all(fd, lines)
+            if sync:
+                os.fdatasync(fd)
         finally:
-            os.close(folder)
+            os.close(fd)
+        if sync and not known:
+            sync_paths([os.path.dirname(path)])
 
     def own(self, name: str, ids: Iterable[Oid]) -> None:
         """Say that these ids, those that were ours before, and all that is mixed with them are ours. Raises OSError."""
@@ -143,7 +140,7 @@ class Ours:
             self.begin()
             left = self.ids(name).difference(ids) if ids is not None else frozenset[Oid]()
             if ids is None:
-                os.unlink(os.path.join(self.folder, name))
+                drop(self.repo, os.path.join(self.folder, name))
             elif len(left) < len(self.ids(name)):
                 self._put(name, left, mixed=b"\n%s\n" % _MIXED in self._said(name))
 
@@ -239,8 +236,7 @@ class Ours:
 
 def _bytes(path: str) -> bytes | None:
     try:
-        with open(path, "rb", opener=lambda name, _: open_regular(name)) as file:
-            return file.read()
+        return read_regular(path)
     except OSError:
         return None
 

@@ -223,7 +223,7 @@ def test_whatever_lies_in_our_own_folder(box: Sandbox) -> None:
     client = Client("copilot", box.path, session="other")
     for moment in MOMENTS:
         client.fire(moment, prompt="p")
-    for path in sorted((box.path / ".git" / "baton").rglob("*")):
+    for path in sorted((box.path / ".git" / "baton").rglob("*"), reverse=True):
         if path.is_dir() and path.name not in ("sessions", "tmp"):
             path.rmdir()
     check_next(box)
