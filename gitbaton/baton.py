@@ -44,7 +44,6 @@ from gitbaton.model import (
 )
 from gitbaton.render import left_out, uncompared
 from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, newest, tip_ref, track_of
-from gitbaton.store.provenance import of_track
 from gitbaton.survey import Surveyor
 from gitbaton.values import replace, value
 
@@ -900,14 +899,8 @@ class Baton:
         return self.store.current()
 
     def use(self, track: str) -> list[str]:
-        """Make a track current in this work tree; what could not be done besides comes back. Raises NotFoundError."""
+        """Make a track current in this work tree; what could not be refreshed comes back. Raises NotFoundError."""
         stored = self.tip(track)
-        track, warnings = stored.checkpoint.track, list[str]()
         with self.repo.lock(()):
-            self.store.settle()
-            try:
-                self.store.ours.add(of_track(track))  # hooks go on with it, whoever made it
-            except OSError as error:
-                warnings.append(f"hooks take {in_quotes(track)} for a foreign one: {error}")
-            self._make_current(track)
-        return [*warnings, *self.refresh(track=track)]
+            self._make_current(stored.checkpoint.track)
+        return self.refresh(track=stored.checkpoint.track)

@@ -24,8 +24,6 @@ def choose(store: Store, configured: str | None, given: str | None = None, *, au
     named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
     if named and not given:
         return check_track(named)
-    if current is not None and automatic and store.is_foreign(current):
-        current = None
     wanted = check_track(given) if given else current
     if wanted is not None and wanted == current:
         return current
@@ -40,10 +38,9 @@ def choose(store: Store, configured: str | None, given: str | None = None, *, au
 
 
 def makes_current(store: Store, track: str) -> bool:
-    """Whether a hook may make its track current: none of here is, and no other one of here could have been meant in this work
-    tree; never a foreign one."""
-    current = store.current()
-    if (current is not None and not store.is_foreign(current)) or store.is_foreign(track):
+    """Whether a hook may make its track current: none is, and no other one of ours could have been meant in this work tree;
+    never a foreign one."""
+    if store.current() is not None or store.is_foreign(track):
         return False
     return all(other == track or store.is_foreign(other) for other in within_reach(store))
 

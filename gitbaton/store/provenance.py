@@ -68,7 +68,7 @@ class Ours:
         self._real: dict[str, bool] = {}
 
     def knows(self, name: str) -> bool:
-        """Whether anything of a name was made here, or somebody here has chosen to go on with it."""
+        """Whether anything of a name was made here."""
         return bool(self._said(name))
 
     def has(self, name: str, oid: Oid) -> bool:
@@ -97,17 +97,15 @@ class Ours:
         except OSError:
             return set()
 
-    def add(self, name: str, ids: Iterable[Oid] = (), *, mixed: bool = False, sync: bool = True) -> None:
-        """Say that ids are ours, before a ref leads to them; with ``sync`` on disk when this returns. A name is known then,
-        also without any. Raises OSError where the file is none of ours, or cannot be written."""
+    def add(self, name: str, ids: Iterable[Oid], *, mixed: bool = False, sync: bool = True) -> None:
+        """Say that ids are ours, before a ref leads to them, and with ``mixed`` that foreign ones stand among them; with
+        ``sync`` on disk when this returns. Raises OSError where the file is none of ours, or cannot be written."""
         self.begin()
         known = self._said(name)
-        more = [oid for oid in dict.fromkeys(ids) if b"\n%s\n" % oid.encode() not in known[-_LARGE:]]
-        lines = b"".join(b"%s\n" % line for line in [*map(str.encode, more), *([_MIXED] if mixed and known else [])])
-        if known and not lines:
+        new = [*map(str.encode, dict.fromkeys(ids)), *([_MIXED] if mixed else [])]
+        lines = b"".join(b"%s\n" % line for line in new if b"\n%s\n" % line not in known[-_LARGE:])
+        if not lines:
             return
-        if mixed and not known:
-            lines += _MIXED + b"\n"
         path = os.path.join(self.folder, name)
         make_folder(self.repo, os.path.dirname(path))
         fd = open_lasting(path, append=True)

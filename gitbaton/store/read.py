@@ -82,8 +82,7 @@ class Store(Chains):
         return self._pointed(chain_ref(track)) is not None or bool(self.at_remotes(track))
 
     def is_foreign(self, track: str) -> bool:
-        """Whether a track is here, or at remotes as far as they were fetched, and nobody here has made anything of it or chosen
-        to go on with it."""
+        """Whether a track is here, or at remotes as far as they were fetched, and nothing of it was made here."""
         return not self.ours.knows(of_track(track)) and self.has(track)
 
     def meant(self) -> list[str]:
