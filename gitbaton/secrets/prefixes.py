@@ -57,6 +57,9 @@ _TABLE: tuple[tuple[str, str, int | str, str], ...] = (
     ("bedrock-key", "ABSK", r"[A-Za-z0-9+/]{100,300}={0,2}", "VL"),
     ("bedrock-key", "bedrock-api-key-", r"[A-Za-z0-9+/=]{40,2000}", "VL"),
     ("zep-key", "z_1", r"[A-Za-z0-9_-]{30,200}\.[A-Za-z0-9_-]{20,200}", "V"),
+    ("openai-key", "sess-", _mixed(40, 48), "V"),
+    ("cartesia-key", "sk_car_", 20, "V"),
+    ("you-key", "ydc-sk-", 20, "V"),
     # Clouds and what runs on them.
     ("tailscale-key", "tskey-", 20, "VGK"),
     ("vercel-token", "vercel_blob_rw_", 30, "V"),
@@ -93,6 +96,18 @@ _TABLE: tuple[tuple[str, str, int | str, str], ...] = (
     ("retool-key", "retool_", 24, "V"),
     ("posthog-key", "phx_ phs_ phr_ pha_", 30, "VGK"),
     ("pagerduty-token", "pdus+ pdeu+", r"(?=[A-Za-z_+-]{0,40}[0-9])[A-Za-z0-9_+-]{20,200}", "V"),
+    ("launchdarkly-key", "sdk- api-", _UUID, "VL"),
+    ("statsig-key", "secret- console-", _mixed(40, 46), "V"),
+    ("growthbook-key", "secret_admin_ secret_user_ secret_readonly_", 20, "V"),
+    ("flagsmith-key", "ser.", _mixed(22, 22), "V"),
+    ("checkly-key", "cu_", _HEX32, "V"),
+    ("healthchecks-key", "hcw_ hcr_", _mixed(28, 28), "V"),
+    ("convex-key", "prod: dev: preview: project:", r"[a-z]{2,20}-[a-z]{2,20}-[0-9]{1,4}\|[A-Za-z0-9+/]{40,400}={0,2}", "V"),
+    ("tigris-secret", "tsec_", 30, "V"),
+    ("fauna-key", "fnA", _mixed(37, 40, "A-Za-z0-9_-"), "V"),
+    ("appwrite-key", "standard_", rf"[a-f0-9]{{100,300}}{END}", "V"),
+    ("alchemy-key", "alcht_", 20, "V"),
+    ("quicknode-key", "QN_", _HEX32, "V"),
     # Where secrets, identities and packages are kept.
     ("onepassword-token", "ops_eyJ", r"[A-Za-z0-9+/_-]{40,2000}={0,2}", "VGL"),
     ("onepassword-key", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}", "L"),
@@ -141,6 +156,22 @@ _TABLE: tuple[tuple[str, str, int | str, str], ...] = (
     ("databento-key", "db-", _mixed(29, 29), "G"),
     ("adobe-secret", "p8e-", r"(?=[A-Za-z-]{0,31}[0-9])[A-Za-z0-9-]{32}" + END, "GLK"),
     ("segment-token", "sgp_", _mixed(64, 64), "GK"),
+    ("facebook-token", "EAA", rf"(?=[A-Za-z]{{0,60}}[0-9])[A-Za-z0-9]{{90,300}}{END}", "GL"),
+    ("instagram-token", "IGQV IGAA", rf"(?=[A-Za-z]{{0,60}}[0-9])[A-Za-z0-9]{{80,300}}{END}", "V"),
+    ("twitter-token", "AAAAAAAAAAAAAAAAAAAAA", r"[A-Za-z0-9%]{60,100}", "GL"),
+    ("linkedin-secret", "WPL_AP0. WPL_AP1.", r"[A-Za-z0-9.+/]{16,60}={0,2}", "G"),
+    ("dropbox-token", "sl.", r"(?=[A-Za-z._-]{0,80}[0-9])(?:u\.)?[A-Za-z0-9_-]{100,1500}", "GL"),
+    ("salesforce-token", "00D", r"[A-Za-z0-9]{12,15}![A-Za-z0-9._]{80,120}", "VK"),
+    ("amazon-secret", "amzn1.oa2-cs.v1.", _HEX64, "G"),
+    ("amazon-secret", "amzn.mws.", _UUID, "G"),
+    ("onesignal-key", "os_v2_app_ os_v2_org_", 60, "VG"),
+    ("klaviyo-key", "pk_", rf"[a-f0-9]{{34}}{END}", "V"),
+    ("calcom-key", "cal_live_ cal_", _HEX32, "V"),
+    ("dub-key", "dub_", _mixed(24, 24), "V"),
+    ("outline-key", "ol_api_", 30, "V"),
+    ("plain-key", "plainApiKey_", 20, "V"),
+    ("linear-key", "lin_wh_", 20, "G"),
+    ("wix-key", "IST.eyJ", r"[A-Za-z0-9_-]{20,500}\.[A-Za-z0-9_-]{20,3000}\.[A-Za-z0-9_-]{20,800}", "V"),
     # Payment and parcels.
     ("braintree-token", "access_token$production$ access_token$sandbox$", r"[a-z0-9]{16}\$[a-f0-9]{32}", "GL"),
     ("adyen-key", "AQE", r"[a-z]hm[A-Za-z0-9+/]{40,400}={0,2}(?:-[A-Za-z0-9+/=]{10,200}){0,2}", "V"),
@@ -171,7 +202,7 @@ PREFIXED: tuple[Rule, ...] = tuple(
     for prefix in given.split()
 )
 # What a look at every text costs is these words; few are as long as a key.
-_LONG_WORDS = r"[A-Za-z0-9_.+/=$:-]{16,}"
+_LONG_WORDS = r"[A-Za-z0-9_.+/=$:!|-]{16,}"
 _ESCAPES = (("\\", r"\\[nrtbf]"), ("%", "%[0-9A-Fa-f]{2}"))
 _HEADS: dict[str, list[str]] = {}  # by their first two signs
 for _row in PREFIXED:

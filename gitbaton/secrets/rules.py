@@ -173,6 +173,7 @@ RULES: tuple[Rule, ...] = (
     ("azure-storage-key", ("+ASt", "ACDb"), r"[A-Za-z0-9/+]{76}(?:\+ASt|ACDb)[A-Za-z0-9/+]{5}[AQgw]==", True),
     ("azure-openai-key", ("JQQJ99",), r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}", True),
     ("azure-devops-token", ("AZDO",), rf"{BEGIN}[A-Za-z0-9]{{76}}AZDO[A-Za-z0-9]{{4}}{END}", True),
+    ("rapidapi-key", ("jsn",), r"[a-f0-9]{10}msh[a-f0-9]{15}p1[a-f0-9]{6}jsn[a-f0-9]{12}", True),
     ("teams-webhook", ("webhook.office.com",), r"webhook\.office\.com/webhookb2/([A-Za-z0-9@/-]{60,300})", True),
     ("azure-sas", ("sig=",), r"[?&]sig=([A-Za-z0-9%+/=]{40,120})", True),
     (

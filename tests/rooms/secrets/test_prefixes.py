@@ -88,6 +88,14 @@ MADE: tuple[tuple[str, str, tuple[str | tuple[str, int], ...]], ...] = (
     ("", "", ((ALNUM, 52), "JQQ" + "J99", (ALNUM, 26))),
     ("", "", ((ALNUM, 76), "AZ" + "DO", (ALNUM, 4))),
     ("", "", ((BASE64, 76), "+A" + "St", (ALNUM, 5), "A==")),
+    ("sd", "k-", ((HEX, 8), "-", (HEX, 4), "-", (HEX, 4), "-", (HEX, 4), "-", (HEX, 12))),
+    ("EA", "A", ((ALNUM, 150),)),
+    ("AAAAAAAAAAAAA", "AAAAAAAA", ((ALNUM, 30), "%2B", (ALNUM, 50))),
+    ("s", "l.", ((URL, 140),)),
+    ("00", "D5g000001abcd!AQ", ((ALNUM, 96),)),
+    ("prod", ":happy-animal-123|", ((BASE64, 60),)),
+    ("os_v2", "_app_", ((LOWER, 103),)),
+    ("cal", "_live_", ((HEX, 32),)),
     ("waka", "_", ((HEX, 8), "-", (HEX, 4), "-", (HEX, 4), "-", (HEX, 4), "-", (HEX, 12))),
 )
 NAMES = """
@@ -100,7 +108,8 @@ fc-list-of-fonts-and-files access-production-database-of-orders db-migrations-20
 ls-files-others-exclude-standard napi_threadsafe_function perm:read.write.execute.of.everyone
 st.session_state.something oy2 KEY0 AKID AQE p.eyJ 0.1234567890123456789012345678901234567890 tr_dev_server
 ory_st_session slk_ sgp_session_group_process_identifier_number hcaik_ dose csk- pa-per-trail
-rnd_seed_of_the_generator
+api-gateway-of-2024 sdk-core-1.2.3 secret-manager-of-the-cluster standard_deviation_of_the_mean cal_days sl.something 00D1 fnAdd
+sess-store-memory EAA rnd_seed_of_the_generator
 """
 
 
