@@ -21,7 +21,7 @@ from gitbaton.values import replace
 GAP = "gap: what was recorded here cannot be read any more"
 _SHORT = 10
 _LINK = b"160000"
-_SIDES = (b"raw", b"held", b"after", b"after-raw", b"after-held")
+_SIDES = (b"raw", b"held", b"held-index", b"after", b"after-raw", b"after-held")
 Fits = Callable[[Checkpoint], bool]
 
 

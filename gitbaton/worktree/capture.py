@@ -17,7 +17,7 @@ from gitbaton.model import Flag, Oid, Skipped, covered
 from gitbaton.system.files import READ, open_file
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
-from gitbaton.worktree.gate import gated, requiring
+from gitbaton.worktree.gate import filters, gated, requiring
 from gitbaton.worktree.heldbytes import HeldStore
 from gitbaton.worktree.ignores import filtered_until_now
 from gitbaton.worktree.index import (
@@ -31,6 +31,7 @@ from gitbaton.worktree.index import (
     modified,
     stages_tree,
 )
+from gitbaton.worktree.indexgate import ROOM, Doubtful, doubtful, without
 from gitbaton.worktree.modes import Modes, survey
 from gitbaton.worktree.rawbytes import Entry, Kept, keep, may_convert
 from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, regular, sort_out, special, specials
@@ -195,11 +196,18 @@ def _from_index(
 
 def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     skipped = list(intake.changes.skipped)
-    if intake.changes:
+    doubt = doubtful(index, facts, intake.root, intake.changes.untracked)
+    if doubt:
+        index.copy()
+        intake.doubt(doubt)
+    if intake.changes or doubt:
         skipped += intake.run()
     index.repo.progress("storing files", 0, 0)
-    tree = _tree(index, facts, skipped) if intake.changes or facts.stages else facts.tree
-    kept = keep(index, tree, intake.examined()) | intake.kept if intake.changes else Kept()
+    tree = _tree(index, facts, skipped) if intake.changes or doubt or facts.stages else facts.tree
+    kept = keep(index, tree, intake.examined()) | intake.kept if intake.changes or doubt else Kept()
+    if doubt:
+        facts, more = without(index, facts, doubt)
+        kept = replace(kept, staged=tuple(more))
     modes = survey(index, intake.root, intake.touched())
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
@@ -241,7 +249,7 @@ def with_modes(captured: Captured, index: PrivateIndex, facts: Facts, modes: Mod
 
 
 def _stages(index: PrivateIndex, facts: Facts, kept: Kept, skipped: Sequence[Skipped], modes: Modes) -> tuple[NewObject, ...]:
-    return stages_tree(index, facts, {"raw": kept.raw, "held": kept.held}, skipped, modes.encode())
+    return stages_tree(index, facts, {"raw": kept.raw, "held": kept.held, ROOM: kept.staged}, skipped, modes.encode())
 
 
 def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
@@ -276,9 +284,9 @@ class _Intake:
         self.left = [p.rstrip("/") for p in (*refused, *(changes.never if rules.untracked == "all" else ()))]
         self.behind: dict[str, str] = {}  # what changed and stands behind a filter, with its name
         self.shut: dict[str, str] = {}  # what did not pass its filter
+        self.doubted: Mapping[str, Doubtful] = {}
         self.asked: set[str] = set()  # filters that were tried alone
         self.kept = Kept()
-        self.last: list[str] = []  # attributes that are gone: git heeds the index's until all else is taken in
         self.appeared: list[str] = []  # taken in, though they were not there when changes were listed
 
     def run(self) -> list[Skipped]:
@@ -300,9 +308,12 @@ class _Intake:
                 break
             paths = None
         skipped += [Skipped(path=path, reason=reason) for path, reason in reasons.items()]
-        if self.last:
-            self.index.forget(self.last)
         return skipped + (self._hold() if self.shut else [])
+
+    def doubt(self, found: Mapping[str, Doubtful]) -> None:
+        """Keep staged files out that no filter made."""
+        self.doubted = found
+        self._shut({path: d.driver for path, d in found.items()})
 
     def _require(self) -> None:
         """Have git stop at whatever its filter does not clean: it would store that as it is. Asks git only where filters are in
@@ -311,15 +322,31 @@ class _Intake:
         paths = [*(changes.tracked or ()), *(p for p in changes.untracked if not p.endswith("/"))]
         if changes.tracked is None or any(p.rpartition("/")[2] == ".gitattributes" for p in paths):  # any may be looked at
             paths += zsplit(self.index.git.out("ls-files", "-z"))
-            self.last = zsplit(self.index.git.out("ls-files", "-d", "-z", "--", ":(top,glob)**/.gitattributes"))
         repo, paths = self.index.repo, list(dict.fromkeys(paths))
         self.behind = gated(repo, self.root, paths, self.index.git)
         if self.behind:
             self.index.git = requiring(self.index.git, set(self.behind.values()))
         changed = paths if changes.tracked is None else [*changes.tracked, *changes.untracked]
+        if self.behind and any(
+            p.endswith(".gitattributes") and not os.path.lexists(os.path.join(self.root, p)) for p in changed
+        ):
+            self._shut(self._uncovered({*changed}))
         rest = [p for p in changed if p not in self.behind and regular(os.path.join(self.root, p))]
         if rest and self.rules.past is not None:  # a turn that loses its attributes takes no gate away
             self._shut(filtered_until_now(repo, self.folder, rest, self.rules.past()))
+
+    def _uncovered(self, changed: Collection[str]) -> dict[str, str]:
+        """What stands behind a filter only by attributes that are gone from disk, and will be from the tree: of the files that
+        changed, and of those so young that git would look at them again."""
+        none = self.index.git.changed({"GIT_INDEX_FILE": os.path.join(self.folder, "none")})
+        still, made = filters(none, list(self.behind)), self.index.signature[2]
+        return {p: d for p, d in self.behind.items() if still.get(p) != d and (p in changed or self._younger(p, made))}
+
+    def _younger(self, path: str, moment: int) -> bool:
+        try:
+            return os.lstat(os.path.join(self.root, path)).st_mtime_ns >= moment
+        except OSError:
+            return False
 
     def _filtered_add(self, paths: list[str] | None) -> Result:
         """``add``, without what a filter fails on: git then stops and keeps the *old* index, and ``write-tree`` succeeds.
@@ -364,7 +391,7 @@ class _Intake:
         specs = [":(top)"] if paths is None else self._named(paths)
         if not specs:
             return Result(code=0, out=b"", err="")
-        specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.shut, *self.last)]
+        specs += [f":(top,exclude,literal){p}" for p in (*self.left, *self.shut)]
         many = (paths is None or len(paths) > _FILES) and self.index.source == self.index.repo.layout.index
         count = len(paths) if paths is not None else len(self.changes.tracked or ()) + len(self.changes.untracked)
         return _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many, count=count)
@@ -407,7 +434,7 @@ class _Intake:
         tracked = zsplit(modified(self.index.git, "--name-only", specs=specs).out)
         left = dict.fromkeys(self.left, "")  # a folder of which nothing is tracked is one of them
         untracked = [p for p in untracked if covered(p.rstrip("/"), left) is None]
-        return {p.rstrip("/") for p in (*tracked, *untracked)}.difference(self.left, self.shut, self.last)
+        return {p.rstrip("/") for p in (*tracked, *untracked)}.difference(self.left, self.shut)
 
     def _unwelcome(self) -> list[Skipped]:
         """Take out again what appeared after the untracked files were listed and must not be stored."""
@@ -436,12 +463,17 @@ class _Intake:
         """Keep here what did not pass its filter. A tracked file's entry stays as git made it, and a stand-in is that of any
         other; what the index holds just as it is on disk git has let pass itself."""
         index, repo, store = self.index, self.index.repo, HeldStore(self.index.repo)
-        known = self._entries(self.shut)
+        there = self._entries(self.shut)
+        head = {path: (d.committed.mode, d.committed.oid) for path, d in self.doubted.items() if d.committed is not None}
+        known = {path: entry for path, entry in there.items() if path not in self.doubted} | head
         filemode = repo.boolean("core.filemode", default=True)
         intents = {f.path for f in self.facts.flags if "i" in f.bits}
         skipped, entries, held, texts = list[Skipped](), dict[str, str](), list[Entry](), list[NewObject]()
         for path, driver in self.shut.items():
             fd = open_file(self.root, path)
+            if fd is None and path in self.doubted and not os.path.lexists(os.path.join(self.root, path)):
+                index.forget([path])
+                continue
             if fd is None:
                 skipped.append(Skipped(path=path, reason=self._reason(path, culprit=False)))
                 continue
@@ -463,7 +495,7 @@ class _Intake:
             held.append((path, mode, texts[-1].oid))
             skipped.append(Skipped(path=path, reason="unfiltered"))
         repo.stow(texts)
-        index.put({path: entry for path, entry in entries.items() if entry.split(" ") != [*known.get(path, ())]})
+        index.put({path: entry for path, entry in entries.items() if entry.split(" ") != [*there.get(path, ())]})
         self.kept = Kept(held=tuple(held))
         return skipped
 

@@ -113,6 +113,16 @@ def _only_in_index(repo: Repo, root: str, paths: Iterable[str]) -> bool:
     return any(os.fsencode(name) + b"\0" in data for name in missing)
 
 
+def may_have_attributes(repo: Repo) -> bool:
+    """Whether the index may name attributes of a folder below the top."""
+    try:
+        with open(repo.layout.index, "rb") as file:
+            data = file.read()
+    except OSError:
+        return False
+    return (b"attributes\0" if data[7:8] == b"\4" else b"/.gitattributes\0") in data or b"link" in data
+
+
 def requiring(git: Git, names: Collection[str]) -> Git:
     """The same git, for which these filters are required, also those that are not configured: it stops at a file that one of
     them does not clean, and stores nothing of it."""

@@ -134,7 +134,7 @@ class PrivateIndex:
             if paths:
                 self.copy()
                 self.revealed = True
-                self._write("update-index", "-z", option, "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
+                self.write("update-index", "-z", option, "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
 
     def unlock(self) -> None:
         """Remove the lock that a killed git left on the copy (a file that shrinks under it kills it); nobody else writes it."""
@@ -143,20 +143,20 @@ class PrivateIndex:
 
     def forget(self, paths: Iterable[str]) -> None:
         """Remove paths from the copy, every stage of them."""
-        self._write("update-index", "-z", "--index-info", stdin=index_info(dict.fromkeys(paths, ()), self.width))
+        self.write("update-index", "-z", "--index-info", stdin=index_info(dict.fromkeys(paths, ()), self.width))
 
     def put(self, entries: Mapping[str, str]) -> None:
         """Set the entries of paths in the copy: ``MODE ID``."""
         if not entries:
             return
         rows = {path: [entry] for path, entry in entries.items()}
-        self._write("update-index", "-z", "--index-info", stdin=index_info(rows, self.width))
+        self.write("update-index", "-z", "--index-info", stdin=index_info(rows, self.width))
 
     def write_tree(self) -> Oid:
         """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
-        return self._write("write-tree").decode("ascii").strip()
+        return self.write("write-tree").decode("ascii").strip()
 
-    def _write(self, *args: str, stdin: bytes = b"") -> bytes:
+    def write(self, *args: str, stdin: bytes = b"") -> bytes:
         """A command that writes the copy, in an empty work tree and keeping the copy's mtime.
 
         Git would read racily clean files again while it writes, only to mark those that differ: it stops where a required

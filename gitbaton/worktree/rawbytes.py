@@ -296,16 +296,18 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
 @value
 class Kept:
     """Files whose bytes a checkout would not give back, by path: those of ``raw`` lie in the checkpoint, and those of ``held``,
-    which stand behind a filter, in the git directory, with a stand-in in the checkpoint."""
+    which stand behind a filter, in the git directory, with a stand-in in the checkpoint. ``staged``: the same of the index."""
 
     raw: tuple[Entry, ...] = ()
     held: tuple[Entry, ...] = ()
+    staged: tuple[Entry, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.raw or self.held)
 
     def __or__(self, other: Kept) -> Kept:
-        return Kept(raw=_sorted((*self.raw, *other.raw)), held=_sorted((*self.held, *other.held)))
+        staged = _sorted((*self.staged, *other.staged))
+        return Kept(raw=_sorted((*self.raw, *other.raw)), held=_sorted((*self.held, *other.held)), staged=staged)
 
     @property
     def oids(self) -> dict[str, Oid]:

@@ -22,7 +22,10 @@ from gitbaton.system.files import NEW, read_regular
 from gitbaton.values import value
 from gitbaton.worktree.checkout import Entry, differences, hidden
 from gitbaton.worktree.filetrees import is_safe
+from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.index import Facts, PrivateIndex, index_info
+from gitbaton.worktree.indexgate import ROOM, real_entry
+from gitbaton.worktree.rawbytes import read_raw
 
 LOCK_WAIT = 2.0
 MARK = "gitbaton "  # what a lock of ours begins with
@@ -34,13 +37,15 @@ _BITS = {"a": "assume-unchanged", "s": "skip-worktree"}
 class Staged:
     """A staged state: ``tree`` holds the stage-0 entries, ``flags`` the bits by path, ``stages`` what is in conflict.
 
-    ``files`` is the tree of the work tree that was captured with it: it says what an intent-to-add path was.
+    ``files`` is the tree of the work tree that was captured with it: it says what an intent-to-add path was. ``held`` are the
+    entries of ``tree`` that only stand for a file which passed no filter.
     """
 
     tree: Oid
     files: Oid
     flags: Mapping[str, str]
     stages: Mapping[str, tuple[tuple[str, Entry], ...]]
+    held: Mapping[str, HeldOid]
 
 
 def stages_now(facts: Facts) -> dict[str, tuple[tuple[str, Entry], ...]]:
@@ -71,7 +76,9 @@ def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
     odd = next((path for path in (*flags, *stages) if not is_safe(path)), None)
     if odd is not None:
         raise RecordError(f"'{odd}' in the checkpoint's index is no path of a file")
-    return Staged(tree=files.index.tree, files=files.tree, flags=flags, stages=stages)
+    kept = read_raw(repo.objects, beside, ROOM.encode()) if beside is not None else {}
+    held = {path: HeldOid(oid) for path, oid in kept.items()}
+    return Staged(tree=files.index.tree, files=files.tree, flags=flags, stages=stages, held=held)
 
 
 def _all_flags(objects: Objects, beside: Oid | None) -> dict[str, str]:
@@ -127,8 +134,11 @@ class Restaging:
         """The (stage, entry) pairs of each path that is to change; none for one that goes or is to be intent-to-add."""
         wanted: dict[str, tuple[tuple[str, Entry], ...]] = {}
         for item in differences(self.repo.git, self.now.tree, self.then.tree):
-            if self.inside(item.path):
-                wanted[item.path] = (("0", item.then),) if item.then else ()
+            if not self.inside(item.path):
+                continue
+            entry = real_entry(self.repo, item.path, item.then, self.then.held) if item.then else None
+            if entry is not None or item.then is None:  # else its bytes stayed where they were taken
+                wanted[item.path] = (("0", entry),) if entry else ()
         intents, wanted_intents = self._intents()
         for path in filter(self.inside, stages_now(self.now).keys() | (intents - wanted_intents) | (wanted_intents - intents)):
             wanted.setdefault(path, ())  # no tree holds it now; where one holds it then, it is there already
@@ -143,7 +153,7 @@ class Restaging:
         unseen = set(hidden(index, self.entries)) if self.sparse and self.entries else set()
         if self.entries:
             rows = {path: [f"{e.mode} {e.oid} {stage}" for stage, e in items] for path, items in self.entries.items()}
-            index.git.out("update-index", "-z", "--index-info", stdin=index_info(rows, index.width))
+            index.write("update-index", "-z", "--index-info", stdin=index_info(rows, index.width))
         self._intend(index, folder)
         # Its exit status says whether something is modified; where a required filter fails, git looks again later.
         index.git.run("update-index", "-q", "--unmerged", "--ignore-missing", "--refresh")
@@ -184,7 +194,7 @@ class Restaging:
         there = set(paths) - gone
         if there:
             stdin = b"".join(os.fsencode(p) + b"\0" for p in sorted(there))
-            index.git.out("update-index", "-z", option, "--stdin", stdin=stdin)
+            index.write("update-index", "-z", option, "--stdin", stdin=stdin)
 
 
 def listed_now(repo: Repo, directory: str, specs: Sequence[str]) -> set[str]:

@@ -149,12 +149,15 @@ def test_a_turn_that_loses_its_attributes_takes_no_gate_away(gated: Gated, how: 
 
 
 @pytest.mark.deep
-def test_attributes_that_are_gone_from_disk_alone_still_clean(gated: Gated) -> None:
+def test_attributes_that_are_gone_from_disk_alone_take_no_gate_away(gated: Gated) -> None:
     (gated.box.path / ".gitattributes").unlink()
-    gated.edit()
-    assert gated.box.ok("snapshot", "--track", "t", "as git would").err == ""
+    before = gated.edit()
+    assert "'secret' did not pass its filter" in gated.box.ok("snapshot", "--track", "t", "without").err
     assert ".gitattributes" not in gated.box.tree("refs/baton/tracks/t")
     pushed(gated)
+    gated.box.git("checkout", "-q", "--", ".")
+    gated.box.ok("restore", "t")
+    assert gated.texts() == before and leaks(gated.box) == []
 
 
 @pytest.mark.deep
@@ -213,6 +216,38 @@ def test_staged_conflicting_and_intended_paths(gated: Gated) -> None:
         (box.path / name).write_text("gone\n")
     box.ok("restore", "t", "--force")
     assert gated.texts() == before and leaks(box) == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("way", ["optional", "locked", "unconfigured"])
+@pytest.mark.parametrize("after", ["", "edited", "removed"])
+def test_what_git_add_let_pass_is_in_the_index_alone(gated: Gated, way: str, after: str) -> None:
+    box = gated.box
+    gated.shut(way)
+    box.write("secret", f"{SECRET} staged\n")
+    box.write("secret new", f"{SECRET} staged, too\n")
+    box.git("add", "-A")
+    blob = box.git("rev-parse", ":secret new")
+    if after == "edited":
+        box.write("secret new", f"{SECRET} and edited\n")
+    elif after == "removed":
+        (box.path / "secret new").unlink()
+    before, staged = gated.texts(), box.git("ls-files", "-s")
+    done = box.ok("snapshot", "--track", "t", "staged")
+    assert ("'secret new' did not pass its filter" in done.err) == (after != "removed") and box.git("ls-files", "-s") == staged
+    box.ok("push", "origin", "--yes")
+    assert leaks(gated.hub) == []
+    box.git("reset", "-q", "--hard")
+    box.git("reflog", "expire", "--expire=now", "--all")
+    box.git("gc", "-q", "--prune=now")
+    box.ok("restore", "t", "--index", "--force")
+    assert {name: gated.texts().get(name) for name in before} == before
+    assert box.git("ls-files", "-s") == staged and box.git("cat-file", "blob", blob) == f"{SECRET} staged, too"
+    there = Sandbox(gated.place / "there")
+    box.git("clone", "-q", str(gated.hub.path), str(there.path))
+    there.ok("fetch", "origin")
+    there.baton("restore", "t", "--foreign", "--index")
+    assert "secret new" not in there.git("ls-files") and leaks(there, "gitbaton held 1", but=()) != []
 
 
 @pytest.mark.deep
