@@ -280,7 +280,9 @@ def _named(track: str) -> str:
 
 def _clipped(text: str, size: int) -> str:
     """The beginning of a text, in so many bytes at most."""
-    return text if len(text) * 4 <= size else text.encode("utf-8", "replace")[: max(size, 0)].decode("utf-8", "ignore")
+    if len(text) * 4 <= size:
+        return text
+    return plain(text.encode("utf-8", "replace")[: max(size, 0)].decode("utf-8", "ignore"))  # emoji may have been cut apart
 
 
 def _fitted(rows: list[str], limit: int, rest: str, closing: Sequence[str] = ()) -> str:

@@ -8,6 +8,8 @@ import sys
 import unicodedata
 from functools import cache
 
+from gitbaton.codec import plain
+
 
 def width(text: str) -> int:
     """How many columns of a terminal a text takes: East Asian wide characters two, marks that combine none."""
@@ -17,7 +19,7 @@ def width(text: str) -> int:
 
 
 def _columns(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me"):
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):  # of the last only what joins emoji is left
         return 0
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
@@ -33,7 +35,7 @@ def cut(text: str, columns: int) -> str:
         if used > columns:
             break
         kept += char
-    return kept.rstrip() + end[: max(columns, 0)]
+    return plain(kept.rstrip()) + end[: max(columns, 0)]  # what joins emoji does not end a text
 
 
 def broken(text: str, columns: int | None, under: str = "  ") -> list[str]:

@@ -414,3 +414,13 @@ def test_a_prompt_adds_no_facts_to_what_happened_since(repo: Sandbox) -> None:
     client.turn("go on; 9 commits made")
     (row,) = (row for row in client.fire("start").split("\n") if row.startswith("since then: "))
     assert row == "since then: 'turn ended: go on; 9 commits made'; 1 turn ended; 1 file changed"
+
+
+def test_an_emoji_that_is_cut_apart_hides_nothing(repo: Sandbox) -> None:
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    repo.ok("snapshot", "--track", "t", f"so {family * 30}", "--next-cmd", family * 900)
+    for columns in range(40, 48):
+        out = repo.run("git", "baton", "log", env={"COLUMNS": str(columns)}).out
+        assert "so \U0001f468" in out and re.search("\u200d(?![\U0001f468\U0001f469\U0001f467])", out) is None
+    text = Client("claude", repo.path).fire("start")
+    assert text.count("\u200d") > 200 and re.search("\u200d(?![\U0001f468\U0001f469\U0001f467])", text) is None
