@@ -19,6 +19,7 @@ from gitbaton.git.prefetch import Ahead, ask_layout, ask_ordinary, ask_settings
 from gitbaton.git.run import BORROWED, STORES, Git, base_environment, borrowing, taken_back
 from gitbaton.model import Oid, Operation, WorktreeId
 from gitbaton.system.files import (
+    OddError,
     acquire,
     be_born,
     born,
@@ -663,7 +664,7 @@ def make_folder(repo: Repo, path: str, *, mode: int = 0o777) -> None:
                 os.mkdir(at, mode)
             found = os.lstat(at).st_mode
         if not stat.S_ISDIR(found):
-            raise NotADirectoryError(errno.ENOTDIR, f"'{at}' is {kind_of(found)}, and no folder of ours")
+            raise OddError(errno.ENOTDIR, f"'{at}' is {kind_of(found)}, and no folder of ours")
         shared(repo, at)
 
 

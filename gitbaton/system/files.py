@@ -143,6 +143,13 @@ def open_below(
     return at
 
 
+class OddError(OSError):
+    """Something else stands in the place of a file or folder."""
+
+    def __str__(self) -> str:
+        return f"'{self.filename}': {self.strerror}" if self.filename else str(self.strerror)
+
+
 def kind_of(mode: int) -> str:
     """What stands somewhere, in words, by its mode."""
     known = (word for test, word in _KINDS if test(mode))
@@ -159,11 +166,11 @@ def _opened(name: str, flags: int, mode: int, folder: int | None) -> int:
             found = os.lstat(name, dir_fd=folder).st_mode
         except OSError:
             raise error from None
-        raise OSError(error.errno, f"it is {kind_of(found)}", name) from None
+        raise OddError(error.errno, f"it is {kind_of(found)}", name) from None
     found = os.fstat(fd).st_mode
     if not stat.S_ISREG(found):
         os.close(fd)
-        raise OSError(errno.EINVAL, f"it is {kind_of(found)}", name)
+        raise OddError(errno.EINVAL, f"it is {kind_of(found)}", name)
     return fd
 
 

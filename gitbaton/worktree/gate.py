@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, zsplit
+from gitbaton.system.files import read_regular
 from gitbaton.worktree.heldbytes import Held, HeldStore
 
 _OFF = ("false", "no", "off", "0", "")
@@ -60,8 +61,7 @@ def _speaks(place: str, word: bytes) -> bool:
     if not os.path.lexists(place):
         return False
     try:
-        with open(place, "rb") as file:
-            return word in file.read(_MOST)
+        return word in read_regular(place, _MOST, follow=True)
     except OSError:
         return True
 
