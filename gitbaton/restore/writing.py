@@ -17,7 +17,7 @@ from gitbaton.system.files import READ, Signature, umask
 from gitbaton.worktree.checkout import Difference, changed_tree, check_out, refuse_remains
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
-from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, give
+from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, give, without_list
 from gitbaton.worktree.rawbytes import write_raw
 from gitbaton.worktree.swap import look_at
 from gitbaton.worktree.swapall import SwapAll, can_place
@@ -94,7 +94,7 @@ class Writing:
                 seen = self.scene.marks.get(d.path)
                 old = seen[4] if seen is not None else self.scene.modes.get(d.path, 0)
                 new = (0o777 if d.then.mode == "100755" else 0o666) & ~umask()
-                found[d.path] = self.permits.file(d.path, old, new)
+                found[d.path] = self.permits.file(d.path, without_list(os.path.join(self.scene.root, d.path), old), new)
         return found
 
 

@@ -98,7 +98,7 @@ def narrow(root: str, paths: Iterable[str], files: Mapping[str, int] = MappingPr
     folders = {f"{folder}/" for path in (*paths, *files) for folder in parents(path)}
     for path, mode in (*files.items(), *looked(root, (*paths, *folders))):
         if _is_odd(path, mode, rest, mask):
-            listed[path] = _without_group(os.path.join(root, path), mode & ALL)
+            listed[path] = without_list(os.path.join(root, path), mode & ALL)
     return Modes(listed=listed, rest=rest)
 
 
@@ -119,8 +119,13 @@ def _is_odd(path: str, mode: int, rest: int, mask: int) -> bool:
     return bool(full & rest & ~mask & ~mode) or (rest != ALL and bool(mode & full & ~rest))
 
 
-def _without_group(full: str, mode: int) -> int:
-    """Without what the group bits say of others than the group: with an access list they are its mask."""
+def without_group(mode: int) -> int:
+    """Permissions in which the group has none but those that all others have."""
+    return mode & ~0o070 | mode & (mode & 0o007) << 3
+
+
+def without_list(full: str, mode: int) -> int:
+    """A mode in which the group bits say what the group may do: with an access list they are its mask."""
     if not mode & 0o070 or not hasattr(os, "getxattr"):
         return mode
     try:
@@ -129,7 +134,7 @@ def _without_group(full: str, mode: int) -> int:
         return mode
     fields = [int.from_bytes(rules[at : at + 2], "little") for at in range(0, len(rules), 2)]
     group = next((bits for tag, bits in zip(fields[::4], fields[1::4], strict=False) if tag == _GROUP), 7)
-    return mode & (0o707 | group << 3)
+    return mode & (~0o070 | group << 3)
 
 
 class Permits:
@@ -186,14 +191,14 @@ class Permits:
 def step_back(repo: Repo, beside: Oid | None) -> Permits:
     """What is to be where the step of a safety checkpoint is taken back; ``beside``: the tree of its index commit's second
     parent. Raises RecordError."""
-    taken = {path: (after, before) for path, (after, before) in read(repo.objects, beside, AFTER_MODES).items() if before}
+    taken = {p: (after, before) for p, (after, before) in read(repo.objects, beside, AFTER_MODES).items() if before is not None}
     return Permits(repo, recorded(repo.objects, beside), taken)
 
 
 def step_on(repo: Repo, beside: Oid | None) -> Permits:
     """The same where that step is completed."""
     rows = read(repo.objects, beside, AFTER_MODES)
-    taken = {path: (before, after) for path, (after, before) in rows.items() if before}
+    taken = {path: (before, after) for path, (after, before) in rows.items() if before is not None}
     return Permits(repo, Modes(listed={path: after for path, (after, _) in rows.items()}), taken)
 
 
@@ -335,7 +340,7 @@ def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -
     if len(odd) > _MANY:
         rest = Counter(mode & 0o666 | mode >> 2 & 0o111 for mode in odd.values()).most_common(1)[0][0]
         odd = {path: mode for path, mode in modes.items() if _is_odd(path, mode, rest, mask)}
-    listed = {path: _without_group(os.path.join(root, path), mode & ALL) for path, mode in odd.items()}
+    listed = {path: without_list(os.path.join(root, path), mode & ALL) for path, mode in odd.items()}
     folders = tuple(sorted({path.rpartition("/")[0] for path in modes} - {""}))
     known = _Known(modes=Modes(listed=listed, rest=rest), folders=folders, doubtful=tuple(doubtful))
     return known, newest // 10**9 < began // 10**9

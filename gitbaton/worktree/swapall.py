@@ -25,7 +25,7 @@ from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, fail
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import filters
 from gitbaton.worktree.index import PrivateIndex, index_info
-from gitbaton.worktree.modes import Folders, Permits
+from gitbaton.worktree.modes import Folders, Permits, without_group, without_list
 from gitbaton.worktree.swap import Identity, identity, look_at
 
 _ATTRIBUTES = ".gitattributes"
@@ -232,16 +232,18 @@ class SwapAll:
             raise GitError(f"{in_quotes(path)} was not checked out") from None
         if not stat.S_ISREG(found.st_mode):
             return
-        self._give_group(path, full, found.st_gid)
         seen = self.marks.get(path)
-        old = seen[4] if seen is not None else self.modes.get(path, 0)
+        old = without_list(os.path.join(self.root, path), seen[4] if seen is not None else self.modes.get(path, 0))
+        if not self._give_group(path, full, found.st_gid):
+            old = without_group(old)
         mode = self.permits.file(path, old, found.st_mode)
         if mode != stat.S_IMODE(found.st_mode):
             with suppress(PermissionError):  # a file system that knows one mode for all
                 os.chmod(full, mode)
 
-    def _give_group(self, path: str, full: str, group: int) -> None:
-        """The group of the file that is replaced, or of a setgid directory above: it was made in a directory of ours."""
+    def _give_group(self, path: str, full: str, group: int) -> bool:
+        """The group of the file that is replaced, or of a setgid directory above: it was made in a directory of ours. Whether
+        it has that."""
         at = path
         while True:
             try:
@@ -250,9 +252,12 @@ class SwapAll:
             except OSError:
                 at = os.path.dirname(at)
         wanted = found.st_gid if at == path or found.st_mode & stat.S_ISGID else group
-        if wanted != group:
-            with suppress(OSError):
+        try:
+            if wanted != group:
                 os.chown(full, -1, wanted, follow_symlinks=False)
+        except OSError:
+            return False
+        return True
 
     @contextmanager
     def _opened(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:

@@ -31,7 +31,7 @@ from gitbaton.worktree.filetrees import (
 )
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.heldbytes import HeldStore, parse_held, read_held
-from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits
+from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, without_list
 from gitbaton.worktree.swap import Bits, identity, is_same, temporary_name
 
 Wanted = Mapping[str, Entry | None]
@@ -272,7 +272,8 @@ class _Swap:
         """Those of a file that comes in the place of another: who may read and write it stays. A new one has those with which
         it was made in the source, as far as the umask lets it."""
         now = one.mode_at(folder, name)
-        there = self.modes.get(entry.path, now & 0o777 if stat.S_ISREG(now) else None)
+        kept = without_list(os.path.join(self.root, entry.path), now & 0o777) if stat.S_ISREG(now) else None
+        there = self.modes.get(entry.path, kept)
         source = one.mode_at(None, os.path.join(self.source, entry.path)) if self.source is not None else 0
         made = source & 0o777 if stat.S_ISREG(source) else None
         runs = entry.mode == EXECUTABLE

@@ -342,6 +342,9 @@ def test_an_access_list_does_not_become_the_groups(repo: Sandbox) -> None:
         pytest.skip("no access lists here")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     repo.ok("snapshot", "listed")
+    path.write_text("other\n")
+    repo.ok("restore", "@")
+    assert modes(repo.path, "listed") == {"listed": 0o600}  # git's files have no list
     path.unlink()
     repo.ok("restore", "@")
     assert modes(repo.path, "listed") == {"listed": 0o600}
