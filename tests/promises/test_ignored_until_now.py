@@ -10,6 +10,8 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.agents import Client
+from tests.kit.mcp import Client as Asking
+from tests.kit.mcp import said, talk
 from tests.kit.tiers import deep
 
 SECRET = "token=s3cr3t"
@@ -226,6 +228,22 @@ def test_a_path_that_cannot_be_included_is_fatal(repo: Sandbox, path: str, words
     assert found.code == 129 and found.err.startswith("fatal: ") and words in found.err
     assert repo.git("for-each-ref") == before
     assert repo.baton("snapshot", "said", "--include", "a.txt").code == 0, "what is tracked is in it anyway"
+
+
+@pytest.mark.deep
+def test_a_model_can_include_a_path(repo: Sandbox) -> None:
+    ground(repo)
+    repo.write(".gitignore", "")
+
+    async def steps(client: Asking) -> None:
+        done = said(await client.call("snapshot", track="t", step="as it is"))
+        assert "'secrets' is left out: it was ignored until now" in done
+        assert "'secrets'" not in said(await client.call("snapshot", step="with it", include=["secrets", "*.key"]))
+        assert "matches no file" in said(await client.call("snapshot", step="x", include=["nowhere"]))
+
+    talk(repo.path, steps)
+    held, left = newest(repo)
+    assert {"secrets/cred.json", "a.key"} <= held and left == {"node_modules": IGNORED}
 
 
 @pytest.mark.deep
