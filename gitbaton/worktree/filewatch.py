@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from gitbaton.git.prefetch import OTHERS
@@ -15,6 +15,7 @@ from gitbaton.system.files import settled, signature
 from gitbaton.values import value
 from gitbaton.worktree.filesets import TEMPORARY, Files
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, Entry, is_safe
+from gitbaton.worktree.ignores import excludes, folders_of, ignored_by
 from gitbaton.worktree.index import PrivateIndex, modified
 from gitbaton.worktree.modes import NOTHING, Modes, survey
 from gitbaton.worktree.rawbytes import may_convert
@@ -65,7 +66,8 @@ class _Seen:
 class Watch:
     """Everything tracked, and untracked but not ignored, outside a write set (``matches``), as it is when this is made.
 
-    Ignored files are not watched, nor what is in nested repositories and submodules. What is modified or untracked is stored
+    Ignored files are not watched, also where the rules go meanwhile, nor what is in nested repositories and submodules. What is
+    modified or untracked is stored
     (files over ``max_size`` bytes are not, and of what was not read before at most ``MOST_ANEW`` bytes, the smallest files
     first: the others are noticed by their stat); of what is as in the index, the index's blob is the image. ``folder`` is one
     of our own, for a private copy of the index. Raises GitError.
@@ -81,6 +83,7 @@ class Watch:
         # Those of a sparse checkout, too: where a file is missing as it should be, its entry is not what stood there.
         hidden = (row[2:] for row in zsplit(checked(flags.finish(), "ls-files")) if row[0].islower() or row[0] == "S")
         self._before = self._look({*paths, *(p for p in hidden if self._watched(p))})
+        self._folder, self._excludes = folder, excludes(files.repo)
 
     def _watched(self, path: str) -> bool:
         named = is_safe(path) and not TEMPORARY.match(path.rpartition("/")[2])  # a nested repository ends in a slash
@@ -134,6 +137,7 @@ class Watch:
     def changed(self) -> Strays:
         """What is different now; what is there now is stored, too. Raises GitError."""
         listed, clean, _ = self._listed()
+        listed -= self._uncovered(listed, clean)
         # What was untracked may be ignored by now.
         suspects = {p for p in {*listed, *self._before} if self._moved(p)}
         after = self._look(suspects)
@@ -141,6 +145,19 @@ class Watch:
         same = {p for p in suspects if _equal(before[p], after[p])}
         same |= self._same_to_git({p: e for p, e in clean.items() if p in suspects - same and p not in self._before}, after)
         return self._strays({p: (before[p], after[p]) for p in sorted(suspects - same, key=os.fsencode)})
+
+    def _uncovered(self, listed: Collection[str], clean: Clean) -> set[str]:
+        """The untracked paths that are seen only now because ignore rules are gone which covered them: nobody watched them."""
+        new = [p for p in listed if p not in self._before and p not in clean]
+        repo, rules = self._files.repo, [os.path.join(folder, ".gitignore") for folder in folders_of(new)]
+        then = self._excludes if new and self._excludes != excludes(repo) else None
+        moved = [p for p in rules if p in clean or (p in self._before and self._moved(p))]
+        if not new or (then is None and not moved):
+            return set()
+        before = {p: seen.entry if (seen := self._before.get(p)) else clean.get(p) for p in moved}
+        stats = [(p, s) for p in rules if p not in before and p not in new and (s := _stat(os.path.join(self._files.root, p)))]
+        entries = {**self._files.take(stats), **{p: e for p, e in before.items() if e is not None}}
+        return ignored_by(repo, self._folder, self._files.tree(entries), new, then)
 
     def _moved(self, path: str) -> bool:
         """Whether the stat of a path may be that of another content than before."""

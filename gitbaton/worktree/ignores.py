@@ -42,20 +42,20 @@ def until_now(
     what to call them: the highest folders in which all was ignored and nothing stays, else themselves. Raises GitError."""
     hidden = {p for p in paths if covered(p.rstrip("/"), past.kept) is not None} if past.kept else set[str]()
     trees = _Trees(repo)
-    where = _folders(paths)
+    where = folders_of(paths)
     lost: list[Oid | None] = [tree for tree in past.trees if past.excludes is not None or trees.rules_differ(tree, where)]
     if past.excludes is not None and not lost:
         lost = [None]
     for tree in lost:
-        hidden |= _covered_by(repo, folder, tree, [p for p in paths if p not in hidden], past.excludes)
+        hidden |= ignored_by(repo, folder, tree, [p for p in paths if p not in hidden], past.excludes)
     hidden = {p for p in hidden if p not in stay and not any(trees.holds(tree, p.rstrip("/")) for tree in past.held)}
     if not hidden:
         return hidden, []
     whole = {p for p in zsplit(repo.git.out("ls-files", "-o", "-z", "--directory", "--exclude-standard")) if p[-1] == "/"}
-    staying = {*_folders(p for p in paths if p not in hidden), *_folders(stay)}
+    staying = {*folders_of(p for p in paths if p not in hidden), *folders_of(stay)}
     above = {p: [at for at in _chain(p, whole) if at not in staying] for p in hidden}
     asked = [f"{at}/{_ANY}" for at in {at for chain in above.values() for at in chain} if at not in past.kept]
-    closed = {at for tree in lost for at in _covered_by(repo, folder, tree, asked, past.excludes)} if asked else set[str]()
+    closed = {at for tree in lost for at in ignored_by(repo, folder, tree, asked, past.excludes)} if asked else set[str]()
     named = {next((at for at in above[p] if at in past.kept or f"{at}/{_ANY}" in closed), p.rstrip("/")) for p in hidden}
     return hidden, sorted(named, key=os.fsencode)
 
@@ -73,19 +73,15 @@ def anything_in(root: str, path: str) -> str:
     return f"{path}/{_ANY}" if os.path.isdir(os.path.join(root, path)) else path
 
 
-def ignored_by(repo: Repo, folder: str, tree: Oid, paths: Sequence[str]) -> set[str]:
-    """Those of the paths that the ``.gitignore`` files of a tree cover, or ``info/exclude`` and ``core.excludesFile`` of now.
-    Raises GitError."""
-    return _covered_by(repo, folder, tree, paths, None)
+def ignored_by(repo: Repo, folder: str, tree: Oid | None, paths: Sequence[str], excludes: bytes | None = None) -> set[str]:
+    """Those of the paths that the ``.gitignore`` files of a tree cover, or ``info/exclude`` and ``core.excludesFile`` of now;
+    with ``excludes`` that instead of these. Raises GitError.
 
-
-def _covered_by(repo: Repo, folder: str, tree: Oid | None, paths: Sequence[str], excludes: bytes | None) -> set[str]:
-    """As ``ignored_by``, with ``excludes`` instead of those of now. The rules are laid out in an empty work tree below
-    ``folder``; nothing else is read from the real one."""
+    The rules are laid out in an empty work tree below ``folder``; nothing else is read from the real one."""
     place = os.path.join(folder, "ignores", tree or "none")
     os.makedirs(place, exist_ok=True)
     trees = _Trees(repo)
-    for directory in _folders(paths):
+    for directory in folders_of(paths):
         oid = trees.rules(tree, directory) if tree is not None else None
         found = repo.objects.read(oid, _MAX) if oid is not None else None
         if found is not None and found.data is not None:
@@ -187,7 +183,7 @@ def filtered_until_now(repo: Repo, folder: str, paths: Sequence[str], past: Past
     """Those of the paths that stood behind a filter until now, each with its name, by the ``.gitattributes`` files of trees
     where these are others than on disk; and those of which the newest checkpoints say so. Raises GitError."""
     found = {path: past.shut[path] for path in paths if path in past.shut}
-    trees, where = _Trees(repo), _folders(paths)
+    trees, where = _Trees(repo), folders_of(paths)
     for tree in past.trees:
         if not trees.rules_differ(tree, where, _ATTRIBUTES):
             continue
@@ -235,7 +231,7 @@ def forgotten(repo: Repo) -> bytes | None:
     return then if then is not None and then != excludes(repo) else None
 
 
-def _folders(paths: Iterable[str]) -> list[str]:
+def folders_of(paths: Iterable[str]) -> list[str]:
     """The top and every directory above the paths, the higher before the lower."""
     found = {os.path.dirname(p.rstrip("/")) for p in paths}
     for folder in list(found):

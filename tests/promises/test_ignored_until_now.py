@@ -292,6 +292,23 @@ def test_what_a_restore_writes_over_is_stored_first(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("way", ["emptied", "removed", "exclude", "output"])
+@pytest.mark.parametrize("isolate", ["none", "tree"])
+def test_a_step_that_loses_the_rules_stores_none_of_it(repo: Sandbox, way: str, isolate: str) -> None:
+    ground(repo)
+    if way == "exclude":
+        repo.git("rm", "-q", ".gitignore")
+        repo.git("commit", "-qm", "elsewhere")
+        repo.write(".git/info/exclude", "node_modules/\nsecrets/\n*.key\n")
+    lines = {"removed": "rm .gitignore", "exclude": ': > "$(git rev-parse --git-path info/exclude)"'}
+    does = f"echo o > out.txt; echo u > undeclared.txt; {lines.get(way, ': > .gitignore')}"
+    writes = ("--writes", "out.txt", *(("--writes", ".gitignore") if way == "output" else ()))
+    done = repo.ok("run", "--run", "x", "--step", "s", "--isolate", isolate, *writes, "--", "sh", "-c", does)
+    assert "undeclared.txt" in done.err and "cred.json" not in done.err and ".key" not in done.err
+    assert SECRET not in repo.git("cat-file", "--batch-all-objects", "--batch")
+
+
+@pytest.mark.deep
 def test_more_than_the_list_holds(repo: Sandbox) -> None:
     repo.commit("rules", _gitignore="*.o\n")
     for number in range(1500):
