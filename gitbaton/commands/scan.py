@@ -74,7 +74,8 @@ def command(
 def _document(hit: Hit, state: "Optional[State]") -> Json:
     """A hit as JSON: words have a field, files a path and a line."""
     name = path_document(hit.path)
-    place: dict[str, Json] = {"field": None if hit.line else name, "path": name if hit.line else None}
+    file = hit.line or hit.kind == UNFILTERED
+    place: dict[str, Json] = {"field": None if file else name, "path": name if file else None}
     line = hit.line or None
     held: list[Json] = list(hit.held)
     thread: Json = None

@@ -348,6 +348,11 @@ def test_a_push_stops_at_bytes_that_older_checkpoints_hold(gated: Gated) -> None
         assert "error: nothing is pushed: 2 files that did not pass their filters would leave" in done.err
     scanned = box.baton("scan")
     assert scanned.code == 1 and scanned.out.count("its bytes did not pass its filter") == 2
+    hits = box.baton("scan", "--json").json["hits"]
+    assert {(hit["kind"], hit["path"], hit["field"]) for hit in hits} == {
+        ("unfiltered", "secret", None),
+        ("unfiltered", "mixed.txt", None),
+    }
     hint = next(row for row in done.err.splitlines() if "git baton forget" in row)
     box.baton(*hint.split("'")[1].split()[2:], "--yes")
     box.ok("snapshot", "--track", "u", "goes on")
