@@ -219,6 +219,44 @@ def test_a_link_in_place_of_a_folder_leads_nobody_out(used: Sandbox, tmp_path: P
     assert f"'{place}'" in said or str(place).rstrip("/") in said
 
 
+@pytest.mark.deep
+def test_a_link_in_the_git_directory_of_another_work_tree_leads_nobody_out(used: Sandbox, tmp_path: Path) -> None:
+    linked = Sandbox(tmp_path / "linked")
+    used.git("worktree", "add", "-q", str(linked.path))
+    linked.ok("snapshot", "--track", "t", "--step", "two")
+    beside, place = precious(tmp_path / "home"), used.path / ".git/worktrees/linked/baton"
+    for name in ("expect", "detached", "run", "worktree"):
+        (beside / name).write_text("somebody's\n")
+        os.utime(beside / name, (LONG_AGO, LONG_AGO))
+    before = seen(beside)
+    shutil.rmtree(place)
+    place.symlink_to(beside)
+    done = used.ok("snapshot", "--track", "t", "--step", "three")
+    assert f"'{place}' is a symbolic link, and no folder of ours" in done.err
+    assert linked.baton("snapshot", "--track", "t", "--step", "four").code == 128
+    used.ok("forget", "t~1", "--yes")
+    used.ok("uninstall", "--purge", "--yes")
+    assert seen(beside)[1:] == before[1:] and not place.is_symlink()
+
+
+@pytest.mark.deep
+def test_what_is_mounted_in_tmp_stays(used: Sandbox, tmp_path: Path) -> None:
+    """A part of the same file system, too, which no device tells apart."""
+    mounted, places = precious(tmp_path / "home"), [used.path / ".git/baton/tmp/999999999.1"]
+    places.append(used.path / ".git/baton/tmp/999999999.2/a folder")
+    before = seen(mounted)
+    for place in places:
+        place.mkdir(parents=True)
+        if subprocess.run(["mount", "--bind", str(mounted), str(place)], capture_output=True).returncode != 0:
+            pytest.skip("nothing can be mounted here")
+        os.utime(place.parent, (LONG_AGO, LONG_AGO))
+        try:
+            used.ok("snapshot", "--track", "t", "--step", place.name)
+            assert seen(mounted) == before
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+
+
 def test_a_folder_in_tmp_that_is_none_of_ours_stays_and_is_named(used: Sandbox, tmp_path: Path) -> None:
     ours, theirs = used.path / ".git/baton/tmp/999999999.1", precious(used.path / ".git/baton/tmp/photos")
     precious(ours)
