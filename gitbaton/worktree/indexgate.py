@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.objects import NewObject, Objects, lookup, new_object, parse_commit
@@ -32,8 +33,9 @@ class Doubtful:
 def doubtful(index: PrivateIndex, facts: Facts, root: str, untracked: Collection[str]) -> dict[str, Doubtful]:
     """The staged files that differ from HEAD, and from a commit that is just being merged or picked, and stand behind a filter
     that does not run now. Asks git only where something is staged and filters may be in play. Raises GitError."""
-    repo = index.repo
-    head = _tree(repo.objects, repo.objects.head().oid)
+    repo, head = index.repo, None
+    with suppress(GitError):  # of a commit that cannot be read, nobody knows what it holds
+        head = _tree(repo.objects, repo.objects.head().oid)
     if head == facts.tree:
         return {}
     deeper = any(path.endswith("/.gitattributes") for path in untracked) or may_have_attributes(repo)

@@ -26,7 +26,7 @@ def everything(path: Path) -> dict[str, str]:
         what = (
             os.readlink(item) if item.is_symlink() else hashlib.sha1(item.read_bytes()).hexdigest() if item.is_file() else "/"
         )
-        if not str(item).endswith(".git/baton/flock"):
+        if ".git/baton/" not in str(item):  # the lock, and the record of what is ours, which begins with it
             found[str(item.relative_to(path))] = what
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -307,7 +307,8 @@ def test_another_place_and_another_mirror(repo: Sandbox) -> None:
 def test_a_bare_repository_has_no_files_to_restore(repo: Sandbox) -> None:
     take(repo, "s")
     bare = repo.path.parent / "bare.git"
-    subprocess.run(["git", "clone", "-q", "--mirror", str(repo.path), str(bare)], check=True)
+    shutil.copytree(repo.path / ".git", bare)  # a mirror's checkpoints would be foreign
+    Sandbox(bare).git("config", "core.bare", "true")
     screen = Screen(Sandbox(bare), "--track", "t")
     screen.answer(WHICH, "1\n")
     assert "has no work tree" in screen.answer(WHICH, "q\n")
