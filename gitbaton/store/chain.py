@@ -226,7 +226,7 @@ class Chains:
 
     def mark(self, track: str, ids: Iterable[Oid]) -> None:
         """Say that checkpoints of a track are foreign, whoever made them. Called with the lock held."""
-        self.ours.drop(of_track(track), frozenset(ids))
+        self.ours.drop(of_track(track), frozenset(ids), mixed=True)
 
     def present(self, oids: Iterable[Oid | None], limit: int = 0) -> tuple[Oid, ...]:
         """Those of some objects that are there; with a limit, and of which those below it can be read."""

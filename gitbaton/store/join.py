@@ -74,7 +74,8 @@ class Joined:
 
     ``fresh``: the links that are new, ``added`` their number; ``removed``: ids that are no longer in the chain; ``objects`` to
     write; ``change``: the move of the chain's ref, None when it stays, its end when no checkpoint is left. ``links``: the
-    chain as it will be above its first ``kept`` checkpoints, which nothing can have changed, oldest first.
+    chain as it will be above its first ``kept`` checkpoints, which nothing can have changed, oldest first. ``altered``: the ids
+    that come to stand on another commit than here, as the other side has them: no id says what lies beside the index.
     """
 
     fresh: tuple[Link, ...] = ()
@@ -83,6 +84,7 @@ class Joined:
     change: RefChange | None = None
     links: tuple[Link, ...] = ()
     kept: int = 0
+    altered: tuple[Oid, ...] = ()
 
     @property
     def added(self) -> int:
@@ -206,7 +208,7 @@ def joined(
     old = tip.oid if tip is not None else None
     if last == old:
         return Joined(links=tuple(placed), kept=kept)
-    before, after = {link.id for link in have}, {link.id for link in placed}
+    before, after = {link.id: link.base for link in have}, {link.id for link in placed}
     return Joined(
         fresh=tuple(link for link in placed if link.id not in before),
         removed=tuple(link.id for link in have if link.id not in after),
@@ -214,6 +216,7 @@ def joined(
         change=RefChange(name=chain_ref(track), new=last, old=old),
         links=tuple(placed),
         kept=kept,
+        altered=tuple(link.id for link in union if link.id in before and link.base != before[link.id]),
     )
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from gitbaton.codec import encode_track, in_quotes, payload
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.objects import OID, Objects, digest, object_id, parse_commit
-from gitbaton.git.repo import OURS, Repo, begun, drop, earlier, keep_begun, make_folder, put, shared
+from gitbaton.git.repo import OURS, Repo, begun, clear_old, drop, earlier, keep_begun, make_folder, put, shared
 from gitbaton.model import Oid
 from gitbaton.store.refs import CHAINS, RUNS, SAFETY, THREADS, TIPS, track_of
 from gitbaton.system.files import open_lasting, read_regular, remove_folder, sync_paths, write_all
@@ -124,23 +124,25 @@ class Ours:
                 os.fdatasync(fd)
         finally:
             os.close(fd)
-        if sync and not known:
-            sync_paths([os.path.dirname(path)])
+        if sync and not known:  # the first of all may have made the folders, too
+            common = self.repo.layout.common_dir
+            sync_paths([os.path.dirname(path), self.folder, self.repo.shared_dir, common])
 
     def own(self, name: str, ids: Iterable[Oid]) -> None:
         """Say that these ids, those that were ours before, and all that is mixed with them are ours. Raises OSError."""
         self.begin()
         self._put(name, {*self.ids(name), *ids})
 
-    def drop(self, name: str, ids: Collection[Oid] | None = None) -> None:
-        """Forget what is said of ids that are gone, or of all of a name. What cannot be written stays."""
+    def drop(self, name: str, ids: Collection[Oid] | None = None, *, mixed: bool = False) -> None:
+        """Forget what is said of ids that are gone, or with ``mixed`` are others' now, or of all of a name. What cannot be
+        written stays."""
         with suppress(OSError):
             self.begin()
             left = self.ids(name).difference(ids) if ids is not None else frozenset[Oid]()
             if ids is None:
                 drop(self.repo, os.path.join(self.folder, name))
             elif len(left) < len(self.ids(name)):
-                self._put(name, left, mixed=b"\n%s\n" % _MIXED in self._said(name))
+                self._put(name, left, mixed=mixed or b"\n%s\n" % _MIXED in self._said(name))
 
     def _put(self, name: str, ids: Iterable[Oid], *, mixed: bool = False) -> None:
         lines = [*(oid.encode() for oid in sorted(ids)), *([_MIXED] if mixed else [])]
@@ -151,6 +153,8 @@ class Ours:
         if begun(self.repo):
             return
         held, fresh = self._held(), f"{self.folder}.{os.getpid()}.new"
+        old = time.time() - 3600  # of a process that was killed
+        clear_old(self.repo, self.repo.shared_dir, lambda name, at: name.startswith(f"{OURS}.") and at.st_mtime < old)
         remove_folder(fresh)
         for kind in _KINDS:
             make_folder(self.repo, os.path.join(fresh, kind))
@@ -173,12 +177,11 @@ class Ours:
         if os.path.lexists(self.folder) and not stat.S_ISDIR(os.lstat(self.folder).st_mode):
             return [(self.folder, "it is not a folder")]
         for folder, inside, files in os.walk(self.folder):
-            below = [
-                name for name in inside if folder != self.folder or name not in _KINDS or os.path.islink(f"{folder}/{name}")
-            ]
+            top = folder == self.folder
+            below = [name for name in inside if not top or name not in _KINDS or os.path.islink(f"{folder}/{name}")]
             found += ((os.path.join(folder, name), "it is no file of ours") for name in sorted(below))
             inside[:] = [name for name in inside if name not in below]
-            for path in (os.path.join(folder, file) for file in sorted(files)):
+            for path in (os.path.join(folder, file) for file in sorted(files) if not file.endswith(".new")):
                 raw = _bytes(path)
                 wrong = [line for line in (raw or b"").split(b"\n")[1:-1] if not _LINE.match(line)]
                 if raw is None or not raw.startswith(_HEADER):
@@ -222,7 +225,10 @@ class Ours:
         """Whether a folder of the record is one, and no link that leads elsewhere."""
         if folder not in self._real:
             above = folder == self.folder or self._leads(os.path.dirname(folder))
-            self._real[folder] = above and stat.S_ISDIR(os.lstat(folder).st_mode)
+            try:
+                self._real[folder] = above and stat.S_ISDIR(os.lstat(folder).st_mode)
+            except OSError:
+                return False
         return self._real[folder]
 
     def _held(self) -> Mapping[str, bytes]:

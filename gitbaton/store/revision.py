@@ -121,6 +121,8 @@ class Revision:
             name, theirs = of_track(track), self._foreign.get(track, set())
             fresh = [link.id for link in plan.fresh if not ours.has(name, link.id)]
             mine = [oid for oid in fresh if oid not in theirs]
+            if plan.altered:  # what a restore of it brings may not be what was captured here
+                ours.drop(name, plan.altered, mixed=True)
             if mine or (fresh and ours.knows(name)):
                 ours.add(name, mine, mixed=len(mine) < len(fresh))
         intent.carry_out(self.store, first, tips, [item.oid for item in objects])

@@ -370,6 +370,27 @@ def test_a_damaged_record_is_named_and_makes_nothing_ours(repo: Sandbox, tmp_pat
 
 
 @pytest.mark.deep
+def test_a_checkpoint_of_ours_that_comes_back_on_another_commit_is_foreign(repo: Sandbox, tmp_path: Path) -> None:
+    """An id says nothing of the raw bytes that lie beside the index, and a join takes the smaller of two bases."""
+    repo.ok("snapshot", "--track", "t", "one")
+    far = cloned(repo.path, tmp_path / "far")
+    far.git("fetch", "-q", "origin", *ALL)
+    raw = far.git("cat-file", "commit", "refs/baton/tracks/t")
+    base = raw.split("\nparent ")[2][:40]
+    other = next(oid for n in range(99) if (oid := far.git("commit-tree", "-m", str(n), "HEAD^{tree}")) < base)
+    made = far.git(
+        "hash-object", "-t", "commit", "-w", "--stdin", stdin=f"{raw.replace(f'parent {base}', f'parent {other}')}\n".encode()
+    )
+    far.git("update-ref", "refs/baton/tracks/t", made)
+    repo.git("remote", "add", "far", str(far.path))
+    repo.ok("sync", "far", "--yes")
+    assert repo.git("rev-parse", "refs/baton/tracks/t^2") == other
+    assert foreign(repo, "t") == [True] and repo.baton("restore", "t", "-n").code == 128
+    repo.ok("snapshot", "--track", "t", "words")
+    assert foreign(repo, "t") == [False, False]
+
+
+@pytest.mark.deep
 def test_records_that_came_on_top_of_our_run_are_foreign(repo: Sandbox, tmp_path: Path) -> None:
     repo.write("baton.toml", PLAN)
     assert repo.baton("run", "--plan", "baton.toml", "--run", "job").code not in (0, 128)
