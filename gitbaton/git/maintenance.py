@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.questions import matching
-from gitbaton.git.repo import Repo, has_folder, lock_file
+from gitbaton.git.repo import Repo, lock_file, put
 from gitbaton.git.run import Git
 from gitbaton.system.files import acquire
 from gitbaton.system.process import detach, leave
@@ -114,9 +114,7 @@ def look_back(repo: Repo) -> bool:
         last = os.lstat(path).st_mtime
         if 0 <= now - last < DAY or "GIT_OBJECT_DIRECTORY" in repo.git.env:
             return False
-        if not has_folder(repo, repo.shared_dir):
-            return False
-        os.utime(path, follow_symlinks=False)
+        put(repo, path, b"")  # and not a new time for what may have another name, too
         if now < last or not repo.boolean("baton.autoprune", default=True) or not sys.executable:
             return False
         detach([sys.executable, "-c", _PRUNE, repo.layout.git_dir], repo.plain.env, b"")

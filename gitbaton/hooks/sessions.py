@@ -127,7 +127,7 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
         put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
     else:
         with suppress(OSError):
-            if has_folder(repo, os.path.dirname(path)):
+            if has_folder(repo, os.path.dirname(path)) and os.lstat(path).st_nlink == 1:
                 os.utime(path, follow_symlinks=False)  # its time says in which work tree the session was last
     return after
 
