@@ -10,7 +10,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import strategies as st
@@ -624,9 +624,9 @@ class Private(Agents):
             path.chmod(mode | 0o700 if path.is_dir() else mode)
 
     def ours(self, *words: str) -> Outcome:
-        before, had = modes(self.box.path), files_of(self.box.path)
+        before, had = self.held(), files_of(self.box.path)
         done = super().ours(*words)
-        after, have = modes(self.box.path), files_of(self.box.path)
+        after, have = self.held(), files_of(self.box.path)
         if words[0] == "snapshot":
             self.then[done.out.splitlines()[-1].split("\t")[1]] = before
         elif words[0] == "restore":
@@ -635,6 +635,12 @@ class Private(Agents):
             assert after == self.ends[0], f"{words}: {differences(self.ends[0], after)}"
         self.ends = before, after
         return done
+
+    def held(self) -> dict[str, int]:
+        """The permissions of what a checkpoint can hold: no folder without files."""
+        found = modes(self.box.path)
+        above = {f"{folder}/" for name in files_of(self.box.path) for folder in map(str, PurePosixPath(name).parents)}
+        return {name: mode for name, mode in found.items() if not name.endswith("/") or name in above}
 
     def check_narrow(self, then: dict[str, int], before: dict[str, int], after: dict[str, int], written: set[str]) -> None:
         """What came back has no more than it had, and than what it replaced."""
