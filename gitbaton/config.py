@@ -17,7 +17,8 @@ MAX_UNTRACKED = 1 << 30
 # Files that hold secrets and are called so everywhere, in gitignore syntax: keys and stores of keys, what clients of servers
 # keep to log in, and the state and variables of tools that name both.
 EXCLUDE = (
-    *(".env*", "*.pem", "*.p8", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.keytab", "*.kdbx", "master.key"),
+    *(".env*", "!.env*.example", "!.env*.sample", "!.env*.template", "!.env*.dist"),
+    *("*.pem", "*.p8", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.keytab", "*.kdbx", "master.key"),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "**/.ssh/*", "!id_*.pub", "!**/.ssh/*.pub"),
     *(".netrc", "_netrc", ".pgpass", "pgpass.conf", ".my.cnf", ".mylogin.cnf", ".htpasswd", ".htdigest", ".git-credentials"),
     *(".pypirc", ".npmrc", ".yarnrc.yml", "**/.gem/credentials", "**/.cargo/credentials", "**/.cargo/credentials.toml"),

@@ -9,7 +9,7 @@ from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, in_quotes, path_document
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
-from gitbaton.scanning import NOT_SCANNED, UNFILTERED, Hit, scan, scanner
+from gitbaton.scanning import NAMED, NOT_SCANNED, UNFILTERED, Hit, scan, scanner
 
 if TYPE_CHECKING:
     from gitbaton.commands.finding import State
@@ -109,7 +109,7 @@ def _show(baton: Baton, places: list[Place]) -> None:
         terminal.tell(f"hint: 'git baton forget --everywhere {' '.join(ids[:MAX_IDS])}' removes {which}")
     if removes(sure):
         terminal.tell(f"hint: {REMOVE}")
-    if sure:
+    if any(hit.kind != NAMED for hit, _ in sure):
         terminal.tell("hint: what is no secret may be named in baton.redactAllow")
     if len(sure) < len(places):
         terminal.tell("hint: texts over baton.maxFileSize are not scanned")

@@ -401,6 +401,8 @@ class _Found:
         brought = introduced(git, left, self.wants, self.haves)
         for oid in left:
             places = brought.get(oid, [])
+            if any(hit.kind == NAMED for hit in self.hits[oid]):  # the same bytes may stand under other names, too
+                places = [place for place in places if place[1] == self.paths[oid]] or places
             own = next((place for place in places if self.scan.owner(place[0])), None)
             # Threads hold the same value in one blob: each is named, since one may be deleted and another stay.
             several = [place for place in places if place[0] in self.scan.states or _LATE.match(place[1])]
