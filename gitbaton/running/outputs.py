@@ -428,7 +428,7 @@ def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: 
     if theirs:
         result = with_theirs(result, {path: found.entries[path] for path in todo.edited})
         own = {path: mode for path, mode in modes.listed.items() if path not in todo.edited}
-        modes = replace(modes, listed={**own, **{p: found.modes[p] for p in todo.edited if p in found.modes}})
+        modes = replace(modes, listed={**own, **{p: here_now.listed[p] for p in todo.edited if p in here_now.listed}})
         text = "what somebody else wrote is taken as its output"
     writes = Writes(globs=step.writes, pre=found.tree, digests=found.digests, folders=found.folders, modes=rows_of(here_now))
     begin = beginning(

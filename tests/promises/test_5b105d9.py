@@ -36,6 +36,7 @@ CHANGED = (
         r'("track": "auto",[\s\S]*?)"head-ahead:1"([\s\S]*?)"moved": true',
         r'\1"committed:1"\2"moved": false',
     ),
+    Changed("steps far-run", r"\A\Z", r"run 'far-run' is foreign: its newest records came from elsewhere\n"),
     # Where a track was judged is a column.
     Changed("status --porcelain", r"(^\*?\t.*)$", r"\1\tHERE"),
     Changed("status --porcelain", r" step$", " step place"),

@@ -224,6 +224,8 @@ def test_every_command_that_is_named_works(repo: Sandbox, named: list[list[str]]
         shutil.rmtree(repo.path)
         shutil.copytree(kept, repo.path, symlinks=True)
         shutil.rmtree(repo.path.parent / "beside", ignore_errors=True)
+        if "--include" in words:
+            repo.write(words[-1], "what is to be taken in\n")
         asks = words[0] == "forget" or words[:2] == ["tracks", "delete"]  # and here is nobody to answer
         done = repo.baton(*words, *(["--yes"] if asks else []))
         if done.code not in FINE or "bug in gitbaton" in done.err:

@@ -63,7 +63,7 @@ def steps(repo: Sandbox, encoded: str = "t") -> list[str]:
 def test_the_plain_older_format(repo: Sandbox, tmp_path: Path) -> None:
     place = lay(tmp_path / "old", "plain", repo.head())
     done = repo.ok("import", str(place))
-    assert done.out.splitlines() == [f"{MAIN}: 3 new checkpoints", "docs: 1 new checkpoint", f"current track: {MAIN}"]
+    assert done.out.splitlines() == [f"'{MAIN}': 3 new checkpoints", "docs: 1 new checkpoint", f"current track: {MAIN}"]
     assert done.err.splitlines() == [
         "warning: 2 checkpoints name a commit that is not here or not unique; it is kept as extra.imported.head"
     ]
