@@ -282,7 +282,7 @@ class Chains:
     def below(self, start: Stored, limit: int | None = None) -> History:
         """A checkpoint and those below it in its chain, as ``history``."""
         track, oids = start.checkpoint.track, self.linked(start.commit, limit)
-        found = list(self._walk(chain_ref(track), track, oids))
+        found = list(self._walk(chain_ref(track), _chain_of(start), oids))
         items = [one for one in found if isinstance(one, Stored)]
         if start.foreign:  # what a remote's chain holds, and ours does not, came from there
             own = self.objects.info(chain_ref(track))
@@ -300,7 +300,7 @@ class Chains:
                 return
             below = commit.parents[0]
             try:
-                stored = self.stored(self.objects.read(below, MAX_COMMIT), tip.checkpoint.track, below)
+                stored = self.stored(self.objects.read(below, MAX_COMMIT), _chain_of(tip), below)
             except RecordError:
                 return
 
@@ -369,6 +369,11 @@ class Chains:
     def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
         """The ids of the checkpoints that a commit's note names, newest first."""
         return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
+
+
+def _chain_of(start: Stored) -> str | None:
+    """The track of the chain that a checkpoint stands in; None for a state before a restore, which stands in none's."""
+    return start.checkpoint.track if start.checkpoint.kind != "safety" else None
 
 
 def _merged(broken: list[Problem]) -> list[Problem]:

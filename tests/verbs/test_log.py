@@ -424,7 +424,7 @@ MINUTES = r" \d\d?m(?= )"
 GOLDEN = {0: WIDE, 200: WIDE, 120: WIDE, 80: WIDE.replace("positions", "pos\u2026"), 60: NARROW}
 
 
-@pytest.mark.full
+@pytest.mark.deep
 def test_undos_and_redos_that_follow_each_other_are_one_line(repo: Sandbox) -> None:
     for n in ("1", "2"):
         repo.write("a.txt", n)
