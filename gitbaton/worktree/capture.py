@@ -292,7 +292,7 @@ class _Intake:
     def run(self) -> list[Skipped]:
         """Take everything in; what did not get in, and why. Raises GitError when git can take nothing in."""
         skipped: list[Skipped] = []
-        paths, culprits = self.changes.few(), set[str]()
+        paths, culprits, users = self.changes.few(), set[str](), self.index.git
         self._require()
         for attempt in range(3):
             result = self._filtered_add(paths)
@@ -308,7 +308,9 @@ class _Intake:
                 break
             paths = None
         skipped += [Skipped(path=path, reason=reason) for path, reason in reasons.items()]
-        return skipped + (self._hold() if self.shut else [])
+        skipped += self._hold() if self.shut else []
+        self.index.git = users  # a checkout that follows shall not miss the smudge of a filter that only cleans
+        return skipped
 
     def doubt(self, found: Mapping[str, Doubtful]) -> None:
         """Keep staged files out that no filter made."""

@@ -6,8 +6,6 @@ key anything. Nothing that is pushed, exported or shown reads them.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 import re
 import stat
@@ -110,7 +108,9 @@ class HeldStore:
         data = next((found for place in self._places if (found := self._file(place, held.token)) is not None), None)
         if data is None:
             raise GitError(f"{in_quotes(path)}: {held.reason}")
-        made = hmac.new(self._own_key(), os.fsencode(path) + b"\0", hashlib.sha256)
+        import hmac  # late, as all that is loaded with it: most captures hold nothing
+
+        made = hmac.new(self._own_key(), os.fsencode(path) + b"\0", "sha256")
         made.update(data)
         if not hmac.compare_digest(made.hexdigest(), held.token):
             raise GitError(f"{in_quotes(path)}: what is held for it in '{self.folder}' is damaged, or another path's")
@@ -246,6 +246,9 @@ class HeldStore:
 
     def _read(self, key: bytes, path: str, fd: int, target: int | None) -> tuple[str, Oid]:
         """The token of what an open file holds at a path, and its id as a blob; the bytes go to ``target``, too."""
+        import hashlib
+        import hmac
+
         made = hmac.new(key, os.fsencode(path) + b"\0", hashlib.sha256)
         size = os.fstat(fd).st_size
         blob = hashlib.new(self.repo.layout.algorithm, b"blob %d\0" % size, usedforsecurity=False)

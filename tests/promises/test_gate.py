@@ -371,3 +371,19 @@ def test_a_link_in_the_place_of_the_held_bytes_is_not_followed(gated: Gated) -> 
     done = box.baton("snapshot", "--track", "t", "one")
     assert done.code == 128 and "held" in done.err and len(done.err.splitlines()) <= 2
     assert list(outside.iterdir()) == [] and leaks(box) == []
+
+
+@pytest.mark.parametrize("clean", ["tr a-z A-Z", None])
+def test_a_filter_that_only_cleans_is_in_no_restores_way(gated: Gated, clean: str | None) -> None:
+    box = gated.box
+    box.write(".gitattributes", "*.up filter=up\n")
+    if clean:
+        box.git("config", "filter.up.clean", clean)
+    box.write("a.up", "first\n")
+    box.commit("as the filter makes it")
+    box.ok("snapshot", "--track", "t", "one")
+    box.write("a.up", "second\n")
+    box.ok("restore", "t")
+    assert (box.path / "a.up").read_text() == ("FIRST\n" if clean else "first\n")
+    box.ok("undo")
+    assert (box.path / "a.up").read_text() == "second\n"
