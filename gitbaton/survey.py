@@ -19,6 +19,7 @@ from gitbaton.git.treediff import Change, Pair, differences
 from gitbaton.model import (
     IGNORED,
     INSIDE,
+    KEPT,
     Checkpoint,
     Drift,
     DriftWord,
@@ -134,6 +135,7 @@ class Surveyor:
         counted, hidden = None, tuple[str, ...]()
         if c.files is not None and c.files.tree in differing:
             paths = _held(differing[c.files.tree], c.files)
+            paths = sorted({*paths, *self._held_moved(stored, c.files)}, key=os.fsencode)
             counted, hidden = len(paths), self._hidden(c.files, unsaved, paths)
             ground = replace(ground, changed=counted, named=first_few(paths))
         if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
@@ -150,6 +152,21 @@ class Surveyor:
             since=Since(turns=turns, files=counted, commits=self._made(c.head, self.head.oid)),
             tests=tuple(tests),
         )
+
+    def _held_moved(self, stored: Stored, files: FileState) -> list[str]:
+        """The paths that did not pass their filter, and of which other bytes than a checkpoint keeps stand here now."""
+        shut, root = {s.path for s in files.skipped if s.reason == KEPT}, self.store.repo.layout.root
+        if not shut or root is None:
+            return []
+        from gitbaton.store.safety import beside
+        from gitbaton.worktree.heldbytes import moved
+        from gitbaton.worktree.rawbytes import read_kept
+
+        with suppress(GitError, RecordError):
+            tree = beside(self.store, stored)
+            kept = read_kept(self.objects, tree) if tree else {}
+            return moved(self.store.repo, root, {path: oid for path, oid in kept.items() if path in shut})
+        return []
 
     def _made(self, then: Oid | None, now: Oid | None) -> int | None:
         """How many commits ``now`` has and ``then`` had not; None where ``then`` is not there any more."""

@@ -13,7 +13,7 @@ from gitbaton.git.objects import lookup, object_id
 from gitbaton.model import IGNORED, INSIDE, KEPT, FileState, Oid, Op, Stored, covered
 from gitbaton.render import first_few, path_in_quotes, some
 from gitbaton.restore.attribution import Present, others
-from gitbaton.restore.bytes import Bytes, after, index_scope
+from gitbaton.restore.bytes import Bytes, after, after_raw, index_scope
 from gitbaton.restore.decide import Decision, Facts
 from gitbaton.restore.scene import Scene, inside, looked
 from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
@@ -24,6 +24,7 @@ from gitbaton.values import replace
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, hidden, matching
 from gitbaton.worktree.ignores import anything_in, ignored_by
 from gitbaton.worktree.modes import Permits, recorded, step_back
+from gitbaton.worktree.rawbytes import differing
 from gitbaton.worktree.staged import Scope, listed_now, read_staged, stages_now
 
 FREE: AbstractContextManager[None] = nullcontext()
@@ -278,7 +279,7 @@ class _Planner:
         trees = [self.store.tree_of(oid) for oid in (now, then)] if now != then else []
         committed = {d.path: d.now for d in differences(self.git, *map(str, trees))} if trees and None not in trees else {}
         both = {d.path for d in changing if d.path in committed and committed[d.path] == d.now}
-        edited = sum(d.now != self.after[d.path] and d.path not in both for d in changing)
+        edited = len(self._moved(changing) - both)
         said, found = f"this {self.op} puts other bytes over", list[str]()
         if both:
             files = counted(len(both), "file")
@@ -287,6 +288,17 @@ class _Planner:
             step, back = ("restore", "redo") if self.op == "undo" else ("undo", "undo")
             found.append(f"{said} {counted(edited, 'file')} edited since that {step}; 'git baton {back}' brings the edits back")
         return found
+
+    def _moved(self, changing: Sequence[Difference]) -> set[str]:
+        """The paths that are not as the step that is taken back left them."""
+        doubtful = {d.path for d in changing} & self.scene.captured.shut  # their entries tell nothing of their bytes
+        moved = {d.path for d in changing if d.path not in doubtful and d.now != self.after[d.path]}
+        if not doubtful:
+            return moved
+        made, here = after_raw(self.store, self.target), self.scene.captured.kept.oids
+        plain = [(p, e.mode, e.oid) for p in doubtful if p not in made and (e := self.after[p]) is not None]
+        same = {p for p, _, _ in plain}.difference(differing(self.git, self.scene.root, plain))
+        return moved | {p for p in doubtful - same if p not in made or here.get(p) != made[p]}
 
     def _named(self) -> set[str]:
         names = (os.path.normpath(os.path.join(self.directory, path)) for path in self.order.paths)
@@ -354,7 +366,8 @@ class _Planner:
         """Paths whose present content is somebody else's, and whose; and those that wait in the middle of a merge."""
         if self.order.force:
             return {}
-        asked = [d for d in changing if d.now != d.then and (self.op == "restore" or d.now != self.after[d.path])]
+        moved = self._moved(changing) if self.op != "restore" else {d.path for d in changing}
+        asked = [d for d in changing if d.now != d.then and d.path in moved]
         present = [Present(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in asked]
         found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
         whose = {path: self._whose(owner.track, owner.where) for path, owner in found.items()}

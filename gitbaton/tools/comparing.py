@@ -9,7 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import parse_commit
-from gitbaton.model import Oid, Stored
+from gitbaton.model import KEPT, Oid, Stored
 from gitbaton.render import path_in_quotes
 from gitbaton.store.chain import MAX_COMMIT
 
@@ -37,7 +37,7 @@ def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, lis
     with private_folder(baton.repo) as private:
         captured = capture(baton.repo, private, rules, ())
     known = set(stored.checkpoint.files.skipped if stored and stored.checkpoint.files else ())
-    new = [s for s in captured.skipped if s not in known]
+    new = [s for s in captured.skipped if s not in known or s.reason == KEPT]
     warnings = [f"{path_in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]
     return captured.tree, warnings + ([f"and {len(new) - _SHOWN} more"] if len(new) > _SHOWN else [])
 

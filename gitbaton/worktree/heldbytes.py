@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from gitbaton.codec import in_quotes
@@ -18,7 +18,7 @@ from gitbaton.errors import GitError, StaleError
 from gitbaton.git.objects import Objects
 from gitbaton.git.repo import Repo, folder_of_ours, make_folder
 from gitbaton.model import Oid
-from gitbaton.system.files import NEW, acquire, open_regular, read_regular, remove, sweep, sync_paths, write_all
+from gitbaton.system.files import NEW, acquire, open_file, open_regular, read_regular, remove, sweep, sync_paths, write_all
 from gitbaton.values import value
 
 _TEXT = re.compile(rb"gitbaton held 1\ntoken ([0-9a-f]{64})\nfilter ([^\n]{0,1000})\nas (unfiltered|cleaned)\n\Z")
@@ -72,6 +72,24 @@ def read_held(objects: Objects, oid: Oid) -> Held | None:
     """What a stand-in says; None where the object is not one, or not here."""
     found = objects.read(oid, LONGEST)
     return parse_held(found.data) if found is not None and found.kind == "blob" and found.data is not None else None
+
+
+def moved(repo: Repo, root: str, kept: Mapping[str, Oid]) -> list[str]:
+    """The paths at which a work tree has other bytes than are held here for their stand-ins, or none; of what is held
+    elsewhere nobody knows. Raises GitError."""
+    store, found = HeldStore(repo), []
+    for path, oid in kept.items():
+        held = read_held(repo.objects, oid)
+        if held is None or not store.has(held):
+            continue
+        fd = open_file(root, path)
+        if fd is None:
+            found.append(path)
+            continue
+        with open(fd, "rb", buffering=0) as file:
+            now, _ = store.hold(path, file.fileno(), held.driver, cleaned=held.cleaned, store=False)
+        found += [path] if now.token != held.token else []
+    return found
 
 
 class HeldStore:

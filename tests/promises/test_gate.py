@@ -387,3 +387,34 @@ def test_a_filter_that_only_cleans_is_in_no_restores_way(gated: Gated, clean: st
     assert (box.path / "a.up").read_text() == ("FIRST\n" if clean else "first\n")
     box.ok("undo")
     assert (box.path / "a.up").read_text() == "second\n"
+
+
+def test_what_is_held_is_compared_too(gated: Gated) -> None:
+    gated.shut("missing")
+    gated.edit()
+    box, new = gated.box, gated.box.path / "secret new"
+    box.ok("snapshot", "--track", "t", "shut")
+    assert box.ok("verify", "t").out == ""
+    (box.path / "secret").write_text(f"{SECRET} later\n")
+    assert box.ok("verify", "t").out.startswith("files-changed:1: 1 path differs from the captured work tree: 'secret'")
+    assert "'secret' is not compared as it is on disk" in box.ok("diff", "t").err
+    new.unlink()
+    assert "files-changed:2" in box.ok("verify", "t").out
+    box.ok("restore", "t")
+    assert box.ok("verify", "t").out == ""
+
+
+def test_an_undo_takes_nothing_for_edited_that_its_restore_wrote(gated: Gated) -> None:
+    box = gated.box
+    (box.path / "secret").write_text("pw older\n")
+    box.ok("snapshot", "--track", "t", "as the filter makes it")
+    gated.shut("unconfigured")
+    (box.path / "secret").write_text(f"{SECRET} two\n")
+    box.ok("snapshot", "--track", "t", "shut")
+    box.ok("restore", "t~1")
+    assert "ENC" in (box.path / "secret").read_text()
+    assert "edited since" not in box.ok("undo").err
+    assert (box.path / "secret").read_text() == f"{SECRET} two\n"
+    box.ok("redo")
+    (box.path / "secret").write_text(f"{SECRET} three\n")
+    assert "over 1 file edited since that restore" in box.ok("undo").err
