@@ -119,6 +119,23 @@ def test_the_list_the_views_and_the_filter(box: Sandbox) -> None:
     on_screen(box, keys)
 
 
+@pytest.mark.deep
+def test_a_stranger_s_checkpoints_are_marked_and_restored_by_no_key(box: Sandbox, tmp_path: Path) -> None:
+    box.git("clone", "-q", "-c", "remote.origin.fetch=+refs/*:refs/*", str(box.path), str(tmp_path / "mirror"))
+    mirror = Sandbox(tmp_path / "mirror")
+    then = state_of(mirror)
+
+    async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
+        assert len(listed(picker)) == 3 and all("> " in row.partition(" step")[0] for row in listed(picker))
+        assert all("> " in line for line in text(picker).splitlines() if "third step" in line)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "--foreign" in text(picker))
+        assert picker.shown is None
+
+    on_screen(mirror, keys)
+    assert_same(then, state_of(mirror), "looked at")
+
+
 @pytest.mark.full
 @some("size", [(80, 24), (200, 60), (60, 15)])
 def test_no_row_is_wider_than_the_list_and_resizing_fits_them(box: Sandbox, size: tuple[int, int]) -> None:
