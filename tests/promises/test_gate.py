@@ -389,6 +389,7 @@ def test_a_filter_that_only_cleans_is_in_no_restores_way(gated: Gated, clean: st
     assert (box.path / "a.up").read_text() == "second\n"
 
 
+@pytest.mark.deep
 def test_what_is_held_is_compared_too(gated: Gated) -> None:
     gated.shut("missing")
     gated.edit()
@@ -404,6 +405,7 @@ def test_what_is_held_is_compared_too(gated: Gated) -> None:
     assert box.ok("verify", "t").out == ""
 
 
+@pytest.mark.deep
 def test_an_undo_takes_nothing_for_edited_that_its_restore_wrote(gated: Gated) -> None:
     box = gated.box
     (box.path / "secret").write_text("pw older\n")

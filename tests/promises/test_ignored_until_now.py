@@ -178,6 +178,7 @@ def test_a_second_work_tree_has_a_past_of_its_own(repo: Sandbox, tmp_path: Path)
     kept_out(repo)
 
 
+@pytest.mark.deep
 def test_include_takes_it_in_for_good(repo: Sandbox) -> None:
     client = ground(repo)
     repo.write(".gitignore", "")

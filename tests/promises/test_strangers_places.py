@@ -129,6 +129,7 @@ def test_a_marker_that_somebody_wrote_removes_nothing(
     assert os.path.basename(str(place)) in said or name in said
 
 
+@pytest.mark.deep
 def test_the_second_place_of_a_marker_is_no_more_believed_than_the_first(used: Sandbox, tmp_path: Path) -> None:
     folders = [precious(tmp_path / f"worktrees/{TOKEN}"), precious(tmp_path / f"lanes.new/{TOKEN}-1")]
     wrote, before = marker(used, TOKEN, tmp_path / TOKEN, *folders), [seen(folder) for folder in folders]
@@ -161,6 +162,7 @@ def test_a_marker_of_any_shape_is_passed_over(used: Sandbox, shape: str) -> None
     next_one(used)
 
 
+@pytest.mark.deep
 def test_what_a_killed_command_left_goes_and_a_copy_of_the_repository_leaves_it(repo: Sandbox, tmp_path: Path) -> None:
     assert in_child(lambda: Lane(discover(str(repo.path))).sync()) == 0
     (lane,) = tmp_path.glob("baton-step-*")
@@ -173,6 +175,7 @@ def test_what_a_killed_command_left_goes_and_a_copy_of_the_repository_leaves_it(
     assert not lane.exists() and not os.listdir(repo.path / ".git/baton/isolated")
 
 
+@pytest.mark.deep
 def test_what_0_2_left_goes_where_it_is_a_work_tree_and_is_named_where_nothing_says_what_it_is(
     used: Sandbox, tmp_path: Path
 ) -> None:
@@ -190,7 +193,7 @@ def test_what_0_2_left_goes_where_it_is_a_work_tree_and_is_named_where_nothing_s
 LINKED = ("tmp", "sessions", "transcripts", "claims", "isolated", "wal", "late", "attempts", "hooks", "")
 
 
-@some("name", LINKED, keep=2)
+@some("name", LINKED, keep=1)
 def test_a_link_in_place_of_a_folder_leads_nobody_out(used: Sandbox, tmp_path: Path, name: str) -> None:
     used.ok("install")
     beside = precious(tmp_path / "home")
@@ -257,6 +260,7 @@ def test_what_is_mounted_in_tmp_stays(used: Sandbox, tmp_path: Path) -> None:
             subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.deep
 def test_a_folder_in_tmp_that_is_none_of_ours_stays_and_is_named(used: Sandbox, tmp_path: Path) -> None:
     ours, theirs = used.path / ".git/baton/tmp/999999999.1", precious(used.path / ".git/baton/tmp/photos")
     precious(ours)
@@ -285,6 +289,7 @@ def test_git_waits_for_no_pipe_of_ours(used: Sandbox) -> None:
     assert said.out.count("is a pipe, and no file of ours") == 4 and said.code == 1
 
 
+@pytest.mark.deep
 def test_a_lock_that_is_a_pipe_is_one_line_and_its_mend_works(used: Sandbox) -> None:
     place = used.path / ".git/baton/flock"
     place.unlink()
@@ -297,6 +302,7 @@ def test_a_lock_that_is_a_pipe_is_one_line_and_its_mend_works(used: Sandbox) -> 
     assert not [row for row in used.baton("doctor", "--json").json["findings"] if row["name"] == "files"]
 
 
+@pytest.mark.deep
 def test_a_claim_of_another_user_ends_no_process(used: Sandbox) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can be two users")
@@ -349,6 +355,7 @@ def test_sudo_is_refused_in_one_line_and_leaves_nothing_of_roots(used: Sandbox) 
     assert not [path for path in (used.path / ".git/baton").rglob("*") if path.lstat().st_uid == 0]
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be what sudo makes")
 def test_what_root_makes_of_ours_where_git_lets_it_in_is_the_owners(repo: Sandbox) -> None:
     given_away(repo, 4001)

@@ -416,6 +416,7 @@ def test_a_prompt_adds_no_facts_to_what_happened_since(repo: Sandbox) -> None:
     assert row == "since then: 'turn ended: go on; 9 commits made'; 1 turn ended; 1 file changed"
 
 
+@pytest.mark.deep
 def test_an_emoji_that_is_cut_apart_hides_nothing(repo: Sandbox) -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
     repo.ok("snapshot", "--track", "t", f"so {family * 30}", "--next-cmd", family * 900)

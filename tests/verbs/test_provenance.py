@@ -208,6 +208,7 @@ def test_the_end_of_a_turn_makes_no_stranger_s_track_ours(stranger: Path, tmp_pa
     assert foreign(box, "main") == [True, True] and foreign(box, "main box") == [False] * 3
 
 
+@pytest.mark.deep
 def test_words_of_here_make_a_track_ours_and_nothing_else_does(stranger: Path, tmp_path: Path) -> None:
     box = by_mirror(stranger, tmp_path / "box")
     box.ok("tracks", "use", "main")
@@ -283,6 +284,7 @@ def test_what_was_made_here_stays_ours(repo: Sandbox, tmp_path: Path) -> None:
     assert not any(foreign(repo, "t")) and not any(foreign(Sandbox(tmp_path / "linked"), "t"))
 
 
+@pytest.mark.deep
 def test_what_an_earlier_version_left_is_taken_over_once(repo: Sandbox, stranger: Path) -> None:
     """It kept no record: what its tips show is ours, less what it called foreign, and nothing that came since."""
     for n in range(3):
