@@ -18,7 +18,7 @@ from gitbaton.store import CURRENT
 from gitbaton.system.files import kind_of
 from gitbaton.values import value
 from gitbaton.worktree.capture import OURS
-from gitbaton.worktree.crashmarker import NAME
+from gitbaton.worktree.crashmarker import LARGEST, NAME
 
 _FOLDERS = (
     *(
@@ -95,7 +95,7 @@ def _below(repo: Repo, folder: str, owner: int | None, depth: int) -> Iterator[O
             found = entry.stat(follow_symlinks=False)
         except OSError:  # it has just gone
             continue
-        wrong = _wrong(entry.name, os.path.basename(folder), found.st_mode, depth)
+        wrong = _wrong(entry.name, os.path.basename(folder), found, depth)
         if wrong:
             yield _other(repo, entry.path, wrong)
             continue
@@ -104,13 +104,16 @@ def _below(repo: Repo, folder: str, owner: int | None, depth: int) -> Iterator[O
             yield from _below(repo, entry.path, owner, depth + 1)
 
 
-def _wrong(name: str, folder: str, mode: int, depth: int) -> str:
+def _wrong(name: str, folder: str, found: os.stat_result, depth: int) -> str:
     """Why an entry of a folder of ours is none of ours; empty where it may be."""
-    is_folder, is_file = stat.S_ISDIR(mode), stat.S_ISREG(mode)
-    if not (is_folder or is_file) or (depth == 0 and ((is_folder and name in _FILES) or (is_file and name in _FOLDERS))):
-        return f"is {kind_of(mode)}, and no {'folder' if depth == 0 and name in _FOLDERS else 'file'} of ours"
-    known = {"isolated": NAME.match(name), "tmp": OURS.match(name) or name.startswith(WORKSHOP)}
-    return "has no name that we give, and stays" if depth == 1 and folder in _SWEPT and not known[folder] else ""
+    is_folder, is_file = stat.S_ISDIR(found.st_mode), stat.S_ISREG(found.st_mode)
+    swept = folder if depth == 1 and folder in _SWEPT else ""
+    kinds = _FILES if depth == 0 else (name,) if swept == "isolated" else ()  # of which no folder is ours
+    if not (is_folder or is_file) or (is_folder and name in kinds) or (is_file and depth == 0 and name in _FOLDERS):
+        return f"is {kind_of(found.st_mode)}, and no {'folder' if depth == 0 and name in _FOLDERS else 'file'} of ours"
+    if swept and not {"isolated": NAME.match(name), "tmp": OURS.match(name) or name.startswith(WORKSHOP)}[swept]:
+        return "has no name that we give, and stays"
+    return "is larger than what we write there" if swept == "isolated" and found.st_size > LARGEST else ""
 
 
 def _other(repo: Repo, path: str, why: str) -> Odd:

@@ -18,7 +18,7 @@ from gitbaton.system.groups import Child, boot, end
 _PREFIX = "baton-step-"
 NAME = re.compile(r"baton-step-[0-9a-f]{16}\Z")
 _FOLDER = "isolated"
-_LARGEST, _LONGEST = 1 << 24, 8192  # bytes of a marker, and of what a folder says
+LARGEST, _LONGEST = 1 << 24, 8192  # bytes of a marker that is read, and of what a folder says
 _BEGUN = (".git.new", f"{TOKEN}.new", "locked")  # what git, and we, write first; with what is empty yet it is nobody's work
 
 
@@ -126,8 +126,8 @@ def _left(repo: Repo) -> Iterator[tuple[str, list[str], Child | None]]:
             continue
         try:
             found = os.fstat(fd)
-            if found.st_uid == os.geteuid() and found.st_size <= _LARGEST and acquire(fd):
-                places, child, here = _read(os.pread(fd, _LARGEST, 0))
+            if found.st_uid == os.geteuid() and found.st_size <= LARGEST and acquire(fd):
+                places, child, here = _read(os.pread(fd, LARGEST, 0))
                 if here:
                     yield path, places, child
         except OSError:

@@ -157,9 +157,12 @@ SHAPES: dict[str, Callable[[Path], object]] = {
 @pytest.mark.deep
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_marker_of_any_shape_is_passed_over(used: Sandbox, shape: str) -> None:
-    (used.path / ".git/baton/isolated").mkdir()
-    SHAPES[shape](used.path / ".git/baton/isolated" / TOKEN)
-    next_one(used)
+    """It is named and stays, but for one that names nothing: of that nothing is left to be removed."""
+    place = used.path / ".git/baton/isolated" / TOKEN
+    place.parent.mkdir()
+    SHAPES[shape](place)
+    said = next_one(used)
+    assert place.parent.is_dir() and os.path.lexists(place) == (TOKEN in said) == (shape not in ("no UTF-8", "nothing", "deep"))
 
 
 @pytest.mark.deep

@@ -127,8 +127,8 @@ WAYS: list[Callable[[Clone, Clone], None]] = [
 def test_clones_and_their_remote_say_the_same_of_older_entries(far: Far, way: Callable[[Clone, Clone], None]) -> None:
     a, b = far.first, far.clone(skew=5)
     way(a, b)
-    same(far, a, b)
-    same(far, b, a, far.clone("c"))
+    note = same(far, a, b)
+    assert same(far, b, a, far.clone("c")) == note and note.entries
 
 
 @pytest.mark.deep
