@@ -18,7 +18,18 @@ from gitbaton.errors import GitError, StaleError
 from gitbaton.git.objects import Objects
 from gitbaton.git.repo import Repo, folder_of_ours, make_folder
 from gitbaton.model import Oid
-from gitbaton.system.files import NEW, acquire, open_file, open_regular, read_regular, remove, sweep, sync_paths, write_all
+from gitbaton.system.files import (
+    NEW,
+    acquire,
+    open_file,
+    open_regular,
+    read_regular,
+    remove,
+    sweep,
+    sync_paths,
+    write_all,
+    write_first,
+)
 from gitbaton.values import value
 
 _TEXT = re.compile(rb"gitbaton held 1\ntoken ([0-9a-f]{64})\nfilter ([^\n]{0,1000})\nas (unfiltered|cleaned)\n\Z")
@@ -220,22 +231,10 @@ class HeldStore:
         with suppress(FileExistsError):
             os.mkdir(self.target, 0o700)
             sync_paths([os.path.dirname(self.target)])
-        with self._opened(self.target) as folder:
-            if _exists(_KEY, folder):
-                return
-            fresh = _fresh()
-            fd = os.open(fresh, NEW, 0o600, dir_fd=folder)
-            try:
-                try:
-                    write_all(fd, os.urandom(_KEY_BYTES))
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
-                with suppress(FileExistsError):  # another process was first
-                    os.link(fresh, _KEY, src_dir_fd=folder, dst_dir_fd=folder)
-            finally:
-                os.unlink(fresh, dir_fd=folder)
-            os.fsync(folder)
+        os.close(folder_of_ours(self.repo, self.target))  # which raises where a link is in its place
+        key = os.path.join(self.target, _KEY)
+        if not os.path.lexists(key):
+            write_first(key, os.urandom(_KEY_BYTES), mode=0o600)
 
     def _renewed(self, token: str) -> bool:
         """Whether a file is there already; it stays until this process has named it."""
@@ -281,11 +280,3 @@ class HeldStore:
 
 def _fresh() -> str:
     return f"{_NEW}.{os.getpid()}.{time.monotonic_ns()}"
-
-
-def _exists(name: str, folder: int) -> bool:
-    try:
-        os.lstat(name, dir_fd=folder)
-    except FileNotFoundError:
-        return False
-    return True
