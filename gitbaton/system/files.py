@@ -304,8 +304,9 @@ def remove(name: str, above: int | None = None) -> None:
         os.chmod(name, 0o700, dir_fd=above)
         fd = open_folder(name, above)
     try:
-        with suppress(PermissionError):  # another's, of those who share the repository
-            os.fchmod(fd, 0o700)
+        if found.st_mode & 0o700 != 0o700:
+            with suppress(PermissionError):  # another's, of those who share the repository
+                os.fchmod(fd, 0o700)
         for entry in sorted(os.listdir(fd), key=TOKENS.__contains__):
             with suppress(OSError):
                 remove(entry, fd)

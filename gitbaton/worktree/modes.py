@@ -25,6 +25,7 @@ from gitbaton.worktree.swap import permissions
 
 ALL = 0o777
 MODES, AFTER_MODES = b"modes", b"after-modes"
+_CACHE = "modes"
 _MANY = 1000  # paths that are listed before what most of them have is said once for all others
 _MOST = 256 << 20
 _ACL = "system.posix_acl_access"
@@ -294,12 +295,11 @@ def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> M
     """
     repo, mask, key = index.repo, umask() & 0o022, index.key()
     key = f"{key} {mask:o} {root}" if key and touched is not None and _heeds_ctime(repo) else ""
-    place = os.path.join(repo.own_dir, "modes")
-    known = _load(place, key) if key else None
+    known = _load(os.path.join(repo.layout.git_dir, "baton", _CACHE), key) if key else None
     if known is None:
         known, lasting = _scan(index, root, frozenset(touched or ()), mask)
         if key and lasting:
-            _save(repo, place, index.path + ".modes", key, known)
+            _save(repo, os.path.join(repo.own_dir, _CACHE), index.path + ".modes", key, known)
     looked = {*known.doubtful, *(touched or ())}
     fresh = narrow(root, [*looked, *(f"{folder}/x" for folder in known.folders)], rest=known.modes.rest)
     kept = {path: mode for path, mode in known.modes.listed.items() if path not in looked}
