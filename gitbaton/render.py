@@ -186,7 +186,7 @@ def quoted(value: str) -> str:
         elif char.isprintable() and not is_hidden(char):
             out.append(char)
         else:
-            out.append("".join(f"\\{b:03o}" for b in char.encode("utf-8", "surrogateescape")))
+            out.append(_octal(char))
     return '"' + "".join(out) + '"'
 
 
@@ -235,8 +235,13 @@ def in_shell(text: str) -> str:
         from shlex import quote
 
         return quote(text)
-    octal = {char: "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape")) for char in odd}
-    return "$'" + "".join(octal.get(char) or (f"\\{char}" if char in "\\'" else char) for char in text) + "'"
+    return "$'" + "".join(_octal(char) if char in odd else f"\\{char}" if char in "\\'" else char for char in text) + "'"
+
+
+def _octal(char: str) -> str:
+    """The bytes of a character as octal escapes: a byte of a name that is no UTF-8 as itself, half a pair by its number."""
+    errors = "surrogateescape" if "\udc80" <= char <= "\udcff" else "surrogatepass"
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", errors))
 
 
 def stored_document(stored: Stored) -> dict[str, Json]:

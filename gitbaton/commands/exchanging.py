@@ -175,8 +175,9 @@ def _say_late(row: Union[Fetched, Joined]) -> None:
     """Checkpoints of a track from the future, each as a warning."""
     for item in row.late:
         when = timestamp(item.created)
-        track = plain(row.item[1])
-        terminal.warn(f"checkpoint {item.id} of {in_quotes(track)} is from the future ({when}): it is not joined before then")
+        terminal.warn(
+            f"checkpoint {item.id} of {in_quotes(row.item[1])} is from the future ({when}): it is not joined before then"
+        )
 
 
 def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_run: bool) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _HELD = {"c": "channel", "w": "writes of task", "x": "writes of task"}
 _WHOLE = {"r.ck": "checkpoint", "r.md": "metadata"}
 _JOINED = re.compile(r"joined/[0-9a-f]{16}/")  # what a remote had when threads were last joined with its own
-MAX_IDS = 20
+_MAX_IDS = 20
 REMOVE = "'git baton prune --threads' removes all but the newest of a thread, 'git baton thread delete THREAD' all of it"
 
 
@@ -96,11 +96,16 @@ def placed(baton: Baton, hits: Sequence[Hit]) -> Iterator[tuple[Hit, State | Non
 
 def unfiltered_hints(baton: Baton, hits: Sequence[Hit]) -> list[str]:
     """How to go on where bytes that went through no filter stand in checkpoints, or in runs."""
-    ids = list(dict.fromkeys(baton.short(oid) for hit in hits for oid in (hit.checkpoint, *hit.held) if oid))
-    which = "them" if len(ids) <= MAX_IDS else f"the first {MAX_IDS} of the {len(ids)} checkpoints that hold them"
-    hints = [f"'git baton forget --everywhere {' '.join(ids[:MAX_IDS])}' removes {which}"] if ids else []
     runs = any(hit.checkpoint is None for hit in hits)
-    return [*hints, *(["runs stay here without --runs; 'git baton run prune RUN' removes one"] if runs else [])]
+    return [*forgets(baton, hits), *(["runs stay here without --runs; 'git baton run prune RUN' removes one"] if runs else [])]
+
+
+def forgets(baton: Baton, hits: Iterable[Hit]) -> list[str]:
+    """How the checkpoints in which hits stand are removed everywhere, the first of them where they are many; none where they
+    stand in none."""
+    ids = list(dict.fromkeys(baton.short(oid) for hit in hits for oid in (hit.checkpoint, *hit.held) if oid))
+    which = "them" if len(ids) <= _MAX_IDS else f"the first {_MAX_IDS} of the {len(ids)} checkpoints that hold them"
+    return [f"'git baton forget --everywhere {' '.join(ids[:_MAX_IDS])}' removes {which}"] if ids else []
 
 
 def _states(
@@ -128,7 +133,9 @@ def _named(baton: Baton, chain: Chain, beside: str, names: tuple[str, str]) -> t
 
 def hit_place(baton: Baton, hit: Hit, state: State | None = None) -> str:
     """Where a secret stands: the checkpoint, the thread or the commit, and the file, the note, the field or the channel."""
-    if hit.kind == "unfiltered":
+    from gitbaton.scanning import UNFILTERED
+
+    if hit.kind == UNFILTERED:
         called = f"checkpoint {baton.short(hit.checkpoint)}" if hit.checkpoint else f"commit {baton.short(hit.commit or '')}"
         return f"{called} {path_in_quotes(hit.path)}"
     if state is not None:

@@ -155,10 +155,8 @@ def tell_written(plan: "conversations.Plan", target: Stored, *, dry_run: bool, j
         lines = "1 line is" if plan.left_out == 1 else f"{plan.left_out} lines are"
         terminal.warn(f"{lines} left out: no JSON object that can be written again")
     if plan.call is not None:
-        said = (
-            f"it ends within a call of the tool '{plan.call}'; {in_quotes(plan.agent)} tells the model that it was interrupted"
-        )
-        terminal.warn(said)
+        tool, agent = in_quotes(plan.call), in_quotes(plan.agent)
+        terminal.warn(f"it ends within a call of the tool {tool}; {agent} tells the model that it was interrupted")
     if not dry_run and not json:
         terminal.say(f"resume it with: {line}")
 

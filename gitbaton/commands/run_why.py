@@ -23,7 +23,8 @@ def command(
         git baton run why deploy nightly
     """
     with desk(ctx, json=False, run=run, new=False) as (at, name):
-        if at.journal.is_foreign(name) and not json:
+        foreign = at.journal.is_foreign(name)
+        if foreign and not json:
             terminal.tell(FOREIGN.format(name))
         item, differences = at.engine().why(name, step)
         if json:
@@ -31,7 +32,8 @@ def command(
             for c in differences:
                 path = path_document(c.path) if c.path is not None else None
                 rows.append({"kind": c.kind, "path": path, "old": c.old, "new": c.new})
-            print_json({"run": name, **forecast_document(item), "differences": rows})
+            mark: dict[str, Json] = {"foreign": True} if foreign else {}
+            print_json({"run": name, **mark, **forecast_document(item), "differences": rows})
             return 0
         terminal.say(f"{plain(step)}: {would(item)}")
         for cause in differences:

@@ -91,7 +91,7 @@ def _document(hit: Hit, state: "Optional[State]") -> Json:
 def _show(baton: Baton, places: list[Place]) -> None:
     if not places:
         return
-    from gitbaton.commands.finding import MAX_IDS, REMOVE, hit_place, removes, unfiltered_hints
+    from gitbaton.commands.finding import REMOVE, forgets, hit_place, removes, unfiltered_hints
 
     text = scanner(baton).text
     for hit, state in places:
@@ -99,14 +99,12 @@ def _show(baton: Baton, places: list[Place]) -> None:
         kind = "its bytes did not pass its filter" if hit.kind == UNFILTERED else hit.kind
         terminal.say(f"{place}: {kind}{' ' + hit.shown if hit.shown else ''}")
     ungated = [hit for hit, _ in places if hit.kind == UNFILTERED]
-    for hint in unfiltered_hints(baton, ungated) if ungated else ():
+    for hint in unfiltered_hints(baton, ungated):
         terminal.tell(f"hint: {hint}")
     places = [place for place in places if place[0].kind != UNFILTERED]
     sure = [place for place in places if place[0].kind != NOT_SCANNED]
-    ids = list(dict.fromkeys(baton.short(oid) for hit, _ in sure for oid in (hit.checkpoint, *hit.held) if oid))
-    if ids:
-        which = f"the first {MAX_IDS} of the {len(ids)} checkpoints that hold them" if len(ids) > MAX_IDS else "them"
-        terminal.tell(f"hint: 'git baton forget --everywhere {' '.join(ids[:MAX_IDS])}' removes {which}")
+    for hint in forgets(baton, (hit for hit, _ in sure)):
+        terminal.tell(f"hint: {hint}")
     if removes(sure):
         terminal.tell(f"hint: {REMOVE}")
     if any(hit.kind != NAMED for hit, _ in sure):

@@ -85,7 +85,7 @@ def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, tru
     places = {stored.id: place for place, stored in enumerate(history.items)}
     start, end = places[first.id], places[last.id]  # the newest is the first
     if start <= end:
-        track = plain(history.items[end].checkpoint.track)
+        track = history.items[end].checkpoint.track
         how = "is also the bad one" if start == end else f"comes after the bad one '{baton.short(last.id)}'"
         raise BatonError(f"the good checkpoint '{baton.short(first.id)}' {how} on track {in_quotes(track)}")
     candidates = history.items[end:start][::-1]
@@ -109,7 +109,7 @@ def _chain(baton: Baton, first: Stored, last: Stored) -> History:
         history = baton.store.history(track)
         if {first.id, last.id} <= {stored.id for stored in history.items}:
             return history
-    one, other = plain(first.checkpoint.track), plain(last.checkpoint.track)
+    one, other = first.checkpoint.track, last.checkpoint.track
     what = f"the good checkpoint '{baton.short(first.id)}' and the bad one '{baton.short(last.id)}'"
     how = (
         f"on different tracks, {in_quotes(one)} and {in_quotes(other)}"

@@ -61,11 +61,13 @@ def plan(baton: Baton, name: str, stored: Stored) -> Plan:
     commit, reason, trees = None, "", tuple[NewObject, ...]()
     if files is None:
         reason = "the checkpoint has no files; the branch is at its head"
-    elif (goal := _goal(baton, stored))[0] == tree:
-        reason = "the checkpoint's files are those of its head; no commit is added"
     else:
-        commit, warnings = _commit(baton, stored, head, goal[0])
-        trees = tuple(goal[1])
+        goal, made = _goal(baton, stored)
+        if goal == tree:
+            reason = "the checkpoint's files are those of its head; no commit is added"
+        else:
+            commit, warnings = _commit(baton, stored, head, goal)
+            trees = tuple(made)
     modes = recorded(baton.repo.objects, beside(baton.store, stored)) if files is not None else NOTHING
     closed = [path for path in modes.listed if not path.endswith("/")]
     if modes:

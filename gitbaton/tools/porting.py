@@ -120,7 +120,7 @@ def _latest_records(path: str) -> tuple[str | None, list[Record]]:
     times = [data.get(key) for key in ("generated", "timestamp", "updated", "updated_at")]
     records = []
     for track, record in tracks.items():
-        source = f"{in_quotes(path)}, track {in_quotes(plain(track)[:80])}"
+        source = f"{in_quotes(path)}, track {in_quotes(track[:80])}"
         if not isinstance(record, dict):
             raise RecordError(f"{source}: it is not a record")
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.kit.repos import Sandbox
@@ -59,8 +58,7 @@ class Gated:
         self._set(clean=f"'{self.program}' clean", smudge=f"'{self.program}' smudge", required="true")
 
     def edit(self) -> dict[str, str]:
-        """One file of each kind: a tracked edit, stale stat data, a new one, a staged one that was edited again; what they
-        hold."""
+        """One file of each kind: a tracked edit, stale stat data, a new one; what they hold."""
         box = self.box
         (box.path / "secret").write_text(f"{SECRET} two\n")
         (box.path / "deep/secret-too").touch()
@@ -72,16 +70,13 @@ class Gated:
         return {str(p.relative_to(self.box.path)): p.read_text() for p in self.box.path.rglob("secret*") if p.is_file()}
 
 
-def leaks(repository: Sandbox | Path, text: str = SECRET, but: Sequence[str] = ()) -> list[str]:
-    """The blobs of a repository, reachable or not, in which a text stands."""
-    path = repository.path if isinstance(repository, Sandbox) else repository
-    words = ["git", "-C", str(path), "cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"]
-    rows = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+def leaks(box: Sandbox, text: str = SECRET) -> list[str]:
+    """The lines of blobs and commits of a repository, reachable or not, in which a text stands."""
+    rows = box.git("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)").splitlines()
     oids = [row.split()[0] for row in rows if row.endswith((" blob", " commit"))]
-    data = subprocess.run(
-        ["git", "-C", str(path), "cat-file", "--batch"], input="\n".join(oids).encode(), check=True, capture_output=True
-    ).stdout
-    return [line.decode("utf-8", "replace") for line in data.split(b"\n") if text.encode() in line and line.decode() not in but]
+    words = ["git", "cat-file", "--batch"]
+    done = subprocess.run(words, cwd=box.path, input="\n".join(oids).encode(), check=True, capture_output=True)
+    return [line.decode("utf-8", "replace") for line in done.stdout.split(b"\n") if text.encode() in line]
 
 
 def held(box: Sandbox) -> set[str]:

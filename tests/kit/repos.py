@@ -98,6 +98,10 @@ class Sandbox:
         assert done.code == 0, f"git {' '.join(args)}: {done.code}\n{done.err}"
         return done.out.removesuffix("\n")
 
+    def everything(self) -> str:
+        """What its objects hold, reachable or not."""
+        return self.git("cat-file", "--batch-all-objects", "--batch")
+
     def try_git(self, *args: str, env: Mapping[str, str] | None = None) -> Outcome:
         """A git command that may fail."""
         return self.run(self.program, *args, env=env)

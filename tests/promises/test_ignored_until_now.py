@@ -25,8 +25,13 @@ def ground(repo: Sandbox, rules: str = "node_modules/\nsecrets/\n*.key\n") -> Cl
     repo.commit("rules", _gitignore=rules, other_txt="x\n")
     for number in range(30):
         repo.write(f"node_modules/pack/f{number}", f"{number}\n")
-    repo.write("secrets/cred.json", SECRET)
     repo.write("a.key", SECRET)
+    return begun(repo)
+
+
+def begun(repo: Sandbox) -> Client:
+    """A secret file beside what is there, a checkpoint without it, and a turn that has begun."""
+    repo.write("secrets/cred.json", SECRET)
     repo.ok("snapshot", "--track", "t", "start")
     client = Client("claude", repo.path)
     client.fire("prompt", prompt="go")
@@ -42,7 +47,7 @@ def newest(repo: Sandbox) -> tuple[set[str], dict[str, str]]:
 def leaks(repo: Sandbox) -> list[str]:
     """The files of the newest checkpoint that were ignored, and whether anything here holds the secret."""
     found = sorted(p for p in newest(repo)[0] if p.startswith(("node_modules", "secrets")) or p.endswith(".key"))
-    return found + [SECRET] * (SECRET in repo.git("cat-file", "--batch-all-objects", "--batch"))
+    return found + [SECRET] * (SECRET in repo.everything())
 
 
 def rules_file(repo: Sandbox, made: Callable[[Path], object]) -> None:
@@ -83,7 +88,7 @@ def test_what_was_ignored_a_turn_ago_stays_out(repo: Sandbox, way: str) -> None:
         assert newest(repo)[1] == left and "more.txt" in newest(repo)[0]
     repo.ok("snapshot", "said")
     assert newest(repo)[1] == left
-    assert SECRET not in repo.git("cat-file", "--batch-all-objects", "--batch")
+    assert SECRET not in repo.everything()
     repo.ok("verify")
 
 
@@ -96,7 +101,7 @@ def test_nothing_of_it_is_pushed(repo: Sandbox, tmp_path: Path) -> None:
     repo.git("remote", "add", "origin", str(tmp_path / "hub"))
     repo.ok("push", "--yes")
     hub = Sandbox(tmp_path / "hub")
-    assert SECRET not in hub.git("cat-file", "--batch-all-objects", "--batch")
+    assert SECRET not in hub.everything()
 
 
 @pytest.mark.deep
@@ -105,10 +110,7 @@ def test_rules_that_no_commit_holds(tmp_path: Path, repo: Sandbox, where: str) -
     if where == "unborn":
         repo = Sandbox.init(tmp_path / "unborn")
     repo.write(".gitignore", "secrets/\n")
-    repo.write("secrets/cred.json", SECRET)
-    repo.ok("snapshot", "--track", "t", "start")
-    client = Client("claude", repo.path)
-    client.fire("prompt", prompt="go")
+    client = begun(repo)
     if where == "stash":
         repo.git("stash", "-q", "-u")
     else:
@@ -127,10 +129,7 @@ def test_rules_outside_the_work_tree(repo: Sandbox, tmp_path: Path, where: str) 
     else:
         general.write_text("secrets/")
         repo.git("config", "core.excludesFile", str(general))
-    repo.write("secrets/cred.json", SECRET)
-    repo.ok("snapshot", "--track", "t", "start")
-    client = Client("claude", repo.path)
-    client.fire("prompt", prompt="go")
+    client = begun(repo)
     if where == "unset":
         repo.git("config", "--unset", "core.excludesFile")
     else:
@@ -272,7 +271,7 @@ def test_restore_leaves_it_alone(repo: Sandbox) -> None:
     repo.ok("restore", "t", "--exact")
     assert (repo.path / "secrets/cred.json").read_text() == SECRET and (repo.path / "node_modules/pack/f3").exists()
     assert (repo.path / "a.key").read_text() == SECRET
-    assert SECRET not in repo.git("cat-file", "--batch-all-objects", "--batch")
+    assert SECRET not in repo.everything()
 
 
 @pytest.mark.deep
@@ -303,7 +302,7 @@ def test_a_step_that_loses_the_rules_stores_none_of_it(repo: Sandbox, way: str, 
     writes = ("--writes", "out.txt", *(("--writes", ".gitignore") if way == "output" else ()))
     done = repo.ok("run", "--run", "x", "--step", "s", "--isolate", isolate, *writes, "--", "sh", "-c", does)
     assert "undeclared.txt" in done.err and "cred.json" not in done.err and ".key" not in done.err
-    assert SECRET not in repo.git("cat-file", "--batch-all-objects", "--batch")
+    assert SECRET not in repo.everything()
 
 
 @pytest.mark.deep
@@ -320,7 +319,7 @@ def test_more_than_the_list_holds(repo: Sandbox) -> None:
         client.turn("on")
     held, left = newest(repo)
     assert held == {"src/a.c", "src/b.c"} and len(left) == 1000
-    assert SECRET not in repo.git("cat-file", "--batch-all-objects", "--batch")
+    assert SECRET not in repo.everything()
 
 
 @pytest.mark.deep

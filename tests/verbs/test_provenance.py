@@ -16,6 +16,7 @@ import pytest
 
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
+from tests.kit.agents import Client as Agent
 from tests.kit.mcp import Client, said, talk
 from tests.kit.threads import ids, put
 from tests.kit.tiers import deep
@@ -118,17 +119,15 @@ CHEAP = ("by_mirror",)
 some_ways = pytest.mark.parametrize("way", [WAYS[name] if name in CHEAP else deep(WAYS[name]) for name in WAYS], ids=list(WAYS))
 
 
-def told(box: Sandbox, event: str = "SessionStart", **more: object) -> str:
+def told(box: Sandbox, event: str = "start") -> str:
     """What a hook of the agent says to the model."""
-    payload = {"session_id": "s", "transcript_path": "/x", "cwd": str(box.path), "hook_event_name": event, "source": "startup"}
-    out = box.ok("hook", "claude", event, stdin=json.dumps({**payload, **more}).encode()).out
-    return str(json.loads(out)["hookSpecificOutput"]["additionalContext"]) if out.strip() else ""
+    return Agent("claude", box.path).fire(event)
 
 
 def turn(box: Sandbox, text: str = "mine\n") -> None:
     """An edit, and the end of the agent's turn."""
     box.write("mine.txt", text)
-    told(box, "Stop")
+    told(box, "turn")
 
 
 def current(box: Sandbox) -> str:
@@ -185,7 +184,8 @@ def test_a_stranger_s_is_restored_and_run_by_nothing(stranger: Path, tmp_path: P
         done = box.baton("run", *line.split())
         assert done.code == 129 and "--foreign" in done.err, line
     assert "> job" in box.ok("run", "list").out and not (box.path / "out").exists()
-    assert "is foreign" in box.ok("run", "show", "job").err
+    assert "is foreign" in box.ok("run", "show", "job").err and "is foreign" in box.ok("run", "why", "b", "job").err
+    assert box.ok("run", "why", "b", "job", "--json").json["foreign"] is True
     box.write("baton.toml", PLAN)
     own = json.loads(box.ok("run", "--plan", "baton.toml", "--dry-run", "--json").out)["run"]
     assert own != "job", "a plan does not go on with a stranger's run of it"
@@ -228,8 +228,8 @@ def test_words_of_here_make_a_track_ours_and_nothing_else_does(stranger: Path, t
 def test_a_hook_that_is_given_a_track_follows_it_and_keeps_the_marks(stranger: Path, tmp_path: Path) -> None:
     box = by_fetch(stranger, tmp_path / "box")
     box.write("mine.txt", "mine\n")
-    payload = {"session_id": "s", "cwd": str(box.path), "hook_event_name": "Stop"}
-    box.ok("hook", "claude", "Stop", env={"GIT_BATON_TRACK": "main"}, stdin=json.dumps(payload).encode())
+    client = Agent("claude", box.path)
+    client.send("Stop", client.payload("Stop"), env={"GIT_BATON_TRACK": "main"})
     assert foreign(box, "main") == [False, True, True] and current(box) == ""
 
 

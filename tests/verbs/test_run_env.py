@@ -44,10 +44,6 @@ def env_of(repo: Sandbox, run: str = "x") -> str:
     return str(record["env"]["DB_PIN"])
 
 
-def everything(repo: Sandbox) -> str:
-    return repo.git("cat-file", "--batch-all-objects", "--batch")
-
-
 def test_a_short_value_is_not_found_by_trying(repo: Sandbox, tmp_path: Path) -> None:
     assert step(repo).code == 0
     repo.git("init", "-q", "--bare", str(tmp_path / "hub"))
@@ -56,7 +52,7 @@ def test_a_short_value_is_not_found_by_trying(repo: Sandbox, tmp_path: Path) -> 
     repo.ok("push", "--yes", "--runs")
     key = repo.path / ".git/baton/key"
     assert stat.S_IMODE(key.stat().st_mode) == 0o600 and len(key.read_bytes()) == 32
-    said = everything(Sandbox(tmp_path / "hub"))
+    said = Sandbox(tmp_path / "hub").everything()
     assert "hmac-sha256:" in said and key.read_bytes().hex() not in said
     for text in (PIN, f"DB_PIN{PIN}", f"DB_PIN={PIN}", f"DB_PIN\0{PIN}"):
         assert hashlib.sha256(text.encode()).hexdigest() not in said

@@ -62,10 +62,6 @@ def hub(repo: Sandbox, tmp_path: Path) -> Sandbox:
     return Sandbox(tmp_path / "hub")
 
 
-def everything(hub: Sandbox) -> str:
-    return hub.git("cat-file", "--batch-all-objects", "--batch")
-
-
 def test_untracked_files_of_such_names_are_left_out(repo: Sandbox, hub: Sandbox) -> None:
     for name in (*SECRET, *FINE):
         repo.write(name, f"{PASSWORD if name in SECRET else 'fine'} {name}\n")
@@ -73,7 +69,7 @@ def test_untracked_files_of_such_names_are_left_out(repo: Sandbox, hub: Sandbox)
     assert skipped(stored) == dict.fromkeys(SECRET, "excluded")
     assert set(repo.tree(stored.commit)) == {"a.txt", *FINE}
     repo.ok("push", "--yes")
-    assert PASSWORD not in everything(hub)
+    assert PASSWORD not in hub.everything()
 
 
 @pytest.mark.parametrize(
@@ -143,7 +139,7 @@ def test_what_a_tracked_one_holds_is_held_against_all_rules(repo: Sandbox, hub: 
     repo.commit("secret")
     repo.ok("snapshot", "--track", "t", "s")
     done = repo.baton("push", "--yes", "origin", "t")
-    assert done.code == 1 and f"{name}:" in done.err and PASSWORD not in done.err + everything(hub)
+    assert done.code == 1 and f"{name}:" in done.err and PASSWORD not in done.err + hub.everything()
     assert repo.ok("push", "--yes", "--no-scan", "origin", "t").code == 0
 
 
@@ -169,7 +165,7 @@ def test_a_key_in_the_name_of_who_took_a_checkpoint_does_not_leave(repo: Sandbox
     repo.git("config", setting, "somebody")
     repo.ok("snapshot", "after")
     done = repo.baton("push", "--yes", "origin", "t")
-    assert done.code == 1 and " author: github-token ghp_" in done.err and KEY not in done.err + everything(hub)
+    assert done.code == 1 and " author: github-token ghp_" in done.err and KEY not in done.err + hub.everything()
     assert repo.baton("scan").code == 1
 
 

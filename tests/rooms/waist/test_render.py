@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from gitbaton.codec import plain, timestamp
 from gitbaton.main import call
 from gitbaton.model import SKIP_REASONS, Checkpoint, Drift, DriftWord, Head, Live, Skipped
-from gitbaton.render import age, line, porcelain, quoted, resume_lines, skipped_lines, validation
+from gitbaton.render import age, in_shell, line, porcelain, quoted, resume_lines, skipped_lines, validation
 from tests.kit import Outcome, Sandbox, integer_clock
 from tests.kit.checkpoints import CHECKPOINTS, TEXT
+from tests.kit.tables import each
 
 Run = Callable[..., Outcome]
 EVIL = "first \x1b[31m\x07\nsecond \x9b2J \u202e\u2028 \r\x08 end\x00"
@@ -90,6 +91,19 @@ def test_quoting_is_gits(repo: Sandbox) -> None:
         assert repo.git("-c", "core.quotePath=false", "ls-files", "-o", "--", f":(literal){name}") == quoted(name)
         (repo.path / name).unlink()
     assert quoted("caf\udce9") == '"caf\\351"'
+
+
+@each(
+    "word, shown",
+    [
+        ("caf\udce9", "$'caf\\351'"),
+        ("a\ud800'b", "$'a\\355\\240\\200\\'b'"),
+        ("a\xa0", "$'a\\302\\240'"),
+        ("it's", "'it'\"'\"'s'"),
+    ],
+)
+def test_a_word_of_a_command_line_drives_no_terminal(word: str, shown: str) -> None:
+    assert in_shell(word) == shown
 
 
 def test_porcelain_and_z() -> None:
