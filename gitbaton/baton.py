@@ -392,7 +392,6 @@ class Baton:
 
     def _past(self, tip: Stored | None, held: Sequence[Oid]) -> Past:
         """What was ignored until now: by HEAD, and when the newest checkpoints of that and the current track were taken."""
-        from gitbaton.store.safety import paths_beside
         from gitbaton.worktree.ignores import Past, forgotten
 
         current, kept = self.store.current(), dict[str, str]()
@@ -400,9 +399,11 @@ class Baton:
         newest_ones = [here for s in (tip, other) if s is not None and (here := self._taken_here(s)) is not None]
         for stored in newest_ones:
             files = stored.checkpoint.files
-            more = paths_beside(self.store, stored, IGNORED.encode()) if files and files.skipped_more else None
             kept |= {s.path: s.reason for s in files.skipped if s.reason == IGNORED} if files else {}
-            kept |= dict.fromkeys(more or (), IGNORED)
+            if files and files.skipped_more:
+                from gitbaton.store.safety import paths_beside
+
+                kept |= dict.fromkeys(paths_beside(self.store, stored, IGNORED.encode()) or (), IGNORED)
         trees, head = [s.tree for s in newest_ones], self.head()[0].oid
         held = (*held, *trees[:1])
         trees += [self.store.base_tree(head)] if head else []
@@ -411,12 +412,14 @@ class Baton:
 
     def _shut(self, stored: Stored) -> dict[str, str]:
         """The paths that did not pass their filter when a checkpoint was taken, each with its name."""
+        files = stored.checkpoint.files
+        if files is None or not files.held:
+            return {}
         from gitbaton.store.safety import beside
         from gitbaton.worktree.heldbytes import read_held
         from gitbaton.worktree.rawbytes import read_raw
 
-        files = stored.checkpoint.files
-        side = beside(self.store, stored) if files is not None and files.held else None
+        side = beside(self.store, stored)
         kept = read_raw(self.repo.objects, side, b"held") if side is not None else {}
         found = {path: read_held(self.repo.objects, oid) for path, oid in kept.items()}
         return {path: held.driver for path, held in found.items() if held is not None and not held.cleaned}

@@ -127,6 +127,8 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
 
 def names_secrets(path: str, text: bytes = b"") -> bool:
     """Whether the default of baton.exclude covers a path: its very name says that it holds secrets. ``text``: what is in it."""
+    if _any_name().search(path) is None:  # nearly always
+        return False
     telling = WITH_TOKEN.get(os.path.basename(path))
     if telling is not None and re.search(telling, text) is None:
         return False
@@ -134,16 +136,23 @@ def names_secrets(path: str, text: bytes = b"") -> bool:
 
 
 @cache
+def _any_name() -> re.Pattern[str]:
+    """What finds a path that any of the patterns covers, at once."""
+    return re.compile(rf"(?:^|/)(?:{'|'.join(_name_regex(p) for p in EXCLUDE if p[0] != '!')})(?:/|\Z)")
+
+
+@cache
 def _naming() -> tuple[tuple[Callable[[str], object], bool], ...]:
     """What matches the paths that each of the patterns covers, and whether it leaves them out; the last one, which counts most,
     first."""
-    return tuple((re.compile(_regex(p.removeprefix("!"))).match, p[0] != "!") for p in reversed(EXCLUDE))
+    return tuple(
+        (re.compile(rf"(?:^|/){_name_regex(p.removeprefix('!'))}(?:/|\Z)").search, p[0] != "!") for p in reversed(EXCLUDE)
+    )
 
 
-def _regex(pattern: str) -> str:
-    """One of these patterns, in which ``*`` stays within a name, for whole paths."""
-    stars = re.escape(pattern.removeprefix("**/")).replace(r"\*", "[^/]*")
-    return rf"(?s)(?:.*/)?{stars}(?:/.*)?\Z"
+def _name_regex(pattern: str) -> str:
+    """One of these patterns, in which ``*`` stays within a name, for the part of a path that it is about."""
+    return re.escape(pattern.removeprefix("**/")).replace(r"\*", "[^/]*")
 
 
 def _flag(key: str, given: str, wrong: Callable[[str, None], None]) -> bool | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from gitbaton.git.repo import Repo, leads_back
-from gitbaton.git.run import BORROWED, LOCAL_ENV, STORES, Git, borrowing, taken_back
+from gitbaton.git.run import BORROWED, LOCAL_ENV, STORES, Git, borrowing, quoted, taken_back
 from gitbaton.system.process import spawn
 
 TYPE_CHECKING = False
@@ -85,10 +85,5 @@ def _screened(repo: Repo, directory: str, env: Mapping[str, str], own: Mapping[s
     given = {name: command for name, command in given.items() if command not in ("", "cat")}
     first = taken_back({**env, **dict.fromkeys((*given, _PARAMETERS), "\0")}, own)  # these are another's in any case
     passed = [env[_PARAMETERS]] if _PARAMETERS in env else []
-    passed += [f"{_quoted(key)}={_quoted(first + command)}" for key, command in settings.items() if command]
+    passed += [f"{quoted(key)}={quoted(first + command)}" for key, command in settings.items() if command]
     return {**env, **{name: first + command for name, command in given.items()}, _PARAMETERS: " ".join(passed)}
-
-
-def _quoted(text: str) -> str:
-    """As git quotes what it passes on."""
-    return "'" + text.replace("'", "'\\''").replace("!", "'\\!'") + "'"

@@ -128,13 +128,13 @@ def taken_back(env: Mapping[str, str], own: Mapping[str, str]) -> str:
     """The beginning of a shell line that makes the environment ``own`` of ``env``."""
     changed = sorted(name for name in {*env, *own} if env.get(name) != own.get(name))
     gone = " ".join(name for name in changed if name not in own)
-    kept = "".join(f"export {name}={_in_shell(own[name])}; " for name in changed if name in own)
+    kept = "".join(f"export {name}={quoted(own[name])}; " for name in changed if name in own)
     return kept + (f"unset {gone}; " if gone else "")
 
 
-def _in_shell(text: str) -> str:
-    """A word of a shell line; shlex is dear to import."""
-    return "'" + text.replace("'", "'\"'\"'") + "'"
+def quoted(text: str) -> str:
+    """A word of a shell line, as git quotes it, too; shlex is dear to import."""
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def checked(result: Result, name: str) -> bytes:

@@ -13,7 +13,7 @@ from gitbaton.mending.survey import Lost, Made, Survey
 from gitbaton.model import Checkpoint, FileState, IndexState, Oid, Skipped, Stored
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES, root_objects
 from gitbaton.store.join import Link, linked, on_top
-from gitbaton.store.safety import beside
+from gitbaton.store.safety import ROOMS, beside
 from gitbaton.store.sound import checkpoints
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace
@@ -21,7 +21,6 @@ from gitbaton.values import replace
 GAP = "gap: what was recorded here cannot be read any more"
 _SHORT = 10
 _LINK = b"160000"
-_SIDES = (b"raw", b"held", b"held-index", b"after", b"after-raw", b"after-held")
 Fits = Callable[[Checkpoint], bool]
 
 
@@ -201,7 +200,7 @@ class Chains:
         head = self._head(stored.checkpoint)
         index = self._pruned(files.index.tree)[0] or self._tree(head)
         left, unread = self._pruned(side) if side is not None else (None, ())
-        inside = [path.partition(b"/")[2] for path in unread if path.partition(b"/")[0] in _SIDES]
+        inside = [path.partition(b"/")[2] for path in unread if path.partition(b"/")[0] in ROOMS]
         gone += (path for path in dict.fromkeys(inside) if path and path not in gone)
         if left is None or left == self._tree(None):
             left, state, raw, held = None, IndexState(tree=index), 0, 0

@@ -263,7 +263,7 @@ def _own_files(baton: Baton) -> Iterator[Finding]:
     for item in found[:_SHOWN]:
         yield _amiss("files", f"{in_quotes(item.path)} {item.why}", plain(item.mend))
     if len(found) > _SHOWN:
-        yield _amiss("files", f"as much is true of {len(found) - _SHOWN} more", "")
+        yield _amiss("files", f"and {len(found) - _SHOWN} more", "")
 
 
 def _threads(baton: Baton) -> Iterator[Finding]:

@@ -21,21 +21,8 @@ from gitbaton.worktree.capture import OURS
 from gitbaton.worktree.crashmarker import LARGEST, NAME
 
 _FOLDERS = (
-    *(
-        "attempts",
-        "broken",
-        "claims",
-        "foreign",
-        "foreign-runs",
-        "held",
-        "hooks",
-        "isolated",
-        "lanes",
-        "lanes.new",
-        "late",
-        "lock",
-    ),
-    *("pushed", "sessions", "tmp", "transcripts", "wal"),
+    *("attempts", "broken", "claims", "foreign", "foreign-runs", "held", "hooks", "isolated", "lanes", "lanes.new", "late"),
+    *("lock", "pushed", "sessions", "tmp", "transcripts", "wal"),
 )
 _FILES = (
     *("agents", "boot", "detached", "expect", "files.cache", "flock", "index-facts", "installed", "late-hook"),

@@ -13,7 +13,7 @@ from gitbaton.git.objects import Commit, NewObject, TreeEntry, author_at, commit
 from gitbaton.journal.chain import RECORD, subject
 from gitbaton.journal.codec import decode, encode
 from gitbaton.journal.state import is_mark
-from gitbaton.journal.values import TREES, Cause, Reads, Record, Writes
+from gitbaton.journal.values import TREES, Cause, Reads, Record
 from gitbaton.mending.survey import LARGEST, Lost, Made, Reach, Survey
 from gitbaton.model import Oid, Stored, Transcript
 from gitbaton.store import NOTES
@@ -375,8 +375,7 @@ class Runs:
         if record.writes is not None and {"pre", "writes"} & set(gone):
             pre = empty if "pre" in gone else record.writes.pre
             tree = empty if "writes" in gone else record.writes.tree
-            w = record.writes
-            changes["writes"] = Writes(globs=w.globs, pre=pre, tree=tree, folders=w.folders, modes=w.modes)
+            changes["writes"] = replace(record.writes, pre=pre, tree=tree)
             parts |= {"pre": pre} | ({"writes": tree} if tree is not None else {})
         changes |= {"stable": False} if record.stable else {}
         changes |= {name: None for name in ("stdout", "stderr") if name in gone}

@@ -36,7 +36,7 @@ from gitbaton.store.chain import INDEX
 from gitbaton.store.join import Link, links, plan_notes
 from gitbaton.store.provenance import STATES
 from gitbaton.store.refs import META, REMOTES
-from gitbaton.store.safety import beside, paths_beside
+from gitbaton.store.safety import ROOMS, beside, paths_beside
 from gitbaton.store.sound import NONE, own_refs, theirs
 from gitbaton.store.write import NOBODY
 from gitbaton.transcripts import proofs, sessions_of, transcript_ref
@@ -48,7 +48,6 @@ _MAX_RECORD = 2 << 20
 _LEAST = 12  # bytes of a compressed blob: below it is empty
 _SHORT = 10
 _TOUCHED, _ONLY, _APART = b"touched", b"index-only", b"index-apart"  # lists of paths beside the stages
-_SIDES = (b"raw", b"held", b"held-index", b"after", b"after-raw", b"after-held")
 _STAGES = (b"1", b"2", b"3")
 _MAX_TREE = 64 << 20
 _DEEPEST = 400
@@ -419,7 +418,7 @@ class _Cleaner:
         if not (lost or staged or apart):
             return files, base
         drop: dict[bytes, TreeEntry | None] = dict.fromkeys(apart)
-        drop |= {room + b"/" + path: None for room in _SIDES for path in lost}
+        drop |= {room + b"/" + path: None for room in ROOMS for path in lost}
         drop |= {room + b"/" + path: None for room in _STAGES for path in conflicts}
         index = self.sieve.changed(files.index.tree, {path: self._of_head(stored, path) for path in staged})
         lists = self._lists(stored, lost, staged | conflicts) if side else {}

@@ -162,15 +162,15 @@ class Scan:
             self._link_to(item.oid, parse_commit(data))
         self._unfiltered(paths, (wants, haves))
 
-    def _link_to(self, oid: Oid, commit: Commit) -> dict[str, Json] | None:
-        """Remember what a commit of ours is to others; the record in its message."""
+    def _link_to(self, oid: Oid, commit: Commit) -> tuple[bytes, dict[str, Json] | None]:
+        """Remember what a commit of ours is to others; the record in its message, as ``record_in``."""
         raw, record = record_in(commit.message)
         if record is not None:
             self._link(object_id(self.repo.layout.algorithm, "blob", raw), oid, commit)
             self._missed += [(oid, record_head(record), path) for path in without_filter(record)]
         elif commit.message in (INDEX, _STAGES):
             self._ours[oid] = commit.parents[1] if len(commit.parents) > 1 else None
-        return record
+        return raw, record
 
     def _unfiltered(self, paths: Mapping[Oid, bytes], ends: tuple[Sequence[Oid], Sequence[Oid]]) -> None:
         """Look for what stands behind a filter and did not go through it."""
@@ -238,13 +238,13 @@ class Scan:
     def _commit(self, oid: Oid, data: bytes) -> None:
         """The words of a checkpoint and what stands around them; of any other commit everything."""
         commit = parse_commit(data)
-        record = self._link_to(oid, commit)
+        raw, record = self._link_to(oid, commit)
         if record is None:
             at = Hit(checkpoint=None, commit=oid, path="message", line=0, kind="")
             self._text(at, data, sure=True)
             self._metadata(replace(at, path="metadata"), data)
             return
-        own, raw = self.checkpoints[oid], record_in(commit.message)[0]
+        own = self.checkpoints[oid]
         at = Hit(checkpoint=own, commit=oid, path="message", line=0, kind="")
         found = self._record_words(at, record)
         self._author(replace(at, path="author"), commit.author.rsplit(b" ", 2)[0].decode("utf-8", "replace"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gitbaton.codec import check_new_track, check_track, encode_track, in_quotes, looks
+from gitbaton.codec import check_new_track, check_track, in_quotes, looks
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.git import questions
 from gitbaton.model import Stored
@@ -28,8 +28,7 @@ def choose(store: Store, configured: str | None, given: str | None = None, *, au
     if wanted is not None and wanted == current:
         return current
     others, chains = _Others(store), store.chains()[0]
-    known = store.ours.names("tracks") if wanted is None else ()
-    own = [track for track in chains if encode_track(track) in known]
+    own = store.made_here() if wanted is None else []
     wanted = wanted or (own[0] if len(own) == 1 else None)
     if wanted is not None and not others.have(wanted):
         return wanted

@@ -366,10 +366,10 @@ class Places:
             found |= {oid: place for oid, place in self._known.get(track, {}).items() if place.noted == target}
         return found
 
-    def settled(self, target: Oid, note: Note, gone: Callable[[Oid], bool], tracks: Collection[str] | None = None) -> Note:
+    def settled(self, target: Oid, note: Note, gone: Callable[[Oid], bool]) -> Note:
         """A note that says that it had older entries once, with those that the chains have: so it says so only where there
         are more than it holds, and is the same in each clone whatever it held before."""
-        there = {oid: place for oid, place in self.noted(target, tracks).items() if not gone(oid)}
+        there = {oid: place for oid, place in self.noted(target).items() if not gone(oid)}
         entries, times = dict(note.entries), {oid: place.created for oid, place in there.items()}
         for oid, text in note.entries:
             place = None if oid in times else self.anywhere(oid, text)

@@ -7,7 +7,6 @@ line before the ref moves: a line too many does no harm, and one too few would m
 from __future__ import annotations
 
 import os
-import re
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -31,7 +30,6 @@ _KINDS = ("tracks", "runs")
 _HEADER = b"gitbaton ours 1\n"
 _MIXED = b"mixed"  # the line that says that foreign checkpoints stand below ours
 _LARGE = 1 << 16  # bytes beyond which a file is rather taken apart than looked through
-_LINE = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}|mixed)\Z")
 
 
 def of_track(track: str) -> str:
@@ -82,7 +80,7 @@ class Ours:
 
     def ids(self, name: str) -> frozenset[Oid]:
         """All ids of a file."""
-        return frozenset(line.decode() for line in self._said(name).split(b"\n")[1:] if _LINE.match(line) and line != _MIXED)
+        return _oids(self._said(name))
 
     def mixed(self, track: str) -> bool:
         """Whether foreign checkpoints stand below ours in a track, so that words of here make them ours."""
@@ -183,7 +181,7 @@ class Ours:
             inside[:] = [name for name in inside if name not in below]
             for path in (os.path.join(folder, file) for file in sorted(files) if not file.endswith(".new")):
                 raw = _bytes(path)
-                wrong = [line for line in (raw or b"").split(b"\n")[1:-1] if not _LINE.match(line)]
+                wrong = [line for line in (raw or b"").split(b"\n")[1:-1] if line != _MIXED and not _oids(line)]
                 if raw is None or not raw.startswith(_HEADER):
                     found.append((path, "it is not a record that this version writes"))
                 elif wrong:
@@ -260,14 +258,14 @@ def held_before(repo: Repo) -> dict[str, list[bytes]]:
             continue
         ids = _ids(objects, oid)
         at = ids.index(shown) if shown in ids else len(ids)
-        foreign = _lines(os.path.join(repo.shared_dir, "foreign", encode_track(track)))
+        foreign = _oids(_bytes(os.path.join(repo.shared_dir, "foreign", encode_track(track))) or b"")
         below, kept = ids[at:], [line for line in ids[at:] if line not in foreign]
         if kept:
             found[of_track(track)] = [*map(str.encode, reversed(kept)), *([_MIXED] if len(kept) < len(below) else [])]
     found[STATES] = [line.encode() for oid in objects.refs(SAFETY).values() for line in _ids(objects, oid)]
     for ref, oid in objects.refs(RUNS).items():
         name = ref.removeprefix(RUNS)
-        if oid not in _lines(os.path.join(repo.shared_dir, "foreign-runs", name)):
+        if oid not in _oids(_bytes(os.path.join(repo.shared_dir, "foreign-runs", name)) or b""):
             found["runs/" + name] = [oid.encode()]
     found[LINES] = [of_thread(ref).encode() for ref in objects.refs(THREADS)]
     return found
@@ -284,5 +282,6 @@ def _ids(objects: Objects, tip: Oid) -> list[Oid]:
     return found
 
 
-def _lines(path: str) -> set[str]:
-    return {line for line in (_bytes(path) or b"").decode("ascii", "replace").split("\n") if OID.match(line)}
+def _oids(data: bytes) -> frozenset[Oid]:
+    """The ids among lines."""
+    return frozenset(line for line in data.decode("ascii", "replace").split("\n") if OID.match(line))

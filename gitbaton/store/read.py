@@ -85,11 +85,15 @@ class Store(Chains):
         """Whether a track is here, or at remotes as far as they were fetched, and nothing of it was made here."""
         return not self.ours.knows(of_track(track)) and self.has(track)
 
+    def made_here(self) -> list[str]:
+        """The tracks of this repository of which anything was made here."""
+        chains, known = self.chains()[0], self.ours.names("tracks")
+        return [track for track in chains if encode_track(track) in known]
+
     def meant(self) -> list[str]:
         """The tracks that can be meant where none is named: those of here, if there are any, else those that came from
         elsewhere."""
-        chains, known = self.chains()[0], self.ours.names("tracks")
-        return [t for t in chains if encode_track(t) in known] or list(chains) or list(self.strange())
+        return self.made_here() or list(self.chains()[0]) or list(self.strange())
 
     def before(self, track: str) -> Stored | None:
         """As ``tip``, for what a snapshot can do without: where only a remote's copy is broken, there is none."""

@@ -22,6 +22,7 @@ class Steps:
 
 
 AFTER = b"after"  # in that tree: the work tree's tree afterwards
+ROOMS = (b"raw", b"held", b"held-index", AFTER, b"after-raw", b"after-held")  # in that tree: folders of paths of the work tree
 LEFT = b"left"  # the paths that a step left alone
 
 
@@ -57,7 +58,8 @@ def replay(store: Store, entries: Sequence[Stored]) -> Steps:
 def beside(store: Store, stored: Stored) -> Oid | None:
     """The tree of the second parent of a checkpoint's index commit; None without one.
 
-    It holds ``1/ 2/ 3/ flags raw/``, and of a safety checkpoint ``after/``, ``after-raw/`` and lists of paths.
+    It holds ``1/ 2/ 3/ flags modes`` and of ROOMS ``raw/ held/ held-index/``, and of a safety checkpoint the others and lists
+    of paths.
     """
     files = stored.checkpoint.files
     commit = store.commit(stored.base) if files else None
