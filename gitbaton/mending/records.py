@@ -375,7 +375,8 @@ class Runs:
         if record.writes is not None and {"pre", "writes"} & set(gone):
             pre = empty if "pre" in gone else record.writes.pre
             tree = empty if "writes" in gone else record.writes.tree
-            changes["writes"] = replace(record.writes, pre=pre, tree=tree)
+            listed = {"deleted": (), "digests": (), "deleted_more": 0, "digests_more": 0}  # of a tree that is gone
+            changes["writes"] = replace(record.writes, pre=pre, tree=tree, **listed)
             parts |= {"pre": pre} | ({"writes": tree} if tree is not None else {})
         changes |= {"stable": False} if record.stable else {}
         changes |= {name: None for name in ("stdout", "stderr") if name in gone}
