@@ -143,7 +143,7 @@ def loose(module: str, source: str) -> list[str]:
 
 def unquoted(module: str, source: str) -> list[str]:
     """Stored words in quotes that they could end: ``codec.in_quotes`` puts them in quotes of its own."""
-    word = r"(?:plain|line|first_line)\([^{}]*|[\w.]*\b(?:track|twin|branch|thread|namespace|label)"
+    word = r"(?:plain|line|first_line)\([^{}]*|[\w.]*\b(?:track|twin|branch|thread|namespace|label|agent|call)"
     return [f"{module} quotes {found[0]}" for found in re.finditer(rf"(?<!\$)'\{{(?:{word})\}}'", source)]
 
 
@@ -256,7 +256,7 @@ def test_the_checks_can_fail() -> None:
         assert inner("tests.x", bad, {"_core"}), bad
     assert inner("tests.x", "patch.setattr('gitbaton.a.B', 1)", set())
     assert not inner("tests.x", "self._core = 1\nself._core\nos._exit(1)\nmonkeypatch.setattr(os, 'fsync', f)", {"_core"})
-    for bad in ("f\"track '{c.track}' is\"", "f\"'{plain(x)[:9]}' is\"", "f\"branch '{branch}'\""):
+    for bad in ("f\"track '{c.track}' is\"", "f\"'{plain(x)[:9]}' is\"", "f\"branch '{branch}'\"", "f\"tool '{plan.call}'\""):
         assert unquoted("m", bad), bad
     assert not unquoted("m", "f\"{in_quotes(track)} {track}: '{oid}'\"")
     assert undocumented("m", "def f(): pass") and undocumented("m", "class A:\n '''d'''\n def f(self): pass")
