@@ -9,7 +9,6 @@ gc.disable()  # a process of milliseconds: collecting while we are imported cost
 import os
 import sys
 
-from gitbaton.codec import in_quotes
 from gitbaton import terminal
 from gitbaton.cli.verbs import OLD, find, verb_module
 
@@ -131,6 +130,8 @@ def call(words: list[str], begun: Repo | None = None) -> int:
     except (BrokenPipeError, SystemExit):  # typer turns the one into the other
         return _SIGPIPE
     except OSError as error:
+        from gitbaton.codec import in_quotes  # late: a hook that has nothing to do needs none of it
+
         name = f"{in_quotes(os.fsdecode(error.filename))}: " if isinstance(error.filename, (str, bytes)) else ""
         return _complain(f"{name}{error.strerror or error}", (), _FATAL)
     except Exception as error:  # the last door: a user sees one line, whatever went wrong

@@ -11,7 +11,6 @@ from gitbaton.agents.translate import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import AgainError, DeadlineError, deadline, log
-from gitbaton.system.files import read_regular
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -158,6 +157,7 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
     if repo.boolean("baton.everywhere"):
         return True
     from gitbaton.agents.clients import CLIENTS, OURS
+    from gitbaton.system.files import read_regular
 
     client = next(client for client in CLIENTS if client.name == agent)
     try:

@@ -144,7 +144,7 @@ class _Planner:
             permits=permits,
             tree=tree,
             digest=self._digest(found, changing),
-            warnings=(*self._warnings(changing), *self._told(kept, scope)),
+            warnings=(*self._warnings(changing), *self._told(kept)),
             scene=self.scene,
         )
 
@@ -309,10 +309,9 @@ class _Planner:
         """The paths that the checkpoint does not hold, each with the reason."""
         return {s.path: s.reason for s in self.files.skipped if s.reason != KEPT}
 
-    def _told(self, kept: Bytes, scope: Sequence[Difference]) -> list[str]:
+    def _told(self, kept: Bytes) -> list[str]:
         """Whose exact bytes do not come back, though a checkout gives what their filter made."""
-        asked = self._named() if self.order.paths else set()
-        paths = [path for path in kept.cleaned if not asked or self._asked(path)]
+        paths = [path for path in kept.cleaned if not self.order.paths or self._asked(path)]
         return [f"{path_in_quotes(path)}: {kept.cleaned[path]}" for path in paths[:_TOLD]]
 
     def _facts(self, scope: Sequence[Difference], kept: Bytes) -> Facts:

@@ -73,17 +73,16 @@ class Writing:
         most = {f"{folder}/": 0o777 & ~umask() & self.permits.most.most(f"{folder}/") for folder in made}
         private = any(mode & 0o044 != 0o044 & ~umask() for mode in (*modes.values(), *most.values()))
         self.began()
-        folders.enter({d.path: d.then is not None for d in self.changing})
-        # No filter has a say in these.
-        apart = {d.path: d.now for d in self.changing if isinstance(raw.get(d.path), HeldOid)}
-        goal = changed_tree(scene.index, apart, self.tree) if apart else self.tree
-        said = list(check_out(scene.index, scene.tree, goal, private=private))
-        refuse_remains(root, {d.path: d.then for d in self.changing if d.path not in apart})
-        same = {d.path for d in self.changing if d.now == d.then}
-        marks = {path: scene.marks[path] if path in same else look_at(os.path.join(root, path)) for path in raw}
-        put_raw(store, root, self.tree, raw, marks=marks, most=self.permits.most)
-        give(root, {**modes, **most})
-        folders.leave()
+        with folders.entered({d.path: d.then is not None for d in self.changing}):
+            # No filter has a say in these.
+            apart = {d.path: d.now for d in self.changing if isinstance(raw.get(d.path), HeldOid)}
+            goal = changed_tree(scene.index, apart, self.tree) if apart else self.tree
+            said = list(check_out(scene.index, scene.tree, goal, private=private))
+            refuse_remains(root, {d.path: d.then for d in self.changing if d.path not in apart})
+            same = {d.path for d in self.changing if d.now == d.then}
+            marks = {path: scene.marks[path] if path in same else look_at(os.path.join(root, path)) for path in raw}
+            put_raw(store, root, self.tree, raw, marks=marks, most=self.permits.most)
+            give(root, {**modes, **most})
         return said
 
     def _modes(self) -> dict[str, int]:

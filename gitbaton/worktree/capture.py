@@ -17,6 +17,7 @@ from gitbaton.model import Flag, Oid, Skipped, covered
 from gitbaton.system.files import READ, open_file
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE
 from gitbaton.worktree.gate import filters, gated, requiring
 from gitbaton.worktree.heldbytes import HeldStore
 from gitbaton.worktree.ignores import filtered_until_now
@@ -42,7 +43,6 @@ _ATTEMPTS = 4
 _ONE_BY_ONE = 200
 _AGAIN = "again"
 _PATIENCE = 3  # files that a filter may fail on before no other is tried
-_FILE = ("100644", "100755")
 _FATAL = re.compile(r"^fatal: ", re.M)
 _CLOSED = re.compile(r"^warning: could not open directory '(.*)/': ", re.M)
 _LEFTOVER_SECONDS = 3600.0
@@ -74,11 +74,6 @@ class Captured:
     skipped: tuple[Skipped, ...]
     warning: str = ""
     blind: str = ""
-
-    @property
-    def raw(self) -> tuple[Entry, ...]:
-        """The files whose bytes lie in the checkpoint itself."""
-        return self.kept.raw
 
 
 class _Changes:
@@ -482,7 +477,7 @@ class _Intake:
             with open(fd, "rb", buffering=0) as file:
                 old, oid = known.get(path, ("", ""))
                 bits = os.fstat(file.fileno()).st_mode
-                mode = old if old[:3] == "100" and not filemode else _FILE[bool(bits & 0o100)]
+                mode = old if old[:3] == "100" and not filemode else EXECUTABLE if bits & 0o100 else FILE
                 keeps = old[:3] == "100" and path not in intents
                 try:
                     if keeps and store.hold(path, file.fileno(), driver, cleaned=False, store=False)[1] == oid:

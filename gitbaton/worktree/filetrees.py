@@ -20,7 +20,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import READ, Signature, signature
 from gitbaton.values import replace, value
 from gitbaton.worktree.gate import Gate
-from gitbaton.worktree.heldbytes import Held, parse_held
+from gitbaton.worktree.heldbytes import LONGEST, Held, parse_held
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 _MODES = (FILE, EXECUTABLE, LINK)
@@ -28,8 +28,7 @@ _MAX_TREE = 64 << 20
 _MAX_DEPTH = 1000
 _MAX_FILES = 2_000_000
 _DIGEST = re.compile(rb"gitbaton digest 1\nsha256 [0-9a-f]{64}\nsize [0-9]{1,19}\n\Z")
-_LONGEST = 2048  # bytes of a text that stands for a file
-_DIGEST_BYTES = 128
+_LONGEST = 128  # bytes of the text of a digest
 _HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 LARGE = 100 << 20  # bytes over which a file is recorded by its digest
 _ATTEMPTS = 5
@@ -92,7 +91,7 @@ def is_stand_in(data: bytes) -> bool:
 
 def is_digest(data: bytes) -> bool:
     """Whether a blob's bytes are the text that stands for a file which is recorded by digest only."""
-    return len(data) <= _DIGEST_BYTES and _DIGEST.match(data) is not None
+    return len(data) <= _LONGEST and _DIGEST.match(data) is not None
 
 
 def marked(objects: Objects, entries: Mapping[str, Entry | None], held: Callable[[Held], bool]) -> dict[str, Entry | None]:
@@ -100,7 +99,7 @@ def marked(objects: Objects, entries: Mapping[str, Entry | None], held: Callable
     passed no filter, unless what they stand for is ``held`` here."""
     asked = {e.oid for e in entries.values() if e is not None and not e.digest and e.mode != LINK}
     oids = list(asked)
-    found = zip(oids, objects.read_many(oids, _LONGEST), strict=True)
+    found = zip(oids, objects.read_many(oids, LONGEST), strict=True)
     texts = set()
     for oid, item in found:
         data = item.data if item is not None and item.data is not None else b""

@@ -15,7 +15,8 @@ from gitbaton.system.files import settled, signature
 from gitbaton.values import value
 from gitbaton.worktree.filesets import TEMPORARY, Files
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, Entry, is_safe
-from gitbaton.worktree.ignores import excludes, folders_of, ignored_by
+from gitbaton.worktree.gate import folders_of
+from gitbaton.worktree.ignores import excludes, ignored_by
 from gitbaton.worktree.index import PrivateIndex, modified
 from gitbaton.worktree.modes import NOTHING, Modes, survey
 from gitbaton.worktree.rawbytes import may_convert

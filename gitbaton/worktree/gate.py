@@ -14,8 +14,8 @@ from gitbaton.git.run import Git, zsplit
 from gitbaton.system.files import read_regular
 from gitbaton.worktree.heldbytes import Held, HeldStore
 
-_OFF = ("false", "no", "off", "0", "")
-_NO_DRIVER = ("unspecified", "unset", "set")
+OFF = ("false", "no", "off", "0", "")
+NO_DRIVER = ("unspecified", "unset", "set")
 _WORD = b"filter"
 _FEW = 50
 _MOST = 16 << 20  # bytes of an attributes file that git reads, and more
@@ -40,16 +40,16 @@ def has_attributes(repo: Repo, root: str, paths: Iterable[str], word: bytes = b"
     home, config = env.get("HOME", ""), env.get("XDG_CONFIG_HOME", "")
     places = [os.path.join(repo.layout.common_dir, "info", "attributes")]
     places.append(os.path.join(config or os.path.join(home, ".config"), "git", "attributes"))
-    places += () if env.get("GIT_ATTR_NOSYSTEM", "").lower() not in _OFF else _system(env.get("PATH", os.defpath))
+    places += () if env.get("GIT_ATTR_NOSYSTEM", "").lower() not in OFF else _system(env.get("PATH", os.defpath))
     places += (os.path.join(root, folder, ".gitattributes") for folder in folders_of(paths))
     return any(_speaks(place, word) for place in places)
 
 
 def folders_of(paths: Iterable[str]) -> set[str]:
-    """The top and every folder above some paths."""
+    """The top and every folder above some paths; a slash at the end of one is no folder of its own."""
     folders = {""}
     for path in paths:
-        folder = os.path.dirname(path)
+        folder = os.path.dirname(path.rstrip("/"))
         while folder not in folders:
             folders.add(folder)
             folder = os.path.dirname(folder)
@@ -82,7 +82,7 @@ def filters(git: Git, paths: Sequence[str], *options: str) -> dict[str, str]:
     stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
     fields = zsplit(git.out("check-attr", *options, "-z", "--stdin", "filter", stdin=stdin)) if paths else []
     pairs = zip(fields[0::3], fields[2::3], strict=True)
-    return {path: name for path, name in pairs if name not in _NO_DRIVER}
+    return {path: name for path, name in pairs if name not in NO_DRIVER}
 
 
 def gated(repo: Repo, root: str, paths: Sequence[str], git: Git | None = None) -> dict[str, str]:
@@ -99,11 +99,7 @@ def gated(repo: Repo, root: str, paths: Sequence[str], git: Git | None = None) -
 
 def _only_in_index(repo: Repo, root: str, paths: Iterable[str]) -> bool:
     """Whether the index may name an attributes file above a path that is not on disk: git reads it from there then."""
-    try:
-        with open(repo.layout.index, "rb") as file:
-            data = file.read()
-    except OSError:
-        return False
+    data = _index(repo)
     if b"attributes\0" not in data and b"link" not in data:
         return False
     names = [os.path.join(folder, ".gitattributes") for folder in folders_of(paths)]
@@ -115,12 +111,17 @@ def _only_in_index(repo: Repo, root: str, paths: Iterable[str]) -> bool:
 
 def may_have_attributes(repo: Repo) -> bool:
     """Whether the index may name attributes of a folder below the top."""
+    data = _index(repo)
+    return (b"attributes\0" if data[7:8] == b"\4" else b"/.gitattributes\0") in data or b"link" in data
+
+
+def _index(repo: Repo) -> bytes:
+    """The bytes of the index; none where it cannot be read."""
     try:
         with open(repo.layout.index, "rb") as file:
-            data = file.read()
+            return file.read()
     except OSError:
-        return False
-    return (b"attributes\0" if data[7:8] == b"\4" else b"/.gitattributes\0") in data or b"link" in data
+        return b""
 
 
 def requiring(git: Git, names: Collection[str]) -> Git:

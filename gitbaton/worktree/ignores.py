@@ -13,7 +13,8 @@ from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import Oid, covered
 from gitbaton.system.files import read_regular
 from gitbaton.values import value
-from gitbaton.worktree.gate import filters
+from gitbaton.worktree.filetrees import parents
+from gitbaton.worktree.gate import filters, folders_of
 
 _MAX = 64 << 20  # bytes of an ignore file that is read
 _INSIDE = "a"
@@ -62,8 +63,7 @@ def until_now(
 
 def _chain(path: str, whole: Collection[str]) -> list[str]:
     """The folders above a path in which nothing is tracked, the highest first. ``whole``: the highest of all, with a slash."""
-    parts = path.rstrip("/").split("/")[:-1]
-    found = ["/".join(parts[: n + 1]) for n in range(len(parts))]
+    found = parents(path.rstrip("/"))
     start = next((n for n, at in enumerate(found) if at + "/" in whole), len(found))
     return found[start:]
 
@@ -93,19 +93,23 @@ def ignored_by(repo: Repo, folder: str, tree: Oid | None, paths: Sequence[str], 
         git = repo.git.changed(env)
     else:
         git = bare_rules(repo.git, os.path.join(folder, "excludes"), excludes)
-    # Git sees no directory there, so of a nested repository (it ends in a slash) it is asked for a path inside, too.
-    asked = {name: p for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))}
+    asked = _names(paths)
     return {asked[name[2:]] for name in ignored(git.changed({"GIT_WORK_TREE": place}, directory=place), asked, "--no-index")}
 
 
 def excluded(git: Git, folder: str, paths: Sequence[str], patterns: Iterable[str]) -> set[str]:
     """The paths that patterns name, asked of git in an empty repository, so that no other ignore file has a say."""
     own = bare_rules(git, os.path.join(folder, "rules"), b"".join(os.fsencode(p) + b"\n" for p in patterns))
-    # A nested repository ends in a slash, and git here sees no directory: ask for a path inside it, too.
-    asked = {name: p for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))}
+    asked = _names(paths)
     fields = ignored(own, asked, "--no-index", "-v")
     rows = zip(fields[2::4], fields[3::4], strict=True)
     return {asked[path[2:]] for pattern, path in rows if not pattern.startswith("!")}
+
+
+def _names(paths: Iterable[str]) -> dict[str, str]:
+    """What to ask git for in an empty work tree, and the path that each stands for: there it sees no directory, so of a nested
+    repository (it ends in a slash) it is asked for a path inside, too."""
+    return {name: p for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))}
 
 
 def bare_rules(git: Git, place: str, text: bytes) -> Git:
@@ -229,12 +233,3 @@ def forgotten(repo: Repo) -> bytes | None:
     """What was remembered, where that is not what ``excludes`` says now; None where it is, or where nothing was."""
     then = text_of(_memory(repo))
     return then if then is not None and then != excludes(repo) else None
-
-
-def folders_of(paths: Iterable[str]) -> list[str]:
-    """The top and every directory above the paths, the higher before the lower."""
-    found = {os.path.dirname(p.rstrip("/")) for p in paths}
-    for folder in list(found):
-        while folder and (folder := os.path.dirname(folder)) not in found:
-            found.add(folder)
-    return sorted(found | {""}) if found else []

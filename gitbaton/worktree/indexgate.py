@@ -13,10 +13,13 @@ from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.system.files import memory_file
 from gitbaton.values import value
-from gitbaton.worktree.checkout import Entry, changed_tree, differences
 from gitbaton.worktree.gate import gated, has_attributes, may_have_attributes, requiring
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.index import Facts, PrivateIndex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.worktree.checkout import Entry
 
 ROOM = "held-index"  # beside the stages: stand-ins for entries of the index
 
@@ -41,6 +44,8 @@ def doubtful(index: PrivateIndex, facts: Facts, root: str, untracked: Collection
     deeper = any(path.endswith("/.gitattributes") for path in untracked) or may_have_attributes(repo)
     if not (deeper or has_attributes(repo, root, (), b"filter")):
         return {}
+    from gitbaton.worktree.checkout import differences  # late: of most captures nothing is staged behind a filter
+
     base = head or new_object(repo.layout.algorithm, "tree", b"").oid
     if head is None:
         repo.objects.write([new_object(repo.layout.algorithm, "tree", b"")])
@@ -76,6 +81,8 @@ def _holds(objects: Objects, tree: Oid | None, path: str, oid: Oid) -> bool:
 def without(index: PrivateIndex, facts: Facts, found: Mapping[str, Doubtful]) -> tuple[Facts, list[tuple[str, str, Oid]]]:
     """What the index says, with stand-ins for these files; and the stand-ins: path, mode and blob. The bytes are kept here.
     Raises GitError."""
+    from gitbaton.worktree.checkout import Entry, changed_tree
+
     repo, store, texts = index.repo, HeldStore(index.repo), dict[str, NewObject]()
     for path, d in found.items():
         item = repo.objects.read(d.staged.oid, 1 << 40)
@@ -100,6 +107,8 @@ def real_entry(repo: Repo, path: str, entry: Entry, held: Mapping[str, HeldOid])
     bytes are not here. Raises GitError."""
     if held.get(path) != entry.oid:
         return entry
+    from gitbaton.worktree.checkout import Entry
+
     said, store = read_held(repo.objects, entry.oid), HeldStore(repo)
     if said is None or not store.has(said):
         return None

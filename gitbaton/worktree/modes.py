@@ -9,7 +9,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 
 from gitbaton.errors import RecordError
@@ -20,6 +20,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import READ, open_below, read_regular, umask, write_atomic
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import EXECUTABLE, is_safe, parents
+from gitbaton.worktree.gate import setting
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.swap import permissions
 
@@ -93,11 +94,11 @@ def recorded(objects: Objects, beside: Oid | None) -> Modes:
 
 
 def narrow(root: str, paths: Iterable[str], files: Mapping[str, int] = MappingProxyType({}), *, rest: int = ALL) -> Modes:
-    """Those of files and of the folders above them that a checkout would make wider. ``files``: the modes of what was looked at
-    already; what is no regular file, or not there, has none."""
+    """Those of files, of folders (with a slash) and of the folders above them that a checkout would make wider. ``files``: the
+    modes of what was looked at already; what is no regular file, or not there, has none."""
     mask, listed = umask() & 0o022, {}
     folders = {f"{folder}/" for path in (*paths, *files) for folder in parents(path)}
-    for path, mode in (*files.items(), *looked(root, (*paths, *folders))):
+    for path, mode in (*files.items(), *looked(root, {*paths, *folders})):
         if _is_odd(path, mode, rest, mask):
             listed[path] = without_list(os.path.join(root, path), mode & ALL)
     return Modes(listed=listed, rest=rest)
@@ -221,6 +222,17 @@ class Folders:
         self._later: dict[str, int] = {}
         self._before: dict[str, tuple[int, int]] = {}
 
+    @contextmanager
+    def entered(self, paths: Mapping[str, bool]) -> Iterator[None]:
+        """While files are put below the folders above paths; where that fails, they are as before."""
+        self.enter(paths)
+        try:
+            yield
+        except BaseException:
+            self._back()
+            raise
+        self.leave()
+
     def enter(self, paths: Mapping[str, bool]) -> None:
         """Look at the folders above paths; by path whether something comes there."""
         above: dict[str, bool] = {}
@@ -250,7 +262,7 @@ class Folders:
         """Give the folders what is left to give, the deepest first."""
         give(self.root, {f"{folder}/": mode for folder, mode in self._later.items()})
 
-    def back(self) -> None:
+    def _back(self) -> None:
         """Undo what was done to those that were there, where it still stands."""
         still = {
             folder: old for folder, (old, first) in self._before.items() if not (_folder_mode(self.root, folder) ^ first) & ALL
@@ -300,9 +312,9 @@ def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> M
         known, lasting = _scan(index, root, frozenset(touched or ()), mask)
         if key and lasting:
             _save(repo, os.path.join(repo.own_dir, _CACHE), index.path + ".modes", key, known)
-    looked = {*known.doubtful, *(touched or ())}
-    fresh = narrow(root, [*looked, *(f"{folder}/x" for folder in known.folders)], rest=known.modes.rest)
-    kept = {path: mode for path, mode in known.modes.listed.items() if path not in looked}
+    unsure = {*known.doubtful, *(touched or ())}
+    fresh = narrow(root, [*unsure, *(f"{folder}/" for folder in known.folders)], rest=known.modes.rest)
+    kept = {path: mode for path, mode in known.modes.listed.items() if path not in unsure}
     return Modes(listed={**kept, **fresh.listed}, rest=known.modes.rest)
 
 
@@ -317,8 +329,7 @@ class _Known:
 
 
 def _heeds_ctime(repo: Repo) -> bool:
-    minimal = repo.settings().get("core.checkstat", [""])[-1].lower() == "minimal"
-    return not minimal and repo.boolean("core.trustctime", default=True)
+    return setting(repo, "core.checkstat") != "minimal" and repo.boolean("core.trustctime", default=True)
 
 
 def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -> tuple[_Known, bool]:

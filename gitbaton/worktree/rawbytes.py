@@ -19,7 +19,7 @@ from gitbaton.system.files import open_below, open_file, write_atomic
 from gitbaton.system.process import Process, verb
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import LINK, is_safe, parents, read_tree
-from gitbaton.worktree.gate import filters, has_attributes, setting
+from gitbaton.worktree.gate import NO_DRIVER, OFF, filters, has_attributes, setting
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.modes import NOTHING, Modes
@@ -27,7 +27,6 @@ from gitbaton.worktree.swap import mode_at, permissions, temporary_name
 
 _ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _PLAIN = ("unspecified", "unset")
-_OFF = ("false", "no", "off", "0", "")
 Entry = tuple[str, str, Oid]
 _FILE_MODES = ("100644", "100755")
 _CHUNK = 1 << 20
@@ -50,20 +49,20 @@ def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None =
 
 def conversions(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> dict[str, str]:
     """As ``may_convert``, each with the filter that it stands behind, or an empty text."""
-    auto = setting(repo, "core.autocrlf") not in _OFF
+    auto = setting(repo, "core.autocrlf") not in OFF
     if not paths or not (auto or has_attributes(repo, root, paths)):
         return {}
     asked = git or repo.git
     stdin = b"".join(os.fsencode(p) + b"\0" for p in dict.fromkeys(paths))
     fields = zsplit(asked.out("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=stdin))
     width = 3 * len(_ATTRIBUTES)  # path, name, value
-    crlf = setting(repo, "core.autocrlf") not in (*_OFF, "input") or setting(repo, "core.eol") == "crlf"
+    crlf = setting(repo, "core.autocrlf") not in (*OFF, "input") or setting(repo, "core.eol") == "crlf"
     found = {}
     for at in range(0, len(fields), width):
         path, attributes = fields[at], dict(zip(_ATTRIBUTES, fields[at + 2 : at + width : 3], strict=True))
         kind = _conversion(attributes, auto=auto)
         if kind == "any" or (kind == "eol" and (crlf or attributes["eol"] == "crlf" or _has_return(root, path))):
-            found[path] = attributes["filter"] if attributes["filter"] not in (*_PLAIN, "set") else ""
+            found[path] = attributes["filter"] if attributes["filter"] not in NO_DRIVER else ""
     return found
 
 

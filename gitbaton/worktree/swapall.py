@@ -82,20 +82,15 @@ class SwapAll:
 
         Raises StaleError where another process was there, PathError, GitError; files may then be on either side.
         """
-        self.folders.enter({d.path: d.then is not None for d in changing})
-        try:
+        with self.folders.entered({d.path: d.then is not None for d in changing}):
             self._refuse_unwritable(changing)
             first = _with_room([d for d in changing if d.path.rpartition("/")[2] == _ATTRIBUTES], changing)
             then = {d.path for d in first}
             for part in (first, [d for d in changing if d.path not in then]):
                 if part:
                     self._part(tree, part)
-        except BaseException:
-            self.folders.back()
-            raise
-        for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in changing if d.then is None):
-            swap.prune(self.root, folder.split("/") if folder else (), keep=(self.here,))
-        self.folders.leave()
+            for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in changing if d.then is None):
+                swap.prune(self.root, folder.split("/") if folder else (), keep=(self.here,))
         return self.said + self._late()
 
     def _part(self, tree: Oid, changing: Sequence[Difference]) -> None:
@@ -268,7 +263,7 @@ class SwapAll:
         except FileNotFoundError:
             if not make:
                 raise StaleError(f"{in_quotes(path)} vanished meanwhile") from None
-            ways = ["/".join(folders[: depth + 1]) for depth in range(len(folders))]
+            ways = parents(path)
             note, mode = (lambda fd, depth: self.folders.made(ways[depth], fd)), (lambda depth: self.folders.mode(ways[depth]))
             folder = open_below(self.root, folders, note, mode)
         except OSError as error:

@@ -28,6 +28,7 @@ from gitbaton.worktree.filetrees import (
     digest_text,
     is_safe,
     marked,
+    parents,
 )
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.heldbytes import HeldStore, parse_held, read_held
@@ -228,7 +229,7 @@ class _Swap:
     def _put(self, path: str, data: bytes | None) -> bool:
         """Write one file; False when something is in its way. What is no longer as expected is left alone."""
         *folders, name = path.split("/")
-        ways = ["/".join(folders[: depth + 1]) for depth in range(len(folders))]
+        ways = parents(path)
         made: list[int] = []
         done = False
 

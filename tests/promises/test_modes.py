@@ -92,6 +92,16 @@ def test_what_a_restore_removes_comes_back_private(repo: Sandbox) -> None:
     assert modes(repo.path) == before
 
 
+def test_what_no_checkpoint_holds_is_not_named_with_its_permissions(repo: Sandbox) -> None:
+    repo.write(".gitignore", "x\n")
+    for name in ("d/x", "d/f"):
+        repo.write(name, "private\n").chmod(0o600)
+    (repo.path / "d").chmod(0o700)
+    repo.commit("all but what is ignored")
+    repo.ok("snapshot", "--track", "t", "with")
+    assert repo.git("cat-file", "-p", "refs/baton/tracks/t^2^2:modes").split("\0") == ["0700\td/", "0600\td/f", ""]
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("how", ["untracked", "staged", "committed", "clean since long", "by a second snapshot"])
 def test_wherever_git_has_it(private: Sandbox, how: str) -> None:

@@ -88,9 +88,9 @@ def test_more_paths_before_a_restore(repo: Sandbox) -> None:
     repo.write("a.txt", MIXED)
     with repo.open() as baton, private_folder(baton.repo) as folder:
         captured, index, facts = capture_with_index(baton.repo, folder, Rules(), set())
-        assert [path for path, _, _ in captured.raw] == ["a.txt"]
+        assert [path for path, _, _ in captured.kept.raw] == ["a.txt"]
         more = with_raw(captured, index, facts, ["a.txt", "b.txt", "sub/c.txt", "absent"])
-        assert [path for path, _, _ in more.raw] == ["a.txt", "b.txt"]
+        assert [path for path, _, _ in more.kept.raw] == ["a.txt", "b.txt"]
         assert more.tree == captured.tree and more.stages[-1].oid != captured.stages[-1].oid
         baton.repo.objects.write(more.stages)
         assert set(read_raw(baton.repo.objects, more.stages[-1].oid)) == {"a.txt", "b.txt"}

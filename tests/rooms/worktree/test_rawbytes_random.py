@@ -55,7 +55,7 @@ def check_everything_comes_back(repo: Sandbox) -> None:
         shutil.copytree(baton.repo.quarantine(), objects, dirs_exist_ok=True)  # where plain git finds them, too
         captured = with_raw(captured, index, facts, list(repo.tree(captured.tree)))
         shutil.copytree(baton.repo.quarantine(), objects, dirs_exist_ok=True)
-    raw = {path: git_bytes(repo, "cat-file", "blob", oid) for path, _, oid in captured.raw}
+    raw = {path: git_bytes(repo, "cat-file", "blob", oid) for path, _, oid in captured.kept.raw}
     there = checked_out(repo, captured.tree)
     for path, data in (there | raw).items():
         assert data == (repo.path / path).read_bytes(), path
