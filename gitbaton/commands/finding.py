@@ -105,7 +105,8 @@ def forgets(baton: Baton, hits: Iterable[Hit]) -> list[str]:
     stand in none."""
     ids = list(dict.fromkeys(baton.short(oid) for hit in hits for oid in (hit.checkpoint, *hit.held) if oid))
     which = "them" if len(ids) <= _MAX_IDS else f"the first {_MAX_IDS} of the {len(ids)} checkpoints that hold them"
-    return [f"'git baton forget --everywhere {' '.join(ids[:_MAX_IDS])}' removes {which}"] if ids else []
+    named = " ".join(ids[:_MAX_IDS])
+    return [f"'git baton forget --everywhere {named}' removes {which}"] if ids else []
 
 
 def _states(
