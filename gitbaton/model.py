@@ -201,14 +201,15 @@ class PlanItem:
 
 @value
 class ClientPlan:
-    """The plan that an agent wrote with its client's own tool: whose session it was, when it last changed, and how many items
-    are not listed."""
+    """The plan that an agent wrote with its client's own tool, or that was approved: whose session it was, when it last
+    changed, and how many items are not listed. ``title``: its heading, where it has one."""
 
     agent: str
     session: str | None
     changed: datetime
     items: tuple[PlanItem, ...]
     more: int = 0
+    title: str = ""
 
 
 @value
@@ -232,10 +233,18 @@ class TestRun:
 
 @value
 class Prompt:
-    """What the user said, its first line or more of it, and when."""
+    """What the user said, its first line or more of it, and when.
+
+    ``kind``: how it was said: a prompt of its own (empty), an ``answer`` to the agent's questions, words with which a tool was
+    ``refused``, a plan that was ``approved`` or ``rejected``. ``about``: what that is an answer to: the question, the call, the
+    plan's title, or the end of the agent's last words before a prompt that says nothing by itself. ``earlier``: it was asked
+    in a session before the one that the rest is of."""
 
     text: str
     at: datetime
+    kind: str = ""
+    about: str = ""
+    earlier: bool = False
 
 
 @value
@@ -250,16 +259,54 @@ class Ran:
 
 
 @value
+class Action:
+    """What an agent did in a turn: ``text`` in one line (``edited src/a.py``, a command, a subagent's task), how many times in
+    a row it did the like, and how the last one ended: an exit status, None where it goes on or nobody can say. ``output``: the
+    end of what a subagent answered."""
+
+    text: str
+    at: datetime
+    count: int = 1
+    status: int | None = None
+    output: str = ""
+
+
+@value
+class Running:
+    """What goes on in the background: a command, or a subagent's task, and since when."""
+
+    text: str
+    since: datetime
+
+
+@value
 class Told:
-    """What was said and done around a checkpoint, as far as it stays beside the conversation: prompts, oldest first; the newest
-    text of the agent's with a list in it; the last words of its last turn, and what it said last in one that has not ended
-    (``saying``); its newest commands, oldest first."""
+    """What was said and done around a checkpoint, as far as it stays beside the conversation.
+
+    ``asked``: prompts that say something, oldest first; ``latest``: the newest of all, also one that says nothing by itself.
+    ``approved``: the plan that the user approved last, whole. ``listed``: the agent's newest text with a list in it;
+    ``said``: the last words of its last turn. Of the turn that has not ended: ``texts``, what the agent said in it, and
+    ``actions``, what it did, both oldest first. ``commands``: its newest commands, oldest first; ``checks``: the newest run of
+    each of its last test, build and lint commands, oldest first; ``error``: the newest failure that no later success has
+    mended; ``running``: what goes on in the background; ``read``: the files that it read last, newest first."""
 
     asked: tuple[Prompt, ...] = ()
+    latest: Prompt | None = None
+    approved: Prompt | None = None
     listed: Prompt | None = None
     said: Prompt | None = None
-    saying: Prompt | None = None
+    texts: tuple[Prompt, ...] = ()
+    actions: tuple[Action, ...] = ()
     commands: tuple[Ran, ...] = ()
+    checks: tuple[Ran, ...] = ()
+    error: Ran | None = None
+    running: tuple[Running, ...] = ()
+    read: tuple[str, ...] = ()
+
+    @property
+    def saying(self) -> Prompt | None:
+        """What the agent said last in a turn that has not ended."""
+        return self.texts[-1] if self.texts else None
 
 
 @value

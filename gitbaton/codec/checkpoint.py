@@ -24,6 +24,7 @@ from gitbaton.model import (
     KINDS,
     OPS,
     VALIDATIONS,
+    Action,
     Agent,
     Carried,
     Checkpoint,
@@ -37,6 +38,7 @@ from gitbaton.model import (
     Prompt,
     Ran,
     Restore,
+    Running,
     Skipped,
     TestRun,
     Told,
@@ -47,6 +49,7 @@ from gitbaton.model import (
 TOLD_VERSION = 1
 STATES = ("open", "doing", "done", "dropped")
 RESULTS = ("passed", "failed", "unknown")
+SAID_AS = ("", "answer", "refused", "approved", "rejected")
 MAX_LISTED = 50
 """Plan items, edited files."""
 MAX_FEW = 20
@@ -93,13 +96,14 @@ def observed_document(o: Observed) -> dict[str, Json]:
 
 
 def _prompt_document(prompt: Prompt) -> Json:
-    return {"text": prompt.text, "at": timestamp(prompt.at)}
+    more: dict[str, Json] = {"kind": prompt.kind, "about": prompt.about, "earlier": prompt.earlier}
+    return {"text": prompt.text, "at": timestamp(prompt.at), **{key: said for key, said in more.items() if said}}
 
 
 def _plan_document(plan: ClientPlan) -> Json:
     items: list[Json] = [{"text": item.text, "state": item.state} for item in plan.items]
     said: dict[str, Json] = {"agent": plan.agent, "session": plan.session, "changed": timestamp(plan.changed), "items": items}
-    return {**said, **({"more": plan.more} if plan.more else {})}
+    return {**said, **({"more": plan.more} if plan.more else {}), **({"title": plan.title} if plan.title else {})}
 
 
 def _test_document(run: TestRun) -> Json:
@@ -145,13 +149,26 @@ def _objects(r: Reader, key: str, limit: int) -> list[Reader]:
 
 
 def _prompt(r: Reader) -> Prompt:
-    return Prompt(text=r.text("text"), at=r.time("at"))
+    return Prompt(
+        text=r.text("text"),
+        at=r.time("at"),
+        kind=r.one_of("kind", SAID_AS) if "kind" in r.value else "",
+        about=r.text("about") if "about" in r.value else "",
+        earlier=r.flag("earlier") if "earlier" in r.value else False,
+    )
 
 
 def _plan(r: Reader) -> ClientPlan:
     items = tuple(PlanItem(text=i.text("text"), state=i.one_of("state", STATES)) for i in _objects(r, "items", MAX_LISTED))
     changed = r.time("changed")
-    return ClientPlan(agent=r.text("agent"), session=r.maybe("session"), changed=changed, items=items, more=r.count("more", 0))
+    return ClientPlan(
+        agent=r.text("agent"),
+        session=r.maybe("session"),
+        changed=changed,
+        items=items,
+        more=r.count("more", 0),
+        title=r.text("title") if "title" in r.value else "",
+    )
 
 
 def _test(r: Reader) -> TestRun:
@@ -190,40 +207,81 @@ def told_bytes(told: Told) -> bytes:
 
 
 def told_document(told: Told) -> dict[str, Json]:
-    """What was said as a JSON object, keys in the canonical order."""
-    commands: list[Json] = [
-        {
-            "command": ran.command,
-            "status": ran.status,
-            "started": None if ran.started is None else timestamp(ran.started),
-            "ended": timestamp(ran.ended),
-            "output": ran.output,
-        }
-        for ran in told.commands
-    ]
-    return {
+    """What was said as a JSON object, keys in the canonical order; what came after the first form of it is left out where there
+    is nothing of it."""
+    prompts = {"latest": told.latest, "approved": told.approved}
+    result: dict[str, Json] = {
         "v": TOLD_VERSION,
         "asked": [_prompt_document(prompt) for prompt in told.asked],
         "listed": None if told.listed is None else _prompt_document(told.listed),
         "said": None if told.said is None else _prompt_document(told.said),
-        **({} if told.saying is None else {"saying": _prompt_document(told.saying)}),
-        "commands": commands,
+        "commands": [_ran_document(ran) for ran in told.commands],
+        **{key: _prompt_document(prompt) for key, prompt in prompts.items() if prompt is not None},
+    }
+    lists: dict[str, list[Json]] = {
+        "texts": [_prompt_document(prompt) for prompt in told.texts],
+        "actions": [_action_document(action) for action in told.actions],
+        "checks": [_ran_document(ran) for ran in told.checks],
+        "running": [{"text": one.text, "since": timestamp(one.since)} for one in told.running],
+        "read": [path_document(path) for path in told.read],
+    }
+    result |= {key: found for key, found in lists.items() if found}
+    return {**result, **({} if told.error is None else {"error": _ran_document(told.error)})}
+
+
+def _ran_document(ran: Ran) -> Json:
+    return {
+        "command": ran.command,
+        "status": ran.status,
+        "started": None if ran.started is None else timestamp(ran.started),
+        "ended": timestamp(ran.ended),
+        "output": ran.output,
     }
 
 
+def _action_document(action: Action) -> Json:
+    more: dict[str, Json] = {"count": action.count} if action.count != 1 else {}
+    more |= {"status": action.status} if action.status is not None else {}
+    return {"text": action.text, "at": timestamp(action.at), **more, **({"output": action.output} if action.output else {})}
+
+
 def read_told(raw: bytes) -> Told:
-    """What was said, whoever wrote it. Raises RecordError."""
+    """What was said, whoever wrote it; what 0.2 wrote has one text of the turn that goes on. Raises RecordError."""
     r = Reader(parse(raw), "what was said")
     if r.count("v") != TOLD_VERSION:
         raise RecordError(f"what was said has format version {r.count('v')}; this gitbaton reads {TOLD_VERSION}")
-    listed, said = r.maybe_object("listed"), r.maybe_object("said")
-    saying = r.maybe_object("saying") if "saying" in r.value else None
+    saying = _maybe_prompt(r, "saying")
+    texts = tuple(map(_prompt, _objects(r, "texts", MAX_FEW))) or ((saying,) if saying else ())
+    error = r.maybe_object("error") if "error" in r.value else None
+    read = r.items("read", MAX_FEW) if "read" in r.value else []
     return Told(
         asked=tuple(map(_prompt, _objects(r, "asked", MAX_FEW))),
-        listed=_prompt(listed) if listed else None,
-        said=_prompt(said) if said else None,
-        saying=_prompt(saying) if saying else None,
+        latest=_maybe_prompt(r, "latest"),
+        approved=_maybe_prompt(r, "approved"),
+        listed=_maybe_prompt(r, "listed"),
+        said=_maybe_prompt(r, "said"),
+        texts=texts,
+        actions=tuple(map(_action, _objects(r, "actions", MAX_FEW))),
         commands=tuple(map(_ran, _objects(r, "commands", MAX_FEW))),
+        checks=tuple(map(_ran, _objects(r, "checks", MAX_FEW))),
+        error=_ran(error) if error else None,
+        running=tuple(Running(text=one.text("text"), since=one.time("since")) for one in _objects(r, "running", MAX_FEW)),
+        read=tuple(Reader({"path": item}, f"{r.where}.read").path("path") for item in read),
+    )
+
+
+def _maybe_prompt(r: Reader, key: str) -> Prompt | None:
+    found = r.maybe_object(key) if key in r.value else None
+    return _prompt(found) if found else None
+
+
+def _action(r: Reader) -> Action:
+    return Action(
+        text=r.text("text"),
+        at=r.time("at"),
+        count=r.count("count", 1),
+        status=r.count("status") if "status" in r.value else None,
+        output=r.text("output") if "output" in r.value else "",
     )
 
 

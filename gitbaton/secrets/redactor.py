@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gitbaton.errors import ScanError, UsageError
-from gitbaton.model import Checkpoint, Observed, Prompt, Told
+from gitbaton.model import Checkpoint, Observed, Prompt, Ran, Told
 from gitbaton.secrets.prefixes import PREFIXED, begun
 from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
 from gitbaton.secrets.shipped import ENTROPY, SHIPPED
@@ -211,24 +211,36 @@ class Redactor:
 
     def observed(self, o: Observed) -> Observed:
         """What a client had on record, with all its words redacted."""
-        plans = (replace(plan, items=tuple(replace(i, text=self.text(i.text)) for i in plan.items)) for plan in o.plans)
+        plans = (
+            replace(plan, title=self.text(plan.title), items=tuple(replace(i, text=self.text(i.text)) for i in plan.items))
+            for plan in o.plans
+        )
         tests = (replace(t, command=self.text(t.command), names=tuple(map(self.text, t.names))) for t in o.tests)
-        asked = (replace(prompt, text=self.text(prompt.text)) for prompt in o.asked)
-        return replace(o, plans=tuple(plans), tests=tuple(tests), asked=tuple(asked))
+        return replace(o, plans=tuple(plans), tests=tuple(tests), asked=tuple(map(self.prompt, o.asked)))
+
+    def prompt(self, one: Prompt) -> Prompt:
+        """What the user said, with its words redacted."""
+        return replace(one, text=self.text(one.text), about=self.text(one.about))
 
     def told(self, told: Told) -> Told:
         """What was said, with all its words redacted."""
 
-        def prompt(one: Prompt) -> Prompt:
-            return replace(one, text=self.text(one.text))
+        def ran(one: Ran) -> Ran:
+            return replace(one, command=self.text(one.command), output=self.text(one.output))
 
         return replace(
             told,
-            asked=tuple(map(prompt, told.asked)),
-            listed=told.listed and prompt(told.listed),
-            said=told.said and prompt(told.said),
-            saying=told.saying and prompt(told.saying),
-            commands=tuple(replace(c, command=self.text(c.command), output=self.text(c.output)) for c in told.commands),
+            asked=tuple(map(self.prompt, told.asked)),
+            latest=told.latest and self.prompt(told.latest),
+            approved=told.approved and self.prompt(told.approved),
+            listed=told.listed and self.prompt(told.listed),
+            said=told.said and self.prompt(told.said),
+            texts=tuple(map(self.prompt, told.texts)),
+            actions=tuple(replace(one, text=self.text(one.text), output=self.text(one.output)) for one in told.actions),
+            commands=tuple(map(ran, told.commands)),
+            checks=tuple(map(ran, told.checks)),
+            error=told.error and ran(told.error),
+            running=tuple(replace(one, text=self.text(one.text)) for one in told.running),
         )
 
     def _extra(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

@@ -248,11 +248,12 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     )
     if mode != "all":
         return replace(observed, said=None), NOTHING
+    saying = _prompt(facts.saying)
     fresh = Told(
         asked=tuple(Prompt(text=one.text, at=moment(one.at)) for one in asked),
         listed=_prompt(facts.listed) or _later(told.listed, since),
         said=(_prompt(facts.said) if _did(facts) else None) or told.said or _prompt(facts.said),
-        saying=_prompt(facts.saying) if _did(facts) else None,
+        texts=(saying,) if saying is not None and _did(facts) else (),
         commands=tuple(map(_ran, facts.commands)) or told.commands,
     )
     return observed, fresh
