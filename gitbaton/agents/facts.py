@@ -26,10 +26,13 @@ STATES: tuple[State, ...] = ("open", "doing", "done", "dropped")
 
 @value
 class Asked:
-    """The user said something. ``at``, here and below: seconds since 1970, None where the record has no time."""
+    """The user said something. ``at``, here and below: seconds since 1970, None where the record has no time. ``kind`` and
+    ``about`` as in ``gitbaton.model.Prompt``: an answer, words at a refusal, a plan that was approved or rejected (its text)."""
 
     at: float | None
     text: str
+    kind: str = ""
+    about: str = ""
 
 
 @value
@@ -51,11 +54,13 @@ class Item:
 
 @value
 class Planned:
-    """A plan as the agent wrote it: the ``whole`` list, an empty one where it was cleared, or changes of some items."""
+    """A plan as the agent wrote it: the ``whole`` list, an empty one where it was cleared, or changes of some items. ``title``:
+    its heading, where it has one."""
 
     at: float | None
     items: tuple[Item, ...]
     whole: bool
+    title: str = ""
 
 
 @value
@@ -78,18 +83,38 @@ class Edited:
 
 
 @value
+class Looked:
+    """A file was read by a tool of the client's own. The path is the client's."""
+
+    at: float | None
+    path: str
+
+
+@value
+class Called:
+    """Another tool was called of which the next one should know: a subagent with its task; ``key`` names the call, ``text`` is
+    what is shown of it in one line."""
+
+    at: float | None
+    key: str
+    text: str
+
+
+@value
 class Ended:
-    """A call has ended. ``status``: the exit status of a command, 0 or 1 of an edit; None where nobody can say, or it goes on
-    in the background: then another one follows under the same key. ``output``: what it printed, as the client kept it."""
+    """A call has ended. ``status``: the exit status of a command, 0 or 1 of an edit; None where nobody can say. ``running``: it
+    goes on in the background: then another one follows under the same key. ``output``: what it printed, as the client kept
+    it."""
 
     at: float | None
     key: str
     status: int | None
     output: str = ""
+    running: bool = False
 
 
 if TYPE_CHECKING:
-    Sign = Asked | Said | Planned | Ran | Edited | Ended
+    Sign = Asked | Said | Planned | Ran | Edited | Looked | Called | Ended
 
 
 ITEMS, ITEM = 50, 200
@@ -230,7 +255,7 @@ class _Fold:
             self._plan(sign)
         elif isinstance(sign, Asked):
             self._ask(sign)
-        elif sign.text.strip():
+        elif isinstance(sign, Said) and sign.text.strip():
             self.saying = sign
             if sum(1 for row in sign.text.splitlines() if re.match(_POINT, row)) >= _POINTS:
                 self.listed = sign
