@@ -27,7 +27,8 @@ STATES: tuple[State, ...] = ("open", "doing", "done", "dropped")
 @value
 class Asked:
     """The user said something. ``at``, here and below: seconds since 1970, None where the record has no time. ``kind`` and
-    ``about`` as in ``gitbaton.model.Prompt``: an answer, words at a refusal, a plan that was approved or rejected (its text)."""
+    ``about`` as in ``gitbaton.model.Prompt``: an answer, words at a refusal, a plan that was approved or rejected (its
+    text)."""
 
     at: float | None
     text: str
