@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from gitbaton.agents.payload import valid
-from gitbaton.codec import Json, first_line
+from gitbaton.codec import Json, cut, first_line
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -392,11 +392,6 @@ def _last(rows: Sequence[str], size: int) -> str:
             break
         found.append(row)
     return "\n".join(reversed(found)) if found or not rows else rows[-1][-OUTPUT:]
-
-
-def cut(text: str, size: int) -> str:
-    """A text, or its beginning and a mark that there was more."""
-    return text if len(text) <= size else text[: size - 4].rstrip() + " ..."
 
 
 def kept(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:

@@ -14,6 +14,7 @@ from gitbaton.codec.checkpoint import (
     told_document,
     transcript_text,
 )
+from gitbaton.codec.cutting import cut, middle
 from gitbaton.codec.notes import Note, entry, parse_note, short, track_in
 from gitbaton.codec.text import (
     Json,
@@ -44,6 +45,7 @@ __all__ = [
     "check_new_track",
     "check_track",
     "counted",
+    "cut",
     "decode",
     "decode_track",
     "document",
@@ -58,6 +60,7 @@ __all__ = [
     "is_hidden",
     "looks",
     "message",
+    "middle",
     "parse",
     "parse_note",
     "parse_transcript",
