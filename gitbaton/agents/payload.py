@@ -1,17 +1,13 @@
-"""A payload's bytes to its top-level fields, and texts of clients that any reader can take."""
+"""A payload's bytes to its top-level fields, and parts of it that any reader can take."""
 
 from __future__ import annotations
 
 import json
-import re
 
 LARGE = 8 << 20  # bytes; beyond it only the head is read: small values by the million cost half a second
 HEAD = 64 << 10  # every client names session and folder in its first kilobyte
 MAX_WORD = 1024  # characters of a session id or a source; a longer one is not one
 MAX_PATH = 4096  # bytes, PATH_MAX
-
-_BLOCKS = re.compile(r"\s*(?:<hook_context>.*?</hook_context>\s*)+", re.DOTALL)
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
 
 
 def fields_of(data: bytes) -> dict[str, object]:
@@ -88,15 +84,3 @@ def _skip(text: str, at: int, sign: str = "") -> int:
 def names_one(agent_id: object) -> bool:
     """Whether an id is a subagent's."""
     return isinstance(agent_id, str) and agent_id != ""
-
-
-def without_context(prompt: str) -> str:
-    """What the user said: a prompt without the blocks of hooks' context that Gemini CLI has put before it."""
-    blocks = _BLOCKS.match(prompt)  # one further back is the user's own; a block holds no other, the client escapes ``<``
-    return prompt[blocks.end() :] if blocks else prompt
-
-
-def unquoted(prompt: str) -> str:
-    """What the user said: ``opencode run`` puts quotes around a word of its command line that holds blanks."""
-    found = _QUOTED.fullmatch(prompt.strip())
-    return found[1].replace('\\"', '"') if found and " " in found[1] else prompt

@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 else:
     Moment = Inject = str
 
-_SESSIONS = (  # set for what a client starts, with the id that its hooks get; Gemini CLI sets it for hooks alone
-    ("claude", "CLAUDE_CODE_SESSION_ID"),
-    ("codex", "CODEX_SESSION_ID"),
-    ("copilot", "COPILOT_AGENT_SESSION_ID"),
-)
-NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor")
+SESSIONS = {
+    "claude": "CLAUDE_CODE_SESSION_ID",
+    "codex": "CODEX_SESSION_ID",
+    "gemini": "",
+    "opencode": "",
+    "copilot": "COPILOT_AGENT_SESSION_ID",
+    "cursor": "",
+}
+"""The clients that we know, in the order of their birth here: each has a module of its name. Beside it the variable that is set
+for what a client starts, with the id that its hooks get; Gemini CLI sets its own for hooks alone."""
+NAMES = tuple(SESSIONS)
 
 
 @value
@@ -56,8 +61,8 @@ class Event:
 
 def agent_of(env: Mapping[str, str]) -> Agent | None:
     """The agent whose client started a process with this environment; None where no client says so."""
-    for name, variable in _SESSIONS:
-        session = env.get(variable, "")
+    for name, variable in SESSIONS.items():
+        session = env.get(variable, "") if variable else ""
         if session.isascii() and session.isprintable() and 0 < len(session) <= 128:
             return Agent(name=name, session=session)
     return None

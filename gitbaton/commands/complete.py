@@ -98,9 +98,9 @@ def _values(ctx: Call, metavar: str, verb: str, given: list[str]) -> Found:
     """What a value may be, by what it is called: words in small letters as they are, those in capitals by their kind."""
     kinds = set(re.findall(r"\b[A-Z]+\b", metavar))
     if "agent" in (verb, *kinds) and given:
-        from gitbaton.agents.clients import CLIENTS
+        from gitbaton.agents.values import NAMES
 
-        yield from ((client.name, "") for client in CLIENTS)
+        yield from ((name, "") for name in NAMES)
     elif "|" in metavar and not (given and kinds):
         yield from ((name, "") for name in re.findall(r"\b[a-z]+\b", metavar))
     if verb == "help":

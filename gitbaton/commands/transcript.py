@@ -5,7 +5,8 @@ import sys
 from typing import Annotated, Optional
 
 from gitbaton import terminal, transcripts
-from gitbaton.agents.conversation import messages
+from gitbaton.agents.client import client
+from gitbaton.agents.records import messages
 from gitbaton.baton import Baton
 from gitbaton.cli.common import Newest, Track, checkpoint_of, looking, opened, paged
 from gitbaton.cli.options import Argument, Call, Option
@@ -80,8 +81,8 @@ def blocks(baton: Baton, stored: Stored, raw: bytes) -> list[tuple[str, list[str
     """The messages of a conversation: who speaks, and the lines, which drive no terminal and are to be indented, so that they
     can forge no message. Raises BatonError where there is none."""
     agent = stored.checkpoint.agent.name if stored.checkpoint.agent else ""
-    found = []
-    for message in messages(agent, raw):
+    of, found = client(agent), []
+    for message in messages(of, raw) if of is not None else ():
         who = f"tool {plain(message.name)}:" if message.who == "tool" else f"{message.who}:"
         found.append((who, plain(message.text.replace("\r\n", "\n").strip("\n"), keep=KEPT).split("\n")))
     if not found:

@@ -7,7 +7,7 @@ import sys
 import time
 
 from gitbaton import terminal
-from gitbaton.agents.translate import answer, read
+from gitbaton.agents.events import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import AgainError, DeadlineError, deadline, log
@@ -156,13 +156,13 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
     """Whether the project's own settings call us, or the user wants us everywhere: checkpoints from the first turn on."""
     if repo.boolean("baton.everywhere"):
         return True
-    from gitbaton.agents.clients import CLIENTS, OURS
+    from gitbaton.agents.client import OURS, client
     from gitbaton.system.files import read_regular
 
-    client = next(client for client in CLIENTS if client.name == agent)
+    of = client(agent)
     try:
-        said = read_regular(os.path.join(root, client.project), 1 << 20, follow=True)
-        return client.shape == "plugin" or f"{OURS} {agent}".encode() in said
+        said = read_regular(os.path.join(root, of.project), 1 << 20, follow=True) if of is not None else b""
+        return (of is not None and of.shape == "plugin") or f"{OURS} {agent}".encode() in said
     except OSError:
         return False
 

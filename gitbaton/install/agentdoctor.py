@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gitbaton.agents.clients import folder
+from gitbaton.agents.client import folder
 from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.errors import BatonError, GitTimeoutError
 from gitbaton.git.questions import everywhere

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from gitbaton.agents.clients import CLIENTS, Client, folder
+from gitbaton.agents.client import Client, folder
+from gitbaton.agents.lines import CLIENTS
 from gitbaton.agents.settings import MalformedError, undone
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.install.levels import (

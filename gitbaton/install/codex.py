@@ -12,7 +12,9 @@ from types import TracebackType
 from typing import Any
 
 from gitbaton import __version__
-from gitbaton.agents.clients import CLIENTS, Client, command
+from gitbaton.agents.client import Client
+from gitbaton.agents.codex import CLIENT as CODEX
+from gitbaton.agents.lines import command
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.install.agents import chosen
 from gitbaton.install.levels import Place, path_of, program
@@ -22,7 +24,6 @@ from gitbaton.values import value
 
 SECONDS = 20.0
 _PATIENCE = 4.0  # seconds in which it is to end when nobody asks it any more
-CODEX = next(client for client in CLIENTS if client.name == "codex")
 TRUSTED = ("trusted", "managed")
 _TEXTS = ("key", "currentHash", "command", "sourcePath")
 

@@ -10,20 +10,8 @@ import shutil
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
-from gitbaton.agents.clients import (
-    CLIENTS,
-    KEYS,
-    LEVELS,
-    OURS,
-    Client,
-    Level,
-    entries,
-    folder,
-    is_ours,
-    lines,
-    mentions,
-    track_of,
-)
+from gitbaton.agents.client import OURS, Client, folder
+from gitbaton.agents.lines import CLIENTS, KEYS, LEVELS, Level, entries, is_ours, lines, mentions, track_of
 from gitbaton.agents.settings import BOM, Document, Edit, MalformedError, Node
 from gitbaton.errors import BatonError
 from gitbaton.install.plan import File, digest, look

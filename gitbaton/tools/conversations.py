@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC
 
 from gitbaton import transcripts
-from gitbaton.agents.conversation import RESUMABLE, claude_folder, home_of, open_call, renamed
+from gitbaton.agents.client import client, folder
+from gitbaton.agents.records import open_call, renamed
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, NoAnswerError
@@ -59,31 +60,26 @@ def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, 
         hint = f"'git baton transcript show {name}' shows what was said; --foreign writes it back all the same"
         raise BatonError(f"checkpoint {in_quotes(name)} was fetched from elsewhere", hint)
     directory = baton.repo.layout.root or baton.repo.layout.git_dir
-    home = home_of(agent, env) if agent in RESUMABLE else None
-    if home is None:
+    of = client(agent)
+    if of is None or not of.resume or not env.get("HOME", "").startswith("/"):
         hint = f"'git baton transcript export {name} -o FILE' writes what it holds, redacted"
         raise NoAnswerError(f"a conversation of {in_quotes(agent)} cannot be written back as a session that it resumes", hint)
     raw = transcripts.original(baton, target, env)
-    done = renamed(agent, raw, session, foreign=target.foreign)
+    done = renamed(of, raw, session, foreign=target.foreign)
     if done is None:
         raise NoAnswerError(
             f"the conversation of checkpoint {in_quotes(name)} holds nothing that {in_quotes(agent)} could resume"
         )
     now = baton.clock().astimezone(UTC)
-    if agent == "claude":
-        path = os.path.join(home, "projects", claude_folder(os.path.realpath(directory)), f"{session}.jsonl")
-    else:
-        path = os.path.join(home, f"sessions/{now:%Y/%m/%d}/rollout-{now:%Y-%m-%dT%H-%M-%S}-{session}.jsonl")
-    command = f"claude --resume {session}" if agent == "claude" else f"codex resume {session}"
     return Plan(
         target=target,
         agent=agent,
         session=session,
-        path=path,
+        path=os.path.join(folder(of, env), of.place(session, os.path.realpath(directory), now)),
         data=done.data,
         directory=directory,
-        command=command,
-        call=open_call(agent, raw),
+        command=of.resume.format(session),
+        call=open_call(of, raw),
         left_out=done.left_out,
     )
 

@@ -7,7 +7,8 @@ import stat
 import time
 from collections.abc import Iterator
 
-from gitbaton.agents.conversation import MAX_LINE, dict_of, message_id, messages, record_of
+from gitbaton.agents.client import Client, client
+from gitbaton.agents.records import MAX_LINE, message_id, messages
 from gitbaton.agents.values import Event
 from gitbaton.model import Transcript
 
@@ -91,36 +92,35 @@ def settle(fd: int, event: Event) -> None:
     """Wait until the file holds the last words of a turn, and not for long: a client may write them after it called us. Where
     the event does not say them, the client's record of the call itself is waited for, which comes after them."""
     words = (event.said or "").strip()
-    if event.moment != "turn" or not (words or event.agent == "copilot"):
+    of = client(event.agent)
+    if of is None or event.moment != "turn" or not (words or of.calls):
         return
     tail = min(MAX_LINE, _TAIL + _ESCAPED * len(words.encode("utf-8", "replace")))
     seen = -1
     for _ in range(_PAUSES):
         size = os.fstat(fd).st_size
         data = os.pread(fd, tail, max(0, size - tail)) if size != seen else b""
-        if data and (_ends_with(event.agent, data, words) if words else _calls(data, event.name)):
+        if data and (_ends_with(of, data, words) if words else _calls(of, data, event.name)):
             return
         seen = size
         time.sleep(_PAUSE)
 
 
-def _ends_with(agent: str, tail: bytes, words: str) -> bool:
+def _ends_with(of: Client, tail: bytes, words: str) -> bool:
     """Whether the last thing said in whole lines is the assistant's, and ends with these words."""
-    said = [message for message in messages(agent, tail[: tail.rfind(b"\n") + 1]) if message.who != "system"]
+    said = [message for message in messages(of, tail[: tail.rfind(b"\n") + 1]) if message.who != "system"]
     return bool(said) and said[-1].who == "assistant" and said[-1].text.strip().endswith(words)
 
 
-def _calls(tail: bytes, name: str) -> bool:
-    """Whether the last call of a hook that Copilot has written down is the one for an event."""
-    lines = (line for line in reversed(tail.split(b"\n")[:-1]) if b'"hook.start"' in line)
-    found = next((record for line in lines if (record := record_of(line)) and record.get("type") == "hook.start"), None)
-    return found is not None and dict_of(found.get("data")).get("hookType") in (name, "agentStop")
+def _calls(of: Client, tail: bytes, name: str) -> bool:
+    """Whether the last call of a hook that the client has written down is the one for an event."""
+    found = (of.called(line, name) for line in reversed(tail.split(b"\n")[:-1]))
+    return next((called for called in found if called is not None), False)
 
 
 def _last(fd: int, agent: str, start: int, end: int) -> str | None:
     """The id of the last message between two places, looked for backwards."""
-    for line in lines_back(fd, max(start, end - _LOOKED), end):
-        found = message_id(agent, line)
-        if found:
-            return found
-    return None
+    if (of := client(agent)) is None:
+        return None
+    lines = lines_back(fd, max(start, end - _LOOKED), end)
+    return next((found for line in lines if (found := message_id(of, line))), None)

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from zlib import crc32
 
 from gitbaton.agents import facts as folding
-from gitbaton.agents.conversation import record_of
-from gitbaton.agents.facts import Asked, Command, Facts, Planned, Said, Test
-from gitbaton.agents.records import may_tell, signs, todos
+from gitbaton.agents.client import Client, client
+from gitbaton.agents.facts import Command, Facts, Test
+from gitbaton.agents.records import may_tell, record_of, signs
+from gitbaton.agents.signs import Asked, Planned, Said
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, parse
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from sqlite3 import Row
     from typing import Any
 
-    from gitbaton.agents.facts import Sign
+    from gitbaton.agents.client import Query
+    from gitbaton.agents.signs import Sign
     from gitbaton.config import Observe
 
 VERSION = 1
@@ -103,23 +105,27 @@ def _document(seen: Seen) -> dict[str, Json]:
 
 def _read_on(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
     """What was known where the records go on, and the signs that are new."""
-    if event.agent == "opencode":
-        return _rows_after(event, before)
+    of = client(event.agent)
+    if of is None:
+        return before, []
+    rows = of.rows(event.session, before.at, os.environ, _ROWS) if event.session is not None else None
+    if rows is not None:
+        return _rows_after(of, rows, before)
     fd = opened(event.transcript)
     if fd is not None:
         with open(fd, "rb"), suppress(OSError):
-            return _lines_after(fd, event.agent, before)
+            return _lines_after(fd, of, before)
     return before, []
 
 
-def _lines_after(fd: int, agent: str, before: Seen) -> tuple[Seen, list[Sign]]:
+def _lines_after(fd: int, of: Client, before: Seen) -> tuple[Seen, list[Sign]]:
     stat = os.fstat(fd)
     seen = before
     if (stat.st_dev, stat.st_ino) != seen.file or not 0 <= seen.at <= stat.st_size or _mark(fd, seen.at) != seen.mark:
         seen = Seen(facts=Facts(), file=(stat.st_dev, stat.st_ino))
-    found, end, reached = _backwards(fd, agent, seen.at, stat.st_size)
+    found, end, reached = _backwards(fd, of, seen.at, stat.st_size)
     if not reached and seen.at == 0:
-        found = [*_head(fd, agent), *found]
+        found = [*_head(fd, of), *found]
     partial = seen.partial or not reached
     return replace(seen, at=end, mark=_mark(fd, end), partial=partial), found
 
@@ -128,7 +134,7 @@ def _mark(fd: int, at: int) -> int:
     return crc32(os.pread(fd, min(at, _MARK), max(0, at - _MARK)))
 
 
-def _backwards(fd: int, agent: str, start: int, size: int) -> tuple[list[Sign], int, bool]:
+def _backwards(fd: int, of: Client, start: int, size: int) -> tuple[list[Sign], int, bool]:
     """The signs of the whole lines between two places, in their order; where the last one ends; and whether all of them could
     be read in the time there is. Read from the end: the newest are what counts."""
     late, low = time.monotonic() + SECONDS, max(start, size - MOST)
@@ -136,8 +142,8 @@ def _backwards(fd: int, agent: str, start: int, size: int) -> tuple[list[Sign], 
     end = size - len(next(rows, b""))  # the last line may be half written
     found: list[list[Sign]] = []
     for line in rows:
-        if may_tell(agent, line) and (record := record_of(line)) is not None:
-            found.append(list(signs(agent, record)))
+        if may_tell(of, line) and (record := record_of(line)) is not None:
+            found.append(list(signs(of, record)))
         if time.monotonic() > late:
             return _in_order(found), end, False
     return _in_order(found), end, low == start
@@ -147,65 +153,45 @@ def _in_order(found: list[list[Sign]]) -> list[Sign]:
     return [sign for signs_of_one in reversed(found) for sign in signs_of_one]
 
 
-def _head(fd: int, agent: str) -> Iterator[Sign]:
+def _head(fd: int, of: Client) -> Iterator[Sign]:
     """What the user asked for at the beginning of a transcript."""
     data = b"".join(blocks(fd, 0, _HEAD))
     for line in data.split(b"\n")[:-1]:
-        if may_tell(agent, line) and (record := record_of(line)) is not None:
-            yield from (sign for sign in signs(agent, record) if isinstance(sign, Asked))
+        if may_tell(of, line) and (record := record_of(line)) is not None:
+            yield from (sign for sign in signs(of, record) if isinstance(sign, Asked))
 
 
 def _plan_of(event: Event) -> Planned | None:
     """The plan as the client's own database has it now; None where it has none, or none was ever written there."""
-    if event.agent == "copilot" and event.transcript is not None:
-        path = os.path.join(os.path.dirname(event.transcript), "session.db")
-        rows = _selected(path, f"SELECT * FROM todos ORDER BY created_at, rowid LIMIT {_ROWS}", ())
-    elif event.agent == "opencode" and event.session is not None:
-        rows = _selected(
-            _opencode(), f"SELECT * FROM todo WHERE session_id = ? ORDER BY position LIMIT {_ROWS}", (event.session,)
-        )
-    else:
-        return None
-    return todos(event.agent, [dict(row) for row in rows]) if rows else None
+    of = client(event.agent)
+    query = of.plan(event.session, event.transcript, os.environ, _ROWS) if of is not None else None
+    rows = _selected(query) if query is not None else []
+    return of.planned([dict(row) for row in rows]) if of is not None and rows else None
 
 
-def _rows_after(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
-    """The parts of an OpenCode session's messages that are newer than the last look."""
-    if event.session is None:
-        return before, []
-    query = (
-        "SELECT part.time_updated AS time_updated, part.time_created AS time_created, part.data AS data,"
-        " message.data AS message FROM part JOIN message ON part.message_id = message.id"
-        f" WHERE part.session_id = ? AND part.time_updated > ? ORDER BY part.time_created DESC, part.id DESC LIMIT {_ROWS}"
-    )
-    rows = _selected(_opencode(), query, (event.session, before.at))
+def _rows_after(of: Client, query: Query, before: Seen) -> tuple[Seen, list[Sign]]:
+    """What was said in a session that is kept in a database, newer than the last look."""
+    rows = _selected(query)
     found: list[Sign] = []
     newest = before.at
     for row in reversed(rows):
-        newest = max(newest, row["time_updated"] if isinstance(row["time_updated"], int) else 0)
-        part, message = (record_of(str(row[name]).encode("utf-8", "replace")) for name in ("data", "message"))
-        if part is not None and message is not None:
-            said = {"message_role": message.get("role"), "message_agent": message.get("agent")}
-            found += signs("opencode", {**said, "time_created": row["time_created"], "data": part})
+        record, at = of.record(dict(row))
+        newest = max(newest, at if isinstance(at, int) else 0)
+        found += signs(of, record) if record is not None else ()
     return replace(before, at=newest, partial=before.partial or len(rows) >= _ROWS), found
 
 
-def _opencode() -> str:
-    home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.environ.get("HOME", "/"), ".local/share")
-    return os.path.join(home, "opencode", "opencode.db")
-
-
-def _selected(path: str, query: str, values: tuple[object, ...]) -> list[Row]:
+def _selected(query: Query) -> list[Row]:
     """Rows of a client's database, which is only read; none where it cannot be."""
-    if not os.path.isfile(path):
+    if not os.path.isfile(query.path):
         return []
     import sqlite3
     from urllib.parse import quote
 
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_WAIT)) as database:
+        with closing(sqlite3.connect(f"file:{quote(query.path)}?mode=ro", uri=True, timeout=_WAIT)) as database:
             database.row_factory = sqlite3.Row
-            return database.execute(query, values).fetchall()
+            return database.execute(query.sql, query.values).fetchall()
     except sqlite3.Error:
         return []
 

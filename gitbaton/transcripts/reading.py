@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from gitbaton.agents.conversation import places
+from gitbaton.agents.client import client
+from gitbaton.agents.records import where
 from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes, parse_transcript
@@ -116,7 +117,8 @@ def _local(agent: str, session: str, env: Mapping[str, str]) -> Iterator[str]:
     """Files that may be a client's transcript of a session; the session is a name and never a path."""
     from glob import escape, iglob
 
-    for folder, pattern in places(agent, session, env):
+    of = client(agent)
+    for folder, pattern in where(of, session, env) if of is not None else ():
         yield from sorted(iglob(f"{escape(folder)}/{pattern}"))
 
 

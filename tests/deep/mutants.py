@@ -100,9 +100,9 @@ hooks main.py: a hook fails its caller
 -os._exit(0 if sys.argv[1:2] == ["hook"] else code)  # a guard never breaks the guarded
 +os._exit(code)
 
-agents agents/translate.py: Copilot's events count twice
--if agent == "claude" and (env.get("COPILOT_CLI") or env.get("CURSOR_VERSION") or fields.get("cursor_version")):
-+if agent == "claude" and (env.get("CURSOR_VERSION") or fields.get("cursor_version")):
+agents agents/claude.py: Copilot's events count twice
+-if env.get("COPILOT_CLI") or env.get("CURSOR_VERSION") or fields.get("cursor_version"):
++if env.get("CURSOR_VERSION") or fields.get("cursor_version"):
 
 waist briefing.py: stored text forges our rows
 -return ["\n".join([self.mark + opening + kept[0], *(f"{self.mark}    {row}" for row in kept[1:])])]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.agents.conversation import claude_folder
+from gitbaton.agents.claude import folder_of
 from gitbaton.agents.values import Event
 from gitbaton.codec import transcript_text
 from gitbaton.errors import BatonError, NoAnswerError
@@ -145,7 +145,7 @@ def test_a_claude_session_comes_back_beside_the_old_one(repo: Sandbox) -> None:
     before = state_of(repo)
     path, line = written(repo.ok("restore", "--conversation-only", "claude").out, "claude")
     assert_same(before, state_of(repo), "restore --conversation-only")
-    assert path.parent == home() / ".claude/projects" / claude_folder(str(repo.path.resolve()))
+    assert path.parent == home() / ".claude/projects" / folder_of(str(repo.path.resolve()))
     assert sessions() - there == {path} and stat.S_IMODE(path.stat().st_mode) == 0o600
     new = path.stem
     assert [json.loads(row) for row in path.read_bytes().splitlines()] == [
@@ -308,5 +308,5 @@ def test_a_linked_work_tree_has_its_own_folder(repo: Sandbox, tmp_path: Path) ->
     (other.path / "sub").mkdir()
     done = other.baton("restore", "--conversation-only", "claude", cwd=other.path / "sub")
     path, line = written(done.out, "claude")
-    assert path.parent.name == claude_folder(str(other.path.resolve())) != claude_folder(str(repo.path.resolve()))
+    assert path.parent.name == folder_of(str(other.path.resolve())) != folder_of(str(repo.path.resolve()))
     assert line.startswith(f"cd '{other.path}' && claude --resume ")

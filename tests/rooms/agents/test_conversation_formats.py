@@ -9,22 +9,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.agents.conversation import (
-    MAX_LINE,
-    Message,
-    claude_folder,
-    home_of,
-    message_id,
-    messages,
-    open_call,
-    places,
-    renamed,
-)
+from gitbaton.agents import records as reading
+from gitbaton.agents.claude import folder_of
+from gitbaton.agents.client import client
+from gitbaton.agents.records import MAX_LINE, Message, Renamed
 from tests.kit.tables import each
 
 AGENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode", "")
 NEW = "0f0f0f0f-0000-4000-8000-000000000000"
 OLD = "126d733a-9d0b-4572-8a3a-1bab79f5ecab"
+
+
+def message_id(agent: str, line: bytes) -> str | None:
+    of = client(agent)
+    return reading.message_id(of, line) if of is not None else None
+
+
+def messages(agent: str, raw: bytes) -> list[Message]:
+    of = client(agent)
+    return reading.messages(of, raw) if of is not None else []
+
+
+def open_call(agent: str, raw: bytes) -> str | None:
+    of = client(agent)
+    return reading.open_call(of, raw) if of is not None else None
+
+
+def renamed(agent: str, raw: bytes, session: str, *, foreign: bool) -> Renamed | None:
+    of = client(agent)
+    return reading.renamed(of, raw, session, foreign=foreign) if of is not None else None
+
+
+def places(agent: str, session: str, env: dict[str, str]) -> list[tuple[str, str]]:
+    of = client(agent)
+    return reading.where(of, session, env) if of is not None else []
 
 
 def rows(*records: Any) -> bytes:
@@ -314,13 +332,14 @@ LONG = "/tmp/tc/run/" + "/".join(f"longdirectory_{n}" for n in range(18))
     ],
 )
 def test_the_folder_is_the_one_that_claude_made(directory: str, folder: str) -> None:
-    assert claude_folder(directory) == folder
+    assert folder_of(directory) == folder
 
 
 def test_places_are_below_the_client_s_own_folder() -> None:
     env = {"HOME": "/h", "CODEX_HOME": "/c"}
     assert places("codex", "a-1", env)[1] == ("/c", "archived_sessions/rollout-*-a-1.jsonl")
-    assert home_of("claude", env) == "/h/.claude" and home_of("gemini", env) == "/h"
+    assert places("claude", "a-1", env) == [("/h/.claude", "projects/*/a-1.jsonl")]
+    assert places("gemini", "0123456789", env) == [("/h/.gemini", "tmp/*/chats/session-*-01234567.jsonl")]
     assert [places(a, "a-1", env) for a in ("cursor", "opencode", "", "x")] == [[]] * 4
     assert [places("claude", s, env) for s in ("../a", "a/b", "*", "", "a\n", "x" * 129)] == [[]] * 6
     assert places("claude", "a", {"HOME": "rel"}) == [] and places("claude", "a", {}) == []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitbaton.agents.facts import Asked, Edited, Ended, Planned, Ran, Said
-from gitbaton.agents.records import may_tell, signs, todos
+from gitbaton.agents import records
+from gitbaton.agents.client import client
+from gitbaton.agents.signs import Asked, Edited, Ended, Planned, Ran, Said
 from tests.kit.places import DATA
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model
@@ -38,6 +39,24 @@ NAMES = {"A": "PLAN-A read the header", "B": "PLAN-B fix the rounding bug", "C":
 NAMES["D"] = "PLAN-D tag the release"
 AT = "2026-11-22T13:47:13.716Z"
 TIME = 1795355233.716
+
+
+def signs(agent: str, record: dict[str, Any]) -> Iterator[Any]:
+    """What a record of a client tells; nothing for an agent that is none of ours."""
+    of = client(agent)
+    return records.signs(of, record) if of is not None else iter(())
+
+
+def may_tell(agent: str, line: bytes) -> bool:
+    """Whether a line of a client's is worth parsing."""
+    of = client(agent)
+    return of is not None and records.may_tell(of, line)
+
+
+def todos(agent: str, rows: Iterable[Mapping[str, object]]) -> Planned | None:
+    """The plan in the rows of a client's table."""
+    of = client(agent)
+    return of.planned(list(rows)) if of is not None else None
 
 
 def recorded(agent: str, name: str) -> list[dict[str, Any]]:

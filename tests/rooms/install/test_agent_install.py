@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.clients import CLIENTS, entries
+from gitbaton.agents.lines import CLIENTS, entries
 from gitbaton.install import agents
 from gitbaton.install.levels import place
 from gitbaton.install.plan import apply

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.clients import CLIENTS, command, powershell, track_of
+from gitbaton.agents.lines import CLIENTS, command, powershell, track_of
 from gitbaton.install.levels import BEGIN, END, Hooks, is_shipped
 from gitbaton.system.files import shipped
 from tests.kit import Sandbox

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.clients import CLIENTS
+from gitbaton.agents.lines import CLIENTS
 from gitbaton.agents.settings import MalformedError
 from gitbaton.errors import BatonError
 from gitbaton.install import agents, codex, levels

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.agents.clients import CLIENTS, SILENT
+from gitbaton.agents.lines import CLIENTS, SILENT
 from tests.kit import Outcome, Sandbox
 from tests.kit.places import program as script
 from tests.kit.tiers import some

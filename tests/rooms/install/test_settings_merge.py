@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitbaton.agents.clients import CLIENTS, Client, entries
+from gitbaton.agents.client import Client
+from gitbaton.agents.lines import CLIENTS, entries
 from gitbaton.agents.settings import Document, MalformedError, undone
 from gitbaton.install.levels import Found, Hooks, Merged
 from tests.kit.tables import each

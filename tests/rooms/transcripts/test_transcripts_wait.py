@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.agents.conversation import MAX_LINE
+from gitbaton.agents.records import MAX_LINE
 from gitbaton.agents.values import Event, Moment
 from gitbaton.model import Transcript
 from gitbaton.transcripts import Mode, files, record

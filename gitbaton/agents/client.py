@@ -1,0 +1,170 @@
+"""What a client is: its names, its settings and hooks, its events, and its conversations. Each has a module of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gitbaton.agents.payload import names_one
+from gitbaton.agents.values import NAMES
+from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+    from typing import Any, Literal, Protocol
+
+    from gitbaton.agents.signs import Planned, Record, Shown, Sign
+    from gitbaton.agents.values import Inject, Moment
+
+    Fields = Mapping[str, object]
+    Shape = Literal["groups", "flat", "shells", "plugin"]
+else:
+    Protocol = object
+
+OURS = "git-baton hook"
+"""Begins each line of ours in a client's settings."""
+
+
+@value
+class Hook:
+    """One event of a client that we hook; the timeout is in the client's own unit, 0 where none is written."""
+
+    event: str
+    timeout: int = 0
+    matcher: str | None = None
+
+
+@value
+class Query:
+    """Rows of a client's database that are to be read: its ``path``, a question in SQL, and the values in it."""
+
+    path: str
+    sql: str
+    values: tuple[object, ...] = ()
+
+
+class Client(Protocol):
+    """A client. What is given a value here is so for most of them.
+
+    Its settings. ``programs``: the names of its programs. ``shape``: how its settings hold a hook. ``groups``: an event has
+    groups with a matcher and handlers; ``flat``: an event has handlers; ``shells``: the same with a command line for each
+    shell; ``plugin``: a script instead of settings. ``project``: the file below the work tree's root. ``folder``: its folder
+    below the home folder, ``moved`` the variables that say where it is instead (a tail is joined to the value); ``user``: the
+    file in it. ``comments``: whether the format of its settings allows them. ``twice``: hooks at both levels run twice.
+    ``upward``: it finds the project's file from a subdirectory. ``trust`` and ``remarks``: lines for the user at project level,
+    and at any; ``untrusted``: one where no trust was given with the install. ``skills``: where its own skills are, below the
+    root and below the client's folder; the shared place otherwise.
+
+    Its events. ``events``: what its own words for them mean, and what it can take there; what is not here is ``other``.
+    ``places``: the variables in which it names the folder it works in, best first.
+
+    Its conversations. ``files``: patterns of the file of a session below ``folder``, {0} its id and {1} the first eight
+    characters of that. ``mark``: an expression without which a line of it tells nothing. ``calls``: whether it writes
+    down that it calls a hook. ``resume``: the command that resumes
+    a session {}; empty where it can resume none that is written for it.
+    """
+
+    name: str
+    title: str
+    programs: tuple[str, ...]
+    shape: Shape
+    project: str
+    folder: str
+    user: str
+    events: Mapping[str, tuple[Moment, Inject]]
+    hooks: tuple[Hook, ...] = ()
+    moved: tuple[tuple[str, str], ...] = ()
+    comments: bool = False
+    named: bool = False
+    version: bool = False
+    twice: bool = True
+    upward: bool = True
+    trust: str = ""
+    untrusted: str = ""
+    remarks: tuple[str, ...] = ()
+    skills: tuple[str, str] | None = None
+    places: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    mark: bytes | None = None
+    calls: bool = False
+    resume: str = ""
+
+    def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
+        """What a payload's fields say: session, cwd, transcript, prompt, said, source, child; unchecked. None where the hook
+        is to be silent. This is Claude Code's form; a subagent's events carry its parent's session and an ``agent_id``."""
+        return {
+            "session": fields.get("session_id"),
+            "cwd": fields.get("cwd"),
+            "transcript": fields.get("transcript_path"),
+            "prompt": fields.get("prompt"),
+            "said": fields.get("last_assistant_message"),
+            "source": fields.get("source"),
+            "child": names_one(fields.get("agent_id")),
+        }
+
+    def own_words(self, prompt: str) -> bool:
+        """Whether what comes as a prompt is the client's own: a notice."""
+        return prompt.lstrip().startswith("<task-notification>")
+
+    def answer(self, name: str, text: str) -> object:
+        """What it wants to read so that a text reaches the model at an event: JSON, or a text as it is. This form Claude Code
+        brought in, and Codex and Gemini took it over; Codex refuses one field more."""
+        return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+
+    def read(self, record: Record) -> Iterator[Shown | Sign]:
+        """What a record of its transcript says to a reader, and the signs of what was done, in its order; nothing for parts
+        that are not as expected. One call that edits several files begins and ends under its key once for each."""
+        return iter(())
+
+    def branch(self, records: Iterable[Record]) -> Iterable[Record]:
+        """Of the records of a transcript those that count, in their order."""
+        return records
+
+    def id_of(self, record: Record) -> object:
+        """The id of the message in a record, if there is one."""
+        return record.get("id")
+
+    def rewritten(self, records: list[Record], session: str, *, foreign: bool) -> list[Record] | None:
+        """The records as those of another session; None where it could not resume them. Of a stranger's only what was said
+        stays: a client would take the system prompt that a transcript holds for its own."""
+        return None
+
+    def place(self, session: str, directory: str, now: datetime) -> str:
+        """Where below its folder the file of a new session in a directory is."""
+        return ""
+
+    def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
+        """The question for what was said in a session since a time, the newest first, where it keeps that in a database."""
+        return None
+
+    def record(self, row: Mapping[str, Any]) -> tuple[Record | None, object]:
+        """A row of that as a record, and its time."""
+        return None, None
+
+    def plan(self, session: str | None, transcript: str | None, env: Mapping[str, str], most: int) -> Query | None:
+        """The question for the plan of a session, where it keeps that in a table."""
+        return None
+
+    def planned(self, rows: Sequence[Mapping[str, object]]) -> Planned | None:
+        """The plan in the rows of that table, as of its newest change; None where there is none."""
+        return None
+
+    def called(self, line: bytes, event: str) -> bool | None:
+        """Whether a line of its transcript is that of the hook's call for an event; None for a line that is no call."""
+        return None
+
+
+def client(name: str) -> Client | None:
+    """The client of a name; only its own module is loaded."""
+    if name not in NAMES:
+        return None
+    found: Client = __import__(f"gitbaton.agents.{name}", fromlist=["CLIENT"]).CLIENT
+    return found
+
+
+def folder(of: Client, env: Mapping[str, str]) -> str:
+    """The client's folder in the user's home, which ``env`` names."""
+    for name, tail in of.moved:
+        if env.get(name):
+            return f"{env[name].rstrip('/')}/{tail}" if tail else env[name]
+    return f"{env['HOME']}/{of.folder}"

@@ -1,0 +1,162 @@
+"""OpenAI Codex: settings with groups of hooks that have to be trusted, a rollout of JSON lines for each session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gitbaton.agents.client import Client, Hook
+from gitbaton.agents.payload import word
+from gitbaton.agents.records import (
+    dict_of,
+    ended,
+    list_of,
+    name_of,
+    parsed,
+    patched,
+    ran,
+    time_of,
+    whole,
+    words,
+)
+from gitbaton.agents.signs import Asked, Said, Shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gitbaton.agents.signs import Record, Sign
+
+_META = ("id", "session_id", "timestamp", "cwd", "originator", "cli_version", "source", "model_provider")
+# In code mode a script calls the tools: only one that does nothing else, with JSON, tells for sure.
+_SCRIPT = r"(?s)\s*(?:text\()?\s*await tools\.update_plan\((\{.*\})\)\s*\)?\s*;?\s*"
+
+
+class Codex(Client):
+    """Codex. It sets no folder; those in its environment are another client's."""
+
+    name = "codex"
+    title = "Codex"
+    programs = ("codex",)
+    shape = "groups"
+    project = ".codex/hooks.json"
+    folder = ".codex"
+    moved = (("CODEX_HOME", ""),)
+    user = "hooks.json"
+    hooks = (
+        Hook(event="SessionStart", timeout=10, matcher="startup|resume|clear|compact"),
+        Hook(event="UserPromptSubmit", timeout=10),
+        Hook(event="PreCompact", timeout=30),
+        Hook(event="PostToolUse", timeout=10, matcher="apply_patch|Edit|Write|Bash"),
+        Hook(event="Stop", timeout=10),
+        Hook(event="SessionEnd", timeout=3),  # it cuts a longer time
+    )
+    trust = "it reads the hooks of a trusted project only: start codex here and accept, or codex exec --trust"
+    untrusted = "it runs no hook before you trust it, and does not say so: /hooks in codex, or install with --trust"
+    events = {
+        "SessionStart": ("start", "full"),
+        "UserPromptSubmit": ("prompt", "nudge"),
+        "PostToolUse": ("edit", "no"),
+        "PreCompact": ("compact", "no"),
+        "PostCompact": ("compacted", "no"),
+        "Stop": ("turn", "no"),
+        "Interrupt": ("turn", "no"),
+        "SessionEnd": ("end", "no"),
+    }
+    files = ("sessions/[0-9]*/[0-9]*/[0-9]*/rollout-*-{0}.jsonl", "archived_sessions/rollout-*-{0}.jsonl")
+    mark = rb'"item_completed"|update_plan'
+    resume = "codex resume {}"
+
+    def read(self, record: Record) -> Iterator[Shown | Sign]:
+        """Items of a response are what the model saw, items that were completed what was done."""
+        payload, at = dict_of(record.get("payload")), time_of(record.get("timestamp"))
+        if record.get("type") == "compacted":
+            yield Shown(who="system", content=payload.get("message"))
+        elif record.get("type") == "response_item":
+            yield from _shown(payload)
+            if payload.get("type") == "function_call" and payload.get("name") == "update_plan":
+                yield from whole(at, parsed(payload.get("arguments")).get("plan"), "step")
+            elif payload.get("type") == "custom_tool_call" and payload.get("name") == "exec":
+                script = payload.get("input")
+                only = re.fullmatch(_SCRIPT, script) if isinstance(script, str) else None
+                yield from whole(at, parsed(only[1]).get("plan"), "step") if only else ()
+        elif record.get("type") == "event_msg" and payload.get("type") == "item_completed":
+            begun, done = (time_of(payload.get(name)) for name in ("started_at_ms", "completed_at_ms"))
+            yield from _item(dict_of(payload.get("item")), begun or at, done or at)
+
+    def id_of(self, record: Record) -> object:
+        """Of an item of a response, or of its call."""
+        item = dict_of(record.get("payload")) if record.get("type") == "response_item" else {}
+        return item.get("id") or item.get("call_id")
+
+    def rewritten(self, records: list[Record], session: str, *, foreign: bool) -> list[Record] | None:
+        """Its first line describes the session; the ids of threads that it copied from others stay."""
+        meta = dict_of(records[0].get("payload")) if records and records[0].get("type") == "session_meta" else {}
+        old = meta.get("id")
+        records = list(_said(records)) if foreign else records
+        if not isinstance(old, str) or not any(record.get("type") == "response_item" for record in records):
+            return None
+        return [_renamed(record, old, session) for record in records]
+
+    def place(self, session: str, directory: str, now: datetime) -> str:
+        """In the folder of its day."""
+        return f"sessions/{now:%Y/%m/%d}/rollout-{now:%Y-%m-%dT%H-%M-%S}-{session}.jsonl"
+
+
+CLIENT = Codex()
+
+
+def _shown(item: Record) -> Iterator[Shown]:
+    kind, key = str(item.get("type")), word(item.get("call_id")) or ""
+    if kind == "message":
+        role = str(item.get("role"))
+        yield Shown(who=role if role in ("user", "assistant") else "system", content=item.get("content"))
+    elif kind.endswith("_call_output"):
+        yield Shown(who="tool", key=key, content=item.get("output"), answer=True)
+    elif kind.endswith("_call"):
+        given = item.get("arguments") or item.get("input") or item.get("action")
+        yield Shown(who="tool", name=name_of(item.get("name") or kind.removesuffix("_call")), key=key, content=given)
+
+
+def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sign]:
+    kind, key = item.get("type"), word(item.get("id"))
+    if kind == "UserMessage":
+        yield from words(Asked, begun, item.get("content"))
+    elif kind == "AgentMessage":
+        yield from words(Said, done, item.get("content"))
+    elif kind == "CommandExecution":
+        over = item.get("status") in ("completed", "failed")
+        yield from ran(begun, key, _command(item.get("command")))
+        yield from ended(done, key, item.get("exit_code") if over else None, item.get("aggregated_output"))
+    elif kind == "FileChange":
+        for path, change in dict_of(item.get("changes")).items():
+            for changed in (path, dict_of(change).get("move_path")):
+                yield from patched(begun, done, key, changed, made=item.get("status") == "completed")
+
+
+def _command(found: object) -> object:
+    words = [text for text in list_of(found) if isinstance(text, str)]
+    if not words or len(words) != len(list_of(found)):
+        return found
+    if len(words) == 3 and words[1] in ("-c", "-lc"):
+        return words[2]
+    import shlex
+
+    return shlex.join(words)
+
+
+def _said(records: list[Record]) -> Iterator[Record]:
+    """What was said; neither settings of a turn nor instructions in the client's or a developer's name."""
+    for record in records:
+        payload, kind = dict_of(record.get("payload")), record.get("type")
+        if kind == "session_meta":
+            yield {**record, "payload": {key: payload[key] for key in _META if key in payload}}
+        elif kind == "compacted" or (kind == "response_item" and payload.get("role") not in ("developer", "system")):
+            yield record
+
+
+def _renamed(record: Record, old: str, session: str) -> Record:
+    payload = dict_of(record.get("payload"))
+    keys = ("session_id", "thread_id", *(("id",) if record.get("type") == "session_meta" else ()))
+    changed = {key: session for key in keys if payload.get(key) == old}
+    return {**record, "payload": {**payload, **changed}} if changed else record

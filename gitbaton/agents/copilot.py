@@ -1,0 +1,158 @@
+"""GitHub Copilot CLI: a file of hooks of its own, events of each session as JSON lines, its plan in a database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gitbaton.agents.client import Client, Hook, Query
+from gitbaton.agents.payload import names_one, word
+from gitbaton.agents.records import (
+    dict_of,
+    edited,
+    ended,
+    list_of,
+    name_of,
+    patched,
+    plain,
+    ran,
+    record_of,
+    state_of,
+    text_of,
+    time_of,
+    whole_plan,
+    words,
+)
+from gitbaton.agents.signs import Asked, Item, Said, Shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.agents.client import Fields
+    from gitbaton.agents.signs import Planned, Record, Sign
+
+_SHELL_ID = r"\n?<shellId: [^\n<>]*>\s*\Z"
+
+
+class Copilot(Client):
+    """GitHub Copilot CLI. Registered in PascalCase, an event comes with Claude Code's fields; the answers are the same."""
+
+    name = "copilot"
+    title = "GitHub Copilot CLI"
+    programs = ("copilot",)
+    shape = "shells"
+    project = ".github/hooks/gitbaton.json"
+    folder = ".copilot"
+    moved = (("COPILOT_HOME", ""),)
+    user = "hooks/gitbaton.json"
+    hooks = (
+        Hook(event="sessionStart", timeout=10),
+        Hook(event="userPromptSubmitted", timeout=10),
+        Hook(event="postToolUse", timeout=10),
+        Hook(event="preCompact", timeout=30),
+        Hook(event="agentStop", timeout=10),
+        Hook(event="sessionEnd", timeout=10),
+    )
+    version = True
+    trust = "it reads a repository's hooks only in a folder that you have accepted as trusted"
+    remarks = ("it also runs the hooks of '.claude/settings.json'; ours stay silent there",)
+    events = {
+        "sessionStart": ("start", "full"),
+        "userPromptSubmitted": ("prompt", "flagged"),
+        "postToolUse": ("edit", "flagged"),
+        "preCompact": ("compact", "no"),
+        "agentStop": ("turn", "no"),
+        "sessionEnd": ("end", "no"),
+        "SessionStart": ("start", "full"),
+        "UserPromptSubmit": ("prompt", "flagged"),
+        "PostToolUse": ("edit", "flagged"),
+        "PreCompact": ("compact", "no"),
+        "Stop": ("turn", "no"),
+        "SessionEnd": ("end", "no"),
+    }
+    places = ("COPILOT_PROJECT_DIR",)
+    files = ("session-state/{0}/events.jsonl",)
+    mark = rb'"(?:user\.message|assistant\.message|tool\.execution_(?:start|complete))"'
+    calls = True
+
+    def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
+        """What a payload says, in camelCase or in snake_case. A subagent's events carry its own id as the session's, too."""
+        session = word(fields.get("sessionId") or fields.get("session_id"))
+        transcript = fields.get("transcriptPath") or fields.get("transcript_path")
+        if not transcript:  # only some payloads say where its records are, and a turn that was broken off has none of those
+            from gitbaton.agents.records import where
+
+            transcript = next((f"{home}/{path}" for home, path in where(self, session or "", env)), None)
+        return {
+            "session": session,
+            "cwd": fields.get("cwd"),
+            "transcript": transcript,
+            "prompt": fields.get("prompt"),
+            "source": fields.get("source"),
+            "child": names_one(fields.get("agentId") or fields.get("agent_id")),
+        }
+
+    def answer(self, name: str, text: str) -> object:
+        """A field at the top."""
+        return {"additionalContext": text}
+
+    def read(self, record: Record) -> Iterator[Shown | Sign]:
+        """A subagent's record tells nothing, but is shown."""
+        kind, data, at = str(record.get("type")), dict_of(record.get("data")), time_of(record.get("timestamp"))
+        key = str(data.get("toolCallId"))
+        if kind in ("user.message", "assistant.message", "system.message"):
+            yield Shown(who=kind.partition(".")[0], content=data.get("content"))
+        elif kind == "session.compaction_complete":
+            yield Shown(who="system", content=data.get("summaryContent"))
+        elif kind == "tool.execution_start":
+            yield Shown(who="tool", name=name_of(data.get("toolName")), key=key, content=data.get("arguments"))
+        elif kind == "tool.execution_complete":
+            yield Shown(who="tool", key=key, content=data.get("result") or data.get("error"), answer=True)
+        if not any(map(names_one, (record.get("agentId"), data.get("agentId"), data.get("parentToolCallId")))):
+            yield from _told(kind, data, at)
+
+    def plan(self, session: str | None, transcript: str | None, env: Mapping[str, str], most: int) -> Query | None:
+        """In a database beside the transcript."""
+        if transcript is None:
+            return None
+        path = f"{transcript.rpartition('/')[0]}/session.db"
+        return Query(path=path, sql=f"SELECT * FROM todos ORDER BY created_at, rowid LIMIT {most}")
+
+    def planned(self, rows: Sequence[Mapping[str, object]]) -> Planned | None:
+        """Rows of ``todos``: id, title, status, updated_at."""
+        found = ((word(row.get("id")), plain(row.get("title")), state_of(row.get("status"))) for row in rows)
+        items = [Item(key=key, text=text, state=state or "open") for key, text, state in found if key and text]
+        return whole_plan(items, (row.get("updated_at") for row in rows))
+
+    def called(self, line: bytes, event: str) -> bool | None:
+        """It writes down when it begins to call a hook."""
+        record = record_of(line) if b'"hook.start"' in line else None
+        if record is None or record.get("type") != "hook.start":
+            return None
+        return dict_of(record.get("data")).get("hookType") in (event, "agentStop")
+
+
+CLIENT = Copilot()
+
+
+def _told(kind: str, data: Record, at: float | None) -> Iterator[Sign]:
+    key = word(data.get("toolCallId"))
+    if kind == "user.message":
+        skill = isinstance(source := data.get("source"), str) and source.startswith("skill-")
+        if not skill and data.get("isAutopilotContinuation") is not True:
+            yield from words(Asked, at, data.get("content"))
+    elif kind == "assistant.message":
+        yield from words(Said, at, data.get("content"))
+    elif kind == "tool.execution_start":
+        given = dict_of(data.get("arguments"))
+        if data.get("toolName") == "bash":
+            yield from ran(at, key, given.get("command"))
+        elif data.get("toolName") in ("create", "edit"):
+            yield from edited(at, key, given.get("path"))
+    elif kind == "tool.execution_complete":
+        edits = list_of(data.get("fileEdits"))
+        for edit in edits:
+            yield from patched(at, at, key, dict_of(edit).get("path"), made=data.get("success") is True)
+        if not edits:
+            shell, result = dict_of(data.get("shellExecution")), dict_of(data.get("result") or data.get("error"))
+            printed = text_of(result.get("content") or result.get("message"))
+            yield from ended(at, key, shell.get("exitCode"), re.sub(_SHELL_ID, "", printed))

@@ -1,0 +1,140 @@
+"""Gemini CLI: settings with groups of hooks that have names, a chat of JSON lines for each session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from gitbaton.agents.client import Client, Hook
+from gitbaton.agents.payload import word
+from gitbaton.agents.records import dict_of, edited, ended, list_of, name_of, ran, texts_of, time_of, whole, words
+from gitbaton.agents.signs import Asked, Said, Shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.agents.client import Fields
+    from gitbaton.agents.signs import Record, Sign
+
+_CONTEXT = r"(?s)\s*(?:<hook_context>.*?</hook_context>\s*)+"
+_OURS = ("<session_context>", "<state_snapshot>")
+_CODE = r"(?m)^Exit Code: (\d{1,10})$"
+
+
+class Gemini(Client):
+    """Gemini CLI. It asks before every request to the model whether it is to compress, compressed or not."""
+
+    name = "gemini"
+    title = "Gemini CLI"
+    programs = ("gemini",)
+    shape = "groups"
+    project = ".gemini/settings.json"
+    folder = ".gemini"
+    moved = (("GEMINI_CLI_HOME", ".gemini"),)
+    user = "settings.json"
+    hooks = (
+        Hook(event="SessionStart", timeout=10000),
+        Hook(event="BeforeAgent", timeout=10000),
+        Hook(event="AfterTool", timeout=10000, matcher="write_file|replace"),
+        Hook(event="PreCompress", timeout=10000),
+        Hook(event="AfterAgent", timeout=10000),
+        Hook(event="SessionEnd", timeout=10000),
+    )
+    comments = True
+    named = True
+    upward = False
+    trust = "it runs a project's hooks only in a trusted folder, and warns once when it meets them"
+    events = {
+        "SessionStart": ("start", "full"),
+        "BeforeAgent": ("prompt", "short"),
+        "PreCompress": ("request", "no"),
+        "AfterTool": ("edit", "no"),
+        "AfterAgent": ("turn", "no"),
+        "SessionEnd": ("end", "no"),
+    }
+    places = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
+    files = ("tmp/*/chats/session-*-{1}.jsonl",)
+    mark = rb'\A(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"'
+
+    def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
+        """What a payload says, the prompt without what hooks put into it."""
+        prompt = fields.get("prompt")
+        return super().told({**fields, "prompt": _alone(prompt) if isinstance(prompt, str) else None}, env)
+
+    def read(self, record: Record) -> Iterator[Shown | Sign]:
+        """Of a message that is written again as part of the history, nothing that was not told before."""
+        kind, at, content = record.get("type"), time_of(record.get("timestamp")), record.get("content")
+        if "id" in record:
+            yield Shown(who={"user": "user", "gemini": "assistant"}.get(str(kind), "system"), content=content)
+        if kind == "user" and "$set" not in record:
+            if not any("functionResponse" in dict_of(part) for part in list_of(content)):
+                texts = texts_of(record.get("displayContent") or content)
+                yield from words(Asked, at, [_alone(text) for text in texts if not text.startswith(_OURS)])
+        elif kind == "gemini" and "$set" not in record:
+            yield from words(Said, at, content)
+        for call in map(dict_of, list_of(record.get("toolCalls"))):
+            name = name_of(call.get("name"))
+            yield Shown(who="tool", name=name, content=call.get("args"))
+            yield Shown(who="tool", name=name, content=call.get("resultDisplay"), answer=True)
+            if kind == "gemini" and "$set" not in record:
+                yield from _call(at, call)
+
+    def branch(self, records: Iterable[Record]) -> Iterable[Record]:
+        """A message is written again whenever it grows: the last one of an id counts."""
+        kept: dict[str, Record] = {}
+        for record in records:
+            target, key = record.get("$rewindTo"), record.get("id")
+            if isinstance(target, str):
+                ids = list(kept)
+                for gone in ids[ids.index(target) if target in kept else 0 :]:
+                    del kept[gone]
+            elif isinstance(key, str):
+                kept[key] = record
+            for item in list_of(dict_of(record.get("$set")).get("messages")):
+                again = dict_of(item)
+                if isinstance(again.get("id"), str):
+                    kept.setdefault(str(again["id"]), {**again, "$set": True})
+        return kept.values()
+
+
+CLIENT = Gemini()
+
+
+def _alone(prompt: str) -> str:
+    """What the user said: a prompt without the blocks of hooks' context that were put before it."""
+    blocks = re.match(_CONTEXT, prompt)  # one further back is the user's own; a block holds no other, the client escapes ``<``
+    return prompt[blocks.end() :] if blocks else prompt
+
+
+def _call(at: float | None, call: Record) -> Iterator[Sign]:
+    name, key, given = call.get("name"), word(call.get("id")), dict_of(call.get("args"))
+    status, done = call.get("status"), time_of(call.get("timestamp"))
+    over = status in ("success", "error", "cancelled")
+    if name == "run_shell_command":
+        yield from ran(at, key, given.get("command"))
+        if over:
+            code, printed = _shell(call)
+            yield from ended(done, key, code if status == "success" else None, printed)
+    elif name in ("write_file", "replace"):
+        yield from edited(at, key, given.get("file_path"))
+        if over:
+            yield from ended(done, key, 0 if status == "success" else 1)
+    elif name == "write_todos" and status == "success":
+        yield from whole(done, given.get("todos"), "description")
+
+
+def _shell(call: Record) -> tuple[int | None, str]:
+    """The exit status of a command, and what it printed."""
+    responses = (dict_of(dict_of(part).get("functionResponse")) for part in list_of(call.get("result")))
+    texts = [text for found in responses if isinstance(text := dict_of(found.get("response")).get("output"), str)]
+    text, shown = "".join(texts), call.get("resultDisplay")
+    end = text.rfind("\nProcess Group PGID:")
+    if end < 0:  # in the background, or cut
+        return None, shown if isinstance(shown, str) else ""
+    head, _, rest = text[:end].partition("Output: ")
+    body = rest or head
+    size = len(shown) if isinstance(shown, str) and body.startswith(shown) else 0  # a program can print such a line itself
+    codes = list(re.compile(_CODE).finditer(body, size))
+    printed = body[: size or (codes[-1].start() if codes else None)].rstrip("\n")
+    if codes:
+        return int(codes[-1][1]), printed
+    return None if "\nSignal: " in body[size:] else 0, printed

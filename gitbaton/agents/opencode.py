@@ -1,0 +1,149 @@
+"""OpenCode: a plugin of ours instead of settings, its conversations and plans in a database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gitbaton.agents.client import Client, Query
+from gitbaton.agents.payload import word
+from gitbaton.agents.records import (
+    dict_of,
+    edited,
+    ended,
+    items_of,
+    list_of,
+    number,
+    patched,
+    ran,
+    record_of,
+    texts_of,
+    time_of,
+    whole,
+    whole_plan,
+    words,
+)
+from gitbaton.agents.signs import Asked, Said, Shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from gitbaton.agents.client import Fields
+    from gitbaton.agents.signs import Planned, Record, Sign
+
+_QUOTED = r'(?s)"((?:[^"\\]|\\.)*)"'
+
+
+class OpenCode(Client):
+    """OpenCode. The plugin says what happens, and puts an answer where it belongs."""
+
+    name = "opencode"
+    title = "OpenCode"
+    programs = ("opencode",)
+    shape = "plugin"
+    project = ".opencode/plugins/gitbaton.js"
+    folder = ".config/opencode"
+    moved = (("XDG_CONFIG_HOME", "opencode"),)
+    user = "plugins/gitbaton.js"
+    remarks = ("it may put package.json, node_modules and a .gitignore beside the folder 'plugins'; its own doing",)
+    events = {
+        "context": ("start", "full"),
+        "compacting": ("compact", "full"),
+        "prompt": ("prompt", "no"),
+        "edited": ("edit", "no"),
+        "idle": ("turn", "no"),
+        "compacted": ("compacted", "no"),
+        "ended": ("end", "no"),
+    }
+    mark = b""
+
+    def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
+        """What our plugin says."""
+        prompt = fields.get("prompt")
+        return {
+            "session": fields.get("sessionID"),
+            "cwd": fields.get("directory"),
+            "prompt": _unquoted(prompt) if isinstance(prompt, str) else prompt,
+            "child": fields.get("child"),
+        }
+
+    def answer(self, name: str, text: str) -> object:
+        """The text as it is."""
+        return text
+
+    def read(self, record: Record) -> Iterator[Shown | Sign]:
+        """A record is a row of ``part``, with ``data`` parsed, beside the ``role`` and the ``agent`` of its message."""
+        data, at = dict_of(record.get("data")), time_of(record.get("time_created"))
+        who, kind = record.get("message_role"), data.get("type")
+        if kind == "text" and not any(data.get(name) is True for name in ("synthetic", "ignored")):
+            if who == "user":
+                yield from words(Asked, at, [_unquoted(text) for text in texts_of(data.get("text"))])
+            elif who == "assistant" and record.get("message_agent") != "compaction":
+                yield from words(Said, at, data.get("text"))
+        elif kind == "tool":
+            yield from _call(at, word(data.get("callID")), data.get("tool"), dict_of(data.get("state")))
+
+    def rows(self, session: str, since: int, env: Mapping[str, str], most: int) -> Query | None:
+        """Parts of messages, each beside its message."""
+        sql = (
+            "SELECT part.time_updated AS time_updated, part.time_created AS time_created, part.data AS data,"
+            " message.data AS message FROM part JOIN message ON part.message_id = message.id"
+            f" WHERE part.session_id = ? AND part.time_updated > ? ORDER BY part.time_created DESC, part.id DESC LIMIT {most}"
+        )
+        return Query(path=_database(env), sql=sql, values=(session, since))
+
+    def record(self, row: Mapping[str, Any]) -> tuple[Record | None, object]:
+        """The columns of a part and of its message."""
+        part, message = (record_of(str(row[name]).encode("utf-8", "replace")) for name in ("data", "message"))
+        if part is None or message is None:
+            return None, row["time_updated"]
+        said = {"message_role": message.get("role"), "message_agent": message.get("agent")}
+        return {**said, "time_created": row["time_created"], "data": part}, row["time_updated"]
+
+    def plan(self, session: str | None, transcript: str | None, env: Mapping[str, str], most: int) -> Query | None:
+        """In the same database."""
+        if session is None:
+            return None
+        sql = f"SELECT * FROM todo WHERE session_id = ? ORDER BY position LIMIT {most}"
+        return Query(path=_database(env), sql=sql, values=(session,))
+
+    def planned(self, rows: Sequence[Mapping[str, object]]) -> Planned | None:
+        """Rows of ``todo``: content, status, position, time_updated."""
+        table = sorted(rows, key=lambda row: number(row.get("position")))
+        return whole_plan(items_of(table, "content"), (row.get("time_updated") for row in table))
+
+
+CLIENT = OpenCode()
+
+
+def _database(env: Mapping[str, str]) -> str:
+    home = env.get("XDG_DATA_HOME") or f"{env.get('HOME', '/')}/.local/share"
+    return f"{home}/opencode/opencode.db"
+
+
+def _unquoted(prompt: str) -> str:
+    """What the user said: ``opencode run`` puts quotes around a word of its command line that holds blanks."""
+    found = re.fullmatch(_QUOTED, prompt.strip())
+    return found[1].replace('\\"', '"') if found and " " in found[1] else prompt
+
+
+def _call(at: float | None, key: str | None, name: object, state: Record) -> Iterator[Sign]:
+    given, more, times = (dict_of(state.get(part)) for part in ("input", "metadata", "time"))
+    begun, status = time_of(times.get("start")) or at, state.get("status")
+    done = time_of(times.get("end")) or begun
+    over = status in ("completed", "error")
+    if name == "bash":
+        yield from ran(begun, key, given.get("command"))
+        if over:
+            yield from ended(done, key, more.get("exit") if status == "completed" else None, state.get("output"))
+    elif name in ("write", "edit"):
+        yield from edited(begun, key, given.get("filePath"))
+        if over:
+            yield from ended(done, key, 0 if status == "completed" else 1)
+    elif name == "apply_patch" and over:
+        for file in map(dict_of, list_of(more.get("files"))):
+            for changed in (file.get("filePath"), file.get("movePath")):
+                yield from patched(begun, done, key, changed, made=status == "completed")
+    elif name == "todowrite" and status == "completed":
+        yield from whole(done, given.get("todos"), "content")
