@@ -43,7 +43,8 @@ class Event:
     the words are old; ``no``: nothing.
     ``cwd``: absolute, where the agent works. ``source``: why a session starts, in the client's words.
     ``transcript``: the path of the file with the conversation. ``said``: the last words of a turn.
-    ``child``: the event belongs to a subagent.
+    ``running``: the commands and tasks that go on in the background as the client lists them at the end of a turn, each as
+    its sign has it; None where it does not tell. ``child``: the event belongs to a subagent.
     """
 
     agent: str
@@ -56,6 +57,7 @@ class Event:
     prompt: str | None = None
     said: str | None = None
     source: str | None = None
+    running: tuple[str, ...] | None = None
     child: bool = False
 
 
