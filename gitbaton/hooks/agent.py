@@ -198,14 +198,21 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
     from gitbaton.hooks import sessions
 
     changes: dict[str, object] = {"ended": event.moment == "end"}
+    if event.transcript and event.transcript.isprintable():  # of another kind there is none that a client has named so
+        changes["transcript"] = event.transcript
     if event.moment in ("start", "compact"):
         changes["compacted"] = event.moment == "compact"
-        changes |= {"task": "", "prompt": ""} if event.source == "clear" else {}
+        changes |= sessions.CLEARED if event.source == "clear" else {}
     if event.moment in ("prompt", "turn", "end"):
         changes["open"] = event.moment == "prompt"
     if event.moment == "prompt":
         prompt = sessions.opening(event.prompt or "", lambda text: _redacted(repo, text))
         changes |= {"task": session.task or session.prompt or prompt, "prompt": prompt}
+        if _keeps_words(repo):
+            now = round(time.time() * 1000)
+            changes |= sessions.asked(session, event.prompt or "", now, lambda text: _redacted(repo, text))
+        else:
+            changes |= sessions.UNASKED
         changes |= {"compacted": False} if told else {}
     return sessions.save(repo, event, **changes)
 
@@ -229,6 +236,14 @@ def _nudged(work: _Work, event: Event, session: Session) -> Session:
     except Exception as error:
         work.log(f"{type(error).__name__}: {error}")
         return session
+
+
+def _keeps_words(repo: Repo) -> bool:
+    """Whether what was said stays beside the conversation."""
+    from gitbaton.config import load
+
+    settings = load(repo, lambda _: None)
+    return settings.observe == "all" and settings.transcripts == "full"
 
 
 def _redacted(repo: Repo, text: str) -> str:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 KEPT_SECONDS = 14 * 86_400
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-_MAX_BYTES = 16 << 10
+_MAX_BYTES = 64 << 10
 _MAX_FACTS = 2 << 20
-_OPENING, _LOOKED = 1000, 100_000
+_OPENING, _ASKED, _LOOKED = 1000, 2000, 100_000
 AT_WORK = 900
 """Seconds within which a session that is at work says something."""
 EDITS = 10
@@ -38,7 +38,9 @@ class Session:
     compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
     checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of whose age the agent
-    was told. ``open``: a turn has begun, and its end was not heard of."""
+    was told. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its conversation.
+    ``asked_first`` and ``asked_last``: what the user said first and last, whole or its first 2,000 characters, redacted, and
+    ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words."""
 
     task: str = ""
     prompt: str = ""
@@ -49,9 +51,26 @@ class Session:
     words: str = ""
     nudged: str = ""
     open: bool = False
+    transcript: str = ""
+    asked_first: str = ""
+    asked_first_at: int = 0
+    asked_last: str = ""
+    asked_last_at: int = 0
 
 
-_LATER = ("nudged", "open")  # fields that not every version knew: written where they say something
+_LATER = (
+    "nudged",
+    "open",
+    "transcript",
+    "asked_first",
+    "asked_first_at",
+    "asked_last",
+    "asked_last_at",
+)  # fields that not every version knew: written where they say something
+UNASKED: dict[str, object] = {"asked_first": "", "asked_first_at": 0, "asked_last": "", "asked_last_at": 0}
+"""The state of a session of which no words are kept."""
+CLEARED: dict[str, object] = {"task": "", "prompt": "", **UNASKED}
+"""And of one that begins anew."""
 _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations__}
 
 
@@ -62,6 +81,16 @@ def opening(prompt: str, redact: Callable[[str], str]) -> str:
 
     line = first_line(prompt)[:_LOOKED]
     return (redact(line) if len(line) > _OPENING or rows(line) else line)[:_OPENING]
+
+
+def asked(session: Session, prompt: str, at: int, redact: Callable[[str], str]) -> dict[str, object]:
+    """What changes in a session's state when the user says something at a moment: its words, redacted before they are cut."""
+    from gitbaton.secrets.redactor import rows
+
+    text = prompt.strip()[:_LOOKED]
+    text = (redact(text) if len(text) > _ASKED or rows(text) else text)[:_ASKED]
+    first: dict[str, object] = {} if session.asked_first else {"asked_first": text, "asked_first_at": at}
+    return {**first, "asked_last": text, "asked_last_at": at} if text else {}
 
 
 def load(repo: Repo, event: Event) -> Session:
