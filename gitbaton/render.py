@@ -399,7 +399,7 @@ def since_run(run: TestRun, later: Changed) -> Changed:
     return None if later is None else tuple(dict.fromkeys((*run.edited, *later)))
 
 
-def test_line(run: TestRun, at: str, changed: Changed, more: int = 0) -> str:
+def test_line(run: TestRun, at: str, changed: Changed, more: int = 0, named: int = _FILES) -> str:
     """``pytest -q: failed (1 failed, 2 passed), 5 minutes ago``; what changed since makes it stale. Nothing that was observed
     is called green."""
     parts = f"{bare(first_line(run.command), blanks=True)}: {test_result(run)}, {at}"
@@ -407,9 +407,9 @@ def test_line(run: TestRun, at: str, changed: Changed, more: int = 0) -> str:
         return f"{parts}; what changed since cannot be compared"
     if not changed:
         return parts
-    named = ", ".join(bare(first_line(path)) for path in changed[:_FILES])
-    rest = len(changed) - _FILES + more
-    return f"{parts}; stale: {named}{f' and {rest} more' if rest > 0 else ''} changed since"
+    paths = ", ".join(bare(first_line(path)) for path in changed[:named])
+    rest = len(changed) - named + more
+    return f"{parts}; stale: {paths}{f' and {rest} more' if rest > 0 else ''} changed since"
 
 
 def test_result(run: TestRun) -> str:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
-from gitbaton.briefing import Scene, brief, others, overview, reminder, stale_words
+from gitbaton.briefing import ENDED, Scene, brief, others, overview, reminder, stale_words
 from gitbaton.codec import first_line
 from gitbaton.config import load
 from gitbaton.errors import GitError
@@ -16,8 +16,8 @@ from gitbaton.git.prefetch import look
 from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
 from gitbaton.hooks.guard import DeadlineError, deadline
-from gitbaton.hooks.sessions import has_ended
-from gitbaton.model import Drift, Live, Oid, Stored
+from gitbaton.hooks.sessions import has_ended, last
+from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, TURN_ENDED, Drift, Live, Oid, Stored, Told
 from gitbaton.running.current import unfinished
 from gitbaton.store.choosing import within_reach
 from gitbaton.survey import Surveyor
@@ -27,7 +27,7 @@ from gitbaton.worktree.index import list_ahead
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old
-_PATHS, _COMMITS = 10, 5
+_COMMITS = 5
 _SECOND = 0.3  # seconds for a look without files
 _NOTHING = "nothing is compared: there was no time for it"
 _LATE = "the changed files are not counted: there was no time for it"
@@ -61,7 +61,6 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         live=_live(baton, stored, seconds),
         now=now,
         short=baton.short(stored.id),
-        short_head=baton.abbreviate(stored.checkpoint.place.oid),
         unread=baton.store.unread.get(stored.checkpoint.track, ""),
     )
     if event.inject == "short":
@@ -69,19 +68,31 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     active = others(islice(baton.store.newest(stored), _LOOKED), event.session, now)
     seen = baton.exported([s for s in active if s.checkpoint.agent is None or not has_ended(repo, s.checkpoint.agent)])
     waiting = os.path.lexists(os.path.join(repo.own_dir, "restore"))
-    scene = replace(scene, others=seen, waiting=waiting, runs=_runs(baton))
+    own = c.agent is not None and (c.agent.name, c.agent.session) == (event.agent, event.session)
+    scene = replace(scene, others=seen, waiting=waiting, runs=_runs(baton), left=_left(repo, stored), own=own)
     return brief(_more(baton, scene, comparing) if stored.checkpoint.observed is not None else scene)
+
+
+def _left(repo: Repo, stored: Stored) -> str:
+    """How the session of the newest turn stands, a word of ``briefing.LEFT``: by what it left in its work tree, else by what
+    its checkpoint says."""
+    c = stored.checkpoint
+    if c.kind != "auto" or c.agent is None or c.step == BEFORE_PROMPT:
+        return ""
+    found = None if stored.foreign else last(repo, c.agent)
+    if found is not None:
+        return "ended" if found[0].ended else "open" if found[0].open else "done"
+    within = (NOT_ENDED, "before ", "after an edit")
+    return "ended" if c.step == ENDED else "done" if c.step.startswith(TURN_ENDED) else "open" if c.step.startswith(within) else ""
 
 
 def _more(baton: Baton, scene: Scene, comparing: Process | None) -> Scene:
     """With what was said, what is not committed, and the commits since, where the time allows it."""
     try:
         with deadline(_SECOND):
-            repo, stored, here = baton.repo, scene.stored, scene.live.head.oid
-            then = stored.checkpoint.place.oid
-            made = _subjects(repo, then, here) if then and here and then != here else ()
-            scene = replace(scene, told=baton.told(stored), commits=made)
-            return replace(scene, uncommitted=_uncommitted(stored, comparing))
+            scene = replace(scene, told=baton.told(scene.stored))
+            scene = replace(scene, commits=_subjects(baton.repo, scene))
+            return replace(scene, uncommitted=_uncommitted(scene.stored, comparing))
     except DeadlineError:
         baton.repo.close()
     except GitError:
@@ -89,26 +100,32 @@ def _more(baton: Baton, scene: Scene, comparing: Process | None) -> Scene:
     return scene
 
 
-def _subjects(repo: Repo, then: Oid, here: Oid) -> tuple[str, ...]:
-    """The subjects of the newest commits that HEAD has and had not then; none where they cannot be listed."""
-    raw = repo.git.run("rev-list", "--format=%s", f"--max-count={_COMMITS + 1}", here, f"^{then}").out
+def _subjects(repo: Repo, scene: Scene) -> tuple[str, ...]:
+    """The subjects of the newest commits that HEAD has and had not when the words were written; where nobody wrote any, of
+    those made since the first request. None where they cannot be listed."""
+    c, here = scene.stored.checkpoint, scene.live.head.oid
+    if here is None:
+        return ()
+    since = [f"^{c.place.oid}"] if c.place.oid and c.place.oid != here else []
+    if c.kind == "auto" and c.carried is None:
+        asked = [one.at for one in (scene.told or Told()).asked if not one.earlier]
+        since = [f"--since={int(asked[0].timestamp())}"] if asked else since
+    if not since:
+        return ()
+    raw = repo.git.run("rev-list", "--format=%s", f"--max-count={_COMMITS + 1}", *since, here).out
     rows = [first_line(row) for row in raw.decode("utf-8", "replace").split("\n")[1::2]]
     return (*rows[:_COMMITS], "and more") if len(rows) > _COMMITS else tuple(rows)
 
 
-def _uncommitted(stored: Stored, comparing: Process | None) -> tuple[str, ...]:
-    """The first paths in which a checkpoint's files and its HEAD differ: tracked ones before new ones, those that the agent
-    edited before others, those that begin with a dot last."""
+def _uncommitted(stored: Stored, comparing: Process | None) -> tuple[tuple[str, str], ...]:
+    """The paths in which a checkpoint's files and its HEAD differ, each with how: tracked ones before new ones, those that
+    begin with a dot last."""
     if comparing is None:
         return ()
-    edited = stored.checkpoint.observed.edited if stored.checkpoint.observed else ()
     (changes,) = finished(comparing, 1)
-    order = sorted(changes, key=lambda path: (changes[path].before is None, path not in edited, "/." in f"/{path}", path))
-    marks = {
-        path: "new" if one.before is None else "deleted" if one.after is None else "changed" for path, one in changes.items()
-    }
-    rows = [f"{marks[path]}: {first_line(path)}" for path in order[:_PATHS]]
-    return (*rows, f"and {len(order) - _PATHS} more") if len(order) > _PATHS else tuple(rows)
+    order = sorted(changes, key=lambda path: (changes[path].before is None, "/." in f"/{path}", path))
+    how = ((path, changes[path]) for path in order)
+    return tuple((path, "new" if one.before is None else "deleted" if one.after is None else "changed") for path, one in how)
 
 
 def nudge(repo: Repo, track: str | None, edited: float, complain: Callable[[str], None]) -> tuple[str, Oid]:

@@ -25,7 +25,7 @@ def told(**fields: object) -> str:
     c = Checkpoint(**{"track": "t", "step": "s", "created": WHEN, **fields})  # type: ignore[arg-type]
     stored = Stored(id=OID, commit=OID, base=None, tree=OID, raw=b"", checkpoint=c)
     live = Live(head=Head(branch="main", oid=OID), drift=Drift())
-    return brief(Scene(stored=stored, live=live, now=WHEN, short="a", short_head="b"))
+    return brief(Scene(stored=stored, live=live, now=WHEN, short="a"))
 
 
 def hung_batch(folder: Path, nth: int) -> dict[str, str]:
