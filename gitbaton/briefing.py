@@ -10,7 +10,6 @@ from gitbaton.codec import bare, cut, first_line, in_quotes, middle, plain, quot
 from gitbaton.model import Action, Checkpoint, ClientPlan, Live, Observed, Stored, TestRun, Told
 from gitbaton.render import (
     age,
-    command_line,
     current_plans,
     happened,
     in_shell,
@@ -167,7 +166,8 @@ class _Brief:
         else:
             who = "" if c.agent is None or scene.stored.foreign_words else f" from {_agent(c)}"
             who = f" from another session ({_agent(c)})" if newest and c.agent else who
-            stands = [LEFT[scene.left]] if scene.left else []
+            left = "open" if scene.left != "ended" and (self.told.texts or self.told.actions) else scene.left
+            stands = [LEFT[left]] if left else []
             if newest:
                 stands = [text.removeprefix("cut ") for text in stands] + ["it may still be at work here"]
             said = f": {', and '.join(stands)}" if stands else ""
@@ -201,9 +201,8 @@ class _Brief:
             about = said.text  # whose end it is
         rows += self._once("  which answers", about, self.sizes.said)
         if last.kind or last.about:
-            task = next(
-                (one for one in reversed(self.asked) if not one.kind and one.at <= last.at and one.text != last.text), None
-            )
+            tasks = [one for one in self.asked if not one.kind and one.at <= last.at and one.text != last.text]
+            task = max(tasks, key=lambda one: (not one.earlier, one.at), default=None)
             rows += self._once(f"Request before it, {age(task.at, self.now)}", task.text, self.sizes.request) if task else []
         return _Section(rows=rows)
 
@@ -220,8 +219,10 @@ class _Brief:
             rows += self.words.lines("done", done)
         title = "Of the turn that has not ended, newest first:" if rows else ""
         if told.error is not None:
-            error = "\n".join([command_line(told.error, age(told.error.ended, self.now)), told.error.output]).rstrip("\n")
-            rows += self.words.within(500).lines("not mended", error)
+            error = (
+                f"{_line(told.error.command, self.sizes.line)}: {_ended(told.error.status)}, {age(told.error.ended, self.now)}"
+            )
+            rows += self.words.within(600).lines("not mended", f"{error}\n{told.error.output}".rstrip("\n"))
         lines = [f"{_line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
         rows += self.words.lines("still running", "\n".join(lines)) if lines else []
         return _Section(rows=rows, title=title)
@@ -229,7 +230,7 @@ class _Brief:
     def _action(self, action: Action) -> str:
         """A line of what was done, with how it ended."""
         times = f"{action.count}x " if action.count > 1 else ""
-        how = "" if action.status is None else ": ok" if action.status == 0 else f": exit status {action.status}"
+        how = "" if action.status is None else f": {_ended(action.status)}"
         text = _line(action.text, self.sizes.line)
         answered = f"\n    it answered: {' '.join(action.output.split())}" if action.output and self._new(action.output) else ""
         return f"{times}{text}{how}{answered}"
@@ -339,12 +340,11 @@ class _Brief:
         rows = [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
         if first or c.validation != "pending":
             rows += words.lines("validation", validation(c, self.scene.live.since))
-        said = happened(c, self.scene.live.since) if c.carried else ""
-        rows += words.lines("since then", said) if said else []
         decided = [text for one in c.decisions for text in words.lines("decision", one)]
         more = words.lines("note", c.note) if c.note else []
         more += [row for key, text in c.extra for row in words.lines(f"extra.{key}", text)]
-        title = "" if first else f"Written {age(_written(c), self.now)}, before what is above:"
+        since = happened(replace(c, carried=None), self.scene.live.since)
+        title = "" if first else f"Written {age(_written(c), self.now)}, before what is above{since and f' ({since} since)'}:"
         return [_Section(rows=[*rows, *decided, *more], title=title, floor=900)]
 
     def _new(self, text: str) -> bool:
@@ -368,6 +368,11 @@ def _folded(text: str) -> str:
 def _line(text: str, size: int) -> str:
     """A text in one line of so many characters."""
     return cut(" ".join(text.split()), size)
+
+
+def _ended(status: int | None) -> str:
+    """How a command ended."""
+    return "ok" if status == 0 else "no exit status is known" if status is None else f"exit status {status}"
 
 
 def _mended(failed: TestRun, runs: Iterable[TestRun]) -> bool:

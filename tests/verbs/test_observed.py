@@ -54,13 +54,14 @@ def test_a_session_that_wrote_nothing_hands_over_what_it_did(talk: Talk) -> None
     for agent in ("claude", "codex", "gemini", "copilot", "opencode"):  # also in another client
         text = next_session(talk, agent)
         rows = text.splitlines()
-        assert any("asked" in row and "Do the release of half()" in row for row in rows)
-        assert "It must round up, and the changelog must name it." in text
+        assert "Newest request, just now: Do the release of half()" in rows
+        assert "    It must round up, and the changelog must name it." in rows
         assert "doing: fix the rounding" in text and "open: write the changelog" in text
         assert "pytest -q: failed (1 failed, 2 passed)" in text and "failed: tests/test_x.py::test_half" in text
-        assert "The rounding is next." in text and "changed: x.py" in text
+        assert "last words, just now: The rounding is next." in rows and "edited last, newest first: x.py*" in rows
         assert text.index("pytest -q: failed") < text.index("validation: green (stale"), "an old green above a newer red"
-        assert text.index("doing: fix") < text.index("done: read the header") < text.index("the old words")
+        assert text.index("doing: fix") < text.index("open: write") < text.index("the old words")
+        assert "1 doing, 1 open, 1 done" in text and "read the header" not in text, "what is done is a number"
 
 
 @pytest.mark.deep
@@ -136,15 +137,17 @@ def test_however_much_there_is_the_last_lines_say_how_to_hand_it_on(talk: Talk) 
     talk.repo.ok("snapshot", "--track", "t", "words", "--note", "n" * 6000)
     for number in range(9):
         talk.ask(f"{number} " + "\u00e9\u4e2d" * 900)
+        talk.repo.write(f"{number} " + "\u4e2d" * 60, "new\n")
     talk.plan(**{f"item {number} " + "\u4e2d" * 150: "pending" for number in range(60)})
     talk.edit("x.py", "two\n")
     talk.run("pytest -q", RED, 1)
     talk.say("- a\n- b\n- c\n" + "\u4e2d" * 900)
     talk.stop()
     text = next_session(talk)
-    assert len(text.encode()) <= 8000 and "[the rest: git baton show" in text
-    assert text.splitlines()[-1].startswith("git baton snapshot --track t --step")
-    assert "open: item 0" in text and "pytest -q: failed" in text and "asked just now: 0 " in text
+    assert len(text.encode()) <= 8000
+    assert "git baton snapshot --track t --step" in text.splitlines()[-1]
+    assert "open: item 0" in text and "pytest -q: failed" in text and "Newest request, just now: 8 " in text
+    assert "step: words" in text and "last words, just now: - a" in text and "x.py" in text
 
 
 @pytest.mark.deep
@@ -158,7 +161,7 @@ def test_what_is_said_in_mid_turn_does_not_take_the_place_of_the_last_words(talk
     talk.fire("compact")
     text = next_session(talk)
     assert "last words, just now: The parser is left, and the printer." in text
-    assert "in the midst of a turn: Let me look at that." in text
+    assert "in the midst of a turn" in text and "said just now: Let me look at that." in text
     talk.stop()
     text = next_session(talk)
     assert "last words, just now: Let me look at that." in text and "midst" not in text
@@ -209,7 +212,12 @@ def test_no_plan_is_claimed_where_none_was_offered(talk: Talk) -> None:
     talk.edit("x.py", "two\n")
     assert "plans" not in observed(talk.stop())
     text = next_session(talk)
-    assert "plan:" not in text and "a list the agent wrote" in text and "2. the printer" in text
+    assert "plan:" not in text and text.count("2. the printer") == 1, "the last words, once"
+    talk.ask("and now something else")
+    talk.edit("x.py", "three\n")
+    talk.say("Done.")
+    talk.stop()
+    assert "2. the printer" not in next_session(talk), "a list is told where it is newer than what was asked"
 
 
 @pytest.mark.deep
