@@ -283,9 +283,7 @@ class _Brief:
             rows += self.words.lines("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in names)]))
             told.append(_folded(run.command))
         checks = [ran for ran in reversed(self.told.checks) if _folded(ran.command) not in told][:_CHECKS]
-        lines = [
-            _line(command_line(replace(ran, command=_line(ran.command, 120)), age(ran.ended, self.now)), 200) for ran in checks
-        ]
+        lines = [f"{_line(ran.command, 120)}: {_ended(ran.status)}, {age(ran.ended, self.now)}" for ran in checks]
         rows += self.words.lines("checks", "\n".join(lines)) if lines else []
         return _Section(rows=rows, floor=300)
 

@@ -82,8 +82,8 @@ def _left(repo: Repo, stored: Stored) -> str:
     found = None if stored.foreign else last(repo, c.agent)
     if found is not None:
         return "ended" if found[0].ended else "open" if found[0].open else "done"
-    within = (NOT_ENDED, "before ", "after an edit")
-    return "ended" if c.step == ENDED else "done" if c.step.startswith(TURN_ENDED) else "open" if c.step.startswith(within) else ""
+    steps = {(ENDED,): "ended", (TURN_ENDED,): "done", (NOT_ENDED, "before ", "after an edit"): "open"}
+    return next((left for begins, left in steps.items() if c.step.startswith(begins)), "")
 
 
 def _more(baton: Baton, scene: Scene, comparing: Process | None) -> Scene:
