@@ -446,7 +446,15 @@ def observed_pairs(
     where that is stored here."""
     if observed is None:
         return []
-    found = [("asked", f"{when(one.at)} {one.text}") for one in (told.asked if told else observed.asked)]
+    asked = [*(told.asked if told else observed.asked)]
+    if (
+        told is not None
+        and told.latest is not None
+        and (told.latest.at, told.latest.text) not in {(o.at, o.text) for o in asked}
+    ):
+        asked.append(told.latest)
+    found = [("asked", _prompt_line(one, when)) for one in asked]
+    found += [("approved", _prompt_line(one, when)) for one in (told.approved if told else None,) if one]
     for plan in current_plans(observed):
         found.append(("plan", "\n".join([plan_heading(plan, when(plan.changed)), *plan_items(plan)])))
     for run, paths in zip(observed.tests, later, strict=True):
@@ -458,10 +466,22 @@ def observed_pairs(
         found += [("said", f"{when(one.at)} {one.text}") for one in (told.said, told.saying) if one]
         for ran in told.commands:
             found.append(("ran", "\n".join([command_line(ran, when(ran.ended)), ran.output]).rstrip("\n")))
+        shown = {(ran.command, ran.ended) for ran in told.commands}
+        found += [("check", command_line(ran, when(ran.ended))) for ran in told.checks if (ran.command, ran.ended) not in shown]
+        error = told.error
+        if error is not None:
+            found.append(("error", "\n".join([command_line(error, when(error.ended)), error.output]).rstrip("\n")))
+        found += [("running", f"{when(one.since)} {first_line(one.text)}") for one in told.running]
+        found += [("read", "\n".join(map(first_line, told.read)))] if told.read else []
     if observed.edited:
         more = f"\nand {observed.edited_more} more" if observed.edited_more else ""
         found.append(("edited", "\n".join(map(first_line, observed.edited)) + more))
     return found
+
+
+def _prompt_line(prompt: Prompt, when: Callable[[datetime], str]) -> str:
+    """What the user said, when, and where it is an answer, to what."""
+    return f"{when(prompt.at)} {prompt.text}" + (f"\nanswers: {prompt.about}" if prompt.about else "")
 
 
 def leads(c: Checkpoint) -> bool:
