@@ -28,6 +28,8 @@ from gitbaton.model import (
     Agent,
     Carried,
     Checkpoint,
+    Decision,
+    DecisionChanges,
     FileState,
     Head,
     IndexState,
@@ -42,7 +44,7 @@ from gitbaton.model import (
     WorktreeId,
     covered,
 )
-from gitbaton.render import left_out, uncompared
+from gitbaton.render import NO_CHANGES, left_out, path_in_quotes, uncompared
 from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, newest, tip_ref, track_of
 from gitbaton.survey import Surveyor
 from gitbaton.values import replace, value
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
     from gitbaton.worktree.ignores import Past
     from gitbaton.worktree.untracked import Rules
 
+    Follow = Callable[[Draft, Stored | None], Checkpoint]
+
 
 _MAX_TOLD = 1 << 20
 _PAST = 60  # checkpoints below a track's newest that are looked at for one that was taken here
@@ -66,7 +70,12 @@ TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 class Request:
     """The words of a snapshot. ``track`` may be None when GIT_BATON_TRACK or baton.track names one; ``step`` may be empty
     when ``label`` is given. ``include``: pathspecs, as seen from ``directory`` (default: the top of the work tree), of what is
-    taken in though it was ignored until now."""
+    taken in though it was ignored until now.
+
+    ``decisions`` are added to those that stand. ``withdraw`` ends some: each a number as ``resume`` shows it, the text, or an
+    unambiguous beginning of it; ``note`` and ``extra.KEY`` end what is kept. ``keep``: the ``note`` and each ``extra.KEY`` that
+    later snapshots take over; a decision so named is affirmed as of now. ``about``: the paths, as seen from ``directory``, that
+    all decisions given or affirmed here are about."""
 
     track: str | None = None
     step: str = ""
@@ -83,15 +92,20 @@ class Request:
     set_current: bool = True
     include: tuple[str, ...] = ()
     directory: str | None = None
+    withdraw: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
 
 
 @value
 class Plan:
-    """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on."""
+    """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on.
+    ``ended``: the decisions that it withdraws."""
 
     draft: Draft
     request: Request
     warnings: tuple[str, ...]
+    ended: tuple[Decision, ...] = ()
     redacted: tuple[Redacted, ...] = ()
     quiet: bool = False  # LATEST is brought up to date only where it is
 
@@ -103,22 +117,26 @@ class Plan:
 
 @value
 class Snapshot:
-    """A recorded checkpoint, what should be said about it, and the secrets that its words held."""
+    """A recorded checkpoint, what should be said about it, the secrets that its words held, and the decisions that it
+    withdrew."""
 
     stored: Stored
     warnings: tuple[str, ...]
     redacted: tuple[Redacted, ...] = ()
+    ended: tuple[Decision, ...] = ()
 
 
 @value
 class Resumed:
     """A track's newest checkpoint; ``live`` is None unless asked for. ``since``: what has happened since somebody wrote its
-    words, as far as it was looked at; None when they are its own and ``live`` was not asked for."""
+    words, as far as it was looked at; None when they are its own and ``live`` was not asked for. ``changes``: what changed the
+    files that its decisions are about, by the numbers of these."""
 
     stored: Stored
     live: Live | None
     warnings: tuple[str, ...]
     since: Since | None = None
+    changes: Mapping[int, DecisionChanges] = NO_CHANGES
 
 
 @value
@@ -245,14 +263,17 @@ class Baton:
 
     def snapshot(self, step: str = "", *, track: str | None = None, **words: object) -> Snapshot:
         """Record a checkpoint: ``plan`` and ``apply`` in one. ``words`` are the other fields of Request; ``extra`` may be
-        a mapping and ``decisions`` any sequence of strings. Raises UsageError before anything is written."""
+        a mapping, and ``decisions``, ``withdraw``, ``about`` and ``keep`` any sequences of strings. Raises UsageError before
+        anything is written."""
         extra = words.pop("extra", ())
         pairs = tuple(extra.items()) if isinstance(extra, Mapping) else extra
-        decisions = words.pop("decisions", ())
-        if isinstance(decisions, str) or not isinstance(decisions, Sequence):
-            raise UsageError("decisions must be a sequence of strings")
+        for name in ("decisions", "withdraw", "about", "keep"):
+            given = words.get(name, ())
+            if isinstance(given, str) or not isinstance(given, Sequence):
+                raise UsageError(f"{name} must be a sequence of strings")
+            words[name] = tuple(given)
         try:
-            request = Request(step=step, track=track, extra=pairs, decisions=tuple(decisions), **words)  # type: ignore
+            request = Request(step=step, track=track, extra=pairs, **words)  # type: ignore
         except TypeError as error:
             raise UsageError(str(error).replace("Request.__init__() ", "")) from None
         return self.apply(self.plan(request))
@@ -284,10 +305,14 @@ class Baton:
         self.repo.prefetch_identity()
         head, warnings = self.head()
         written = self._words(request, head)
+        tip = self.store.before(written.track)
+        follow, about, ended = None, self._about(request), tuple[Decision, ...]()
+        if request.kind == "manual":
+            written, ended, follow, said = self._taking_over(request, written, tip, tuple(about))
+            warnings += said
         encode(written)
         checkpoint = self.redactor.checkpoint(written)  # before the capture: a scanner that fails leaves no object
         redacted = differences(written, checkpoint) if checkpoint is not written else ()
-        tip = self.store.before(checkpoint.track)
         if tip is None or tip.foreign:
             with suppress(RecordError):  # one that cannot be read is there
                 if self.store.own_tip(checkpoint.track) is None:
@@ -308,6 +333,8 @@ class Baton:
             raise GitError(f"{captured.blind}; nothing is recorded")
         if head.branch is None:
             warnings.append("HEAD is detached; the checkpoint names no branch")
+        if captured:
+            warnings += self._unseen(about, captured.tree)
         files = self.file_state(captured) if captured else None
         draft = Draft(
             checkpoint=replace(checkpoint, files=files),
@@ -315,9 +342,64 @@ class Baton:
             tree=captured.tree if captured else self.store.base_tree(head.oid),
             stages=captured.stages if captured else (),
             count_changed=self.count_changed,
+            follow=follow,
         )
         quiet = request.kind == "auto"  # nobody asked for files
-        return Plan(draft=draft, request=request, warnings=tuple(warnings), redacted=redacted, quiet=quiet)
+        return Plan(draft=draft, request=request, warnings=tuple(warnings), ended=ended, redacted=redacted, quiet=quiet)
+
+    def _taking_over(
+        self, request: Request, new: Checkpoint, tip: Stored | None, about: tuple[str, ...]
+    ) -> tuple[Checkpoint, tuple[Decision, ...], Follow, list[str]]:
+        """New words with what stands on top of a track's newest checkpoint, the decisions that they withdraw, how they are
+        fitted to another one that came in between, and what should be said. Raises UsageError, AmbiguousNameError."""
+        from gitbaton.store import standing
+
+        stands, words = standing.at(self.store, tip, None), tip.checkpoint if tip else None
+        given = standing.asked(
+            stands, words, new, about=about, withdraw=request.withdraw, keep=request.keep, meant=self.redactor.text
+        )
+        over = standing.taken_over(new, words, stands, given)
+
+        def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
+            """Called with the lock held, so that nothing that was decided meanwhile is left out."""
+            if newest is None or (tip is not None and newest.id == tip.id):
+                return draft.checkpoint
+            plain = replace(draft.checkpoint, note=new.note, decisions=new.decisions, extra=new.extra, standing=None)
+            now = standing.at(self.store, newest, None)
+            return self.redactor.checkpoint(standing.taken_over(plain, newest.checkpoint, now, given))
+
+        return over, standing.ended(stands, over), follow, standing.said(stands, given, over)
+
+    def _about(self, request: Request) -> dict[str, str]:
+        """The paths that decisions are about, seen from the top of the work tree, each as it was given. Raises UsageError."""
+        top, found = self.repo.layout.root, dict[str, str]()
+        for path in request.about:
+            if not path or "\0" in path:
+                raise UsageError("a path that a decision is about is empty, or holds a NUL")
+            if top is None:
+                found[os.path.normpath(path)] = path
+                continue
+            there = os.path.normpath(os.path.join(request.directory or top, path))
+            inside = os.path.relpath(there, top)
+            if inside.split("/")[0] == "..":
+                inside = os.path.relpath(os.path.join(os.path.realpath(os.path.dirname(there)), os.path.basename(there)), top)
+            if inside.split("/")[0] == "..":
+                raise UsageError(f"{in_quotes(path)} is outside the work tree {in_quotes(top)}")
+            found[inside] = path
+        return found
+
+    def _unseen(self, about: Mapping[str, str], tree: Oid) -> list[str]:
+        """What should be said of paths that no checkpoint would tell a change of."""
+        from gitbaton.git.objects import lookup
+
+        top, said = self.repo.layout.root or "", list[str]()
+        for inside, path in about.items():
+            if inside == "." or lookup(self.repo.objects, tree, os.fsencode(inside)) is not None:
+                continue
+            there = os.path.lexists(os.path.join(top, inside))
+            why = "is left out of checkpoints, so no change of it will be told" if there else "is not there yet"
+            said.append(f"{path_in_quotes(path)} {why}")
+        return said
 
     def head(self) -> tuple[Head, list[str]]:
         """HEAD, and what should be said: one whose commit cannot be read counts as unborn."""
@@ -569,7 +651,7 @@ class Baton:
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
         tend(self.repo)
-        return Snapshot(stored=stored, warnings=tuple(warnings), redacted=plan.redacted)
+        return Snapshot(stored=stored, warnings=tuple(warnings), redacted=plan.redacted, ended=plan.ended)
 
     def _make_current(self, track: str) -> None:
         if self.repo.objects.symref(CURRENT) != tip_ref(track):
@@ -611,9 +693,8 @@ class Baton:
         if tip is not None and more and all(s.checkpoint.track != current for s in items):
             items, more = (*items, tip), more - 1
         wrong = f"{in_quotes(tips.problems[0].where)}: {tips.problems[0].reason}" if tips.problems else ""
-        return mirror.Told(
-            tips=self.exported(items), more=more, current=current, generated=timestamp(self.clock()), wrong=wrong
-        )
+        named = self.exported(list(map(self.with_standing, items)))
+        return mirror.Told(tips=named, more=more, current=current, generated=timestamp(self.clock()), wrong=wrong)
 
     def _mark(self) -> str:
         """What is equal as long as LATEST has to say the same; empty where that cannot be known."""
@@ -723,12 +804,36 @@ class Baton:
         if found is None and stored.checkpoint.carried is not None:
             since = Surveyor(self.store, self.settings.short).recorded(stored, self.count_changed)
         tip = self._own_tip(stored.checkpoint.track) if name is not None else None
+        stored = self.with_standing(stored)
         return Resumed(
             stored=stored,
+            changes=self.decision_changes(stored),
             live=found,
             warnings=(*missed, *self.refresh(track=stored.checkpoint.track), *self.newer([tip or stored])),
             since=since,
         )
+
+    def with_standing(self, stored: Stored) -> Stored:
+        """A checkpoint with all decisions that stood at it: where others' checkpoints were joined, with theirs, too. The very
+        same one where its own words say it."""
+        c = stored.checkpoint
+        if not stored.foreign and not self.store.ours.mixed(c.track):
+            return stored
+        from gitbaton.store import standing
+
+        stands = standing.at(self.store, stored)
+        return replace(stored, checkpoint=standing.shown(c, stands))
+
+    def decision_changes(self, stored: Stored) -> Mapping[int, DecisionChanges]:
+        """What changed the files that a checkpoint's decisions are about since they were made; costs nothing where there are
+        none. What cannot be compared is left out."""
+        if not any(one.about for one in stored.checkpoint.decided):
+            return NO_CHANGES
+        from gitbaton.store import standing
+
+        with suppress(GitError, RecordError):
+            return standing.changes(self.store, stored, stored.checkpoint.decided)
+        return NO_CHANGES
 
     def newer(self, tips: Iterable[Stored]) -> list[str]:
         """What should be said of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""

@@ -331,6 +331,52 @@ class Observed:
 
 
 @value
+class Decided:
+    """What is known of a decision beside its text. ``number``: its own, in the order in which the track's decisions were made;
+    ``made``: when somebody gave it last, None by the very checkpoint that says it; ``about``: the paths that it is about;
+    ``foreign``: it came from elsewhere, and nobody here has given it since."""
+
+    number: int
+    made: datetime | None = None
+    about: tuple[str, ...] = ()
+    foreign: bool = False
+
+
+@value
+class Decision:
+    """A decision that stands, with what is known of it; ``made`` as in Decided, and never None."""
+
+    text: str
+    number: int
+    made: datetime
+    about: tuple[str, ...] = ()
+    foreign: bool = False
+
+
+@value
+class Withdrawn:
+    """A decision that stands no more: its number, the digest of its text, and when it was withdrawn, None by the very
+    checkpoint that says it. Its text is not kept with it, so that it can be forgotten."""
+
+    number: int
+    digest: str
+    at: datetime | None = None
+
+
+@value
+class Standing:
+    """What of a checkpoint's words stays when others are written, until it is withdrawn: ``decisions``, one for each of the
+    checkpoint's; ``withdrawn``: the newest that were, newest last; ``last``: the greatest number that was ever given;
+    ``note``: the part of the note that is kept; ``extra``: the keys of the extras that are."""
+
+    decisions: tuple[Decided, ...] = ()
+    withdrawn: tuple[Withdrawn, ...] = ()
+    last: int = 0
+    note: str = ""
+    extra: tuple[str, ...] = ()
+
+
+@value
 class Checkpoint:
     """The recorded state of one track at one moment. Its id is the blob id of its stored bytes and no field of it."""
 
@@ -352,6 +398,22 @@ class Checkpoint:
     restore: Restore | None = None
     carried: Carried | None = None
     observed: Observed | None = None
+    standing: Standing | None = None
+
+    @property
+    def written(self) -> datetime:
+        """When somebody wrote its words."""
+        return self.carried.created if self.carried else self.created
+
+    @property
+    def decided(self) -> tuple[Decision, ...]:
+        """Its decisions in the order of their numbers; where nothing more is known of them, all are its own."""
+        known = self.standing.decisions if self.standing else ()
+        known = known or tuple(Decided(number=number) for number, _ in enumerate(self.decisions, 1))
+        return tuple(
+            Decision(text=text, number=m.number, made=m.made or self.written, about=m.about, foreign=m.foreign)
+            for text, m in zip(self.decisions, known, strict=True)
+        )
 
     @property
     def headline(self) -> str:
@@ -382,6 +444,15 @@ class Stored:
     def foreign_words(self) -> bool:
         """Whether its words, its own or carried ones, came from elsewhere."""
         return self.foreign or (self.checkpoint.carried is not None and self.checkpoint.carried.foreign)
+
+
+@value
+class DecisionChanges:
+    """The checkpoints in which what a decision is about changed since it was made, the newest first, and whether all since then
+    were looked at."""
+
+    items: tuple[Stored, ...]
+    whole: bool
 
 
 @value

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from gitbaton.codec import (
     Json,
@@ -14,6 +15,7 @@ from gitbaton.codec import (
     document,
     escaped,
     first_line,
+    in_double_quotes,
     in_quotes,
     is_hidden,
     path_document,
@@ -22,6 +24,7 @@ from gitbaton.codec import (
 )
 from gitbaton.codec.words import ODD_BLANKS
 from gitbaton.model import (
+    BEFORE_PROMPT,
     IGNORED,
     KEPT,
     LAST_PROMPT,
@@ -29,6 +32,8 @@ from gitbaton.model import (
     TURN_ENDED,
     Checkpoint,
     ClientPlan,
+    Decision,
+    DecisionChanges,
     FileState,
     Live,
     Observed,
@@ -54,6 +59,8 @@ _NAMED = 3  # paths that a sentence names
 _SKIPPED = 10  # paths that a snapshot left out and names
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}  # of the items of a plan
 _FILES = 5  # that changed since a test ran, and are named
+_CAUSE = 80  # characters of the prompt or step that changed a file
+NO_CHANGES: Mapping[int, DecisionChanges] = MappingProxyType({})
 _LEFT_OUT = {
     "excluded": "is left out: baton.exclude names it",
     "too-large": "is left out: it is larger than baton.maxFileSize",
@@ -96,20 +103,80 @@ def resume_lines(
     short_live: str,
     since: Since | None = None,
     observed: Sequence[tuple[str, str]] = (),
+    changes: Mapping[int, DecisionChanges] = NO_CHANGES,
 ) -> list[str]:
     """The lines of ``git baton resume``, in their promised order; carried words first, then what has happened since, then what
-    the client's own records tell."""
+    the client's own records tell. ``changes``: what changed the files that decisions are about, by the numbers of these."""
     c = checkpoint
     pairs = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
     pairs += [("branch", c.place.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
-    pairs += [("decision", text) for text in c.decisions]
-    pairs += [(f"extra.{key}", text) for key, text in c.extra]
+    rows = [key_value(key, value) for key, value in pairs] + _decision_lines(c, changes)
+    pairs = [(f"extra.{key}", text) for key, text in c.extra]
+    pairs += [("kept", kept_names(c))] if kept_names(c) else []
     if c.carried is not None:
         pairs += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}"), ("since", happened(c, since))]
     pairs += observed
     if live is not None:
         pairs += [("live_branch", live.head.branch or ""), ("live_head", short_live), ("drift", str(live.drift))]
-    return [key_value(key, value) for key, value in pairs]
+    return rows + [key_value(key, value) for key, value in pairs]
+
+
+def _decision_lines(c: Checkpoint, changes: Mapping[int, DecisionChanges]) -> list[str]:
+    """Each decision that stands, and below it its number with what is known of it; a stranger's begin with ``> ``."""
+    rows = list[str]()
+    for one in c.decided:
+        said = [key_value("decision", one.text)]
+        said.append(key_value(f"decision.{one.number}", f"made {timestamp(one.made)}{decision_facts(one, changes)}"))
+        rows += [f"> {text}" for row in said for text in row.split("\n")] if one.foreign else said
+    return rows
+
+
+def decision_facts(one: Decision, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> str:
+    """What is known of a decision, as the end of a sentence: what it is about, and what changed that since."""
+    said = f"; about {', '.join(map(quoted, one.about))}" if one.about else ""
+    said += f"; {changed_by(changes[one.number])}" if one.number in changes and changed_by(changes[one.number]) else ""
+    return f"{said}; from elsewhere" if one.foreign else said
+
+
+def changed_by(changes: DecisionChanges) -> str:
+    """``since changed by turn 12, "make it async"``, and how many times before; empty where nothing changed."""
+    if not changes.items:
+        return "" if changes.whole else "what changed long ago is not looked for"
+    named, more = _as_cause(changes.items[0]), len(changes.items) - 1
+    before = f", and {counted(more, 'time')} before" if more else ""
+    return f"since changed by {named}{before}"
+
+
+def _as_cause(stored: Stored) -> str:
+    """A checkpoint as what changed a file: a turn by its number and prompt, a manual one by its step."""
+    c, (named, _) = stored.checkpoint, title(stored)
+    if c.kind == "auto" and c.step == BEFORE_PROMPT:
+        return "an edit between two turns"
+    number, _, prompt = named.partition("  ")
+    if turn_of(c) and number.startswith("turn "):
+        return f"{number}, {in_double_quotes(_short(prompt))}"
+    return in_double_quotes(_short(first_line(named)))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _CAUSE else text[: _CAUSE - 3].rstrip() + "..."
+
+
+def kept_names(c: Checkpoint) -> str:
+    """What of a checkpoint's words later ones take over, besides decisions."""
+    s = c.standing
+    return ", ".join([*(["note"] if s.note else []), *(f"extra.{key}" for key in s.extra)]) if s else ""
+
+
+def decisions_document(c: Checkpoint, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> Json:
+    """The decisions that stand, as JSON; ``changed`` by which checkpoints, newest first, of one that is about paths."""
+    found: list[Json] = []
+    for one in c.decided:
+        said: dict[str, Json] = {"number": one.number, "text": one.text, "made": timestamp(one.made), "foreign": one.foreign}
+        about: list[Json] = [path_document(path) for path in one.about]
+        ids: list[Json] = [s.id for s in changes[one.number].items] if one.number in changes else []
+        found.append({**said, "about": about, "changed": ids})
+    return found
 
 
 def validation(c: Checkpoint, since: Since | None) -> str:
@@ -218,7 +285,7 @@ def quoting(stored: Stored) -> str:
 def quote(rows: Iterable[str], stored: Stored) -> list[str]:
     """Lines as they are, or each with ``> `` before it where they are of a foreign checkpoint."""
     mark = quoting(stored)
-    return [mark + text for row in rows for text in row.split("\n")] if mark else list(rows)
+    return [text if text.startswith(mark) else mark + text for row in rows for text in row.split("\n")] if mark else list(rows)
 
 
 def redacted_document(items: Iterable[Redacted]) -> list[Json]:

@@ -29,6 +29,7 @@ from gitbaton.model import (
     Carried,
     Checkpoint,
     ClientPlan,
+    Decided,
     FileState,
     Flag,
     IndexState,
@@ -40,9 +41,11 @@ from gitbaton.model import (
     Restore,
     Running,
     Skipped,
+    Standing,
     TestRun,
     Told,
     Transcript,
+    Withdrawn,
     WorktreeId,
 )
 
@@ -54,6 +57,10 @@ MAX_LISTED = 50
 """Plan items, edited files."""
 MAX_FEW = 20
 """Plans, test commands, names of failed tests, prompts."""
+MAX_WITHDRAWN = 100
+MAX_ABOUT = 20
+"""Paths of one decision."""
+MAX_NUMBER = 1_000_000
 VERSION = 1
 ROOT_MESSAGE = b"gitbaton root 1\n"
 _SUBJECT_BYTES = 72
@@ -70,6 +77,7 @@ _FORM = re.compile(
     r"(?: last=([A-Za-z0-9._:-]{1,128}))?(?: stored=([0-9a-f]{40}|[0-9a-f]{64}))?\Z"
 )
 _LAST = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
+_DIGEST = re.compile(r"[0-9a-f]{16}\Z")
 
 
 def observed_document(o: Observed) -> dict[str, Json]:
@@ -360,7 +368,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 def document(c: Checkpoint) -> dict[str, Json]:
     """The JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``,
-    only one that carries another's words ``carried``, and only one that tells what a client had on record ``observed``."""
+    only one that carries another's words ``carried``, only one that tells what a client had on record ``observed``, and only
+    one of whose words some are older than it, or are to stay, ``standing``."""
     agent: Json = None
     if c.agent is not None:
         agent = {"name": c.agent.name, "session": c.agent.session, "transcript": c.agent.transcript}
@@ -393,7 +402,36 @@ def document(c: Checkpoint) -> dict[str, Json]:
         result["carried"] = words
     if c.observed is not None:
         result["observed"] = observed_document(c.observed)
+    if c.standing is not None:
+        result["standing"] = _standing_document(c.standing)
     return result
+
+
+def _standing_document(s: Standing) -> dict[str, Json]:
+    """The JSON object; what there is nothing of is left out."""
+    result: dict[str, Json] = {}
+    if s.decisions:
+        result["decisions"] = [_decided_document(made) for made in s.decisions]
+    if s.withdrawn:
+        result["withdrawn"] = [
+            {"number": w.number, "digest": w.digest, **({"at": timestamp(w.at)} if w.at else {})} for w in s.withdrawn
+        ]
+    if s.last:
+        result["last"] = s.last
+    if s.note:
+        result["note"] = s.note
+    if s.extra:
+        result["extra"] = list(s.extra)
+    return result
+
+
+def _decided_document(made: Decided) -> Json:
+    result: dict[str, Json] = {"number": made.number}
+    if made.made is not None:
+        result["made"] = timestamp(made.made)
+    if made.about:
+        result["about"] = [path_document(path) for path in made.about]
+    return {**result, **({"foreign": True} if made.foreign else {})}
 
 
 def _files_document(files: FileState | None) -> Json:
@@ -452,6 +490,7 @@ def decode(raw: bytes) -> Checkpoint:
     restore = Reader(r.value["restore"], "record.restore") if "restore" in r.value else None
     carried = Reader(r.value["carried"], "record.carried") if "carried" in r.value else None
     observed = Reader(r.value["observed"], "record.observed") if "observed" in r.value else None
+    standing = Reader(r.value["standing"], "record.standing") if "standing" in r.value else None
     extra = r.strings("extra")
     if not all(EXTRA_KEY.match(key) for key, _ in extra):
         raise r.bad("extra")
@@ -459,13 +498,14 @@ def decode(raw: bytes) -> Checkpoint:
         raise r.bad("step")
     if not 0 < len(r.text("track")) <= MAX_TRACK:
         raise r.bad("track")
+    decisions = tuple(Reader({"decisions": item}, r.where).text("decisions") for item in r.items("decisions", MAX_BYTES))
     return Checkpoint(
         track=r.text("track"),
         step=r.text("step"),
         note=r.text("note"),
         next_cmd=r.text("next_cmd"),
         validation=r.one_of("validation", VALIDATIONS),
-        decisions=tuple(Reader({"decisions": item}, r.where).text("decisions") for item in r.items("decisions", MAX_BYTES)),
+        decisions=decisions,
         label=r.maybe("label"),
         kind=r.one_of("kind", KINDS),
         branch=None if r.value.get("branch", 0) is None else r.path("branch"),
@@ -480,7 +520,49 @@ def decode(raw: bytes) -> Checkpoint:
         restore=_restore(restore) if restore else None,
         carried=_carried(carried) if carried else None,
         observed=read_observed(observed) if observed else None,
+        standing=_standing(standing, len(decisions)) if standing else None,
     )
+
+
+def _standing(r: Reader, count: int) -> Standing:
+    """What stays of the words of a checkpoint with so many decisions. Raises RecordError."""
+    decisions = tuple(_decided(one) for one in _objects(r, "decisions", MAX_BYTES))
+    numbers = [made.number for made in decisions]
+    if len(numbers) != (count if decisions else 0) or numbers != sorted(set(numbers)):
+        raise r.bad("decisions")
+    withdrawn = tuple(
+        Withdrawn(
+            number=_number(one, "number"),
+            digest=one.matching("digest", _DIGEST),
+            at=one.time("at") if "at" in one.value else None,
+        )
+        for one in _objects(r, "withdrawn", MAX_WITHDRAWN)
+    )
+    extra = r.items("extra", MAX_EXTRAS) if "extra" in r.value else []
+    return Standing(
+        decisions=decisions,
+        withdrawn=withdrawn,
+        last=_number(r, "last") if "last" in r.value else 0,
+        note=r.text("note") if "note" in r.value else "",
+        extra=tuple(Reader({"key": key}, f"{r.where}.extra").text("key") for key in extra),
+    )
+
+
+def _decided(r: Reader) -> Decided:
+    about = r.items("about", MAX_ABOUT) if "about" in r.value else []
+    return Decided(
+        number=_number(r, "number"),
+        made=r.time("made") if "made" in r.value else None,
+        about=tuple(Reader({"path": item}, f"{r.where}.about").path("path") for item in about),
+        foreign=r.flag("foreign") if "foreign" in r.value else False,
+    )
+
+
+def _number(r: Reader, key: str) -> int:
+    number = r.count(key)
+    if not 0 < number <= MAX_NUMBER:
+        raise r.bad(key)
+    return number
 
 
 def _restore(r: Reader) -> Restore:

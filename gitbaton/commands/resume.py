@@ -8,6 +8,7 @@ from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, in_quotes, told_document
 from gitbaton.errors import NotFoundError
 from gitbaton.render import (
+    decisions_document,
     key_value,
     live_document,
     observed_pairs,
@@ -58,6 +59,7 @@ def command(
                 value["since"] = since_document(found.since)
             if told is not None:
                 value["told"] = told_document(told)
+            value["decisions"] = decisions_document(found.stored.checkpoint, found.changes)
             value["runs"] = [one.document for one in runs]
             print_json({**value, "warnings": list(found.warnings)})
         else:
@@ -65,7 +67,7 @@ def command(
             head = baton.abbreviate(found.stored.checkpoint.place.oid)
             later = found.live.tests if found.live else tests_then(baton.store, found.stored)
             seen = observed_pairs(found.stored.checkpoint.observed, later, told)
-            rows = resume_lines(found.stored.checkpoint, head, found.live, here, found.since, seen)
+            rows = resume_lines(found.stored.checkpoint, head, found.live, here, found.since, seen, found.changes)
             for row in quote(rows, found.stored):
                 terminal.say(row)
             for one in runs:

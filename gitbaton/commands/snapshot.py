@@ -14,10 +14,11 @@ from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.model import IGNORED, VALIDATIONS, Skipped
-from gitbaton.render import in_shell, kept_here, line, porcelain, redacted_document, skipped_lines, stored_document
+from gitbaton.render import in_shell, kept_here, kept_names, line, porcelain, redacted_document, skipped_lines, stored_document
 
 Text = Optional[str]
 Texts = Optional[list[str]]
+_LISTED = 10  # decisions that a dry run names
 COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 
@@ -33,7 +34,16 @@ def command(
     validation: Annotated[
         str, Option("--validation", "--tests", metavar="green|pending|failed", help="How the tests stand.")
     ] = "pending",
-    decision: Annotated[Texts, Option(metavar="TEXT", help="A decision taken, and why; may repeat.")] = None,
+    decision: Annotated[
+        Texts, Option(metavar="TEXT", help="A decision taken, and why; stands until withdrawn; may repeat.")
+    ] = None,
+    about: Annotated[Texts, Option(metavar="PATH", help="What the decisions of this call are about; may repeat.")] = None,
+    withdraw: Annotated[
+        Texts, Option(metavar="N|TEXT", help="End a decision: its number in 'resume', or how it begins; may repeat.")
+    ] = None,
+    keep: Annotated[
+        Texts, Option(metavar="note|extra.KEY|N", help="Have later snapshots take it over; affirm decision N; may repeat.")
+    ] = None,
     label: Annotated[Text, Option(metavar="TEXT", help="A short name for 'show'; pruning keeps what has one.")] = None,
     extra: Annotated[Texts, Option(metavar="KEY=VALUE", help="Anything else worth keeping; may repeat.")] = None,
     set_current: Annotated[bool, Option(help="Make the track the one that a bare 'resume' means here.")] = True,
@@ -55,9 +65,16 @@ def command(
     leaves the work tree out. --include takes in what is left out because ignore rules covered it until now; PATH is a pathspec,
     as seen from the current directory. --dry-run prints what would be recorded and leaves nothing behind.
 
+    Decisions stand until --withdraw ends them: a snapshot takes over those that do, adds its own, and 'resume' numbers them.
+    One that is given again stands once; --keep N says that decision N still holds. Where they are --about files or folders,
+    'resume' says what changed these since. '--keep note' and '--keep extra.KEY' have the note or an extra taken over in the
+    same way, until --withdraw names it.
+
     Examples:
         git baton snapshot "lexer done" --next-cmd "pytest tests/parser" --validation green   # the usual one
         git baton snapshot "before the rewrite" --label before-rewrite   # a milestone, which prune keeps
+        git baton snapshot "api split" --decision "no async: 3.8 must run it" --about src/api   # stands from now on
+        git baton snapshot "api is async" --withdraw 1   # until it is taken back
         git baton snapshot "try" --dry-run
     """
     one_of(json=json, porcelain=stable)
@@ -78,7 +95,10 @@ def command(
         files=files,
         set_current=set_current,
         include=tuple(include or ()),
-        directory=os.getcwd() if include else None,
+        directory=os.getcwd() if include or about else None,
+        withdraw=tuple(withdraw or ()),
+        about=tuple(about or ()),
+        keep=tuple(keep or ()),
     )
     with opened(ctx, checkpoint_dir, talks="" if json or stable else "looking at files") as baton:
         if dry_run:
@@ -144,13 +164,15 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
     skipped = c.files.skipped if c.files else ()
     if json:
         said: dict[str, Json] = {"checkpoint": stored_document(stored), "redacted": redacted_document(snapshot.redacted)}
-        print_json({**said, **picked(snapshot, "warnings")})
+        print_json({**said, **_withdrew(snapshot), **picked(snapshot, "warnings")})
     elif stable:
         changed = str(c.files.changed) if c.files else ""
         row = (c.track, stored.id, c.step, c.previous or "", stored.commit, changed, str(len(skipped)))
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
         terminal.say(fitted(f"{c.track} {baton.short(stored.id)} {line(c.step)}"))
+        for one in snapshot.ended:
+            terminal.say(fitted(f"withdrew decision {one.number}: {line(one.text)}"))
         if c.previous is None:
             _say_new(baton, c.track, named=named)
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
@@ -158,6 +180,12 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
     if more := kept_here(c.files, named=False):
         terminal.tell(f"hint: {more}")
     return 0
+
+
+def _withdrew(of: Plan | Snapshot) -> dict[str, Json]:
+    """The decisions that end, where any do."""
+    ended: list[Json] = [{"number": one.number, "text": one.text} for one in of.ended]
+    return {"withdrawn": ended} if ended else {}
 
 
 def _say_how(baton: Baton, skipped: Sequence[Skipped]) -> None:
@@ -189,11 +217,20 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
     skipped = c.files.skipped if c.files else ()
     if json:
         said: dict[str, Json] = {"plan": document(c), "redacted": redacted_document(plan.redacted)}
-        print_json({**said, **picked(plan.request, "set_current"), **picked(plan, "warnings")})
+        print_json({**said, **_withdrew(plan), **picked(plan.request, "set_current"), **picked(plan, "warnings")})
     elif stable:
         terminal.write(porcelain(COLUMNS, [(c.track, "", c.step, "", "", "", str(len(skipped)))], nul=False))
     else:
         terminal.say(fitted(f"would record {c.track}: {line(c.step)}"))
+        for one in plan.ended:
+            terminal.say(fitted(f"would withdraw decision {one.number}: {line(one.text)}"))
+        older = [one for one in c.decided if one.made < c.created]
+        for one in older[:_LISTED]:
+            terminal.say(fitted(f"would take over decision {one.number}: {line(one.text)}"))
+        if len(older) > _LISTED:
+            terminal.say(f"would take over {len(older) - _LISTED} more")
+        if kept := kept_names(c):
+            terminal.say(fitted(f"would keep {kept}"))
         if c.files:
             terminal.say(f"would capture tree {c.files.tree}")
         terminal.say(f"would {'' if plan.request.set_current else 'not '}make the track current in this work tree")

@@ -222,6 +222,7 @@ def carry(checkpoint: Checkpoint, tip: Stored, turns: int) -> Checkpoint:
         validation=last.validation,
         decisions=last.decisions,
         extra=last.extra,
+        standing=last.standing,
         carried=replace(source, turns=source.turns + turns, foreign=source.foreign or tip.foreign),
     )
 

@@ -50,7 +50,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
             return overview(baton.exported(known), baton.clock())
     if stored is None:
         return ""
-    (stored,) = baton.exported([stored])
+    (stored,) = baton.exported([baton.with_standing(stored)])
     now = baton.clock()
     c, comparing = stored.checkpoint, None
     if event.inject != "short" and c.observed is not None and c.files is not None:

@@ -15,6 +15,7 @@ from gitbaton.git.run import checked
 from gitbaton.model import VALIDATIONS, Agent, Checkpoint, Live, Since, Stored
 from gitbaton.render import (
     age,
+    decisions_document,
     key_value,
     line,
     live_document,
@@ -97,16 +98,21 @@ def snapshot(baton: Baton, call: Call) -> Answer:
         set_current=given.get("set_current", True),
         include=tuple(given.get("include", ())),
         directory=call.place,
+        withdraw=tuple(given.get("withdraw", ())),
+        about=tuple(given.get("about", ())),
+        keep=tuple(given.get("keep", ())),
     )
     if given.get("dry_run"):
         plan = baton.dry_run(request)
         said = f"would record a checkpoint of track {in_quotes(plan.checkpoint.track)}: {line(plan.checkpoint.step)}"
+        said += "".join(f"\nwould withdraw decision {one.number}: {line(one.text)}" for one in plan.ended)
         found: dict[str, Json] = {"plan": document(plan.checkpoint), "set_current": plan.request.set_current}
         found["redacted"] = redacted_document(plan.redacted)
         return _with_warnings(found, said, plan.warnings, plan.checkpoint)
     snapshot = baton.apply(baton.plan(request))
     stored, c = snapshot.stored, snapshot.stored.checkpoint
     said = f"recorded checkpoint {baton.short(stored.id)} of track {in_quotes(c.track)}: {line(c.step)}"
+    said += "".join(f"\nwithdrew decision {one.number}: {line(one.text)}" for one in snapshot.ended)
     done: dict[str, Json] = {"checkpoint": stored_document(stored), "redacted": redacted_document(snapshot.redacted)}
     return _with_warnings(done, said, snapshot.warnings, c, baton.short(stored.id))
 
@@ -129,6 +135,7 @@ def resume(baton: Baton, call: Call) -> Answer:
     hint = ["'verify' says how HEAD and the files have moved since"]
     text = [_origin(baton, found.stored), *(_moved(found.live) if found.live else hint)]
     text += _words(baton, found.stored, found.live, found.since)
+    value["decisions"] = decisions_document(found.stored.checkpoint, found.changes)
     runs = unfinished(baton)
     value["runs"] = [one.document for one in runs]
     text += [f"run {in_quotes(one.run)} is not finished ({plain('; '.join(one.why))}): {plain(one.going_on)}" for one in runs]
@@ -214,7 +221,8 @@ def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since 
     here = baton.abbreviate(live.head.oid) if live else ""
     later = live.tests if live else tests_then(baton.store, stored)
     seen = observed_pairs(stored.checkpoint.observed, later, baton.told(stored))
-    rows = resume_lines(stored.checkpoint, baton.abbreviate(stored.checkpoint.place.oid), live, here, since, seen)
+    changes, head = baton.decision_changes(stored), baton.abbreviate(stored.checkpoint.place.oid)
+    rows = resume_lines(stored.checkpoint, head, live, here, since, seen, changes)
     cut = [row if len(row) <= MAX_LINE else f"{row[:MAX_LINE]}... ({len(row) - MAX_LINE} more characters)" for row in rows]
     return _quoted(cut, stored)
 
@@ -337,7 +345,10 @@ _WORDS = {
     "note": _text("What the next runner must know.", **_FIELD),
     "next_cmd": _text("What to run next.", **_FIELD),
     "validation": _text("How the tests stand.", enum=list(VALIDATIONS), default="pending"),
-    "decisions": _texts("Decisions taken, and why."),
+    "decisions": _texts("Decisions taken, and why: each stands until it is withdrawn, so give only new ones."),
+    "about": _texts("Files or folders, relative to where the server was started, that these decisions are about."),
+    "withdraw": _texts("Decisions that end, each its number as 'resume' shows it, or its text; kept 'note', 'extra.KEY'."),
+    "keep": _texts("What later snapshots take over: 'note', 'extra.KEY'; the number of a decision: it still holds."),
     "label": _text("A short name for 'show'; pruning keeps what has one.", **_FIELD),
     "extra": {
         "type": "object",
@@ -381,6 +392,7 @@ TOOLS = (
             checkpoint=_ANY,
             live=_ANY,
             since=_ANY,
+            decisions=_LIST,
             runs=_LIST,
             warnings=_WARNINGS,
         ),

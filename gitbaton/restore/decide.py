@@ -35,7 +35,7 @@ class Facts:
     always: bool = False
 
 
-class Decision:
+class Decider:
     """The steps for the differences in scope; ``everything`` are those of the whole work tree."""
 
     def __init__(self, scope: Sequence[Difference], everything: Sequence[Difference], guard: Guard, facts: Facts) -> None:

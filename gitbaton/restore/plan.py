@@ -14,7 +14,7 @@ from gitbaton.model import IGNORED, INSIDE, KEPT, FileState, Oid, Op, Stored, co
 from gitbaton.render import first_few, path_in_quotes, some
 from gitbaton.restore.attribution import Present, others
 from gitbaton.restore.bytes import Bytes, after, after_raw, index_scope
-from gitbaton.restore.decide import Decision, Facts
+from gitbaton.restore.decide import Decider, Facts
 from gitbaton.restore.scene import Scene, inside, looked
 from gitbaton.restore.values import CHANGING, UNMERGED, Order, Plan, Step
 from gitbaton.store import safety_ref
@@ -122,7 +122,7 @@ class _Planner:
         scope = self._scope(differing, kept.differences(differing))
         everything = [*differing, *(d for d in scope if d.now == d.then)]
         guard = self.scene.guard({d.path for d in everything if d.now is not None})
-        decision = Decision(scope, everything, guard, self._facts(scope, kept))
+        decision = Decider(scope, everything, guard, self._facts(scope, kept))
         known, self.unmerged = self._index_scope(), self._unmerged()
         decision.leave(self._conflicts(known, decision.changing()))
         found = decision.settle()

@@ -510,6 +510,8 @@ def words(record: Mapping[str, Json]) -> Iterator[tuple[str, str, str]]:
     texts.append(("carried.step", "", carried.get("step") if isinstance(carried, dict) else None))
     decisions, extra = record.get("decisions"), record.get("extra")
     texts += [("decision", "", text) for text in decisions] if isinstance(decisions, list) else []
+    standing = record.get("standing")
+    texts.append(("note", "", standing.get("note") if isinstance(standing, dict) else None))
     texts += [(f"extra.{key}", f"{key}=", text) for key, text in extra.items()] if isinstance(extra, dict) else []
     return ((name, head, text) for name, head, text in texts if isinstance(text, str) and text)
 

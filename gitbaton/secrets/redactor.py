@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gitbaton.errors import ScanError, UsageError
-from gitbaton.model import Checkpoint, Observed, Prompt, Ran, Told
+from gitbaton.model import Checkpoint, Observed, Prompt, Ran, Standing, Told
 from gitbaton.secrets.prefixes import PREFIXED, begun
 from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
 from gitbaton.secrets.shipped import ENTROPY, SHIPPED
@@ -206,8 +206,14 @@ class Redactor:
             extra=self._extra(c.extra),
             carried=carried,
             observed=c.observed and self.observed(c.observed),
+            standing=c.standing and self._standing(c, c.standing),
         )
         return c if new == c else new
+
+    def _standing(self, c: Checkpoint, s: Standing) -> Standing:
+        """What stays of a checkpoint's words: its kept note, and the names of its kept extras as those are redacted."""
+        names = dict(zip((key for key, _ in c.extra), (key for key, _ in self._extra(c.extra)), strict=True))
+        return replace(s, note=self.text(s.note), extra=tuple(names.get(key, key) for key in s.extra))
 
     def observed(self, o: Observed) -> Observed:
         """What a client had on record, with all its words redacted."""

@@ -1,0 +1,376 @@
+"""Standing words: the decisions of a track that stand until they are withdrawn, and the note and extras that are kept; what of
+them a snapshot takes over, and where two chains were joined, their union. An LWW-element-set: a withdrawal ends what was given
+before it, whoever gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from gitbaton.codec import counted, first_line, in_quotes, plain
+from gitbaton.codec.checkpoint import MAX_ABOUT
+from gitbaton.errors import AmbiguousNameError, UsageError
+from gitbaton.git.treediff import differences
+from gitbaton.model import Checkpoint, Decided, Decision, DecisionChanges, Oid, Standing, Stored, Withdrawn
+from gitbaton.store.chain import MAX_COMMIT, Chains
+from gitbaton.values import replace, value
+
+MAX_SIZE = 256 << 10  # bytes of the decisions that stand: automatic checkpoints, which carry them, have room beside them
+MANY = 50  # decisions after which it is said that they are many
+LOOKED = 500  # checkpoints of a joined track in which a reader looks for what stands
+_WALKED = 1000  # checkpoints in which a change of a path is looked for
+_GREATEST = 100_000  # a number above is a stranger's jest, and given anew
+_LISTED = 10
+_REMEMBERED = 50  # decisions that were withdrawn: until every clone has heard of it
+_NEVER = datetime.min.replace(tzinfo=UTC)
+NOTE, EXTRA = "note", "extra."  # what ``keep`` and ``withdraw`` call the parts of a checkpoint's words that are no decision
+_LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-color", "--format=%H %T %P")
+
+
+@value
+class Stands:
+    """What stands at a checkpoint: the decisions in the order of their numbers, those that were withdrawn, the greatest number
+    that was given, the note and the extras that are kept. ``known``: the decisions that words of here had already.
+    ``theirs``: what of the words of others is kept with them, and is not taken over."""
+
+    decisions: tuple[Decision, ...] = ()
+    withdrawn: tuple[Withdrawn, ...] = ()
+    last: int = 0
+    note: str = ""
+    extra: tuple[tuple[str, str], ...] = ()
+    known: frozenset[str] = frozenset()
+    theirs: tuple[str, ...] = ()
+
+
+@value
+class Given:
+    """What one snapshot says of standing words: decisions, each about all of ``about``, those that it withdraws, affirms or
+    takes for its own by their texts, and the names of what else is kept or is kept no longer."""
+
+    decisions: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+    withdrawn: frozenset[str] = frozenset()
+    affirmed: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    dropped: frozenset[str] = frozenset()
+
+
+def digest(text: str) -> str:
+    """What stands for the text of a decision that was withdrawn."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def of_words(stored: Stored) -> Stands:
+    """What stands by the words of one checkpoint, its own or carried ones."""
+    c, foreign = stored.checkpoint, stored.foreign_words
+    s = c.standing or Standing()
+    kept = tuple((key, text) for key, text in c.extra if key in s.extra)
+    names = (*((NOTE,) if s.note else ()), *(EXTRA + key for key, _ in kept))
+    decisions = tuple(replace(one, foreign=foreign or one.foreign) for one in c.decided)
+    return Stands(
+        decisions=decisions,
+        withdrawn=tuple(replace(one, at=one.at or c.written) for one in s.withdrawn),
+        last=max((s.last, *(one.number for one in decisions), *(one.number for one in s.withdrawn))),
+        note="" if foreign else s.note,
+        extra=() if foreign else kept,
+        known=frozenset() if foreign else frozenset(one.text for one in decisions),
+        theirs=names if foreign else (),
+    )
+
+
+def at(store: Chains, tip: Stored | None, limit: int | None = LOOKED) -> Stands:
+    """What stands at a checkpoint: what its words say; where others' checkpoints were joined, or it is one of theirs, the union
+    of what each line of checkpoints says that was not written on top of another. ``limit``: how many are looked at."""
+    if tip is None:
+        return Stands()
+    if not tip.foreign and not store.ours.mixed(tip.checkpoint.track):
+        return of_words(tip)
+    heads = list(_heads(store.below(tip, limit).items or (tip,)))
+    return union([of_words(stored) for stored in heads]) if len(heads) > 1 else of_words(tip)
+
+
+def _heads(items: Iterable[Stored]) -> Iterable[Stored]:
+    """Those of a chain's checkpoints, newest first, that no other one was written on top of, as its writer saw it."""
+    seen = set[Oid | None]()
+    for stored in items:
+        if stored.id not in seen:
+            yield stored
+        seen.add(stored.checkpoint.previous)
+
+
+def union(parts: Sequence[Stands]) -> Stands:
+    """What stands by several words, the newest first. Pure, and the same in whatever order they come, but for what is kept:
+    there the newest words have it. Where two decisions have one number, the one that was made first keeps it."""
+    ended: dict[str, Withdrawn] = {}
+    for one in (one for part in parts for one in part.withdrawn):
+        other = ended.get(one.digest)
+        if other is None or _moment(other.at) < _moment(one.at):
+            ended[one.digest] = one
+    found: dict[str, Decision] = {}
+    for said in (said for part in parts for said in part.decisions):
+        first = found.get(said.text, said)
+        newest = max(first, said, key=lambda d: (d.made, d.about))
+        number, foreign = min(first.number, said.number), first.foreign and said.foreign
+        found[said.text] = replace(newest, number=number, foreign=foreign)
+    alive = [d for d in found.values() if d.made > _moment(getattr(ended.get(digest(d.text)), "at", None))]
+    last = max((n for n in (*(p.last for p in parts), *(d.number for d in alive)) if n <= _GREATEST), default=0)
+    decisions, taken = list[Decision](), set[int]()
+    for said in sorted(alive, key=lambda d: (d.number, d.made, d.text)):
+        if said.number in taken or said.number > _GREATEST:
+            last += 1
+            said = replace(said, number=last)
+        taken.add(said.number)
+        decisions.append(said)
+    return Stands(
+        decisions=tuple(sorted(decisions, key=lambda d: d.number)),
+        withdrawn=tuple(sorted(ended.values(), key=lambda w: (_moment(w.at), w.digest))),
+        last=last,
+        note=next((part.note for part in parts if part.note), ""),
+        extra=tuple(dict(pair for part in reversed(parts) for pair in part.extra).items()),
+        known=frozenset().union(*(part.known for part in parts)),
+        theirs=tuple(dict.fromkeys(name for part in parts for name in part.theirs)),
+    )
+
+
+def _moment(at: datetime | None) -> datetime:
+    return at or _NEVER
+
+
+def asked(
+    stands: Stands,
+    tip: Checkpoint | None,
+    new: Checkpoint,
+    *,
+    about: Sequence[str] = (),
+    withdraw: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    meant: Callable[[str], str] = str,
+) -> Given:
+    """What a snapshot with the words ``new`` on top of ``tip`` says of what stands: ``withdraw`` names decisions by number,
+    text or the unambiguous beginning of one, and ``note`` and ``extra.KEY``; so does ``keep``. ``meant`` makes of a text what
+    is stored for it.
+
+    Raises UsageError where nothing is meant, AmbiguousNameError where several could be.
+    """
+    track, names = new.track, {NOTE} if stands.note else set[str]()
+    names |= {EXTRA + key for key, _ in stands.extra}
+    ended, dropped = set[str](), set[str]()
+    for name in withdraw:
+        if name in names:
+            dropped.add(name)
+            continue
+        if _is_number(name) is None and (own := [text for text in new.decisions if text.startswith((name, meant(name)))]):
+            said = f"{in_quotes(first_line(name))} is withdrawn and decided by the same snapshot"
+            raise UsageError(said, f"decision: {first_line(own[0])}")
+        ended.add(_one(stands, track, name, meant).text)
+    if both := ended.intersection(new.decisions):
+        raise UsageError(f"{in_quotes(first_line(min(both)))} is withdrawn and decided by the same snapshot")
+    affirmed, kept = set[str](), set[str]()
+    for name in keep:
+        if name == NOTE or name.startswith(EXTRA):
+            kept.add(_there(name, tip, new, gone=name in dropped))
+        else:
+            affirmed.add(_one(stands, track, name, meant).text)
+    if both := ended & affirmed:
+        raise UsageError(f"{in_quotes(first_line(min(both)))} is withdrawn and kept by the same snapshot")
+    if about and not new.decisions and not affirmed:
+        raise UsageError("paths are given, and no decision that is about them", "--keep N names one that stands")
+    if len(about) > MAX_ABOUT:
+        raise UsageError(
+            f"a decision is about {len(about)} paths; the limit is {MAX_ABOUT}", "a folder stands for all below it"
+        )
+    return Given(
+        decisions=new.decisions,
+        about=tuple(dict.fromkeys(about)),
+        withdrawn=frozenset(ended),
+        affirmed=frozenset(affirmed),
+        kept=frozenset(kept),
+        dropped=frozenset(dropped),
+    )
+
+
+def _is_number(name: str) -> int | None:
+    return int(name) if name.isascii() and name.isdigit() and len(name) < 10 else None
+
+
+def _one(stands: Stands, track: str, name: str, meant: Callable[[str], str]) -> Decision:
+    """The decision that a number, a text or the beginning of one means."""
+    from shlex import quote
+
+    hint = f"git baton resume --track {quote(plain(track))}"
+    where, number = f"track {in_quotes(track)}", _is_number(name)
+    if not name.strip():
+        raise UsageError("a decision is named by its number or its text, and the name is empty", hint)
+    if number is not None:
+        found = [one for one in stands.decisions if one.number == number]
+        gone = any(one.number == number for one in stands.withdrawn)
+        said = f"decision {number} of {where} {'is withdrawn already' if gone else 'does not stand'}"
+    else:
+        texts = {name, meant(name)}
+        found = [one for one in stands.decisions if one.text in texts]
+        found = found or [one for one in stands.decisions if one.text.startswith(tuple(texts))]
+        said = f"no decision that stands on {where} begins with {in_quotes(first_line(name)[:60])}"
+        said += ", and it is not kept" if name == NOTE or name.startswith(EXTRA) else ""
+    if not found:
+        raise UsageError(said, f"'{hint}' numbers those that stand" if stands.decisions else "none stands")
+    if len(found) > 1:
+        rows = [f"decision {one.number}: {first_line(one.text)}" for one in found]
+        more = [f"and {len(rows) - _LISTED} more"] if len(rows) > _LISTED else []
+        raise AmbiguousNameError(f"{in_quotes(first_line(name)[:60])} could mean {len(rows)} decisions", *rows[:_LISTED], *more)
+    return found[0]
+
+
+def _there(name: str, tip: Checkpoint | None, new: Checkpoint, *, gone: bool) -> str:
+    """The name of a note or an extra that is there to be kept: in the new words, else in those before."""
+    before = tip if tip is not None and not gone else None
+    if name == NOTE:
+        there, what = bool(new.note or (before and before.note)), "note"
+    else:
+        key = name.removeprefix(EXTRA)
+        there, what = key in dict(new.extra) or (before is not None and key in dict(before.extra)), f"extra {in_quotes(key)}"
+    if not there:
+        raise UsageError(f"there is no {what} to keep: neither this snapshot nor the words before it have one")
+    return name
+
+
+def taken_over(new: Checkpoint, tip: Checkpoint | None, stands: Stands, given: Given) -> Checkpoint:
+    """New words with what stands: its decisions, less those that end, in the order of their numbers, and what is kept. Raises
+    UsageError where that is more than a checkpoint has room for. Pure."""
+    made, last = dict[str, Decided](), stands.last
+    for one in _within(stands.decisions):
+        if one.text in given.withdrawn:
+            continue
+        made[one.text] = Decided(number=one.number, made=one.made, about=one.about, foreign=one.foreign)
+        if one.text in given.affirmed:
+            made[one.text] = Decided(number=one.number, about=given.about or one.about)
+    for text in given.decisions:
+        number, about = (made[text].number, made[text].about) if text in made else (last + 1, ())
+        last = max(last, number)
+        made[text] = Decided(number=number, about=given.about or about)
+    _room(made)
+    numbers = {one.text: one.number for one in stands.decisions}
+    gone = sorted((numbers[text], text) for text in given.withdrawn if text in numbers)
+    ended = [Withdrawn(number=number, digest=digest(text)) for number, text in gone]
+    old = {digest(text) for text in (*made, *given.withdrawn)}
+    withdrawn = (*(one for one in stands.withdrawn if one.digest not in old), *ended)[-_REMEMBERED:]
+    note, kept = _note(new, tip, stands, given)
+    pairs = {key: text for key, text in stands.extra if EXTRA + key not in given.dropped}
+    before = {**(dict(tip.extra) if tip else {}), **dict(new.extra)}
+    pairs |= {key: before[key] for name in sorted(given.kept - {NOTE}) if (key := name.removeprefix(EXTRA)) in before}
+    top = max((*(m.number for m in made.values()), *(w.number for w in withdrawn)), default=0)
+    standing = Standing(
+        decisions=tuple(made.values()),
+        withdrawn=withdrawn,
+        last=last if last > top else 0,
+        note=kept,
+        extra=tuple(pairs),
+    )
+    usual = tuple(Decided(number=number) for number, _ in enumerate(made, 1)) == standing.decisions
+    standing = replace(standing, decisions=()) if usual else standing
+    return replace(
+        new,
+        note=note,
+        decisions=tuple(made),
+        extra=tuple({**pairs, **dict(new.extra)}.items()),
+        standing=None if standing == Standing() else standing,
+    )
+
+
+def ended(stands: Stands, new: Checkpoint) -> tuple[Decision, ...]:
+    """The decisions that new words withdraw."""
+    gone = {one.number for one in (new.standing or Standing()).withdrawn if one.at is None}
+    return tuple(one for one in stands.decisions if one.number in gone)
+
+
+def _note(new: Checkpoint, tip: Checkpoint | None, stands: Stands, given: Given) -> tuple[str, str]:
+    """The whole note, and the part of it that is kept: what was kept goes by a withdrawal only, not by another note."""
+    kept = "" if NOTE in given.dropped else stands.note
+    if NOTE in given.kept:
+        said = new.note or (tip.note if tip else "")
+        kept = said if kept in said else kept if said in kept else f"{said}\n\n{kept}"
+    if kept in new.note:
+        return new.note, kept
+    return (f"{new.note}\n\n{kept}" if new.note else kept), kept
+
+
+def _within(decisions: Sequence[Decision]) -> list[Decision]:
+    """Those that are taken over: of a stranger's no more than there is room for."""
+    room, left = MAX_SIZE - sum(_size(one.text) for one in decisions if not one.foreign), list[Decision]()
+    for one in decisions:
+        if one.foreign and (room := room - _size(one.text)) < 0:
+            continue
+        left.append(one)
+    return left
+
+
+def _room(made: Mapping[str, Decided]) -> None:
+    size = sum(map(_size, made))
+    if size > MAX_SIZE:
+        said = f"the {len(made)} decisions that stand come to {size} bytes; the limit is {MAX_SIZE}"
+        raise UsageError(said, "end some that no longer hold: --withdraw N, with the number that 'git baton resume' shows")
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def shown(c: Checkpoint, stands: Stands) -> Checkpoint:
+    """A checkpoint as it is shown: with the decisions that stand at it."""
+    made = tuple(Decided(number=one.number, made=one.made, about=one.about, foreign=one.foreign) for one in stands.decisions)
+    standing = replace(c.standing or Standing(), decisions=made)
+    return replace(c, decisions=tuple(one.text for one in stands.decisions), standing=standing)
+
+
+def said(stands: Stands, given: Given, new: Checkpoint) -> list[str]:
+    """What should be said of words that a snapshot takes over, or does not."""
+    rows, name = list[str](), in_quotes(new.track)
+    fresh = [one for one in new.decided if one.foreign and one.text not in stands.known]
+    if fresh:
+        numbers = ", ".join(str(one.number) for one in fresh[:_LISTED]) + (", ..." if len(fresh) > _LISTED else "")
+        which = f"decision {numbers} is" if len(fresh) == 1 else f"decisions {numbers} are"
+        rows.append(f"{which} from elsewhere: shown quoted until --keep N makes one of them yours, or --withdraw N ends it")
+    held = {one.text for one in new.decided}
+    lost = [one for one in stands.decisions if one.foreign and one.text not in held | given.withdrawn]
+    if lost:
+        rows.append(f"{counted(len(lost), 'decision')} from elsewhere not taken over: there is no room")
+    theirs = [name for name in stands.theirs if name not in given.kept]
+    if theirs:
+        rows.append(f"kept elsewhere and not here: {', '.join(theirs)}; --keep takes what it names over")
+    if len(new.decisions) > MANY:
+        rows.append(
+            f"{len(new.decisions)} decisions stand on track {name}, more than anybody is told at once: end those that no longer"
+            " hold with --withdraw N"
+        )
+    return rows
+
+
+def changes(store: Chains, tip: Stored, decisions: Sequence[Decision]) -> dict[int, DecisionChanges]:
+    """By the numbers of those decisions that are about paths: the checkpoints since each was made, up to ``tip``, in which a
+    file there changed. One walk and one comparison for all; none where nothing is about any path."""
+    tied = [one for one in decisions if one.about]
+    if not tied or tip.checkpoint.files is None:
+        return {}
+    since = min(one.made for one in tied)
+    words = (f"--max-count={_WALKED}", f"--max-age={int(since.timestamp())}", "--end-of-options", tip.commit, "--")
+    told = store.repo.git.changed({}, "log.showSignature=false").out(*_LOG, *words).decode("ascii").split("\0")[:-1]
+    rows = [(oid, tree, parents[0]) for oid, tree, *parents in (row.split(" ") for row in told) if parents]
+    trees = {oid: tree for oid, tree, _ in rows}
+    pairs = {oid: (trees.get(parent) or store.tree_of(parent), tree) for oid, tree, parent in rows}
+    paths = tuple(dict.fromkeys(path for one in tied for path in one.about))
+    found = differences(store.repo, [(old, new) for old, new in pairs.values() if old], paths)
+    touched = [(oid, found[old, new].keys()) for oid, (old, new) in pairs.items() if old and found[old, new]]
+    read = zip(touched, store.objects.read_many([oid for oid, _ in touched], MAX_COMMIT), strict=True)
+    seen = [(store.stored(item, tip.checkpoint.track, oid), changed) for (oid, changed), item in read]
+    whole = len(rows) < _WALKED
+    return {
+        one.number: DecisionChanges(
+            items=tuple(s for s, changed in seen if s.checkpoint.created > one.made and _touches(one.about, changed)),
+            whole=whole,
+        )
+        for one in tied
+    }
+
+
+def _touches(about: Collection[str], changed: Iterable[str]) -> bool:
+    return any(path == place or place == "." or path.startswith(f"{place}/") for path in changed for place in about)
