@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gitbaton.codec import bare, cut, first_line, in_quotes, middle, plain, quotable
-from gitbaton.model import Action, Checkpoint, ClientPlan, Live, Observed, Stored, TestRun, Told
+from gitbaton.model import Action, Checkpoint, ClientPlan, DecisionChanges, Live, Observed, Stored, TestRun, Told
 from gitbaton.render import (
+    NO_CHANGES,
     age,
     current_plans,
+    decision_facts,
     happened,
     in_shell,
     leads,
@@ -33,6 +35,7 @@ _SHORT_VALUE, _SHORT_ROWS = 200, 3
 _SENTENCE, _LISTED, _NAME = 400, 10, 80
 _TEXTS, _ACTIONS, _CHECKS, _READ = 6, 8, 5, 10  # that are told, the newest
 _EDITED, _OTHERS = 10, 15  # files in the order of their edits, and others by their folders
+_DECIDED = 15  # decisions that are told, the newest
 _STILL = 300  # seconds for which a plan has not changed, and it is said
 _LOOKED = 6000  # characters of a text, from either end, that are looked at
 _FEW = 400  # characters of what is cut at its end and told in a line; longer texts lose their middle
@@ -51,7 +54,8 @@ class Scene:
     is told; ``waiting``: a restore was interrupted; ``runs``: those that are not finished, each with why and with what going
     on with it would do. ``told``: what was said, where that is stored here; ``uncommitted``: paths that the checkpoint and its
     HEAD tell apart, each with a mark of MARKS; ``commits``: the subjects of those made since the words, or since the first
-    request; ``unread``: what is to be said where newer checkpoints cannot be read."""
+    request; ``unread``: what is to be said where newer checkpoints cannot be read; ``changes``: what changed the files that
+    its decisions are about, by the numbers of these."""
 
     stored: Stored
     live: Live
@@ -66,6 +70,7 @@ class Scene:
     uncommitted: tuple[tuple[str, str], ...] = ()
     commits: tuple[str, ...] = ()
     unread: str = ""
+    changes: Mapping[int, DecisionChanges] = NO_CHANGES
 
 
 LEFT = {"ended": "that session has ended", "open": "cut in the midst of a turn", "done": "its turn ended"}
@@ -338,12 +343,22 @@ class _Brief:
         rows = [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
         if first or c.validation != "pending":
             rows += words.lines("validation", validation(c, self.scene.live.since))
-        decided = [text for one in c.decisions for text in words.lines("decision", one)]
+        decided = self._decided()
         more = words.lines("note", c.note) if c.note else []
         more += [row for key, text in c.extra for row in words.lines(f"extra.{key}", text)]
         since = happened(replace(c, carried=None), self.scene.live.since)
         title = "" if first else f"Written {age(_written(c), self.now)}, before what is above{since and f' ({since} since)'}:"
         return [_Section(rows=[*rows, *decided, *more], title=title, floor=900)]
+
+    def _decided(self) -> list[str]:
+        """The decisions that stand, by their numbers; of many the newest, and how many more there are."""
+        decided, rows = self.c.decided, list[str]()
+        for one in decided[-_DECIDED:]:
+            facts = decision_facts(one, self.scene.changes).removeprefix("; ")
+            words = _Words(True, self.words.size, _ROWS, self.sizes.wide) if one.foreign else self.words
+            rows += words.lines(f"decision {one.number}", f"{one.text} ({facts})" if facts else one.text)
+        more = len(decided) - _DECIDED
+        return [*rows, f"and {more} older decisions, which stand, too: git baton resume"] if more > 0 else rows
 
     def _new(self, text: str) -> bool:
         """Whether a text says something that does not stand there yet; from now on it does."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from gitbaton.agents.values import Event
@@ -17,7 +17,8 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
 from gitbaton.hooks.guard import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended, last
-from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, TURN_ENDED, Drift, Live, Oid, Stored, Told
+from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, TURN_ENDED, DecisionChanges, Drift, Live, Oid, Stored, Told
+from gitbaton.render import NO_CHANGES
 from gitbaton.running.current import unfinished
 from gitbaton.store.choosing import within_reach
 from gitbaton.survey import Surveyor
@@ -69,7 +70,15 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     seen = baton.exported([s for s in active if s.checkpoint.agent is None or not has_ended(repo, s.checkpoint.agent)])
     waiting = os.path.lexists(os.path.join(repo.own_dir, "restore"))
     own = c.agent is not None and (c.agent.name, c.agent.session) == (event.agent, event.session)
-    scene = replace(scene, others=seen, waiting=waiting, runs=_runs(baton), left=_left(repo, stored), own=own)
+    scene = replace(
+        scene,
+        others=seen,
+        waiting=waiting,
+        runs=_runs(baton),
+        changes=_changes(baton, stored),
+        left=_left(repo, stored),
+        own=own,
+    )
     return brief(_more(baton, scene, comparing) if stored.checkpoint.observed is not None else scene)
 
 
@@ -84,6 +93,16 @@ def _left(repo: Repo, stored: Stored) -> str:
         return "ended" if found[0].ended else "open" if found[0].open else "done"
     steps = {(ENDED,): "ended", (TURN_ENDED,): "done", (NOT_ENDED, "before ", "after an edit"): "open"}
     return next((left for begins, left in steps.items() if c.step.startswith(begins)), "")
+
+
+def _changes(baton: Baton, stored: Stored) -> Mapping[int, DecisionChanges]:
+    """What changed the files that decisions are about, where the time allows it."""
+    try:
+        with deadline(_SECOND):
+            return baton.decision_changes(stored)
+    except DeadlineError:
+        baton.repo.close()
+        return NO_CHANGES
 
 
 def _more(baton: Baton, scene: Scene, comparing: Process | None) -> Scene:
