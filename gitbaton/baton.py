@@ -835,6 +835,16 @@ class Baton:
             return standing.changes(self.store, stored, stored.checkpoint.decided)
         return NO_CHANGES
 
+    def withdrew(self, stored: Stored) -> tuple[Decision, ...]:
+        """The decisions that a checkpoint withdrew, as far as the one below it still has their texts."""
+        c = stored.checkpoint
+        if c.standing is None or c.carried is not None or all(one.at for one in c.standing.withdrawn):
+            return ()
+        from gitbaton.store import standing
+
+        below = self.store.below(stored, 2).items[1:]
+        return standing.ended(standing.at(self.store, below[0]), c) if below else ()
+
     def newer(self, tips: Iterable[Stored]) -> list[str]:
         """What should be said of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""
         tips = list(tips)

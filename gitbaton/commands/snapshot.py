@@ -18,7 +18,7 @@ from gitbaton.render import in_shell, kept_here, kept_names, line, porcelain, re
 
 Text = Optional[str]
 Texts = Optional[list[str]]
-_LISTED = 10  # decisions that a dry run names
+_LISTED = 10  # decisions that a dry run names, the newest
 COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 
@@ -224,11 +224,12 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
         terminal.say(fitted(f"would record {c.track}: {line(c.step)}"))
         for one in plan.ended:
             terminal.say(fitted(f"would withdraw decision {one.number}: {line(one.text)}"))
-        older = [one for one in c.decided if one.made < c.created]
-        for one in older[:_LISTED]:
-            terminal.say(fitted(f"would take over decision {one.number}: {line(one.text)}"))
-        if len(older) > _LISTED:
-            terminal.say(f"would take over {len(older) - _LISTED} more")
+        for one in c.decided[-_LISTED:]:
+            terminal.say(
+                fitted(f"would {'take over' if one.made < c.created else 'add'} decision {one.number}: {line(one.text)}")
+            )
+        if len(c.decided) > _LISTED:
+            terminal.say(f"would take over {len(c.decided) - _LISTED} more")
         if kept := kept_names(c):
             terminal.say(fitted(f"would keep {kept}"))
         if c.files:

@@ -201,7 +201,7 @@ def _one(stands: Stands, track: str, name: str, meant: Callable[[str], str]) -> 
     hint = f"git baton resume --track {quote(plain(track))}"
     where, number = f"track {in_quotes(track)}", _is_number(name)
     if not name.strip():
-        raise UsageError("a decision is named by its number or its text, and the name is empty", hint)
+        raise UsageError("a decision is named by its number or its text, and the name is empty", f"'{hint}' numbers them")
     if number is not None:
         found = [one for one in stands.decisions if one.number == number]
         gone = any(one.number == number for one in stands.withdrawn)
@@ -278,7 +278,7 @@ def taken_over(new: Checkpoint, tip: Checkpoint | None, stands: Stands, given: G
 
 
 def ended(stands: Stands, new: Checkpoint) -> tuple[Decision, ...]:
-    """The decisions that new words withdraw."""
+    """The decisions that words withdraw of those that stood before."""
     gone = {one.number for one in (new.standing or Standing()).withdrawn if one.at is None}
     return tuple(one for one in stands.decisions if one.number in gone)
 
