@@ -93,6 +93,7 @@ class _Sizes:
     first: int = 600
     done: int = 300
     earlier: int = 200
+    paths: int = 800
     words: int = _VALUE
 
 
@@ -100,7 +101,10 @@ class _Sizes:
 _SIZES = (
     _Sizes(most=6000, first=1400, done=1400, earlier=500),
     _Sizes(most=LIMIT, said=850),
-    _Sizes(most=LIMIT, wide=1, line=120, said=600, plan=900, beside=300, first=300, earlier=150, words=900),
+    *(
+        _Sizes(most=LIMIT, wide=wide, line=120, said=600, plan=900, beside=300, first=300, earlier=150, words=900, paths=250)
+        for wide in (2, 1)
+    ),
 )
 
 
@@ -217,26 +221,23 @@ class _Brief:
         if told.texts:
             rows += self._once(f"said {age(told.texts[-1].at, self.now)}", told.texts[-1].text, self.sizes.said)
             lines = [first_line(one.text) for one in reversed(told.texts[-_TEXTS:-1])]
-            lines = [_line(text, self.sizes.line) for text in lines if self._new(text)]
-            rows += self.words.lines("said before", "\n".join(lines)) if lines else []
-        if told.actions:
-            done = "\n".join(self._action(one) for one in reversed(told.actions[-_ACTIONS:]))
-            rows += self.words.lines("done", done)
+            lines = [self.words.line(text, self.sizes.line) for text in lines if self._new(text)]
+            rows += self.words.listed("said before", lines)
+        rows += self.words.listed("done", [self._action(one) for one in reversed(told.actions[-_ACTIONS:])])
         title = "Of the turn that has not ended, newest first:" if rows else ""
         if told.error is not None:
-            error = (
-                f"{_line(told.error.command, self.sizes.line)}: {_ended(told.error.status)}, {age(told.error.ended, self.now)}"
-            )
+            command, at = self.words.line(told.error.command, self.sizes.line), age(told.error.ended, self.now)
+            error = f"{command}: {_ended(told.error.status)}, {at}"
             rows += self.words.within(600).lines("not mended", f"{error}\n{told.error.output}".rstrip("\n"))
-        lines = [f"{_line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
-        rows += self.words.lines("still running", "\n".join(lines)) if lines else []
+        lines = [f"{self.words.line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
+        rows += self.words.within(3 * self.sizes.line).listed("still running", lines)
         return _Section(rows=rows, title=title)
 
     def _action(self, action: Action) -> str:
         """A line of what was done, with how it ended."""
         times = f"{action.count}x " if action.count > 1 else ""
         how = "" if action.status is None else f": {_ended(action.status)}"
-        text = _line(action.text, self.sizes.line)
+        text = self.words.line(action.text, self.sizes.line)
         answered = f"\n    it answered: {' '.join(action.output.split())}" if action.output and self._new(action.output) else ""
         return f"{times}{text}{how}{answered}"
 
@@ -253,9 +254,9 @@ class _Brief:
                 continue  # the same, without its text
             items = [text for text in plan_items(plan) if text.startswith(("doing", "open"))]
             heading = plan_heading(plan, age(plan.changed, self.now)) + self._still(plan)
-            heading = f"{_line(first_line(plan.title), self.sizes.line)} ({heading})" if plan.title else heading
+            heading = f"{self.words.line(first_line(plan.title), self.sizes.line)} ({heading})" if plan.title else heading
             key = "plan" if self._own(plan) else "plan of a session before"
-            rows += self.words.within(self.sizes.plan).lines(key, "\n".join([heading, *items]))
+            rows += self.words.within(self.sizes.plan).listed(key, [heading, *items])
         return _Section(rows=rows, floor=400)
 
     def _own(self, plan: ClientPlan) -> bool:
@@ -288,8 +289,8 @@ class _Brief:
             rows += self.words.lines("tests", "\n".join([text, *(f"failed: {first_line(name)}" for name in names)]))
             told.append(_folded(run.command))
         checks = [ran for ran in reversed(self.told.checks) if _folded(ran.command) not in told][:_CHECKS]
-        lines = [f"{_line(ran.command, 120)}: {_ended(ran.status)}, {age(ran.ended, self.now)}" for ran in checks]
-        rows += self.words.lines("checks", "\n".join(lines)) if lines else []
+        lines = [f"{self.words.line(ran.command, 120)}: {_ended(ran.status)}, {age(ran.ended, self.now)}" for ran in checks]
+        rows += self.words.listed("checks", lines)
         return _Section(rows=rows, floor=300)
 
     def _files(self) -> _Section:
@@ -300,17 +301,26 @@ class _Brief:
         more = list(dict.fromkeys(more))
         others = more[:_OTHERS]
         left = len(more) - len(others) + self.observed.edited_more
-        rows = self.words.lines("edited last, newest first", _paths(edited, marks)) if edited else []
-        if others:
-            rest = f" and {left} more" if left else ""
-            key = "edited before, or not committed" if edited else "not committed"
-            rows += self.words.lines(key, _paths(_by_folder(others), marks) + rest)
-        read = [path for path in self.told.read if path not in edited][:_READ]
-        rows += self.words.lines("read last", _paths(read, {})) if read else []
+        rows = self._paths("edited last, newest first", edited, marks)
+        key = "edited before, or not committed" if edited else "not committed"
+        rows += self._paths(key, _by_folder(others), marks, left)
+        rows += self._paths("read last", [path for path in self.told.read if path not in edited][:_READ], {})
         if self.scene.commits:
-            rows += self.words.lines("commits since", "\n".join(self.scene.commits))
+            rows += self.words.listed("commits since", [self.words.line(text, 100) for text in self.scene.commits])
         title = "Files (* changed, + new: not committed):" if any(mark.strip() for mark in marks.values()) else ""
         return _Section(rows=rows, title=title, floor=300)
+
+    def _paths(self, key: str, paths: Sequence[str], marks: Mapping[str, str], left: int = 0) -> list[str]:
+        """The first paths that have room, each with its mark."""
+        room, kept = self.sizes.paths * self.sizes.wide, 0
+        for path in paths:
+            room -= len(path.encode("utf-8", "replace"))
+            if room < 0 and kept:
+                break
+            kept += 1
+        rest = len(paths) - kept + left
+        shown = _in_folders(paths[:kept], marks) + (f" and {rest} more" if rest else "")
+        return self.words.lines(key, shown) if paths else []
 
     def _said(self) -> _Section:
         """The last words of a turn that ended, or a list that the agent wrote, once."""
@@ -340,7 +350,8 @@ class _Brief:
     def _written(self, first: bool) -> list[_Section]:
         """What somebody wrote, and what was decided."""
         c, words = self.c, self.words
-        rows = [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
+        brief = words if first else words.within(300)  # so that both have room whatever stands above
+        rows = [*brief.lines("step", c.headline), *brief.quoted("next_cmd", c.next_cmd)]
         if first or c.validation != "pending":
             rows += words.lines("validation", validation(c, self.scene.live.since))
         decided = self._decided()
@@ -378,11 +389,6 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _line(text: str, size: int) -> str:
-    """A text in one line of so many characters."""
-    return cut(" ".join(text.split()), size)
-
-
 def _ended(status: int | None) -> str:
     """How a command ended."""
     return "ok" if status == 0 else "no exit status is known" if status is None else f"exit status {status}"
@@ -393,7 +399,7 @@ def _mended(failed: TestRun, runs: Iterable[TestRun]) -> bool:
     return any(run.result == "passed" and run.ended > failed.ended and failed.command.startswith(run.command) for run in runs)
 
 
-def _paths(paths: Sequence[str], marks: Mapping[str, str]) -> str:
+def _in_folders(paths: Sequence[str], marks: Mapping[str, str]) -> str:
     """Paths in their order, those of one folder that follow one another together, each with its mark."""
     groups: list[tuple[str, list[str]]] = []
     for path in paths:
@@ -511,17 +517,33 @@ class _Words:
     def lines(self, key: str, text: str) -> list[str]:
         """``key: text``, without the middle of a long one."""
         text = plain(_bounded(text), keep="\n\t").expandtabs(4)
-        size = self._size(text)
+        size = self.room(text)
         if self.rows == _ROWS and len(text) > size:
-            text = middle(text, size - size * 12 // 17, size * 12 // 17) if size >= _FEW else _line(text, size)
+            text = middle(text, size - size * 12 // 17, size * 12 // 17) if size >= _FEW else self.line(text, size)
         return self._shown(f"{key}: ", text, "")
+
+    def listed(self, key: str, items: Sequence[str]) -> list[str]:
+        """``key: `` and a line for each item, the first ones that have room."""
+        left, kept = self.size * self.wide, list[str]()
+        for item in items:
+            left -= len(item.encode("utf-8", "replace")) + 5
+            if left < 0 and kept:
+                kept.append(f"and {len(items) - len(kept)} more")
+                break
+            kept.append(item)
+        return self._shown(f"{key}: ", plain("\n".join(kept), keep="\n\t").expandtabs(4), "") if kept else []
+
+    def line(self, text: str, size: int) -> str:
+        """A text in one line of so many characters."""
+        text = " ".join(text[:_LOOKED].split())
+        return cut(text, self.within(size).room(text))
 
     def quoted(self, key: str, text: str) -> list[str]:
         """``key: "text"``; without text it says that none is named."""
         text = plain(quotable(_bounded(text)), keep="\n\t").expandtabs(4) if text else ""
         return self._shown(f'{key}: "', text, '"') if text else [f"{key}: none is named"]
 
-    def _size(self, text: str) -> int:
+    def room(self, text: str) -> int:
         """How many characters of a text have room."""
         size = len(text.encode("utf-8", "replace"))
         return self.size if size <= self.size * self.wide else min(self.size, self.size * self.wide * len(text) // size)
