@@ -38,6 +38,7 @@ _EDITED, _OTHERS = 10, 15  # files in the order of their edits, and others by th
 _DECIDED = 15  # decisions that are told, the newest
 _STILL = 300  # seconds for which a plan has not changed, and it is said
 _LOOKED = 6000  # characters of a text, from either end, that are looked at
+_CUT = " [...]"
 _FEW = 400  # characters of what is cut at its end and told in a line; longer texts lose their middle
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
@@ -79,13 +80,15 @@ MARKS = {"changed": "*", "new": "+", "deleted": " (deleted)"}
 
 @value
 class _Sizes:
-    """How many characters are told of what there is: of the newest ``request``, of a ``line``, of what was ``said`` last, of a
+    """How many characters are told of what there is: of the newest ``request``, of the ``task``
+    that it belongs to, of a ``line``, of what was ``said`` last, of a
     ``plan`` that was approved, and ``beside`` another one; of the ``first`` and the longest request, of them when they are
     ``done``, and of others ``earlier``. ``most``: bytes that the whole may have; ``wide``: bytes of a character, on average."""
 
     most: int
     wide: int = 2
     request: int = 1500
+    task: int = 1500
     line: int = 160
     said: int = 1000
     plan: int = 1500
@@ -102,7 +105,19 @@ _SIZES = (
     _Sizes(most=6000, first=1400, done=1400, earlier=500),
     _Sizes(most=LIMIT, said=850),
     *(
-        _Sizes(most=LIMIT, wide=wide, line=120, said=600, plan=900, beside=300, first=300, earlier=150, words=900, paths=250)
+        _Sizes(
+            most=LIMIT,
+            wide=wide,
+            task=600,
+            line=120,
+            said=600,
+            plan=900,
+            beside=300,
+            first=300,
+            earlier=150,
+            words=900,
+            paths=250,
+        )
         for wide in (2, 1)
     ),
 )
@@ -212,7 +227,7 @@ class _Brief:
         if last.kind or last.about:
             tasks = [one for one in self.asked if not one.kind and one.at <= last.at and one.text != last.text]
             task = max(tasks, key=lambda one: (not one.earlier, one.at), default=None)
-            rows += self._once(f"Request before it, {age(task.at, self.now)}", task.text, self.sizes.request) if task else []
+            rows += self._once(f"Request before it, {age(task.at, self.now)}", task.text, self.sizes.task) if task else []
         return _Section(rows=rows)
 
     def _turn(self) -> _Section:
@@ -359,7 +374,9 @@ class _Brief:
         more += [row for key, text in c.extra for row in words.lines(f"extra.{key}", text)]
         since = happened(replace(c, carried=None), self.scene.live.since)
         title = "" if first else f"Written {age(_written(c), self.now)}, before what is above{since and f' ({since} since)'}:"
-        return [_Section(rows=[*rows, *decided, *more], title=title, floor=900)]
+        if first:
+            return [_Section(rows=[*rows, *decided, *more])]
+        return [_Section(rows=decided, floor=500), _Section(rows=[*rows, *more], title=title, floor=900)]
 
     def _decided(self) -> list[str]:
         """The decisions that stand, by their numbers; of many the newest, and how many more there are."""
@@ -367,7 +384,7 @@ class _Brief:
         for one in decided[-_DECIDED:]:
             facts = decision_facts(one, self.scene.changes).removeprefix("; ")
             words = _Words(True, self.words.size, _ROWS, self.sizes.wide) if one.foreign else self.words
-            rows += words.lines(f"decision {one.number}", f"{one.text} ({facts})" if facts else one.text)
+            rows += words.within(_SENTENCE).lines(f"decision {one.number}", f"{one.text} ({facts})" if facts else one.text)
         more = len(decided) - _DECIDED
         return [*rows, f"and {more} older decisions, which stand, too: git baton resume"] if more > 0 else rows
 
@@ -563,7 +580,7 @@ class _Words:
             if shown != row or room <= 0:
                 break
         whole = len(kept) == len(rows) and kept[-1] == rows[-1]
-        kept[-1] += closing if whole else " [...]" + closing
+        kept[-1] += closing if whole else _CUT + closing
         rest = (f"{self.mark}    {row}" if row.strip() else self.mark for row in kept[1:])
         return ["\n".join([self.mark + opening + kept[0], *rest])]
 
@@ -586,8 +603,8 @@ def _clipped(text: str, size: int) -> str:
 
 
 def _fitted(sections: Iterable[_Section], limit: int, rest: str, closing: Sequence[str] = ()) -> tuple[str, bool]:
-    """The rows that fit, each whole with all its lines, a note where the rest is, and the ``closing`` ones; and whether all of
-    them do. Nothing in them could be taken for a tag of the client's."""
+    """The rows that fit, or their first lines, a note where the rest is, and the ``closing`` ones; and whether all of them do.
+    Nothing in them could be taken for a tag of the client's."""
     found = [replace(one, rows=[one.title] * bool(one.title) + [*one.rows]) for one in sections if one.rows]
     safe = [replace(one, rows=[_WRAPPER.sub("\u2039", row) for row in one.rows]) for one in found]
     end = [_WRAPPER.sub("\u2039", row) for row in closing]
@@ -603,14 +620,27 @@ def _fitted(sections: Iterable[_Section], limit: int, rest: str, closing: Sequen
         below = sum(min(_size("\n".join(other.rows)) + 2, other.floor) for other in safe[number + 1 :])
         rows, spare = list[str](), room - below - 1
         for row in one.rows:
-            cost = _size(row) + 1
-            if cost <= spare:
-                rows.append(row)
-                spare -= cost
+            shown = _begun(row, spare - 1)
+            if shown:
+                rows.append(shown)
+                spare -= _size(shown) + 1
         if len(rows) > bool(one.title):
             kept.append("\n".join(rows))
             room -= _size(kept[-1]) + 2
     return "\n\n".join([*kept, "\n".join(end)]), False
+
+
+def _begun(row: str, room: int) -> str:
+    """A row, or as many of its lines as have room: two at least, for less tells nothing."""
+    if _size(row) <= room:
+        return row
+    lines, kept = row.split("\n"), list[str]()
+    for line in lines:
+        room -= _size(line) + 1
+        if room < len(_CUT):
+            break
+        kept.append(line)
+    return "\n".join(kept).removesuffix(_CUT) + _CUT if len(kept) > 1 else ""
 
 
 def _size(text: str) -> int:

@@ -182,11 +182,12 @@ asked 5 hours ago: Port the parser to the new grammar, lexer first.
     Keep the old flag.
 asked 2 days ago in a session before: An older thing
 
+decision 1: keep the old flag until 2.0
+
 Written 2 hours ago, before what is above (2 turns ended; 3 files changed; 1 commit made since):
 step: lexer done
 next_cmd: "make check"
 validation: green (stale: 3 files changed since)
-decision: keep the old flag until 2.0
 note: escapes are next
 extra.pr: 12
 
