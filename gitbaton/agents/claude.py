@@ -23,7 +23,7 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Said, Shown
+from gitbaton.agents.signs import Asked, Said, Shown, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Claude(Client):
     }
     places = ("CLAUDE_PROJECT_DIR",)
     files = ("projects/*/{0}.jsonl",)
-    mark = rb'"type"\s*:\s*"(?:user|assistant|queue-operation|queued_command)"'
+    mark = rb'"parentUuid"|"type"\s*:\s*"(?:user|assistant|queue-operation|queued_command)"'
     resume = "claude --resume {}"
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
@@ -112,6 +112,18 @@ class Claude(Client):
         elif kind == "queue-operation":
             yield from _asked(at, record.get("content"), None, ours=True)
 
+    def step(self, record: Record) -> Step | None:
+        """A tree: each record names the one that it follows, a summary the one before it. Only what was said leads on."""
+        key = record.get("uuid")
+        if not isinstance(key, str) or record.get("isSidechain") is True:
+            return None
+        kind, parent, before = record.get("type"), record.get("parentUuid"), record.get("logicalParentUuid")
+        after = parent if isinstance(parent, str) and parent else None
+        if after is None and isinstance(before, str):
+            return Step(key=key, after=before, aside=True)
+        said = kind in ("user", "assistant")
+        return Step(key=key, after=after or "", prompt=kind == "user" and _is_prompt(record), aside=not said)
+
     def id_of(self, record: Record) -> object:
         """Of what was said."""
         return record.get("uuid") if record.get("type") in _SPOKEN else None
@@ -129,6 +141,13 @@ class Claude(Client):
 
 
 CLIENT = Claude()
+
+
+def _is_prompt(record: Record) -> bool:
+    """Whether a user's record begins a turn: it is no result, and not what the client adds to one."""
+    content = dict_of(record.get("message")).get("content")
+    results = any(dict_of(part).get("type") == "tool_result" for part in list_of(content))
+    return not (results or any(record.get(name) is True for name in _UNSAID))
 
 
 def _shown(record: Record, who: str) -> Iterator[Shown]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import names_one
+from gitbaton.agents.signs import Step
 from gitbaton.agents.values import NAMES
 from gitbaton.values import value
 
@@ -116,9 +117,13 @@ class Client(Protocol):
         that are not as expected. One call that edits several files begins and ends under its key once for each."""
         return iter(())
 
-    def branch(self, records: Iterable[Record]) -> Iterable[Record]:
-        """Of the records of a transcript those that count, in their order."""
+    def sift(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Records that follow each other as they are to be read, where one alone does not tell how."""
         return records
+
+    def step(self, record: Record) -> Step | None:
+        """Where a record stands in its conversation; None for one that stands beside it."""
+        return Step()
 
     def id_of(self, record: Record) -> object:
         """The id of the message in a record, if there is one."""

@@ -19,7 +19,7 @@ from gitbaton.agents.records import (
     whole,
     words,
 )
-from gitbaton.agents.signs import Asked, Said, Shown
+from gitbaton.agents.signs import Asked, Said, Shown, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from gitbaton.agents.signs import Record, Sign
 
+_TURNS = 1 << 20
 _META = ("id", "session_id", "timestamp", "cwd", "originator", "cli_version", "source", "model_provider")
 # In code mode a script calls the tools: only one that does nothing else, with JSON, tells for sure.
 _SCRIPT = r"(?s)\s*(?:text\()?\s*await tools\.update_plan\((\{.*\})\)\s*\)?\s*;?\s*"
@@ -64,7 +65,7 @@ class Codex(Client):
         "SessionEnd": ("end", "no"),
     }
     files = ("sessions/[0-9]*/[0-9]*/[0-9]*/rollout-*-{0}.jsonl", "archived_sessions/rollout-*-{0}.jsonl")
-    mark = rb'"item_completed"|update_plan'
+    mark = rb'"item_completed"|update_plan|"thread_rolled_back"'
     resume = "codex resume {}"
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
@@ -83,6 +84,15 @@ class Codex(Client):
         elif record.get("type") == "event_msg" and payload.get("type") == "item_completed":
             begun, done = (time_of(payload.get(name)) for name in ("started_at_ms", "completed_at_ms"))
             yield from _item(dict_of(payload.get("item")), begun or at, done or at)
+
+    def step(self, record: Record) -> Step | None:
+        """A line, the last turns of which can be taken back."""
+        payload = dict_of(record.get("payload"))
+        kind = payload.get("type") if record.get("type") == "event_msg" else None
+        if kind == "thread_rolled_back":
+            turns = payload.get("num_turns")
+            return Step(back=turns) if isinstance(turns, int) and 0 < turns < _TURNS else None
+        return Step(prompt=kind == "item_completed" and dict_of(payload.get("item")).get("type") == "UserMessage")
 
     def id_of(self, record: Record) -> object:
         """Of an item of a response, or of its call."""

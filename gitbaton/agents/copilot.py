@@ -23,7 +23,7 @@ from gitbaton.agents.records import (
     whole_plan,
     words,
 )
-from gitbaton.agents.signs import Asked, Item, Said, Shown
+from gitbaton.agents.signs import Asked, Item, Said, Shown, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Copilot(Client):
     }
     places = ("COPILOT_PROJECT_DIR",)
     files = ("session-state/{0}/events.jsonl",)
-    mark = rb'"(?:user\.message|assistant\.message|tool\.execution_(?:start|complete))"'
+    mark = rb'"(?:user\.message|assistant\.message|tool\.execution_(?:start|complete)|session\.snapshot_rewind)"'
     calls = True
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
@@ -109,6 +109,22 @@ class Copilot(Client):
             yield Shown(who="tool", key=key, content=data.get("result") or data.get("error"), answer=True)
         if not any(map(names_one, (record.get("agentId"), data.get("agentId"), data.get("parentToolCallId")))):
             yield from _told(kind, data, at)
+
+    def sift(self, records: Sequence[Record]) -> Sequence[Record]:
+        """A rewind may name the events that it takes back."""
+        gone = set[object]()
+        for record in records:
+            if record.get("type") == "session.snapshot_rewind":
+                gone.update(list_of(dict_of(record.get("data")).get("eventIds")))
+        return [record for record in records if record.get("id") not in gone] if gone else records
+
+    def step(self, record: Record) -> Step | None:
+        """A line, from which an event and all that follows it can be taken back."""
+        data = dict_of(record.get("data"))
+        if record.get("type") == "session.snapshot_rewind":
+            target = word(data.get("upToEventId"))
+            return Step(to=target) if target and not data.get("eventIds") else None
+        return Step(key=word(record.get("id")) or "", prompt=record.get("type") == "user.message")
 
     def plan(self, session: str | None, transcript: str | None, env: Mapping[str, str], most: int) -> Query | None:
         """In a database beside the transcript."""

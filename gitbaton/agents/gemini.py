@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from gitbaton.agents.client import Client, Hook
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import dict_of, edited, ended, list_of, name_of, ran, texts_of, time_of, whole, words
-from gitbaton.agents.signs import Asked, Said, Shown
+from gitbaton.agents.signs import Asked, Said, Shown, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Gemini(Client):
     }
     places = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
     files = ("tmp/*/chats/session-*-{1}.jsonl",)
-    mark = rb'\A(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"'
+    mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
         """What a payload says, the prompt without what hooks put into it."""
@@ -78,22 +78,22 @@ class Gemini(Client):
             if kind == "gemini" and "$set" not in record:
                 yield from _call(at, call)
 
-    def branch(self, records: Iterable[Record]) -> Iterable[Record]:
-        """A message is written again whenever it grows: the last one of an id counts."""
-        kept: dict[str, Record] = {}
+    def sift(self, records: Sequence[Record]) -> Sequence[Record]:
+        """The history is written again as it was compressed: of that what was not there before."""
+        found: list[Record] = []
+        known = {record.get("id") for record in records}
         for record in records:
-            target, key = record.get("$rewindTo"), record.get("id")
-            if isinstance(target, str):
-                ids = list(kept)
-                for gone in ids[ids.index(target) if target in kept else 0 :]:
-                    del kept[gone]
-            elif isinstance(key, str):
-                kept[key] = record
-            for item in list_of(dict_of(record.get("$set")).get("messages")):
-                again = dict_of(item)
-                if isinstance(again.get("id"), str):
-                    kept.setdefault(str(again["id"]), {**again, "$set": True})
-        return kept.values()
+            found.append(record)
+            again = map(dict_of, list_of(dict_of(record.get("$set")).get("messages")))
+            found += ({**item, "$set": True} for item in again if item.get("id") not in known)
+        return found
+
+    def step(self, record: Record) -> Step | None:
+        """A line, from which a message and all that follows it can be taken back."""
+        target, key = record.get("$rewindTo"), word(record.get("id"))
+        if isinstance(target, str):
+            return Step(to=target)
+        return Step(key=key, prompt=record.get("type") == "user") if key else None
 
 
 CLIENT = Gemini()

@@ -75,9 +75,18 @@ def message_id(of: Client, line: bytes) -> str | None:
 
 def shown(of: Client, raw: bytes) -> Iterator[Shown]:
     """What a transcript says to a reader, in its order."""
-    records = (record for line in raw.split(b"\n") if (record := record_of(line)) is not None)
-    for record in of.branch(records):
-        yield from (part for part in of.read(record) if isinstance(part, Shown))
+    from gitbaton.agents.branches import Branch
+
+    records = of.sift([record for line in raw.split(b"\n") if (record := record_of(line)) is not None])
+    steps = [of.step(record) for record in records]
+    kept = Branch(steps, above=False).kept
+    last = {step.key: number for number, step in enumerate(steps) if step is not None and kept[number]}
+    first = set[str]()
+    for number, (record, step) in enumerate(zip(records, steps, strict=True)):
+        key = step.key if step is not None else ""
+        if kept[number] and key not in first:  # of one that is written again whenever it grows the last
+            yield from (part for part in of.read(records[last[key]] if key else record) if isinstance(part, Shown))
+            first |= {key} if key else set()
 
 
 def messages(of: Client, raw: bytes) -> list[Message]:

@@ -30,6 +30,22 @@ class Shown:
 
 
 @value
+class Step:
+    """Where a record stands in its conversation.
+
+    ``key``: its id. ``after``: that of the record that it follows; None: the one above it in the file; empty: none, with it the
+    conversation begins. ``prompt``: the user said it. ``aside``: what stands below it in the file does not follow it, unless it
+    says so. ``back``: here so many prompts are taken back, with all that followed; ``to``: what came from that record on."""
+
+    key: str = ""
+    after: str | None = None
+    prompt: bool = False
+    aside: bool = False
+    back: int = 0
+    to: str | None = None
+
+
+@value
 class Asked:
     """The user said something. ``at``, here and below: seconds since 1970, None where the record has no time. ``kind`` and
     ``about`` as in ``gitbaton.model.Prompt``: an answer, words at a refusal, a plan that was approved or rejected (its

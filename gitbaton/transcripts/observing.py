@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from zlib import crc32
 
 from gitbaton.agents import facts as folding
+from gitbaton.agents.branches import Branch
 from gitbaton.agents.client import Client, client
 from gitbaton.agents.facts import Command, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gitbaton.agents.client import Query
-    from gitbaton.agents.signs import Sign
+    from gitbaton.agents.signs import Record, Sign
     from gitbaton.config import Observe
 
 VERSION = 1
@@ -52,12 +53,15 @@ NOTHING = Told()
 @value
 class Seen:
     """What is known of a session. ``file``: the device and the number of its transcript, up to ``at`` read, and the checksum of
-    what stands before; of a database the time of its newest row. ``partial``: a beginning was not reached."""
+    what stands before; of a database the time of its newest row. ``leaf``: the key of the newest record that was read, of the
+    branch that counts; ``linked``: whether records name the ones that they follow. ``partial``: a beginning was not reached."""
 
     facts: Facts
     file: tuple[int, int] = (0, 0)
     at: int = 0
     mark: int = 0
+    leaf: str = ""
+    linked: bool = False
     partial: bool = False
 
 
@@ -93,13 +97,16 @@ def load(path: str) -> Seen | None:
         if found["v"] != VERSION or facts is None:
             return None
         file_id = int(device), int(inode)
-        return Seen(facts=facts, file=file_id, at=int(found["at"]), mark=int(found["mark"]), partial=found["partial"] is True)
+        at, mark, leaf = int(found["at"]), int(found["mark"]), str(found["leaf"])
+        linked, partial = found["linked"] is True, found["partial"] is True
+        return Seen(facts=facts, file=file_id, at=at, mark=mark, leaf=leaf, linked=linked, partial=partial)
     except (OSError, RecordError, KeyError, TypeError, ValueError):
         return None
 
 
 def _document(seen: Seen) -> dict[str, Json]:
     where: dict[str, Json] = {"v": VERSION, "file": list(seen.file), "at": seen.at, "mark": seen.mark}
+    where |= {"leaf": seen.leaf, "linked": seen.linked}
     return {**where, "partial": seen.partial, "facts": folding.document(seen.facts)}
 
 
@@ -120,45 +127,71 @@ def _read_on(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
 
 def _lines_after(fd: int, of: Client, before: Seen) -> tuple[Seen, list[Sign]]:
     stat = os.fstat(fd)
-    seen = before
-    if (stat.st_dev, stat.st_ino) != seen.file or not 0 <= seen.at <= stat.st_size or _mark(fd, seen.at) != seen.mark:
-        seen = Seen(facts=Facts(), file=(stat.st_dev, stat.st_ino))
-    found, end, reached = _backwards(fd, of, seen.at, stat.st_size)
+    fresh = Seen(facts=Facts(), file=(stat.st_dev, stat.st_ino))
+    same = before.file == fresh.file and 0 <= before.at <= stat.st_size and _mark(fd, before.at) == before.mark
+    found = _branch_after(fd, of, before if same else fresh, stat.st_size)
+    return found or _branch_after(fd, of, fresh, stat.st_size) or (fresh, [])
+
+
+def _branch_after(fd: int, of: Client, seen: Seen, size: int) -> tuple[Seen, list[Sign]] | None:
+    """What is new on the branch that counts; None where that does not go on from what was seen: something was taken back."""
+    records, end, reached = _backwards(fd, of, seen.at, size)
+    branch = Branch([of.step(record) for record in records], above=seen.at > 0 or not reached, linked=seen.linked)
+    if seen.at and reached:
+        known = branch.goes_on or (branch.from_key != "" and _stays(fd, of, seen, branch.from_key))
+        if not known or branch.linked != seen.linked:
+            return None
+    found = [sign for record, kept in zip(records, branch.kept, strict=True) if kept for sign in signs(of, record)]
     if not reached and seen.at == 0:
         found = [*_head(fd, of), *found]
-    partial = seen.partial or not reached
-    return replace(seen, at=end, mark=_mark(fd, end), partial=partial), found
+    leaf, partial = branch.last or seen.leaf, seen.partial or not reached
+    return replace(seen, at=end, mark=_mark(fd, end), leaf=leaf, linked=branch.linked, partial=partial), found
+
+
+def _stays(fd: int, of: Client, seen: Seen, key: str) -> bool:
+    """Whether a record that was seen belongs to the newest turn, so that nothing was taken back where one follows it."""
+    if key == seen.leaf:
+        return True
+    late = time.monotonic() + SECONDS
+    for line in lines_back(fd, 0, seen.at):
+        record = record_of(line) if may_tell(of, line) else None
+        step = of.step(record) if record is not None else None
+        if step is not None and (step.key == key or step.prompt):
+            return step.key == key
+        if time.monotonic() > late:
+            break
+    return False
 
 
 def _mark(fd: int, at: int) -> int:
     return crc32(os.pread(fd, min(at, _MARK), max(0, at - _MARK)))
 
 
-def _backwards(fd: int, of: Client, start: int, size: int) -> tuple[list[Sign], int, bool]:
-    """The signs of the whole lines between two places, in their order; where the last one ends; and whether all of them could
-    be read in the time there is. Read from the end: the newest are what counts."""
+def _backwards(fd: int, of: Client, start: int, size: int) -> tuple[Sequence[Record], int, bool]:
+    """The records between two places that may tell something, in their order; where the last one ends; and whether all of them
+    could be read in the time there is. Read from the end: the newest are what counts."""
     late, low = time.monotonic() + SECONDS, max(start, size - MOST)
     rows = lines_back(fd, low, size)
     end = size - len(next(rows, b""))  # the last line may be half written
-    found: list[list[Sign]] = []
+    found: list[Record] = []
+    reached = low == start
     for line in rows:
         if may_tell(of, line) and (record := record_of(line)) is not None:
-            found.append(list(signs(of, record)))
+            found.append(record)
         if time.monotonic() > late:
-            return _in_order(found), end, False
-    return _in_order(found), end, low == start
-
-
-def _in_order(found: list[list[Sign]]) -> list[Sign]:
-    return [sign for signs_of_one in reversed(found) for sign in signs_of_one]
+            reached = False
+            break
+    return of.sift(found[::-1]), end, reached
 
 
 def _head(fd: int, of: Client) -> Iterator[Sign]:
     """What the user asked for at the beginning of a transcript."""
     data = b"".join(blocks(fd, 0, _HEAD))
-    for line in data.split(b"\n")[:-1]:
-        if may_tell(of, line) and (record := record_of(line)) is not None:
-            yield from (sign for sign in signs(of, record) if isinstance(sign, Asked))
+    lines = (line for line in data.split(b"\n")[:-1] if may_tell(of, line))
+    records = of.sift([record for line in lines if (record := record_of(line)) is not None])
+    branch = Branch([of.step(record) for record in records], above=False)
+    for record, kept in zip(records, branch.kept, strict=True):
+        yield from (sign for sign in signs(of, record) if kept and isinstance(sign, Asked))
 
 
 def _plan_of(event: Event) -> Planned | None:
