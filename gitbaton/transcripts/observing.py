@@ -47,6 +47,8 @@ _WAIT = 0.05  # seconds for which a client's database is waited for
 _ROWS = 5000
 _PLANS = 3
 _EDITED_AFTER = 10
+_TAKEN = 50
+_EVER = 1e11
 NOTHING = Told()
 
 
@@ -54,7 +56,8 @@ NOTHING = Told()
 class Seen:
     """What is known of a session. ``file``: the device and the number of its transcript, up to ``at`` read, and the checksum of
     what stands before; of a database the time of its newest row. ``leaf``: the key of the newest record that was read, of the
-    branch that counts; ``linked``: whether records name the ones that they follow. ``partial``: a beginning was not reached."""
+    branch that counts; ``linked``: whether records name the ones that they follow; ``taken``: from when to when was done what
+    the user took back. ``partial``: a beginning was not reached."""
 
     facts: Facts
     file: tuple[int, int] = (0, 0)
@@ -62,6 +65,7 @@ class Seen:
     mark: int = 0
     leaf: str = ""
     linked: bool = False
+    taken: tuple[tuple[float, float], ...] = ()
     partial: bool = False
 
 
@@ -99,14 +103,19 @@ def load(path: str) -> Seen | None:
         file_id = int(device), int(inode)
         at, mark, leaf = int(found["at"]), int(found["mark"]), str(found["leaf"])
         linked, partial = found["linked"] is True, found["partial"] is True
-        return Seen(facts=facts, file=file_id, at=at, mark=mark, leaf=leaf, linked=linked, partial=partial)
+        taken = tuple((since / 1000, until / 1000) for since, until in found["taken"])
+        return Seen(facts=facts, file=file_id, at=at, mark=mark, leaf=leaf, linked=linked, taken=taken, partial=partial)
     except (OSError, RecordError, KeyError, TypeError, ValueError):
         return None
 
 
 def _document(seen: Seen) -> dict[str, Json]:
     where: dict[str, Json] = {"v": VERSION, "file": list(seen.file), "at": seen.at, "mark": seen.mark}
-    where |= {"leaf": seen.leaf, "linked": seen.linked}
+    where |= {
+        "leaf": seen.leaf,
+        "linked": seen.linked,
+        "taken": [[int(since * 1000), int(until * 1000)] for since, until in seen.taken],
+    }
     return {**where, "partial": seen.partial, "facts": folding.document(seen.facts)}
 
 
@@ -141,11 +150,25 @@ def _branch_after(fd: int, of: Client, seen: Seen, size: int) -> tuple[Seen, lis
         known = branch.goes_on or (branch.from_key != "" and _stays(fd, of, seen, branch.from_key))
         if not known or branch.linked != seen.linked:
             return None
-    found = [sign for record, kept in zip(records, branch.kept, strict=True) if kept for sign in signs(of, record)]
+    told = [(sign, kept) for record, kept in zip(records, branch.kept, strict=True) for sign in signs(of, record)]
+    found, taken = [sign for sign, kept in told if kept], (*seen.taken, *_taken(told))[-_TAKEN:]
     if not reached and seen.at == 0:
         found = [*_head(fd, of), *found]
     leaf, partial = branch.last or seen.leaf, seen.partial or not reached
-    return replace(seen, at=end, mark=_mark(fd, end), leaf=leaf, linked=branch.linked, partial=partial), found
+    return replace(seen, at=end, mark=_mark(fd, end), leaf=leaf, linked=branch.linked, taken=taken, partial=partial), found
+
+
+def _taken(told: Iterable[tuple[Sign, bool]]) -> Iterator[tuple[float, float]]:
+    """From when to when was done what does not count: until what counts again, for last words are as late as their hook."""
+    since = None
+    for sign, kept in told:
+        if sign.at is not None and kept and since is not None:
+            yield since, sign.at
+            since = None
+        elif sign.at is not None and not kept:
+            since = sign.at if since is None else min(since, sign.at)  # the clocks of two records of one thing may differ
+    if since is not None:
+        yield since, _EVER
 
 
 def _stays(fd: int, of: Client, seen: Seen, key: str) -> bool:
@@ -250,6 +273,8 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     own = before if before is not None and not before.foreign else None
     old = own.checkpoint.observed if own else None
     old, told = (old, told) if old is not None else (Observed(), NOTHING)
+    same = own is not None and own.checkpoint.agent is not None and own.checkpoint.agent.session == agent.session
+    old, told = _not_taken_back(seen, agent, old, told) if seen.taken and same else (old, told)
     facts, since = seen.facts, _milestone(own, old)
     asked = _asked(facts, told.asked, since) if mode == "all" else ()
     edited, more = _edited(facts, old, ground)
@@ -276,6 +301,40 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
         commands=tuple(map(_ran, facts.commands)) or told.commands,
     )
     return observed, fresh
+
+
+def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tuple[Observed, Told]:
+    """What the checkpoint before tells, without what its session's user took back since."""
+
+    def stays(at: datetime | None) -> bool:
+        return at is None or not any(since <= at.timestamp() <= until for since, until in seen.taken)
+
+    def here(one: Prompt | None) -> Prompt | None:
+        return one if one is not None and stays(one.at) else None
+
+    def mine(plan: ClientPlan) -> bool:
+        return (plan.agent, plan.session) == (agent.name, agent.session)
+
+    observed = replace(
+        old,
+        plans=tuple(plan for plan in old.plans if not mine(plan) or stays(plan.changed)),
+        tests=tuple(run for run in old.tests if stays(run.ended)),
+        asked=tuple(filter(here, old.asked)),
+        edited=(),
+        edited_more=0,
+    )
+    return observed, replace(
+        told,
+        asked=tuple(filter(here, told.asked)),
+        latest=here(told.latest),
+        approved=here(told.approved),
+        listed=here(told.listed),
+        said=here(told.said),
+        texts=tuple(filter(here, told.texts)),
+        commands=tuple(run for run in told.commands if stays(run.ended)),
+        checks=tuple(run for run in told.checks if stays(run.ended)),
+        error=told.error if told.error is not None and stays(told.error.ended) else None,
+    )
 
 
 def _did(facts: Facts) -> bool:
