@@ -1,4 +1,4 @@
-"""Test commands: which command runs tests, through which wrappers, and how it is shown. No I/O."""
+"""Check commands: which command tests, builds or lints, through which wrappers, and how it is shown. No I/O."""
 
 from __future__ import annotations
 
@@ -10,58 +10,65 @@ from gitbaton.agents.shell import DEPTH, names_of, unassigned
 from gitbaton.agents.testoutput import ANY
 from gitbaton.values import replace, value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Kind = Literal["test", "build", "lint"]
+else:
+    Kind = str
+
 MAX_COMMAND = 200
 
 
 @value
-class TestCommand:
-    """A command that runs tests: its own words, and the forms that its summary may have. ``masked``: its status is not told by
-    the command that runs it."""
+class Check:
+    """A command that tests, builds or lints: its own words, how many of them (``head``) name the program and what it is to do,
+    and the forms that its summary may have. ``masked``: its status is not told by the command that runs it; ``silent``:
+    it prints nothing where all is well; ``listing``: what it prints is what is wrong; ``guessed``: only its output can tell
+    that it is one."""
 
+    kind: Kind
     words: tuple[str, ...]
+    head: int
     forms: tuple[str, ...]
     masked: bool = False
-
-
-HINTS = (
-    *(
-        "test",
-        "spec",
-        "tox",
-        "nox",
-        "nose",
-        "jest",
-        "mocha",
-        "check",
-        "verify",
-        "phpunit",
-        "playwright",
-        "cypress",
-        "e2e",
-        "unit",
-    ),
-    *("npm t", "npm it", "cargo t", "cargo +", "prove", "bats", "behave", "ava", "karma", "pest", "trial", "TEST"),
-)
+    silent: bool = False
+    listing: bool = False
+    guessed: bool = False
 
 
 @value
 class Script:
-    """Another command line in a command. ``here``: read by this shell; ``masked``: its status is not told."""
+    """Another command line in a command. ``options``: of its shell; ``masked``: its status is not told."""
 
     text: str
     options: tuple[str, ...]
-    here: bool = False
     masked: bool = False
 
 
 @value
-class _Wrapper:
-    """A command that runs another one: after these subcommands, its options (those with a value), so many other words."""
+class _Tool:
+    """How a program is called. Of ``test``, ``build`` and ``lint``: the words that ask for it, before any other one (or
+    ``anywhere``); ``.``: it does so without one. ``tasks``: after one of these words comes the name of a task. ``runs``: after
+    one of these, and so many other ``places``, comes another command. ``valued``: options that take a value; ``idle``: words
+    with which it does none of it; ``chosen``: options that choose a task by its name. ``forms``: of the tests' summary.
+    ``check``: a task of that name tests."""
 
-    subcommands: str = ""
-    valued: str = ""
+    test: str = ""
+    build: str = ""
+    lint: str = ""
+    tasks: str = ""
+    runs: str = ""
     places: int = 0
-    scripts: bool = False
+    valued: str = ""
+    idle: str = ""
+    chosen: str = ""
+    forms: tuple[str, ...] = ANY
+    anywhere: bool = False
+    several: bool = False
+    check: bool = False
+    silent: bool = False
 
 
 _UV = (
@@ -69,207 +76,404 @@ _UV = (
     " --project -p --python --env-file --index --default-index --index-url -i --extra-index-url -f --find-links"
     " --config-file --cache-dir --color --link-mode -P --upgrade-package --python-platform --from -w"
 )
-_CONDA = _Wrapper(subcommands="run", valued="-n -p --name --prefix --cwd")
-_NPX = _Wrapper(valued="-p --package -w --workspace --registry --cache --prefix")
-_COVER = _Wrapper(valued="-r --reporter --reports-dir --report-dir -x --exclude -n --include -t --temp-dir")
-_WRAPPERS = {
-    "sudo": _Wrapper(valued="-u -g -h -p -C -D -r -t -T -U --user --group --host --prompt --chdir"),
-    "doas": _Wrapper(valued="-u -C"),
-    "env": _Wrapper(valued="-u -C --unset --chdir"),
-    "timeout": _Wrapper(valued="-s -k --signal --kill-after", places=1),
-    "gtimeout": _Wrapper(valued="-s -k --signal --kill-after", places=1),
-    "time": _Wrapper(valued="-f -o --format --output"),
-    "nice": _Wrapper(valued="-n --adjustment"),
-    "ionice": _Wrapper(valued="-c -n -t --class --classdata"),
-    "taskset": _Wrapper(places=1),
-    "flock": _Wrapper(valued="-w -E --timeout --wait", places=1),
-    **dict.fromkeys(
-        ("nohup", "setsid", "command", "builtin", "unbuffer", "caffeinate", "chronic", "dbus-run-session"), _Wrapper()
-    ),
-    "exec": _Wrapper(valued="-a"),
-    "stdbuf": _Wrapper(valued="-i -o -e --input --output --error"),
-    "xvfb-run": _Wrapper(valued="-n -s -e -f -p -w --server-num --server-args --error-file --auth-file"),
-    "uv": _Wrapper(subcommands="run", valued=_UV),
-    "uvx": _Wrapper(valued=_UV),
-    "pipx": _Wrapper(subcommands="run", valued="--spec --python --pip-args"),
-    "poetry": _Wrapper(subcommands="run", valued="-C -P --directory --project"),
-    "pipenv": _Wrapper(subcommands="run", valued="--python --pypi-mirror", scripts=True),
-    "rye": _Wrapper(subcommands="run", valued="--pyproject -f", scripts=True),
-    "pdm": _Wrapper(subcommands="run", valued="-p --project --venv", scripts=True),
-    "hatch": _Wrapper(subcommands="run", valued="-e --env -p --project --data-dir --cache-dir --config", scripts=True),
-    "pixi": _Wrapper(subcommands="run", valued="-e --environment --manifest-path", scripts=True),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), _CONDA),
-    "bundle": _Wrapper(subcommands="exec"),
-    "spring": _Wrapper(),
-    "direnv": _Wrapper(subcommands="exec", places=1),
-    "mise": _Wrapper(subcommands="exec x", valued="-C --cd -E --env -j"),
-    "asdf": _Wrapper(subcommands="exec"),
-    "dotenv": _Wrapper(valued="-e -f -v -p --file"),
-    "dotenvx": _Wrapper(subcommands="run", valued="-f -e -fk"),
-    "doppler": _Wrapper(subcommands="run", valued="-p -c --project --config"),
-    "op": _Wrapper(subcommands="run", valued="--env-file"),
-    "cross-env": _Wrapper(),
-    "env-cmd": _Wrapper(valued="-f -e -r --file"),
-    **dict.fromkeys(("npx", "bunx", "pnpx"), _NPX),
-    "nyc": _COVER,
-    "c8": _COVER,
-    "coverage": _Wrapper(subcommands="run", valued="--source --omit --include --rcfile --data-file --context --concurrency"),
-    "xargs": _Wrapper(valued="-n -I -L -P -d -a -s -E --max-args --max-procs --delimiter --arg-file"),
-    "python": _Wrapper(valued="-W -X --check-hash-based-pycs"),
-    "php": _Wrapper(valued="-d -c"),
-    "ruby": _Wrapper(valued="-I -r -C"),
-    "node": _Wrapper(valued="-r --require --import --loader --experimental-loader -C --conditions"),
-}
-_MODULES = {"pytest": "pytest", "tox": "tox", "nox": "nox", "coverage": "coverage", "nose2": "nose2", "behave": "behave"}
-
-
-@value
-class _Program:
-    """A program that runs tests. ``needs``: one of these words, before any other word if ``first``; ``idle``: words with which
-    it runs none; ``chosen``: options that choose what to run by name, which may be no test at all."""
-
-    forms: tuple[str, ...]
-    needs: str = ""
-    first: bool = True
-    idle: str = ""
-    valued: str = ""
-    chosen: str = ""
-
-
-_HELP = " -h --help --version"
-_PYTHON_TESTS = ("pytest", "unittest")
-_MAVEN = _Program(
-    forms=("maven",),
-    needs="test verify integration-test surefire:test failsafe:integration-test failsafe:verify",
-    first=False,
-    idle="-v -DskipTests -DskipTests=true -Dmaven.test.skip -Dmaven.test.skip=true",
-    valued="-pl --projects -f --file -P -s --settings -T --threads -rf",
+_JS_VALUED = (
+    "--prefix -C --dir --cwd --filter -F -w --workspace --loglevel --registry --reporter --workspace-concurrency --include"
+    " --exclude --from -j -p --package"
 )
-_PHPUNIT = _Program(
-    forms=("phpunit", "phpunit-ok", "jest"),
-    idle="--list-tests --list-groups --list-suites --generate-configuration --list-tests-xml",
+_JS_OWN = names_of(
+    "add remove install i ci why info create up upgrade link unlink init publish pack config cache audit outdated login list ls"
+    " view set global dedupe import patch prune rebuild store setup self-update version whoami start dev serve pm update"
 )
-_PYTEST = _Program(
-    forms=("pytest",),
+_PYTHON = ("python",)
+_PYTEST = _Tool(
+    test=".",
+    forms=_PYTHON,
     idle="--collect-only --co -V --fixtures --funcargs --markers --setup-plan --setup-only --cache-show --fixtures-per-test",
 )
-_BAZEL = _Program(
-    forms=("bazel",), needs="test coverage", idle="--nobuild", valued="--bazelrc --output_base --output_user_root"
+_PHPUNIT = _Tool(
+    test=".",
+    forms=("phpunit", "js"),
+    idle="--list-tests --list-groups --list-suites --generate-configuration --list-tests-xml",
 )
-_PROGRAMS = {
-    "pytest": _PYTEST,
-    "py.test": _PYTEST,
-    "tox": _Program(
-        forms=(*_PYTHON_TESTS, "tox"),
+_JAVA_IDLE = "-v -DskipTests -DskipTests=true -Dmaven.test.skip -Dmaven.test.skip=true"
+_MAVEN = _Tool(
+    test="test verify integration-test surefire:test failsafe:integration-test failsafe:verify",
+    build="compile test-compile package install",
+    lint="checkstyle:check spotless:check spotless:apply spotbugs:check",
+    forms=("jvm",),
+    anywhere=True,
+    idle="-v",
+    valued="-pl --projects -f --file -P -s --settings -T --threads -rf",
+)
+_BAZEL = _Tool(
+    test="test coverage", build="build", forms=("bazel",), idle="--nobuild", valued="--bazelrc --output_base --output_user_root"
+)
+_MAKE = _Tool(
+    build=".",
+    tasks=".",
+    several=True,
+    check=True,
+    valued="-C --directory -f --file --makefile -I --include-dir -o -W -O",
+    idle="-n --dry-run --just-print --recon -q --question -p -v",
+)
+_LINT, _SILENT = _Tool(lint="."), _Tool(lint=".", silent=True)
+_PLAIN = _Tool(runs=".")
+_NPX = _Tool(runs=".", valued="-p --package -w --workspace --registry --cache --prefix")
+_COVER = _Tool(runs=".", valued="-r --reporter --reports-dir --report-dir -x --exclude -n --include -t --temp-dir")
+_TIMEOUT = _Tool(runs=".", valued="-s -k --signal --kill-after", places=1)
+_CONTAINER = _Tool(
+    runs="exec run",
+    places=1,
+    valued="-e --env --env-file -u --user -w --workdir -v --volume --name --network -p --publish --entrypoint --index --mount"
+    " --platform -f --file --profile --project-name --project-directory",
+)
+_TOOLS: dict[str, _Tool] = {
+    # tests
+    **dict.fromkeys(("pytest", "py.test"), _PYTEST),
+    "tox": _Tool(
+        test=". run r p run-parallel",
+        forms=_PYTHON,
         idle="l list c config d devenv e exec q quickstart -l --listenvs -a --listenvs-all --showconfig --notest -n",
         chosen="-e --env",
     ),
-    "nox": _Program(
-        forms=(*_PYTHON_TESTS, "nox"),
+    "nox": _Tool(
+        test=".",
+        forms=_PYTHON,
         idle="-l --list --list-sessions --install-only",
         chosen="-s -e --session --sessions -k -t",
     ),
-    **dict.fromkeys(("nose2", "nosetests"), _Program(forms=("unittest",))),
-    **dict.fromkeys(("trial", "behave"), _Program(forms=ANY, idle="--help-reporters -d --dry-run")),
-    "go": _Program(forms=("go",), needs="test", idle="-list -c -help", valued="-C"),
-    "gotestsum": _Program(forms=("gotestsum", "go"), idle="tool"),
-    "cargo": _Program(
-        forms=("cargo", "nextest"), needs="test t nextest", idle="--no-run --list list archive show-config", valued="--color -C"
-    ),
-    "jest": _Program(forms=("jest",), idle="--listTests --showConfig --init --clearCache -v"),
-    "vitest": _Program(forms=("vitest",), idle="list init bench -v"),
-    "mocha": _Program(forms=("mocha",), idle="--list-files --list-reporters --list-interfaces --dry-run -V"),
-    "playwright": _Program(forms=("playwright",), needs="test", idle="--list -V"),
-    "cypress": _Program(forms=("mocha",), needs="run"),
-    "ava": _Program(forms=ANY),
-    "karma": _Program(forms=ANY, needs="start run"),
-    "rspec": _Program(forms=("rspec",), idle="--dry-run --init -v"),
-    "minitest": _Program(forms=("minitest",)),
+    **dict.fromkeys(("nose2", "nosetests"), _Tool(test=".", forms=_PYTHON)),
+    **dict.fromkeys(("trial", "behave"), _Tool(test=".", idle="--help-reporters -d --dry-run")),
+    "gotestsum": _Tool(test=".", forms=("counted", "go"), idle="tool"),
+    "jest": _Tool(test=".", forms=("js",), idle="--listTests --showConfig --init --clearCache -v"),
+    "vitest": _Tool(test=".", forms=("js",), idle="list init bench -v"),
+    "mocha": _Tool(test=".", forms=("js",), idle="--list-files --list-reporters --list-interfaces --dry-run -V"),
+    "playwright": _Tool(test="test", forms=("js",), idle="--list -V"),
+    "cypress": _Tool(test="run", forms=("js",)),
+    "ava": _Tool(test="."),
+    "karma": _Tool(test="start run"),
+    "rspec": _Tool(test=".", forms=("counted",), idle="--dry-run --init -v"),
+    "minitest": _Tool(test=".", forms=("counted",)),
     **dict.fromkeys(("phpunit", "paratest", "pest", "simple-phpunit"), _PHPUNIT),
-    "artisan": _Program(forms=("jest", "phpunit", "phpunit-ok"), needs="test"),
+    "artisan": _Tool(test="test", forms=("phpunit", "js")),
+    "bats": _Tool(test=".", forms=("counted", "tap"), idle="-c --count -v"),
+    "prove": _Tool(test=".", forms=("tap",), idle="-D --dry -V"),
+    "ctest": _Tool(test=".", forms=("ctest",), idle="-N --show-only --show-only=json-v1 --print-labels"),
+    # languages, with builds and linters of their own
+    "go": _Tool(
+        test="test",
+        build="build install",
+        lint="vet fmt",
+        runs="run",
+        forms=("go",),
+        idle="-list -c -help",
+        valued="-C",
+        silent=True,
+    ),
+    "cargo": _Tool(
+        test="test t nextest",
+        build="build b check c",
+        lint="clippy fmt",
+        forms=("cargo",),
+        idle="--no-run --list list archive show-config",
+        valued="--color -C",
+    ),
     "mvn": _MAVEN,
     "mvnw": _MAVEN,
     "mvnd": _MAVEN,
-    "dotnet": _Program(forms=("dotnet", "dotnet-long"), needs="test vstest", idle="--list-tests -t -lt -?"),
-    "swift": _Program(forms=("swift",), needs="test", idle="list --list-tests -l"),
-    "xcodebuild": _Program(forms=("swift",), needs="test test-without-building", first=False, idle="-dry-run -n -list"),
-    **dict.fromkeys(("bazel", "bazelisk", "blaze"), _BAZEL),
-    "ctest": _Program(forms=("ctest",), idle="-N --show-only --show-only=json-v1 --print-labels"),
-    "meson": _Program(forms=("meson",), needs="test", idle="--list"),
-    "deno": _Program(forms=("deno",), needs="test", idle="--no-run"),
-    "mix": _Program(forms=("counted",), needs="test"),
-    "bats": _Program(forms=("counted", "tap"), idle="-c --count -v"),
-    "prove": _Program(forms=("prove",), idle="-D --dry -V"),
-    "rye": _Program(forms=("pytest",), needs="test", idle="--collect-only --co"),
-    "hatch": _Program(forms=("pytest",), needs="test", idle="--collect-only --co -s --show", valued="-e --env -p --project"),
-    **dict.fromkeys(
-        ("sbt", "stack", "cabal", "dune", "flutter", "dart", "lein"), _Program(forms=ANY, needs="test", idle="--no-run-tests")
+    "dotnet": _Tool(
+        test="test vstest",
+        build="build publish",
+        lint="format",
+        forms=("dotnet",),
+        idle="--list-tests -t -lt -?",
     ),
-}
-
-
-@value
-class _Tasks:
-    """A program that runs tasks by name. ``first``: only its first word names one; ``check``: one so named tests."""
-
-    valued: str = ""
-    idle: str = ""
-    first: bool = False
-    check: bool = False
-    skipped: str = ""
-
-
-_MAKE = _Tasks(
-    valued="-C --directory -f --file --makefile -I --include-dir -o -W -O",
-    idle="-n --dry-run --just-print --recon -q --question -p -v",
-    check=True,
-)
-_INVOKE = _Tasks(valued="-c -r -f --collection --search-root", idle="-l --list -R --dry -V", check=True)
-_TASKS = {
-    "make": _MAKE,
-    "gmake": _MAKE,
-    "ninja": _Tasks(valued="-C -f -j -k -l", idle="-n -t", check=True),
-    "just": _Tasks(
+    "swift": _Tool(test="test", build="build", lint="format", forms=("swift",), idle="list --list-tests -l"),
+    "xcodebuild": _Tool(
+        test="test test-without-building",
+        build="build",
+        anywhere=True,
+        forms=("swift",),
+        idle="-dry-run -n -list",
+        valued="-scheme -project -workspace -configuration -sdk -destination",
+    ),
+    **dict.fromkeys(("bazel", "bazelisk", "blaze"), _BAZEL),
+    "meson": _Tool(test="test", build="compile", forms=("tap",), idle="--list"),
+    "mix": _Tool(test="test", build="compile", lint="format credo dialyzer", forms=("counted",)),
+    "deno": _Tool(test="test", lint="lint fmt check", tasks="task", forms=("js",), idle="--no-run"),
+    "zig": _Tool(test="test", build="build", forms=("counted",)),
+    **dict.fromkeys(
+        ("sbt", "stack", "cabal", "dune", "lein"), _Tool(test="test", build="build compile", idle="--no-run-tests")
+    ),
+    **dict.fromkeys(("flutter", "dart"), _Tool(test="test", build="build compile", lint="analyze format")),
+    "cmake": _Tool(),
+    "tsc": _Tool(build=".", silent=True, idle="--init --showConfig --watch -w"),
+    "vue-tsc": _Tool(build=".", silent=True),
+    "webpack": _Tool(build=".", idle="serve"),
+    "vite": _Tool(build="build"),
+    "next": _Tool(build="build", lint="lint"),
+    "rollup": _Tool(build="."),
+    "docker-compose": replace(_CONTAINER, build="build"),
+    **dict.fromkeys(("docker", "podman"), replace(_CONTAINER, build="build buildx")),
+    # linters
+    **dict.fromkeys(("golangci-lint",), _Tool(lint="run fmt", idle="linters", silent=False)),
+    **dict.fromkeys(
+        ("gofmt", "goimports", "gofumpt", "shellcheck", "eslint", "shfmt", "hadolint", "yamllint", "luacheck"), _SILENT
+    ),
+    **dict.fromkeys(
+        (
+            "staticcheck",
+            "revive",
+            "mypy",
+            "pyright",
+            "basedpyright",
+            "flake8",
+            "pylint",
+            "black",
+            "isort",
+            "prettier",
+            "stylelint",
+            "rubocop",
+            "standardrb",
+            "phpstan",
+            "psalm",
+            "ktlint",
+            "detekt",
+            "swiftlint",
+            "clang-format",
+            "clang-tidy",
+            "actionlint",
+            "markdownlint",
+            "markdownlint-cli2",
+            "xo",
+            "standard",
+            "svelte-check",
+            "oxlint",
+            "pyflakes",
+            "bandit",
+            "codespell",
+            "djlint",
+            "sqlfluff",
+            "tflint",
+            "buf",
+            "credo",
+            "dprint",
+            "knip",
+            "php-cs-fixer",
+            "pint",
+            "rustfmt",
+        ),
+        _LINT,
+    ),
+    "ruff": _Tool(lint="check format ."),
+    "biome": _Tool(lint="check lint format ci"),
+    "pre-commit": _Tool(lint="run"),
+    "terraform": _Tool(lint="validate fmt"),
+    "python-build": _Tool(build="."),
+    # tasks by name
+    **dict.fromkeys(("make", "gmake"), _MAKE),
+    "ninja": _Tool(build=".", tasks=".", several=True, check=True, valued="-C -f -j -k -l", idle="-n -t"),
+    **dict.fromkeys(
+        ("gradle", "gradlew"),
+        _Tool(
+            tasks=".",
+            several=True,
+            check=True,
+            forms=("jvm",),
+            idle="-m --dry-run -? -v tasks",
+            valued="-x --exclude-task --tests -p --project-dir -b -c -I -g",
+        ),
+    ),
+    "just": _Tool(
+        tasks=".",
+        check=True,
         valued="-f --justfile -d --working-directory --shell --dotenv-path",
         idle="-n --dry-run -l --list -s --show -V --summary --choose -e --edit",
-        first=True,
-        check=True,
     ),
     **dict.fromkeys(
         ("task", "go-task"),
-        _Tasks(
+        _Tool(
+            tasks=".",
+            several=True,
+            check=True,
             valued="-d --dir -t --taskfile -o --output -C --concurrency",
             idle="-n --dry -l --list -a --list-all --summary --status",
-            check=True,
         ),
     ),
-    "mage": _Tasks(valued="-d -w -t", idle="-l", check=True),
-    **dict.fromkeys(("inv", "invoke"), _INVOKE),
-    "poe": _Tasks(valued="-C --directory", first=True, check=True, idle="-d --dry-run"),
-    "rake": _Tasks(valued="-f --rakefile -I -r -C", idle="-n --dry-run -T --tasks -P -D -W -V"),
-    "rails": _Tasks(first=True, idle="-n"),
-    "composer": _Tasks(valued="-d --working-dir", first=True, skipped="run run-script"),
-    "turbo": _Tasks(valued="--filter -F --cwd", idle="--dry-run --dry", skipped="run"),
-    "nx": _Tasks(skipped="run run-many affected", valued="-p --projects -c --configuration", idle="--graph"),
-    "lerna": _Tasks(skipped="run", first=True, valued="--scope"),
-    "ng": _Tasks(first=True),
+    "mage": _Tool(tasks=".", several=True, check=True, valued="-d -w -t", idle="-l"),
+    **dict.fromkeys(
+        ("inv", "invoke"),
+        _Tool(tasks=".", several=True, check=True, valued="-c -r -f --collection --search-root", idle="-l --list -R --dry -V"),
+    ),
+    "poe": _Tool(tasks=".", check=True, valued="-C --directory", idle="-d --dry-run"),
+    "rake": _Tool(tasks=".", several=True, valued="-f --rakefile -I -r -C", idle="-n --dry-run -T --tasks -P -D -W -V"),
+    "rails": _Tool(tasks=".", idle="-n"),
+    "composer": _Tool(tasks="run run-script .", valued="-d --working-dir"),
+    "turbo": _Tool(tasks="run .", several=True, check=True, valued="--filter -F --cwd", idle="--dry-run --dry"),
+    "nx": _Tool(
+        tasks="run run-many affected .",
+        valued="-p --projects -c --configuration",
+        idle="--graph",
+        chosen="-t --target --targets",
+    ),
+    "lerna": _Tool(tasks="run", valued="--scope"),
+    "ng": _Tool(tasks="."),
+    "mise": _Tool(tasks="run r tasks .", runs="exec x", check=True, valued="-C --cd -E --env -j --jobs -o --output"),
+    **dict.fromkeys(
+        ("earthly", "dagger", "moon", "pants", "buck2", "please", "plz", "wireit", "lage"), _Tool(tasks="run call .")
+    ),
+    "npm": _Tool(tasks="run run-script rum urn", test="test t tst it install-test cit", runs="exec x", valued=_JS_VALUED),
+    "pnpm": _Tool(tasks="run run-script .", test="test t tst it install-test", runs="exec dlx run .", valued=_JS_VALUED),
+    "yarn": _Tool(tasks="run .", test="test", runs="exec dlx run .", valued=_JS_VALUED),
+    "bun": _Tool(tasks="run .", test="test", build="build", runs="exec x run .", valued=_JS_VALUED, forms=("js",)),
+    # what runs another command
+    "sudo": _Tool(runs=".", valued="-u -g -h -p -C -D -r -t -T -U --user --group --host --prompt --chdir"),
+    "doas": _Tool(runs=".", valued="-u -C"),
+    "env": _Tool(runs=".", valued="-u -C --unset --chdir"),
+    **dict.fromkeys(("timeout", "gtimeout"), _TIMEOUT),
+    "time": _Tool(runs=".", valued="-f -o --format --output"),
+    "nice": _Tool(runs=".", valued="-n --adjustment"),
+    "ionice": _Tool(runs=".", valued="-c -n -t --class --classdata"),
+    "taskset": _Tool(runs=".", places=1),
+    "flock": _Tool(runs=".", valued="-w -E --timeout --wait", places=1),
+    **dict.fromkeys(
+        (
+            "nohup",
+            "setsid",
+            "command",
+            "builtin",
+            "unbuffer",
+            "caffeinate",
+            "chronic",
+            "dbus-run-session",
+            "spring",
+            "cross-env",
+        ),
+        _PLAIN,
+    ),
+    "exec": _Tool(runs=".", valued="-a"),
+    "stdbuf": _Tool(runs=".", valued="-i -o -e --input --output --error"),
+    "xvfb-run": _Tool(runs=".", valued="-n -s -e -f -p -w --server-num --server-args --error-file --auth-file"),
+    "uv": _Tool(runs="run", valued=_UV),
+    "uvx": _Tool(runs=".", valued=_UV),
+    "pipx": _Tool(runs="run", valued="--spec --python --pip-args"),
+    "poetry": _Tool(runs="run", build="build", valued="-C -P --directory --project"),
+    "pipenv": _Tool(runs="run", tasks="run", check=True, valued="--python --pypi-mirror"),
+    "rye": _Tool(
+        runs="run",
+        tasks="run",
+        check=True,
+        test="test",
+        lint="lint fmt",
+        forms=_PYTHON,
+        idle="--collect-only --co",
+        valued="--pyproject -f",
+    ),
+    "pdm": _Tool(runs="run", tasks="run", check=True, valued="-p --project --venv"),
+    "hatch": _Tool(
+        runs="run",
+        tasks="run",
+        check=True,
+        test="test",
+        build="build",
+        lint="fmt",
+        forms=_PYTHON,
+        idle="--collect-only --co -s --show",
+        valued="-e --env -p --project --data-dir --cache-dir --config",
+    ),
+    "pixi": _Tool(runs="run", tasks="run", check=True, valued="-e --environment --manifest-path"),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), _Tool(runs="run", valued="-n -p --name --prefix --cwd")),
+    "bundle": _Tool(runs="exec"),
+    "direnv": _Tool(runs="exec", places=1),
+    "asdf": _Tool(runs="exec"),
+    "dotenv": _Tool(runs="run .", valued="-e -f -v -p --file"),
+    "dotenvx": _Tool(runs="run", valued="-f -e -fk"),
+    "doppler": _Tool(runs="run", valued="-p -c --project --config"),
+    "op": _Tool(runs="run", valued="--env-file"),
+    "env-cmd": _Tool(runs=".", valued="-f -e -r --file"),
+    **dict.fromkeys(("npx", "bunx", "pnpx"), _NPX),
+    "nyc": _COVER,
+    "c8": _COVER,
+    "coverage": _Tool(runs="run", valued="--source --omit --include --rcfile --data-file --context --concurrency"),
+    "xargs": _Tool(runs=".", valued="-n -I -L -P -d -a -s -E --max-args --max-procs --delimiter --arg-file"),
+    "python": _Tool(runs=".", valued="-W -X --check-hash-based-pycs -m"),
+    "php": _Tool(runs=".", valued="-d -c"),
+    "ruby": _Tool(runs=".", valued="-I -r -C"),
+    **dict.fromkeys(
+        ("node", "tsx"), _Tool(runs=".", valued="-r --require --import --loader --experimental-loader -C --conditions")
+    ),
 }
+_MODULES = names_of(
+    "pytest tox nox coverage nose2 behave mypy ruff black flake8 isort pylint pyright pre_commit build compileall unittest"
+    " unittest.main django bandit"
+)
+_FILES = frozenset(("node", "tsx", "php", "python", "ruby"))  # that run a file
+_JS = frozenset(("npm", "pnpm", "yarn", "bun"))
+_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish", "ash"))
+_HELP = names_of("-h --help --version")
+
 _TEST_WORDS = names_of(
     "test tests testing unittest unittests spec specs e2e unit units pytest jest vitest mocha playwright cypress "
     "testall testacc"
 )
+_LINT_WORDS = names_of(
+    "lint linting lints format fmt types typing typecheck mypy pyright flake8 ruff black isort eslint prettier style vet tsc "
+    "clippy biome golangci precommit spotless checkstyle detekt ktlint"
+)
+_BUILD_WORDS = names_of("build compile dist bundle assemble classes")
 _OTHER_WORDS = names_of(
-    "lint format fmt fix doc docs type types typing typecheck mypy pyright flake8 ruff black isort eslint prettier "
-    "style build release clean deps dep dependencies package publish install setup prepare results result report "
-    "reports image images fixtures data db env up down server watch list help init generate gen commit precommit "
-    "security audit spelling spell links license licenses coverage-report code format-check"
+    "doc docs release clean deps dep dependencies package publish install setup prepare results result report "
+    "reports image images fixtures data db env up down server list help init generate gen commit "
+    "security audit spelling spell links license licenses code type fix"
 )
-_GRADLE_IDLE = names_of("-m --dry-run -h --help -? --version -v tasks")
-_JS = frozenset(("npm", "pnpm", "yarn", "bun"))
-_JS_VALUED = names_of(
-    "--prefix -C --dir --cwd --filter -F -w --workspace --loglevel --registry --reporter --workspace-concurrency"
+HARMLESS = (  # options that change nothing of what is checked, nor how
+    r"-v+|-q+|-s|-x|-l|-rA|-race|-count|-json|-cover\\w*|-timeout|-parallel|-failfast|-vv|--(?:verbose|quiet|ci|silent|exitfirst"
+    r"|color|colour|no-color|tb|maxfail|lf|last-failed|ff|failed-first|no-header|nocapture|runInBand|bail|no-coverage|coverage"
+    r"|cov|cov-report|no-cov|durations|output-on-failure|no-fail-fast|fail-fast|reporter|reporters|parallel|max-workers|timeout"
+    r"|maxWorkers|info|stacktrace|console|no-daemon|rerun-tasks|fix|show-progress|max-same-issues|continue)|-j\\d*|-n\\d+|-p",
+    r"-o",
 )
-_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish", "ash"))
+NARROW = {  # options that leave something out; whether a value follows
+    **dict.fromkeys(
+        (
+            "-run",
+            "-k",
+            "-m",
+            "-t",
+            "-g",
+            "--grep",
+            "--filter",
+            "--tests",
+            "--test",
+            "--package",
+            "--testNamePattern",
+            "-e",
+            "--testPathPattern",
+            "--only",
+            "--deselect",
+            "--ignore",
+            "-skip",
+            "--project",
+            "--session",
+            "--example",
+            "-R",
+            "-f",
+        ),
+        True,
+    ),
+    **dict.fromkeys(("-short", "--lib", "--bins", "--doc", "-Dtest", "--onlyChanged", "--changed", "--new-from-rev"), False),
+}
+HINTS = (
+    _TEST_WORDS
+    | _LINT_WORDS
+    | _BUILD_WORDS
+    | names_of("check checks verify t")
+    | {part for name in _TOOLS for part in (re.findall(r"[a-z0-9]+", name) if _TOOLS[name].runs != "." else ())}
+)
+
+
+def _parts(name: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
 
 
 def _base(word: str) -> str:
@@ -290,42 +494,63 @@ def _options_end(words: Sequence[str], valued: Iterable[str], at: int = 1) -> in
     return at
 
 
-def test_of(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> TestCommand | Script | None:
-    """The test that a command runs, after all that is looked through; None where it runs none."""
+def kind_of(name: str, *, check: bool) -> Kind | None:
+    """What a task of that name does: tests, builds or lints. ``check``: one that is called check tests."""
+    parts = set(_parts(name))
+    if parts & _LINT_WORDS:
+        return "lint"
+    if parts & _OTHER_WORDS and not parts & {"fix"}:
+        return None
+    if parts & _BUILD_WORDS or name == "all":
+        return "build"
+    if parts & _TEST_WORDS:
+        return "test"
+    if parts & {"check", "checks", "verify"}:
+        return "test" if check else "lint"
+    return None
+
+
+def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | Script | None:
+    """What a command checks, after all that is looked through; None where it checks nothing."""
     masked = False
     for _ in range(DEPTH):
         words = unassigned(words)
         if not words:
             return None
-        test = _test(words)
-        told = any(word in ("--help", "--version") for word in words)
-        if test is None and not told and any(words[: len(mine)] == mine for mine in own):
-            test = TestCommand(words=words, forms=ANY)
-        if test is not None:
-            return replace(test, masked=masked)
         name = _base(words[0])
+        mine = any(words[: len(one)] == one for one in own)
+        if name in ("docker", "podman") and words[1:2] == ("compose",) and not mine:
+            words, name = ("docker-compose", *words[2:]), "docker-compose"
+        tool = _TOOLS.get(name)
+        idle = bool(_HELP & set(words[1:]))
+        found = None if idle else _check(name, tool, words)
+        if mine and not idle and (found is None or found.kind != "test" or found.guessed):
+            found = Check(kind="test", words=words, head=len(words), forms=ANY)
+        if found is not None:
+            return replace(found, masked=masked)
         if name in _SHELLS or name in ("eval", "script"):
             script = _script(name, words)
-            return replace(script, masked=True) if script and masked else script
+            return replace(script, masked=script.masked or masked) if isinstance(script, Script) else script
         masked = masked or name == "xargs"
-        inner = _through(name, words)
+        inner = None if tool is None or not tool.runs else _through(name, tool, words)
         if inner is None:
             return None
         words = inner
     return None
 
 
-def _script(name: str, words: Sequence[str]) -> Script | None:
-    """The command line that a shell, ``eval`` or ``script`` is given."""
+def _script(name: str, words: Sequence[str]) -> Script | Check | None:
+    """The command line that a shell, ``eval`` or ``script`` is given; or the file, where its name says what it does."""
     if name == "eval":
-        return Script(text=" ".join(words[1:]), options=(), here=True)
+        return Script(text=" ".join(words[1:]), options=())
     for at, word in enumerate(words[1:], 1):
         if name == "script" and word.startswith("--command="):
             return Script(text=word.partition("=")[2], options=(), masked="--return" not in words)
         if not word.startswith(("-", "+")):
             if words[at - 1] in ("-o", "+o", "-eo", "-euo", "-uo"):
                 continue
-            return None
+            told = name in _SHELLS and not any("n" in option and option[:2] != "--" for option in words[1:at])
+            return _file(words, at) if told else None
         if word == "--command" or ("c" in word and not word.startswith("--")):
             end = _options_end(words, ("-o", "-O"), at + 1)
             if end >= len(words):
@@ -336,233 +561,192 @@ def _script(name: str, words: Sequence[str]) -> Script | None:
     return None
 
 
-def _through(name: str, words: Sequence[str]) -> tuple[str, ...] | None:
-    """The words of the command that a wrapper runs; None where it is no wrapper."""
-    if name in _JS:
-        at = _js_at(words)
-        word = words[at] if at < len(words) else ""
-        if word in ("exec", "x", "dlx"):
-            return tuple(words[_options_end(words, (*_JS_VALUED, "-p", "--package"), at + 1) :])
-        if word in ("run", "run-script") and name != "npm":
-            at = _options_end(words, _JS_VALUED, at + 1)
-        return tuple(words[at:]) if name != "npm" and at < len(words) and _base(words[at]) in _PROGRAMS else None
+def _through(name: str, tool: _Tool, words: Sequence[str]) -> tuple[str, ...] | None:
+    """The words of the command that a wrapper runs; None where it runs none."""
     if name == "command" and words[1:2] in (("-v",), ("-V",)):
         return None
     if name == "uv" and "tool" in words[1:3]:
-        words, name = words[words.index("tool") :], "pipx"
-    wrapper = _WRAPPERS.get(name)
-    if wrapper is None:
+        return _through("pipx", _TOOLS["pipx"], words[words.index("tool") :])
+    valued = tool.valued.split()
+    at = _task_at(words, valued) if name in _JS else _options_end(words, valued)
+    if at < len(words) and words[at] in tool.runs.split():
+        at = _options_end(words, valued, at + 1)
+    elif "." not in tool.runs.split():
         return None
-    at = _options_end(words, wrapper.valued.split())
-    if wrapper.subcommands:
-        if at >= len(words) or words[at] not in wrapper.subcommands.split():
-            return None
-        at = _options_end(words, wrapper.valued.split(), at + 1)
-    elif name == "dotenv" and words[at : at + 1] == ("run",):
-        at = _options_end(words, (), at + 1)
     module = next((i for i in range(1, at) if words[i] in ("-m", "--module")), 0) if name in ("python", "coverage", "uv") else 0
-    glued = next((i for i in range(1, at) if re.match(r"-m\w", words[i])), 0) if name == "python" and not module else 0
-    if glued:
-        words = (*words[:glued], "-m", words[glued][2:], *words[glued + 1 :])
-        module = glued
+    if name == "python" and not module and (glued := next((i for i in range(1, at) if re.match(r"-m\w", words[i])), 0)):
+        words, module = (*words[:glued], "-m", words[glued][2:], *words[glued + 1 :]), glued
     if module:
         chosen = words[module + 1] if module + 1 < len(words) else ""
-        return (
-            (_MODULES[chosen], *words[module + 2 :])
-            if chosen in _MODULES
-            else ("python", "-m", *words[module + 1 :])
-            if name != "python"
-            else None
-        )
+        if name != "python":
+            return ("python", "-m", *words[module + 1 :])
+        return (chosen.replace("_", "-"), *words[module + 2 :]) if chosen in _MODULES else None
     if name == "mise" and "--" in words:
-        at = words.index("--") + 1 if isinstance(words, tuple) else at
-    inner = list(words[at + wrapper.places :])
+        at = list(words).index("--") + 1
+    inner = list(words[at + tool.places :])
     if not inner:
         return None
-    if name in ("npx", "bunx", "pnpx", "uvx", "pipx", "uv"):
+    if name in ("npx", "bunx", "pnpx", "uvx", "pipx", "uv", "go", *_JS):
         head, sign, _ = inner[0].partition("@")
-        inner[0] = head if sign and head else inner[0]
-    if name in ("node", "php", "python", "ruby"):
-        inner[0] = _base(inner[0].removesuffix(".js").removesuffix(".mjs").removesuffix(".cjs"))
-        return tuple(inner) if inner[0] in _PROGRAMS or inner[0] in _TASKS or inner[0] == "coverage" else None
+        inner[0] = _base(head) if sign and head else inner[0]
+    if name in _FILES or name == "go":
+        inner[0] = re.sub(r"\.[cm]?js$", "", _base(inner[0]))
+        return tuple(inner) if inner[0] in _TOOLS else None
     if name == "hatch" and ":" in inner[0]:
         inner[0] = inner[0].rpartition(":")[2]
     return tuple(inner)
 
 
-def _js_at(words: Sequence[str]) -> int:
+def _task_at(words: Sequence[str], valued: Iterable[str]) -> int:
     """Where a package manager's own command stands, after workspaces and options."""
-    at = _options_end(words, _JS_VALUED)
+    at = _options_end(words, valued)
     while at < len(words) and words[at] in ("workspace", "workspaces", "foreach", "recursive", "multi"):
-        at = _options_end(
-            words, (*_JS_VALUED, "--include", "--exclude", "--from", "-j"), at + (2 if words[at] == "workspace" else 1)
-        )
+        at = _options_end(words, valued, at + (2 if words[at] == "workspace" else 1))
     return at
 
 
-def _test(words: Sequence[str]) -> TestCommand | None:
-    """The test that these words run by themselves."""
-    name, arguments = _base(words[0]), list(words[1:])
-    if any(word in ("--help", "--version") for word in arguments):
+def _file(words: Sequence[str], at: int) -> Check | None:
+    """A script that is called by its path, where its name or its first word says what it does."""
+    path = words[at]
+    if not re.match(r"(?!/(?:s?bin|usr|opt)/)(?=.*[/.])[\w./~${}-]+\Z", path):
         return None
-    if name in _JS:
-        return _js_test(name, words)
-    if name == "python":
-        return _python_test(words)
-    if name in ("gradle", "gradlew"):
-        return _gradle_test(name, arguments)
-    if name in ("node", "tsx"):
-        options = words[1 : _options_end(words, _WRAPPERS["node"].valued.split())]
-        return (
-            TestCommand(words=(name, *arguments), forms=("tap", "node"))
-            if any(w.partition("=")[0] == "--test" for w in options)
-            else None
-        )
-    if name == "ruby":
-        at = _options_end(words, _WRAPPERS["ruby"].valued.split())
-        file = _base(words[at]) if at < len(words) else ""
-        return (
-            TestCommand(words=(name, *arguments), forms=("minitest",))
-            if re.fullmatch(r"(?:test_\w+|\w+_test)\.rb", file)
-            else None
-        )
-    if name == "cmake" and "--build" in words and "--target" in words[:-1]:
-        target = words[list(words).index("--target") + 1]
-        return TestCommand(words=(name, *arguments), forms=ANY) if target in ("test", "check") else None
-    if name == "deno" and arguments[:1] == ["task"]:
-        return TestCommand(words=(name, *arguments), forms=ANY) if _is_task(arguments[1:2], check=False) else None
-    program = _PROGRAMS.get(name)
-    if program and _runs(program, words):
-        return TestCommand(words=(name, *arguments), forms=program.forms)
-    wrapper = _WRAPPERS.get(name)
-    if wrapper and wrapper.scripts:
-        at = _options_end(words, wrapper.valued.split())
-        if words[at : at + 1] == ("run",):
-            at = _options_end(words, wrapper.valued.split(), at + 1)
-            task = words[at] if at < len(words) and _base(words[at].rpartition(":")[2]) not in _PROGRAMS else ""
-            return TestCommand(words=(name, "run", *words[at:]), forms=ANY) if _is_task((task,), check=True) else None
-    tasks = _TASKS.get(name)
-    return TestCommand(words=(name, *arguments), forms=ANY) if tasks and _names_task(tasks, words) else None
+    name = re.sub(r"\.\w{1,4}\Z", "", _base(path))
+    task = words[at + 1] if at + 1 < len(words) and re.fullmatch(r"[a-z][\w:-]*", words[at + 1]) else ""
+    for end, text in ((at + 1, name), (at + 2, task)):
+        if text and set(_parts(text)) & (_TEST_WORDS | _LINT_WORDS | _BUILD_WORDS):
+            kind = kind_of(text, check=True)
+            return Check(kind=kind, words=tuple(words), head=end, forms=_forms(kind), guessed=kind == "test") if kind else None
+    return None
 
 
-def _runs(program: _Program, words: Sequence[str]) -> bool:
-    """Whether a program of the table tests with these arguments."""
+def _forms(kind: Kind, forms: tuple[str, ...] = ANY) -> tuple[str, ...]:
+    return forms if kind == "test" else (kind,)
+
+
+def _check(name: str, tool: _Tool | None, words: Sequence[str]) -> Check | None:
+    """What these words check by themselves."""
+    if tool is None:
+        return _file(words, 0)
+    words = (name, *words[1:])
     own = words[: words.index("--")] if "--" in words else words
-    idle = f"{program.idle}{_HELP}".split()
-    if any(word in idle or word.partition("=")[0] == "-list" for word in own[1:]) or (
-        words[0] == "cargo" and "--list" in words
-    ):
-        return False
-    if program.chosen:
-        chosen = [w for i, word in enumerate(words) if word in program.chosen.split() for w in words[i + 1 : i + 2]]
-        chosen += [word.partition("=")[2] for word in words if word.partition("=")[0] in program.chosen.split() and "=" in word]
-        names = [name for word in chosen for name in re.split(r"[,\s]+", word)]
-        if names and all(_OTHER_WORDS & set(_parts(name)) for name in names):
-            return False
-    if not program.needs:
-        return True
-    needs, valued = program.needs.split(), program.valued.split()
-    if not program.first:
-        return any(word in needs for i, word in enumerate(own[1:], 1) if own[i - 1] not in valued)
-    at = _options_end(words, valued)
-    if at < len(words) and words[at].startswith("+"):
-        at += 1
-    return at < len(words) and words[at] in needs
-
-
-def _names_task(tasks: _Tasks, words: Sequence[str]) -> bool:
-    """Whether a program that runs tasks is asked for a test."""
-    idle, valued = f"{tasks.idle}{_HELP}".split(), tasks.valued.split()
-    if any(word in idle for word in words[1:]):
-        return False
-    skipped = tasks.skipped.split()
-    named = [
-        word.partition("=")[2] if word.startswith(("--target=", "--targets=")) else word
-        for i, word in enumerate(words[1:], 1)
-        if words[i - 1] not in valued
-        and (
-            word.startswith(("--target=", "--targets="))
-            or (not word.startswith("-") and "=" not in word and word not in skipped)
-        )
-    ]
-    return _is_task(named[:1] if tasks.first else named, check=tasks.check)
-
-
-def _parts(name: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", name.lower())
-
-
-def _is_task(names: Iterable[str], *, check: bool) -> bool:
-    """Whether one of these names is that of a task that tests."""
-    for name in names:
-        parts = set(_parts(name))
-        if (parts & _TEST_WORDS or (check and parts & {"check", "checks"})) and not parts & _OTHER_WORDS - {"watch"}:
-            return True
-    return False
-
-
-def _js_test(name: str, words: Sequence[str]) -> TestCommand | None:
-    at = _js_at(words)
-    word = words[at] if at < len(words) else ""
-    if "-h" in words:
+    if any(word in tool.idle.split() for word in own[1:]):
         return None
-    if name == "bun" and word == "test":
-        return TestCommand(words=(name, *words[1:]), forms=("bun",))
-    if word in ("test", "t", "tst", "it", "install-test", "cit") and (word == "test" or name in ("npm", "pnpm")):
-        return TestCommand(words=(name, *words[1:]), forms=ANY)
-    if word in ("run", "run-script", "rum", "urn"):
-        at = _options_end(words, _JS_VALUED, at + 1)
-    elif name == "npm" or word in (
-        "add",
-        "remove",
-        "install",
-        "why",
-        "info",
-        "create",
-        "up",
-        "upgrade",
-        "exec",
-        "dlx",
-        "x",
-        "link",
-    ):
+    if name in _FILES:
+        return _filed(name, tool, words)
+    if name == "cmake":
+        target = words[words.index("--target") + 1] if "--target" in words[:-1] else "all"
+        asked: Kind = "test" if target in ("test", "check") else "build"
+        return Check(kind=asked, words=words, head=len(words), forms=_forms(asked)) if "--build" in words else None
+    if name == "go" and any(word.partition("=")[0] == "-list" for word in own):
         return None
-    task = words[at] if at < len(words) else ""
-    if not _is_task((task,), check=False) or (task in _PROGRAMS and name != "npm"):
+    found = _asked(tool, name, words, own) or (_task(name, tool, words) if tool.tasks else None)
+    if found is None or found[0] != "test":
+        kind, head = found or (None, 0)
+    else:
+        kind, head = found
+        if tool.chosen:
+            kind = _chosen(tool, words, kind)
+        if "jvm" in tool.forms and any(word in _JAVA_IDLE.split() for word in own):
+            kind = "build" if name[:2] != "mv" or "verify" in own else None
+    if kind is None:
         return None
-    return TestCommand(words=(name, *words[1:]), forms=ANY)
+    return Check(
+        kind=kind,
+        words=words,
+        head=head,
+        forms=_forms(kind, ANY if name == "bun" and head > 2 else tool.forms),
+        silent=tool.silent,
+        listing=name in ("gofmt", "goimports", "gofumpt") and any(word in ("-l", "-d") for word in own),
+    )
 
 
-def _python_test(words: Sequence[str]) -> TestCommand | None:
-    at = _options_end(words, (*_WRAPPERS["python"].valued.split(), "-m"))
-    module = next((words[i + 1] for i in range(1, min(at, len(words) - 1)) if words[i] == "-m"), "")
-    if not module and "-munittest" in words[1:at]:
-        module = "unittest"
-    if module in ("unittest", "unittest.main"):
-        rest = words[list(words).index(module) + 1 :] if module in words else words[at:]
-        return None if "-h" in rest else TestCommand(words=("python", "-m", "unittest", *rest), forms=("unittest",))
-    if module == "django":
-        at = list(words).index("django")
-    elif module:
-        return None
-    script = words[at] if at < len(words) else ""
-    if (module == "django" or _base(script) in ("manage.py", "setup.py")) and words[at + 1 : at + 2] == ("test",):
-        head = ("python", "-m", "django") if module else ("python", script)
-        return TestCommand(words=(*head, *words[at + 1 :]), forms=("unittest", "pytest"))
+def _asked(tool: _Tool, name: str, words: tuple[str, ...], own: Sequence[str]) -> tuple[Kind, int] | None:
+    """What the words of a program ask for, and where they end that say so."""
+    valued = tool.valued.split()
+    kinds: tuple[tuple[Kind, str], ...] = (("test", tool.test), ("build", tool.build), ("lint", tool.lint))
+    at = _task_at(words, valued) if name in _JS else _options_end(words, valued)
+    at += at < len(words) and words[at].startswith("+")
+    for kind, asked in kinds:
+        needs = asked.split()
+        if tool.anywhere:
+            where = next((i for i, word in enumerate(own[1:], 1) if word in needs and own[i - 1] not in valued), 0)
+            if where:
+                return kind, where + 1
+        elif needs and (at < len(words) and words[at] in needs):
+            return kind, at + 1
+        elif "." in needs and not (tool.tasks and _named(tool, words)):
+            return kind, 1
     return None
 
 
-def _gradle_test(name: str, arguments: Sequence[str]) -> TestCommand | None:
-    if any(word in _GRADLE_IDLE for word in arguments):
+def _named(tool: _Tool, words: Sequence[str], at: int = 1) -> list[int]:
+    """Where words stand that may name a task."""
+    valued = tool.valued.split()
+    return [i for i, word in enumerate(words) if i >= at and words[i - 1] not in valued and word[:1] != "-" and "=" not in word]
+
+
+def _task(name: str, tool: _Tool, words: Sequence[str]) -> tuple[Kind, int] | None:
+    """What the tasks do that a program is asked for: a test before all else."""
+    valued, after = tool.valued.split(), tool.tasks.split()
+    chosen = [i + 1 for i, word in enumerate(words[:-1]) if word in tool.chosen.split()]
+    chosen += [i for i, word in enumerate(words) if "=" in word and word.partition("=")[0] in tool.chosen.split()]
+    at = _task_at(words, valued) if name in _JS else _options_end(words, valued)
+    if at < len(words) and words[at] in after:
+        at = _options_end(words, valued, at + 1)
+    elif "." not in after or words[at : at + 1] == ("--",):
         return None
-    valued = ("-x", "--exclude-task", "--tests", "-p", "--project-dir", "-b", "-c", "-I", "-g")
-    for i, word in enumerate(arguments):
-        if (i == 0 or arguments[i - 1] not in valued) and re.fullmatch(
-            r"(?:[\w.:-]*:)?(?:test|check|(?!compile)\w+Tests?|allTests|test(?!Classes$)[A-Z]\w*|connected(?:\w+Test|Check))",
-            word,
+    places = chosen or (_named(tool, words, at) if tool.several else [at] if at < len(words) else [])
+    found: list[tuple[Kind, int]] = []
+    for place in places:
+        task = words[place].partition("=")[2] if "=" in words[place] else words[place]
+        task = task.rpartition(":")[2] if name in ("nx", "hatch") else task
+        if (name in _JS and (task in _JS_OWN or (task in _TOOLS and name != "npm"))) or (
+            "." not in after and tool.runs and task in _TOOLS
         ):
-            return TestCommand(words=(name, *arguments), forms=("gradle",))
-    return None
+            continue
+        kind = kind_of(task, check=tool.check) if not re.search(r"[/\\.]\w", task) else None
+        if kind:
+            found.append((kind, place + 1))
+    return min(found, key=lambda one: ("test", "build", "lint").index(one[0]), default=None)
+
+
+def _chosen(tool: _Tool, words: Sequence[str], kind: Kind) -> Kind | None:
+    """What is tested where names are chosen: none of them may be a test."""
+    options = tool.chosen.split()
+    chosen = [w for i, word in enumerate(words) if word in options for w in words[i + 1 : i + 2]]
+    chosen += [word.partition("=")[2] for word in words if word.partition("=")[0] in options and "=" in word]
+    names = [name for word in chosen for name in re.split(r"[,\s]+", word)]
+    if names and all(set(_parts(name)) & (_OTHER_WORDS | _LINT_WORDS | _BUILD_WORDS) for name in names):
+        return next((found for name in names if (found := kind_of(name, check=False))), None)
+    return kind
+
+
+def _filed(name: str, tool: _Tool, words: tuple[str, ...]) -> Check | None:
+    """What a program checks that runs a file or a module."""
+    at = _options_end(words, tool.valued.split())
+    file = words[at] if at < len(words) else ""
+    if name in ("node", "tsx") and any(word.partition("=")[0] == "--test" for word in words[1:at]):
+        return Check(kind="test", words=words, head=2, forms=("tap", "js"))
+    if name == "ruby" and re.fullmatch(r"(?:test_\w+|\w+_test)\.rb", _base(file)):
+        return Check(kind="test", words=words, head=1, forms=("counted",))
+    if name == "python":
+        module = next((words[i + 1] for i in range(1, min(at, len(words) - 1)) if words[i] == "-m"), "")
+        glued = next((word[2:] for word in words[1:at] if re.match(r"-m\w", word)), "")
+        rest = words[list(words).index(module) + 1 :] if module else words[at:]
+        module = module or glued
+        if module in ("unittest", "unittest.main") and "-h" not in rest:
+            return Check(kind="test", words=("python", "-m", "unittest", *rest), head=3, forms=_PYTHON)
+        if module in ("build", "compileall"):
+            return Check(kind="build", words=("python", "-m", module, *rest), head=3, forms=("build",))
+        if module == "django" and rest[:1] == ("test",):
+            return Check(kind="test", words=("python", "-m", "django", *rest), head=4, forms=_PYTHON)
+        if module:
+            return None
+        if _base(file) in ("manage.py", "setup.py"):
+            return Check(kind="test", words=("python", *words[at:]), head=3, forms=_PYTHON) if rest[1:2] == ("test",) else None
+    if re.sub(r"\.[cm]?js$", "", _base(file)) in _TOOLS:
+        return None
+    return _file(words, at) if "." in file else None
 
 
 _SECRET = r"(?i)(?:token|passw(?:or)?d|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential|auth(?![a-z]))"

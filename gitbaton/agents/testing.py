@@ -1,29 +1,17 @@
-"""Test verdicts: whether a shell command is a run of tests, and how it ended. An exit status alone is no test result. No I/O.
+"""Verdicts: which commands of a line test, build or lint, and how they ended. An exit status alone is no result. No I/O.
 
-A command line is read as a shell reads it (``shell``), to know which exit status the shell's own status speaks of. Which
-command is a test is in ``testcommands``, what its output says in ``testoutput``.
+Which command does, and through which wrappers, is in ``testcommands``; what its output says in ``testoutput``; ``shell`` cuts
+a line into commands. A line that cannot be read is ``unknown``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from gitbaton.agents.shell import (
-    DEPTH,
-    Chain,
-    Group,
-    Lexer,
-    Parser,
-    Pipe,
-    Simple,
-    UnreadableError,
-    names_of,
-    plain_words,
-    unassigned,
-)
-from gitbaton.agents.testcommands import HINTS, Script, TestCommand, shown, test_of
-from gitbaton.agents.testoutput import ANY, Summary, failing, summary, window
+from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, segments, split, unassigned
+from gitbaton.agents.testcommands import HARMLESS, HINTS, NARROW, Check, Kind, Script, check_in, shown
+from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -39,66 +27,110 @@ RESULTS: tuple[Result, ...] = ("passed", "failed", "unknown")
 
 @value
 class Verdict:
-    """How a run of tests ended.
+    """How a test, a build or a linter ended.
 
-    ``command``: the test program and its arguments, without wrappers, environment and values that look secret.
+    ``command``: the program and its arguments, without wrappers, environment and values that look secret.
     ``passed``, ``failed``, ``skipped``: what the summary line counts, None where it does not say.
-    ``names``: the failing tests as the output names them.
+    ``names``: the failing tests as the output names them. ``empty``: it is unknown because no test ran.
     """
 
+    kind: Kind
     command: str
     result: Result
-    passed: int | None
-    failed: int | None
-    skipped: int | None
-    names: tuple[str, ...]
+    passed: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    names: tuple[str, ...] = ()
+    empty: bool = False
 
 
 def verdict(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> Verdict | None:
-    """How the last test in a command line ended; None where the shell would run no test, or the line cannot be read.
+    """How the last test in a command line ended; None where the shell would run no test."""
+    return next((one for one in reversed(outcomes(command, status, output, own)) if one.kind == "test"), None)
+
+
+def check_of(command: str, own: Sequence[str] = ()) -> tuple[Kind, str] | None:
+    """What a command line does, and its command as it is shown: the last test, else the last build, else the last linter; None
+    where it does neither."""
+    found = [(run.check.kind, shown(run.check.words)) for run in _runs(command, own)]
+    return max(reversed(found), key=lambda one: ("lint", "build", "test").index(one[0]), default=None)
+
+
+def outcomes(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> tuple[Verdict, ...]:
+    """How each test, build and linter in a command line ended, in their order.
 
     ``status``: the shell's exit status, None where nobody knows it. ``own``: the user's own test commands; each is what a
     command begins with. Evidence of a failure wins over evidence of success, whichever of status and summary tells it.
 
-    A status of 0 says that the test passed if the whole line could not have it otherwise. Another one is the test's if nothing
+    A status of 0 says that a command passed if the whole line could not have it otherwise. Another one is its own if nothing
     else could have failed: before it stand only a cd, an export and the like, after it only an echo. Where something before
-    it could have failed, a summary shows that it did not. All else is for the summary, and ``unknown`` where there is none.
+    it could have failed, its output shows that it did not. All else is for the output; ``unknown`` where that tells nothing.
     """
-    mine = tuple(words for text in own if (words := plain_words(text)))
-    if not mine and not any(hint in command for hint in HINTS):
-        return None
-    try:
-        runs = _Walk(mine).runs(command)
-    except UnreadableError:
-        return None
+    runs = _runs(command, own)
     if not runs:
-        return None
-    last = runs[-1]
-    forms = last.test.forms
-    if forms == ANY:  # a summary that another test of the line explains says nothing of this one
-        others = {form for run in runs[:-1] if run.test.forms != ANY for form in run.test.forms}
-        forms = tuple(form for form in forms if form not in others)
+        return ()
     text, cut = window(output)
-    found = summary(text, forms, cut)
-    result = _result(last, status, found, text)
+    parts = _sections(runs, text)
+    sums = [_summary(runs, number, part or text, cut) for number, part in enumerate(parts)]
+    seen = [bool(one.result or part) for one, part in zip(sums, parts, strict=True)]
+    found: list[tuple[_Run, Verdict]] = []
+    for number, (run, told) in enumerate(zip(runs, sums, strict=True)):
+        others = [one.result for n, one in enumerate(sums) if n != number]
+        shows = "failed" not in others and all(seen[:number]) and shows_failure(parts[number] or text)
+        if run.check.guessed and not told.result and not shows:
+            continue
+        quiet = not text.strip() and all(one.check.silent for one in runs)
+        result = _result(run, status, told, text, seen=seen[number], shows=shows, quiet=quiet)
+        if any(seen[n] and one.chain == run.goes_on for n, one in enumerate(runs) if n > number) and not told.empty:
+            result = "passed"  # else what ``&&`` puts after it would not have begun
+        found.append((run, _said(run, told, result, parts[number] or text)))
+    return tuple(one for _, one in found)
+
+
+def _said(run: _Run, told: Summary, result: Result, text: str) -> Verdict:
+    tests = run.check.kind == "test"
     return Verdict(
-        command=shown(last.test.words),
+        kind=run.check.kind,
+        command=shown(run.check.words),
         result=result,
-        passed=found.passed,
-        failed=found.failed,
-        skipped=found.skipped,
-        names=failing(text, found.told) if result == "failed" else (),
+        passed=told.passed,
+        failed=told.failed,
+        skipped=told.skipped,
+        names=failing(text, told.told) if tests and result == "failed" else (),
+        empty=tests and result == "unknown" and told.empty,
     )
 
 
+def _sections(runs: Sequence[_Run], text: str) -> list[str]:
+    """The part of a window that a task's own heading begins; empty where there is none."""
+    if len(runs) < 2:
+        return [""]
+    starts: list[int] = []
+    for run in runs:
+        task = re.escape(run.check.words[run.check.head - 1])
+        match = re.search(rf"\n(?:\[{task}\] \$ |task: \[{task}\] |> \S+@\S+ {task}\n|> Task :{task}\b)", text)
+        starts.append(match.start() if match else -1)
+    ends = [min((other for other in starts if other > start), default=len(text)) for start in starts]
+    return [text[start:end] if start >= 0 else "" for start, end in zip(starts, ends, strict=True)]
+
+
+def _summary(runs: Sequence[_Run], number: int, text: str, cut: bool) -> Summary:
+    run = runs[number]
+    forms = run.check.forms
+    if forms == ANY:  # a summary that another test of the line explains says nothing of this one
+        others = {form for one in runs if one.check.forms != ANY for form in one.check.forms}
+        forms = tuple(form for form in forms if form not in others)
+    return summary(text, forms, cut=cut or not run.whole(text), tests=run.check.kind == "test")
+
+
 _KILLED = frozenset((124, 125, 126, 127, 129, 130, 131, 137, 141, 143))  # by timeout, not found, by a signal of another's
-_NOTHING = {"pytest": (2, 5), "unittest": (5,), "bazel": (4, 8)}  # no tests, or interrupted, where no summary says more
+_NOTHING = {"python": (2, 5), "bazel": (4, 8)}  # no tests, or interrupted, where no summary says more
 _NOT_RUN = (
     r"(?im)No module named '?(?:pytest|tox|nox|nose2|coverage)\b|command not found"
     r"|Missing script:|No rule to make target|Failed to spawn|does not contain recipe|could not determine executable"
     r"|could not find `Cargo\.toml`"
-    r"|go\.mod file not found|cannot find main module|there is no POM in this directory|no test files? found"
-    r"|^No tests found, exiting|no test specified|Unknown command: \"?test"
+    r"|go\.mod file not found|cannot find main module|there is no POM in this directory|no test specified"
+    r"|Unknown command: \"?test|no tasks? \S+ found|no task named"
 )
 _NO_PLACE = (
     r"(?im)^(?:-|/bin/|/usr/bin/)?(?:bash|sh|zsh|dash|ksh|\(eval\)|cd|pushd|source)(?=[: ]).*"
@@ -106,21 +138,24 @@ _NO_PLACE = (
 )
 
 
-def _result(run: _Run, status: int | None, found: Summary, text: str) -> Result:
-    if found.result == "failed":
-        return "failed"
-    told: Result = "passed" if found.result == "passed" else "unknown"
+def _result(run: _Run, status: int | None, told: Summary, text: str, *, seen: bool, shows: bool, quiet: bool) -> Result:
+    if told.result == "failed" or run.unread:
+        return "unknown" if run.unread else "failed"
+    if told.result == "none" and (told.empty or status in (0, None)):
+        return "failed" if status == 4 and "python" in run.check.forms and run.check.forms != ANY else "unknown"
+    likely: Result = "passed" if told.result == "passed" else "failed" if shows and not told.result else "unknown"
     if status is None:
-        return told
+        return likely
     if status == 0:
-        return "unknown" if found.result == "none" else "passed" if run.zero else told
+        if run.check.listing and not run.filters and run.zero:
+            return "failed" if text.strip() else "passed"
+        return "passed" if run.zero or (quiet and run.whole(text) and run.filters) else likely
     code = 128 - status if status < 0 else status
-    seen = found.result != ""
     if run.nonzero == _OTHER or (run.nonzero == _AFTER and not seen):
-        return told
-    if code in _KILLED or any(code in _NOTHING.get(form, ()) for form in run.test.forms if run.test.forms != ANY):
+        return likely
+    if code in _KILLED or any(code in _NOTHING.get(form, ()) for form in run.check.forms if run.check.forms != ANY):
         return "unknown"
-    if not seen and (re.search(_NOT_RUN, text) or (run.placed and re.search(_NO_PLACE, text))):
+    if not told.result and (re.search(_NOT_RUN, text) or (run.placed and re.search(_NO_PLACE, text))):
         return "unknown"
     return "failed"
 
@@ -130,199 +165,220 @@ _QUIET = names_of(
     "cd pushd popd export source . set true : echo printf pwd unset shopt ulimit umask alias declare local readonly "
     "sleep clear hash date"
 )  # before a test, these do not fail; after one, some of them do not
-_LOUDLESS = frozenset(("echo", "printf", "true", ":", "pwd", "date", "unset", "popd"))
-_FILTERS = frozenset(
-    (
-        "tail",
-        "head",
-        "tee",
-        "cat",
-        "less",
-        "more",
-        "cut",
-        "tr",
-        "sort",
-        "uniq",
-        "ts",
-        "nl",
-        "wc",
-        "column",
-        "sed",
-        "ansi2txt",
-        "fold",
-    )
-)
-_PLACES = frozenset(("cd", "pushd", "source", "."))
+_LOUDLESS = names_of("echo printf true : pwd date unset popd")
+_PASSING = names_of("tail tee cat less more ts nl sort uniq column ansi2txt fold sed")
+_PLACES = names_of("cd pushd source .")
 
 
 @value
 class _Run:
-    """A test in its place. ``zero``: the shell's status 0 says that the test's was 0. ``nonzero``: what another status says:
-    _OWN: it is the test's; _AFTER: it is, if the test has run; _OTHER: nothing. ``placed``: after a cd or the like."""
+    """A check in its place. ``zero``: the shell's status 0 says that its own was 0. ``nonzero``: what another status says:
+    _OWN: it is its own; _AFTER: it is, if it has run; _OTHER: nothing. ``placed``: after a cd or the like. ``filters``: what
+    its output goes through. ``chain``: the commands that ``&&`` joins; ``goes_on``: the same where one after it shows that it
+    passed. ``unread``: the line cannot be read."""
 
-    test: TestCommand
+    check: Check
     zero: bool
     nonzero: int
     placed: bool
+    filters: tuple[Segment, ...] = ()
+    chain: tuple[int, ...] = ()
+    goes_on: tuple[int, ...] | None = None
+    unread: bool = False
+
+    def whole(self, text: str) -> bool:
+        """Whether what is shown of its output would show a failure."""
+        for part in self.filters:
+            if part.name in _PASSING:
+                continue
+            try:
+                words = part.words
+            except UnreadableError:
+                return False
+            if part.name == "head":
+                count = next((int(n[0]) for word in words[1:] if (n := re.search(r"\d+", word))), 10)
+                if text.count("\n") > count:
+                    return False
+            elif part.name in ("grep", "egrep", "rg"):
+                options = "".join(word[1:] for word in words[1:] if re.match(r"-[A-Za-z]", word))
+                pattern = " ".join(word for word in words[1:] if word[:1] != "-").lower()
+                if set(options) & set("coqlL") or ("v" in options) == bool(re.search("fail|error|result", pattern)):
+                    return False
+            else:
+                return False
+        return True
 
 
-class _Walk:
-    """Finds the tests of a command line, in their order."""
-
-    def __init__(self, own: tuple[tuple[str, ...], ...]) -> None:
-        self.own = own
-        self.found: list[_Run] = []
-        self.placed = False
-
-    def runs(self, text: str) -> list[_Run]:
-        """All of them."""
-        self.line(text, True, _OWN, _Options(), 0)
-        return self.found
-
-    def line(self, text: str, zero: bool, nonzero: int, options: _Options, depth: int) -> None:
-        """A command line, which may stand in another."""
-        if depth > DEPTH:
-            raise UnreadableError
-        tokens, _ = Lexer(text).tokens(0, depth, closing=False)
-        self.chains(Parser(tokens).chains(depth), zero, nonzero, options, depth)
-
-    def chains(self, chains: tuple[Chain, ...], zero: bool, nonzero: int, options: _Options, depth: int) -> None:
-        """Chains one after another: the last one's status is theirs, but with ``set -e`` a failure ends them."""
-        quiet = [_is_quiet(chain, _LOUDLESS) for chain in chains]
-        quiet_after = list(_all_after(quiet))
-        before = True
-        for number, chain in enumerate(chains):
-            last = number == len(chains) - 1
-            errexit = options.errexit
-            strict = errexit and len(chain.pipes) == 1
-            here_zero = zero and (last or strict)
-            here_nonzero = nonzero
-            if not last:
-                here_nonzero = nonzero if strict and quiet_after[number] else _OTHER
-            if errexit and not before:
-                here_nonzero = min(here_nonzero, _AFTER)
-            if chain.background:
-                here_zero, here_nonzero = False, _OTHER
-            self.chain(chain, here_zero, here_nonzero, options, depth)
-            before = before and (not errexit or _is_quiet(chain, _QUIET))
-
-    def chain(self, chain: Chain, zero: bool, nonzero: int, options: _Options, depth: int) -> None:
-        """Pipes joined by ``&&`` and ``||``: what a status of the whole says of each."""
-        quiet_after = list(_all_after([_quiet_pipe(pipe, _LOUDLESS) for pipe in chain.pipes]))
-        only_and_after = list(_all_after([operator != "||" for operator in chain.operators]))
-        before = True
-        for number, pipe in enumerate(chain.pipes):
-            last = number == len(chain.pipes) - 1
-            operator = chain.operators[number]
-            here_zero = zero and operator != "||" and only_and_after[number]
-            here_nonzero = nonzero if only_and_after[number] and quiet_after[number] else _OTHER
-            if operator == "&&" and not before:
-                here_nonzero = min(here_nonzero, _AFTER)
-            self.pipe(pipe, here_zero, here_nonzero, options if last else options.deafened(), depth)
-            before = (before and _quiet_pipe(pipe, _QUIET)) if operator != "||" else False
-
-    def pipe(self, pipe: Pipe, zero: bool, nonzero: int, options: _Options, depth: int) -> None:
-        """Commands joined by ``|``: the last one's status is theirs; with ``pipefail`` that of the last that failed."""
-        if pipe.turned:
-            zero, nonzero, options = False, _OTHER, options.deafened()
-        several = len(pipe.parts) > 1
-        harmless = [
-            isinstance(part, Simple) and not part.loose and part.words[:1] != () and part.words[0] in (_FILTERS | _LOUDLESS)
-            for part in pipe.parts
+def _runs(command: str, own: Sequence[str]) -> list[_Run]:
+    """The checks of a command line, in their order."""
+    mine = tuple(words for text in own if (words := _plain(text)))
+    if not mine and HINTS.isdisjoint(re.findall(r"[a-z0-9]+", command.lower())):
+        return []
+    try:
+        return _line(command, mine, True, _OWN, names_of(""), (0,))
+    except UnreadableError:
+        parts = (unassigned(part.split()) for part in re.split(r"&&|\|\|?|;|\n", command)[:100])
+        found = (check_in(words, mine) for words in parts if words)
+        return [
+            _Run(check=one, zero=False, nonzero=_OTHER, placed=False, unread=True) for one in found if isinstance(one, Check)
         ]
-        after, before = list(_all_after(harmless)), True
-        for number, part in enumerate(pipe.parts):
-            here_zero, here_nonzero = zero, nonzero
-            if number < len(pipe.parts) - 1:
-                here_zero = zero and options.pipefail
-                here_nonzero = nonzero if options.pipefail and after[number] else _OTHER
-            if options.pipefail and not before:
-                here_nonzero = min(here_nonzero, _OTHER)
-            self.command(part, here_zero, here_nonzero, options.copied() if several else options, depth)
-            before = before and harmless[number]
-
-    def command(self, part: Simple | Group, zero: bool, nonzero: int, options: _Options, depth: int) -> None:
-        """A command, and what is substituted in it."""
-        if isinstance(part, Group):
-            self.chains(part.chains, zero, nonzero, options.copied() if part.shell else options, depth)
-            return
-        if part.loose:
-            zero, nonzero = False, _OTHER
-        for tokens in part.inner:
-            self.chains(Parser(tokens).chains(depth + 1), False, _OTHER, options.copied(), depth + 1)
-        words = unassigned(part.words)
-        if not words:
-            return
-        if words[0] == "set":
-            options.set(words[1:])
-            return
-        self.placed = self.placed or words[0] in _PLACES
-        seen = test_of(words, self.own)
-        if seen is not None and seen.masked:
-            zero, nonzero = False, _OTHER
-        if isinstance(seen, TestCommand):
-            self.found.append(_Run(test=seen, zero=zero, nonzero=nonzero, placed=self.placed))
-        elif isinstance(seen, Script):
-            inner = _Options()
-            inner.set(seen.options)
-            self.line(seen.text, zero, nonzero, options if seen.here else inner, depth + 1)
 
 
-class _Options:
-    """What ``set`` has set. ``deaf``: in a place where a failure ends nothing."""
-
-    def __init__(self, flags: dict[str, bool] | None = None, *, deaf: bool = False) -> None:
-        self.flags = {} if flags is None else flags
-        self.deaf = deaf
-
-    @property
-    def errexit(self) -> bool:
-        """Whether a failure ends the shell here."""
-        return self.flags.get("errexit", False) and not self.deaf
-
-    @property
-    def pipefail(self) -> bool:
-        """Whether a pipe fails with any part of it."""
-        return self.flags.get("pipefail", False)
-
-    def copied(self) -> _Options:
-        """For a shell of its own."""
-        return _Options(dict(self.flags), deaf=self.deaf)
-
-    def deafened(self) -> _Options:
-        """For a place in which a failure ends nothing; what is set there stays set."""
-        return _Options(self.flags, deaf=True)
-
-    def set(self, words: Sequence[str]) -> None:
-        """Do what these words of ``set``, or options of a shell, say."""
-        named = on = False
-        for word in words:
-            if named:
-                self.flags[word] = on
-                named = False
-            elif word[:1] in ("-", "+") and not word.startswith("--"):
-                on, named = word[0] == "-", "o" in word
-                self.flags["errexit"] = on if "e" in word else self.flags.get("errexit", False)
+def _plain(text: str) -> tuple[str, ...]:
+    """The words of a user's own test command; none where it is not one simple command."""
+    try:
+        return unassigned(split(text))
+    except UnreadableError:
+        return ()
 
 
-def _all_after(flags: Sequence[bool]) -> Iterator[bool]:
-    """For each, whether all that come after it are true."""
-    found, so_far = [], True
-    for flag in reversed(flags):
-        found.append(so_far)
-        so_far = so_far and flag
-    return reversed(found)
+def _line(
+    text: str, own: tuple[tuple[str, ...], ...], zero: bool, nonzero: int, flags: frozenset[str], place: tuple[int, ...]
+) -> list[_Run]:
+    """The checks of a command line, which may stand in another one: in the ``place`` of it. ``flags``: what ``set`` has set."""
+    if len(place) > DEPTH:
+        raise UnreadableError
+    parts, found, placed, chain = segments(text), list[_Run](), False, 0
+    for number, part in enumerate(parts):
+        chain += part.before not in ("&&", "|", "")
+        here = (*place[:-1], place[-1], chain)
+        for inner in part.inner:
+            found += _line(inner, own, False, _OTHER, flags, (*place, number, 0))
+        if part.name == "set" and not part.grouped:
+            flags = _set(flags, part.words[1:])
+        placed = placed or part.name in _PLACES
+        if part.name in _QUIET or part.name in _PASSING:
+            continue
+        seen = check_in(part.words, own)
+        if seen is None:
+            continue
+        masked = seen.masked or part.loose or part.turned
+        mine_zero = zero and not masked and _zero(parts, number, flags)
+        mine_nonzero = _OTHER if masked else min(nonzero, _nonzero(parts, number, flags))
+        if isinstance(seen, Script):
+            found += _line(seen.text, own, mine_zero, mine_nonzero, _set(frozenset(), seen.options), (*here, number, 0))
+            continue
+        end = next((n for n in range(number, len(parts)) if parts[n].after != "|"), number)
+        plain = not masked and not part.grouped and (part.after == "&&" or ("errexit" in flags and part.after == ";"))
+        found.append(
+            _Run(
+                check=seen,
+                zero=mine_zero,
+                nonzero=mine_nonzero,
+                placed=placed,
+                filters=parts[number + 1 : end + 1],
+                chain=here,
+                goes_on=here if plain else None,
+            )
+        )
+    return found
 
 
-def _is_quiet(chain: Chain, names: frozenset[str]) -> bool:
-    return all(_quiet_pipe(pipe, names) for pipe in chain.pipes)
-
-
-def _quiet_pipe(pipe: Pipe, names: frozenset[str]) -> bool:
-    if len(pipe.parts) != 1 or pipe.turned:
+def _zero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> bool:
+    """Whether a status of 0 of the whole says the same of one command."""
+    if parts[number].before == "||":
         return False
-    part = pipe.parts[0]
-    if isinstance(part, Group) or part.loose:
+    at = number
+    if parts[at].after == "|":
+        if "pipefail" not in flags:
+            return False
+        while parts[at].after == "|":
+            at += 1
+    if parts[at].after == ";" and "errexit" in flags:
+        return not parts[at].grouped
+    rest = [part.after for part in parts[at:]]
+    pure = all(sign == "&&" for sign in rest[:-1]) and rest[-1] == ""
+    loud = any(part.grouped for part in parts)
+    return pure or (not loud and all(sign in ("&&", "|") for sign in rest[:-1]) and rest[-1] == "" and rest[:1] == ["&&"])
+
+
+def _nonzero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> int:
+    """What a status of the whole that is not 0 says of one command."""
+    after = number
+    while parts[after].after == "|":
+        after += 1
+        if "pipefail" not in flags or parts[after].name not in _PASSING | _LOUDLESS | {"head"}:
+            return _OTHER
+    for part in parts[after + 1 :]:
+        strict = part.before == "&&" or (part.before == ";" and "errexit" in flags and not part.grouped)
+        if not strict or part.name not in _LOUDLESS:
+            return _OTHER
+    if parts[-1].after == "&" or parts[number].after == "&":
+        return _OTHER
+    at = number
+    while at and parts[at].before in ("|", "&&", ";"):
+        sign, at = parts[at].before, at - 1
+        if sign == ";" and "errexit" not in flags:
+            break
+        if sign == "|":
+            if "pipefail" in flags and parts[at].name not in _LOUDLESS | _PASSING:
+                return _OTHER
+        elif parts[at].name not in _QUIET | {""} or parts[at].inner:
+            return _AFTER
+    return _OWN
+
+
+def _set(flags: frozenset[str], words: Sequence[str]) -> frozenset[str]:
+    """What is set after these words of ``set``, or options of a shell."""
+    found, on, named = set(flags), True, False
+    for word in words:
+        if named:
+            found = found | {word} if on else found - {word}
+            named = False
+        elif word[:1] in ("-", "+") and not word.startswith("--"):
+            on, named = word[0] == "-", "o" in word
+            if "e" in word:
+                found = found | {"errexit"} if on else found - {"errexit"}
+    return frozenset(found)
+
+
+def mends(later: str, earlier: str) -> bool:
+    """Whether a success of one command, as it is shown, says that what failed in another is right now: the same program, asked
+    for the same or for more."""
+    if later == earlier:
+        return True
+    one, other = _asked(later), _asked(earlier)
+    if one is None or other is None or one[0] != other[0]:
         return False
-    words = unassigned(part.words)
-    return words[0] in names if words else not part.inner
+    (_, fixed, narrow, targets), (_, old_fixed, old_narrow, old_targets) = one, other
+    if fixed != old_fixed or not narrow <= old_narrow:
+        return False
+    return not targets or (bool(old_targets) and all(any(_within(old, new) for new in targets) for old in old_targets))
+
+
+def _asked(command: str) -> tuple[tuple[str, ...], frozenset[str], frozenset[str], tuple[str, ...]] | None:
+    """Of a shown command: the program, options that must be the same, options that narrow it, and its targets."""
+    words = _plain(command)
+    check = check_in(words, ()) if words else None
+    if not isinstance(check, Check):
+        return None
+    fixed, narrow, targets, at = set[str](), set[str](), list[str](), check.head
+    rest = check.words
+    while at < len(rest):
+        word, name = rest[at], rest[at].partition("=")[0]
+        at += 1
+        if word == "--" or any(re.fullmatch(pattern, name) for pattern in HARMLESS):
+            continue
+        if not word.startswith("-"):
+            targets.append(word)
+        elif name in NARROW:
+            valued = NARROW[name] and "=" not in word and at < len(rest)
+            narrow.add(f"{name} {rest[at]}" if valued else word)
+            at += valued
+        else:
+            fixed.add(word)
+    if check.words[0] == "go" and not targets:
+        targets = ["."]
+    return check.words[: check.head], frozenset(fixed), frozenset(narrow), tuple(targets)
+
+
+def _within(old: str, new: str) -> bool:
+    """Whether one target holds another: a folder its files, a file its tests, ``./...`` all below."""
+    if old == new or new in ("./...", ".", "//..."):
+        return old == new or new != "." or not old.startswith("..")
+    whole = new.removesuffix("/...").rstrip("/")
+    if new.endswith("...") or "/" in new or "." in new or "::" in old:
+        return old.startswith((f"{whole}/", f"{whole}::", f"{whole}:")) or old.removesuffix(
+            "/..."
+        ) == whole == new.removesuffix("/...")
+    return old.startswith(f"{whole}/")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,12 +32,13 @@ _WORD_FIRST = r"(?i)(\d{0})()([a-z]{1,20}):? {1,30}(\d{1,9})"
 
 @value
 class _Form:
-    """How the summary of a program looks.
+    """How the summary of a family of programs looks.
 
-    ``hints``: one of them is in every such summary. ``line``: the summary lines; ``how``: whether the last one is meant, all
-    in sum, the lines of the last block (a word comes twice, or the word ``opens`` comes: a new block), or each line is one
-    test (tally). ``good``, ``bad``, ``torn``: lines that tell it without numbers; torn: it did not come to its end.
-    ``names``: failing tests, by the first pattern that finds some, below the last of its heading, which must be there.
+    ``hints``: one of them is in every such summary. ``line``: the summary lines; ``how``: whether the last one is meant, the
+    lines of the last block (a word comes twice, or one of ``opens``: a new block), all in sum, or each line is one test
+    (tally). ``good``, ``bad``, ``torn``: lines that tell it without numbers; torn: it did not come to its end. ``well``: the
+    program went well, whatever it tested. ``names``: failing tests, by the first pattern that finds some, below the last of
+    its heading, which must be there.
     """
 
     hints: tuple[str, ...]
@@ -46,119 +47,112 @@ class _Form:
     opens: str = ""
     pairs: str = _NUMBER_FIRST
     good: str = ""
+    well: str = ""
     bad: str = ""
     torn: str = ""
     names: tuple[tuple[str, str], ...] = ()
 
 
 _FORMS = {
-    "pytest": _Form(
-        hints=(" in ", "Required test coverage", "Coverage failure"),
+    "python": _Form(
+        hints=(" in ", "Required test coverage", "Coverage failure", ":)", ":(", "commands failed", "nox > "),
         line=r"^(?:=+ )?(?:no tests (?:ran|collected)|\d+ [a-z]+(?: [a-z]+)?)(?:, \d+ [a-z]+(?: [a-z]+)?){0,12}"
-        r" in \d+(?:\.\d+)?s(?: \(\d[^)]{0,20}\))?(?: =+)?$",
-        bad=r"^(?:FAIL Required test coverage|ERROR: Coverage failure)",
+        r" in \d+(?:\.\d+)?s(?: \(\d[^)]{0,20}\))?(?: =+)?$"
+        r"|^Ran \d+ tests? in .*\n+(?:OK|FAILED|NO TESTS RAN)(?: \(.*\))?$",
+        well=r"^ *congratulations :\)|^nox > (?:Session .* was successful|\* .*: success)",
+        bad=r"^(?:FAIL Required test coverage|ERROR: Coverage failure)|^ *evaluation failed :\(|^ERROR: +\S+: commands failed"
+        r"|^nox > (?:Session .* failed|\* .*: failed)",
         torn=r"^!{3,} ",
         names=(
             ("short test summary info", r"^(?:FAILED|ERROR) (?! )([^\[\n]{1,400}?(?:\[.{0,400}?\])?)(?= - |$)"),
             ("", r"^_{3,} (?:ERROR \w+ \w+ )?(\S.{0,300}?) _{3,}$"),
+            ("", r"^(?:FAIL|ERROR): (\S+ \(.*)$"),
+            ("", r"^ {2}(\S+): FAIL\b"),
+            ("", r"^ERROR: +(\S+): commands failed"),
+            ("", r"^nox > Session (\S.*?) failed"),
         ),
     ),
-    "unittest": _Form(
-        hints=("\nRan ",),
-        line=r"^Ran \d+ tests? in .*\n+(?:OK|FAILED|NO TESTS RAN)(?: \(.*\))?$",
-        names=(("", r"^(?:FAIL|ERROR): (\S.*)$"),),
-    ),
     "go": _Form(
-        hints=("ok  \t", "FAIL"),
+        hints=("ok  \t", "FAIL", "--- PASS", "--- SKIP", "PASS\n"),
         line=r"^--- (PASS|FAIL|SKIP): ",
         how="tally",
-        good=r"^ok  \t\S+\t(?:[\d.]+s|\(cached\))(?!.*no tests to run)",
-        bad=r"^FAIL(?:\t|$)|^--- FAIL: ",
+        good=r"^ok  \t\S+\t(?:[\d.]+s|\(cached\))(?!.*no tests to run)|^PASS\n(?!ok  \t|coverage: )",
+        bad=r"^FAIL(?:\t|$)|^ *--- FAIL: |^panic: ",
         names=(("", r"^ *--- FAIL: (\S+)"), ("", r"^FAIL\t(\S+)")),
     ),
-    "gotestsum": _Form(hints=("DONE ",), line=r"^DONE (?:\d+ runs, )?\d+ tests.* in [\d.]+s$"),
     "cargo": _Form(
-        hints=("test result: ", "error: "),
-        line=r"^test result: (?:ok|FAILED)\. .*$",
+        hints=("test result: ", "error: ", " run: "),
+        line=r"^test result: (?:ok|FAILED)\. .*$|^ *Summary \[ *[\d.]+s\] .*\d+ tests? run: .*$",
         how="sum",
-        bad=r"^error: (?:test failed, to rerun|could not compile|\d+ targets? failed)",
-        names=(("", r"^test (\S.*) \.\.\. FAILED$"), ("\nfailures:\n", r"^ {4}(\S.*)$")),
+        bad=r"^error: (?:test failed, to rerun|could not compile|\d+ targets? failed|test run failed)",
+        names=(
+            ("", r"^test (\S.*) \.\.\. FAILED$"),
+            ("\nfailures:\n", r"^ {4}(\S.*)$"),
+            ("", r"^ *(?:TRY \d+ )?(?:FAIL|SIG[A-Z]+|TIMEOUT) \[ *[\d.]+s\] (?:\( *\d+/\d+\) )?(\S.*)$"),
+        ),
     ),
-    "nextest": _Form(
-        hints=(" run: ",),
-        line=r"^ *Summary \[ *[\d.]+s\] .*\d+ tests? run: .*$",
-        names=(("", r"^ *(?:TRY \d+ )?(?:FAIL|SIG[A-Z]+|TIMEOUT) \[ *[\d.]+s\] (?:\( *\d+/\d+\) )?(\S.*)$"),),
-    ),
-    "jest": _Form(
-        hints=("Tests: ", "Test Suites: "),
-        line=r"^ *Tests: {2,}(?:\d+ [a-z]+, ){0,8}\d+ [a-z]+(?: \(\d+ assertions?\))?$",
-        bad=r"^Test Suites: .*\d+ failed",
+    "js": _Form(
+        hints=("Tests: ", "Test Suites: ", "  Tests  ", " Test Files  ", " pass", " fail", "ℹ pass"),
+        line=r"^ *Tests: {2,}(?:\d+ [a-z]+, ){0,8}\d+ [a-z]+(?: \(\d+ assertions?\))?$"  # jest
+        r"|^ +Tests {2,}(?:no tests|\d+ [a-z]+.*)$"  # vitest
+        r"|^ {2,6}\d+ (?:passing|pending|failing)(?: \(.*\))?$"  # mocha
+        r"|^ {2}\d+ (?:passed|failed|flaky|skipped|interrupted|did not run)(?: \(.*\))?$"  # playwright
+        r"|^(?:ok|FAILED) \| \d+ passed.* \| \d+ failed.*$"  # deno
+        r"|^ +\d+ (?:pass|fail|skip|todo)$"  # bun
+        r"|^ℹ (?:pass|fail|skipped|todo) \d+$",  # node
+        how="block",
+        opens="passing pass failed",
+        pairs=r"(?i)(\d{1,9}) ([a-z]{1,20})|(?<=ℹ )([a-z]{1,20}) (\d{1,9})",
+        bad=r"^Test Suites: .*\d+ failed|^ +Test Files {2,}.*\d+ failed|^ +Errors {2,}\d+ error",
         names=(
             ("", r"^ *● (\S.* › .*)$"),
             ("", r"^ *[✕⨯] (\S.*?)(?: \(\d.{0,12}s\))?$"),
             ("", r"^ *● (?!Console$)(\S.*)$"),
-            ("", r"^FAIL +(\S+)"),
+            ("", r"^ *FAIL +(?:\|[^|]{1,80}\| +)?(\S.*)$"),
+            ("", r"^ *[×✗] (\S.*?)(?: \d+ms)?$"),
+            (" failing\n", r"^  \d{1,5}\) ((?:.{1,200}\n {4,12}){0,6}?.{1,200}):$"),
+            ("", r"^ {4}(\S.* › .*)$"),
+            ("", r"^(\S.*?) \.\.\. .{0,20}FAILED \("),
+            ("", r"^(?:\(fail\)|✗) (\S.*?)(?: \[[\d.]+m?s\])?$"),
+            ("", r"^ *✖ (?!failing tests:)(\S.*?)(?: \([\d.]+ms\))?$"),
         ),
     ),
-    "vitest": _Form(
-        hints=("  Tests  ", " Test Files  "),
-        line=r"^ +Tests {2,}(?:no tests|\d+ [a-z]+.*)$",
-        bad=r"^ +Test Files {2,}.*\d+ failed|^ +Errors {2,}\d+ error",
-        names=(("", r"^ *FAIL +(?:\|[^|]{1,80}\| +)?(\S.*)$"), ("", r"^ *[×✗] (\S.*?)(?: \d+ms)?$")),
-    ),
-    "mocha": _Form(
-        hints=(" passing", " failing"),
-        line=r"^ {2,6}\d+ (?:passing|pending|failing)(?: \(.*\))?$",
+    "tap": _Form(
+        hints=("# pass", "ok ", "# PASS", "Result: ", "Ok: "),
+        line=r"^# (?:pass|fail|skip|skipped|todo|cancelled|PASS:|FAIL:|SKIP:|ERROR:) +\d+$"
+        r"|^(?:Ok|Fail|Skipped|Timeout): +\d+$",  # meson
         how="block",
-        opens="passing",
-        names=((" failing\n", r"^  \d{1,5}\) ((?:.{1,200}\n {4,12}){0,6}?.{1,200}):$"),),
-    ),
-    "playwright": _Form(
-        hints=("  ",),
-        line=r"^ {2}\d+ (?:passed|failed|flaky|skipped|interrupted|did not run)(?: \(.*\))?$",
-        how="block",
-        opens="failed",
-        names=(("", r"^ {4}(\S.* › .*)$"),),
-    ),
-    "rspec": _Form(
-        hints=(" example",),
-        line=r"^\d+ examples?, \d+ failures?(?:, \d+ pending)?(?:, \d+ errors? occurred outside of examples)?$",
-        names=(("", r"^rspec (\S.*)$"),),
-    ),
-    "minitest": _Form(
-        hints=(" assertion",),
-        line=r"^\d+ (?:runs|tests), \d+ assertions, \d+ failures, \d+ errors.*$",
-        names=(("", r"^ {0,4}(?:\d+\) )?(?:Failure|Error):\n(\S+)"),),
-    ),
-    "counted": _Form(hints=(" failure",), line=r"^(?:\d+ \w+, ){0,3}\d+ tests?, \d+ failures?(?:, \d+ \w+){0,4}$"),
-    "phpunit": _Form(
-        hints=("Assertions: ",),
-        line=r"^(?:(?:FAILURES|ERRORS|WARNINGS)!\n)?Tests: \d+, Assertions: \d+.*$",
+        opens="pass ok",
         pairs=_WORD_FIRST,
-        names=(("", r"^\d{1,5}\) (\S+::\S.*)$"),),
+        good=r"^ok \d+(?!.*# (?i:skip))",
+        well=r"^Result: PASS$",
+        bad=r"^not ok \d+(?!.*# (?i:todo|skip))|^Result: FAIL$",
+        names=(
+            ("", r"^ *not ok \d+ (?:- )?(?!.*# (?i:todo|skip))(\S.*)$"),
+            ("", r"^FAIL: (\S.*)$"),
+            ("", r"^(\S+\.t) .*\(Wstat"),
+        ),
     ),
-    "phpunit-ok": _Form(hints=("OK (",), line=r"^OK \(\d+ tests?, \d+ assertions?\)$"),
-    "maven": _Form(
-        hints=("Tests run: ", "BUILD "),
-        line=r"^(?:\[\w+\] )?Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+$",
-        pairs=_WORD_FIRST,
-        good=r"^\[INFO\] BUILD SUCCESS$",
-        bad=r"^\[(?:INFO|ERROR)\] BUILD FAILURE$|<<< (?:FAILURE|ERROR)!",
+    "jvm": _Form(
+        hints=("Tests run: ", "BUILD ", " tests completed", "> Task :", "ed: Total "),
+        line=r"^(?:\[\w+\] )?Tests run: \d+, Failures: \d+, Errors: \d+, Skipped: \d+$"
+        r"|^\d+ tests? completed, .*$"  # gradle
+        r"|^\[\w+\] (?:Passed|Failed): Total \d+, Failed \d+, Errors \d+, Passed \d+.*$",  # sbt
+        pairs=r"(?i)(\d{1,9}) ([a-z]{1,20})|([a-z]{1,20}):? {1,30}(\d{1,9})",
+        good=r"^> Task :(?:[\w-]+:){0,9}(?:test|\w{1,60}Test)(?: UP-TO-DATE| FROM-CACHE)?$",
+        well=r"^\[INFO\] BUILD SUCCESS$|^BUILD SUCCESSFUL in ",
+        bad=r"^\[(?:INFO|ERROR)\] BUILD FAILURE$|<<< (?:FAILURE|ERROR)!|^BUILD FAILED in |There were failing tests",
         names=(
             ("", r"^\[ERROR\] (\S+) (?: |-- )Time elapsed: .*<<< (?:FAILURE|ERROR)!"),
             ("", r"^\[ERROR\] {1,4}(\w[\w.$]*\.\w+)(?:\([^)]{0,80}\))?:\d+"),
+            ("", r"^((?!> )\S.* > .*) FAILED$"),
+            ("", r"^\[error\] \t(\S+)$"),
         ),
     ),
-    "gradle": _Form(
-        hints=("BUILD ", " tests completed"),
-        line=r"^\d+ tests? completed, .*$",
-        good=r"^BUILD SUCCESSFUL in ",
-        bad=r"^BUILD FAILED in |There were failing tests",
-        names=(("", r"^((?!> )\S.* > .*) FAILED$"),),
-    ),
     "dotnet": _Form(
-        hints=("Failed: ", "summary: total: "),
-        line=r"^(?:(?:Passed|Failed|Skipped)! +- |Test summary: total: \d+, ).*$",
+        hints=("Failed: ", "summary: total: ", "Total tests: ", "\n  total: "),
+        line=r"^(?:(?:Passed|Failed|Skipped)! +- |Test summary: total: \d+, ).*$"
+        r"|^(?:Total tests| *Passed| *Failed| *Skipped|  total|  failed|  succeeded|  skipped): \d+$",
         how="sum",
         pairs=r"(?i)(\d{0})()([a-z]{1,20}): {1,9}(\d{1,9})",
         names=(
@@ -167,18 +161,50 @@ _FORMS = {
             ("", r"^.* error TESTERROR: *(\S.*)$"),
         ),
     ),
-    "dotnet-long": _Form(
-        hints=("Total tests: ", "\n  total: "),
-        line=r"^(?:Total tests| *Passed| *Failed| *Skipped|  total|  failed|  succeeded|  skipped): \d+$",
-        how="block",
-        pairs=_WORD_FIRST,
-        names=(("", r"^ *Failed (\S.*?) \[[<\d].{0,20}\]$"), ("", r"^ *failed (\S.*?) \(\d.{0,20}\)$")),
+    "phpunit": _Form(
+        hints=("Assertions: ", "OK ("),
+        line=r"^(?:(?:FAILURES|ERRORS|WARNINGS)!\n)?Tests: \d+, Assertions: \d+.*$|^OK \(\d+ tests?, \d+ assertions?\)$",
+        pairs=r"(?i)(\d{1,9}) ([a-z]{1,20})|([a-z]{1,20}): {1,9}(\d{1,9})",
+        names=(("", r"^\d{1,5}\) (\S+::\S.*)$"),),
+    ),
+    "counted": _Form(  # rspec, minitest, mix, bats, behave, gotestsum, testthat, dart, zig, gtest, leiningen
+        hints=(
+            " example",
+            " assertion",
+            " failure",
+            "DONE ",
+            " failed",
+            "FAIL 0",
+            " PASS",
+            "tests passed",
+            "PASSED",
+            " tests from",
+        ),
+        line=r"^\d+ examples?, \d+ failures?(?:, \d+ pending)?(?:, \d+ errors? occurred outside of examples)?$"
+        r"|^\d+ (?:runs|tests), \d+ assertions, \d+ failures, \d+ errors.*$"
+        r"|^(?:\d+ \w+, ){0,3}\d+ tests?, \d+ failures?(?:, \d+ \w+){0,4}$"
+        r"|^DONE (?:\d+ runs, )?\d+ tests.* in [\d.]+s$"
+        r"|^\d+ scenarios? passed, \d+ failed, \d+ skipped.*$"
+        r"|^\[ FAIL \d+ \| WARN \d+ \| SKIP \d+ \| PASS \d+ \]$"
+        r"|^Ran \d+ tests containing \d+ assertions\.\n\d+ failures, \d+ errors\.$",
+        pairs=r"(?i)(\d{1,9}) (?:scenarios? )?([a-z]{1,20})|(FAIL|SKIP|PASS) (\d{1,9})",
+        good=r"^\d\d:\d\d \+\d+.*: All tests passed!$|^All [1-9]\d* tests passed\.$|^\[  PASSED  \] [1-9]\d* tests?\.$",
+        bad=r"^\d\d:\d\d \+\d+.*: Some tests failed\.$|^\[  FAILED  \] [1-9]",
+        names=(
+            ("", r"^rspec (\S.*)$"),
+            ("", r"^ {0,4}(?:\d+\) )?(?:Failure|Error):\n(\S+)"),
+            ("", r"^=== FAIL: (\S.*?)(?: \([\d.]+s\))?$"),
+            ("", r"^\[  FAILED  \] ([\w/]+\.[\w/]+)"),
+            ("", r"^ {2}\d{1,5}\) test (\S.*) \("),
+            ("", r"^ ✗ (\S.*)$"),
+        ),
     ),
     "swift": _Form(
         hints=("Executed ", "Test run with ", "** TEST "),
         line=r"^[ \t]*Executed (?P<total>\d+) tests?,"
         r" with (?:(?P<skipped>\d+) tests? skipped and )?(?P<failed>\d+) failures? .*$",
-        good=r"^. Test run with [1-9].* passed after|^\*\* TEST SUCCEEDED \*\*",
+        good=r"^. Test run with [1-9].* passed after",
+        well=r"^\*\* TEST SUCCEEDED \*\*",
         bad=r"^. Test run with .* failed after|^\*\* TEST FAILED \*\*",
         names=(("", r"^Test Case '(?:-\[)?([^'\]]{1,300})\]?' failed"), ("", r"^✘ Test (?!run with )(\S.*) failed after")),
     ),
@@ -189,75 +215,54 @@ _FORMS = {
         names=(("", r"^(//\S+) +(?:\(cached\) )?(?:FAILED|TIMEOUT|NO STATUS)"),),
     ),
     "ctest": _Form(
-        hints=("% tests passed", "No tests were found"),
+        hints=("% tests passed",),
         line=r"^\d+% tests passed(?:, (?P<failed>\d+) tests? failed)? out of (?P<total>\d+)$",
-        torn=r"^No tests were found",
         names=(("The following tests FAILED:", r"^[ \t]*\d+ - (\S.*?) \([A-Z]\w.*\)"),),
-    ),
-    "meson": _Form(
-        hints=("Expected Fail: ", "Ok: "),
-        line=r"^(?:Ok|Fail|Skipped|Timeout): +\d+$",
-        how="block",
-        opens="ok",
-        pairs=_WORD_FIRST,
-    ),
-    "tap": _Form(
-        hints=("# pass", "not ok ", "# PASS"),
-        line=r"^# (?:pass|fail|skip|skipped|todo|cancelled|PASS:|FAIL:|SKIP:|ERROR:) +\d+$",
-        how="block",
-        opens="pass",
-        pairs=_WORD_FIRST,
-        bad=r"^not ok \d+(?!.*# (?i:todo|skip))",
-        names=(("", r"^ *not ok \d+ (?:- )?(?!.*# (?i:todo|skip))(\S.*)$"), ("", r"^FAIL: (\S.*)$")),
-    ),
-    "node": _Form(
-        hints=("ℹ pass",),
-        line=r"^ℹ (?:pass|fail|skipped|todo) \d+$",
-        how="block",
-        opens="pass",
-        pairs=_WORD_FIRST,
-        names=(("", r"^ *✖ (?!failing tests:)(\S.*?)(?: \([\d.]+ms\))?$"),),
-    ),
-    "prove": _Form(hints=("Result: ",), good=r"^Result: PASS$", bad=r"^Result: FAIL$", names=(("", r"^(\S+\.t) .*\(Wstat"),)),
-    "deno": _Form(
-        hints=(" passed",),
-        line=r"^(?:ok|FAILED) \| \d+ passed.* \| \d+ failed.*$",
-        names=(("", r"^(\S.*?) \.\.\. .{0,20}FAILED \("),),
-    ),
-    "bun": _Form(
-        hints=(" pass", " fail"),
-        line=r"^ +\d+ (?:pass|fail|skip|todo)$",
-        how="block",
-        opens="pass",
-        names=(("", r"^(?:\(fail\)|✗) (\S.*?)(?: \[[\d.]+m?s\])?$"),),
-    ),
-    "tox": _Form(
-        hints=("congratulations :)", "evaluation failed :(", "commands failed"),
-        good=r"^ *congratulations :\)",
-        bad=r"^ *evaluation failed :\(|^ERROR: +\S+: commands failed",
-        names=(("", r"^ {2}(\S+): FAIL\b"), ("", r"^ERROR: +(\S+): commands failed")),
-    ),
-    "nox": _Form(
-        hints=("nox > ",),
-        good=r"^nox > (?:Session .* was successful|\* .*: success)",
-        bad=r"^nox > (?:Session .* failed|\* .*: failed)",
-        names=(("", r"^nox > Session (\S.*?) failed"),),
     ),
 }
 ANY = tuple(_FORMS)
+_FORMS |= {
+    "lint": _Form(
+        hints=("",),
+        well=r"^(?:.* )?0 issues\.$|^All checks passed!|(?i:\bno issues found)|^All matched files use |\b0 errors\b"
+        r"|^\d+ files? (?:would be left unchanged|left unchanged|already formatted)|^Checked \d+ files? in .*No fixes",
+        bad=r"^[1-9]\d* issues?[.:]|Found [1-9]\d* errors?\b|^✖ [1-9]\d* problem|^would reformat|^\[warn\] Code style issues",
+    ),
+    "build": _Form(
+        hints=("",),
+        well=r"BUILD SUCCESS|^Build succeeded|^ *Finished .*target|(?i:compiled successfully)|✓ built in |^Build complete!"
+        r"|^INFO: Build completed successfully|\*\* BUILD SUCCEEDED|^ninja: no work to do|^\[100%\] Built target",
+        bad=r"BUILD FAIL|^Build FAILED|(?i:\bfailed to compile)|^ninja: build stopped|\*\* BUILD FAILED|could not compile ",
+    ),
+}
+_NOTHING = (
+    r"(?im)\bno (?:test|spec)s? (?:(?:file|suite|case|module|task|project)s? )?(?:were )?"
+    r"(?:to run|found|ran|run|executed|collected)"
+    r"|\[no test files\]|\bno test (?:files|matches|is available|modules|targets were)|^no tasks were executed"
+    r"|^(?:make|gmake|task|ninja)\b.*(?:nothing to be done|is up to date|no work to do)|^collected 0 items|^running 0 tests"
+    r"|\b0 (?:passing|examples|scenarios|pass|specs|total)\b|\b0 tests?\b(?! (?:failed|skipped|with))|^1\.\.0\b|:test NO-SOURCE"
+    r"|tests are skipped|^zero tests|couldn't find any files to test|^Result: NOTESTS|^[ℹ#] tests 0$"
+)
+_SHOWS = (
+    r"(?m)^ *(?:--- |=== )?FAIL(?:ED|URE|URES)?\b|^panic: |^(?:[^\s:]{1,80}: )?(?:fatal )?(?i:error)(?:\[\w+\])?: "
+    r"|^[^\s:]{1,200}:\d+:\d+:? |^[^\s:]{1,200}\(\d+,\d+\): error|^[^\s:]{1,200}:\d+: (?:error|undefined)"
+    r"|^\w+(?:\[\d+\])?: \*\*\* "
+    r"|^(?:\[[\w:.-]+\] )?ERROR (?:task failed|in )|^exit status [1-9]|^npm (?:ERR!|error) |^E {3}\S"
+)
 
 
 @value
 class Summary:
     """What a window of output tells: ``none``: that nothing was tested to an end; empty: no summary is seen.
 
-    ``told``: the forms in which a failure may be named."""
+    ``told``: the forms in which a failure may be named. ``empty``: it says that no test ran."""
 
     result: Literal["passed", "failed", "none", ""]
-    passed: int | None
-    failed: int | None
-    skipped: int | None
-    told: tuple[str, ...]
+    passed: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    told: tuple[str, ...] = ()
+    empty: bool = False
 
 
 def window(output: str) -> tuple[str, bool]:
@@ -271,23 +276,37 @@ def window(output: str) -> tuple[str, bool]:
     return "\n" + "\n".join(line[:_LINE].rstrip() for line in lines), cut
 
 
-def summary(text: str, forms: Sequence[str], cut: bool) -> Summary:
-    """What all these forms together say of a window; the worst wins, and its numbers, else those that stand last."""
+def shows_failure(text: str) -> bool:
+    """Whether a window has a line that a failed program prints, whatever program it is."""
+    return re.search(_SHOWS, text) is not None
+
+
+def summary(text: str, forms: Sequence[str], *, cut: bool, tests: bool = True) -> Summary:
+    """What all these forms together say of a window; the worst wins, and its numbers, else those that stand last.
+
+    ``cut``: lines are left out, which may have told of failures; ``tests``: it is one of tests."""
     whole: list[tuple[int, str, Summary]] = []
+    well = False
     for name in forms:
         form = _FORMS[name]
         if any(hint in text for hint in form.hints):
             place, one = _one(text, name, form, cut)
+            well = well or (bool(form.well) and re.search(form.well, text, re.M) is not None)
             if one.result:
                 whole.append((place, name, one))
-    if not whole:
-        return Summary(result="", passed=None, failed=None, skipped=None, told=tuple(forms))
-    rank = ("passed", "none", "failed")
     results = [one.result for _, _, one in whole]
+    if tests and not {"passed", "failed"} & set(results) and re.search(_NOTHING, text):
+        results.append("none")
+        well = False
+    elif well and not results:
+        results.append("passed")
+    if not results:
+        return Summary(result="", told=tuple(forms))
     torn = any(one.result == "none" and one.passed for _, _, one in whole)
     result: Literal["passed", "failed", "none"] = (
         "failed" if "failed" in results else "passed" if "passed" in results and not torn else "none"
     )
+    rank = ("passed", "none", "failed")
     counts = max(
         whole,
         key=lambda item: (
@@ -296,9 +315,10 @@ def summary(text: str, forms: Sequence[str], cut: bool) -> Summary:
             rank.index(item[2].result),
             item[0],
         ),
+        default=(0, "", Summary(result="")),
     )[2]
     told = tuple(name for _, name, one in whole if one.result == "failed") or tuple(name for _, name, _ in whole)
-    return Summary(result=result, passed=counts.passed, failed=counts.failed, skipped=counts.skipped, told=told)
+    return replace(counts, result=result, told=told, empty=result == "none" and not (counts.passed or counts.skipped))
 
 
 def _one(text: str, name: str, form: _Form, cut: bool) -> tuple[int, Summary]:
@@ -312,7 +332,7 @@ def _one(text: str, name: str, form: _Form, cut: bool) -> tuple[int, Summary]:
     elif form.how == "block":
         for match in matches:
             pairs = _pairs(match, form.pairs)
-            if any(word in counts or word == form.opens for word, _ in pairs):
+            if any(word in counts or word in form.opens.split() for word, _ in pairs):
                 counts = {}
             counts.update(pairs)
         words, counts = counts, {}
@@ -322,7 +342,6 @@ def _one(text: str, name: str, form: _Form, cut: bool) -> tuple[int, Summary]:
             _add(counts, _pairs(match, form.pairs))
     passed, failed, skipped = _totals(counts, tally=form.how == "tally") if matches else (None, None, None)
     bad = bool(failed) or any(re.search(_BAD, match[0]) for match in (matches if several else matches[-1:]))
-    good = bool(passed) or (bool(form.good) and re.search(form.good, text, re.M) is not None)
     if cut and several:
         passed = failed = skipped = None
     result: Literal["passed", "failed", "none", ""] = ""
@@ -330,8 +349,8 @@ def _one(text: str, name: str, form: _Form, cut: bool) -> tuple[int, Summary]:
         result = "failed"
     elif form.torn and re.search(form.torn, text, re.M):
         result = "none"
-    elif good:
-        result = "" if cut and several else "passed"
+    elif passed or (counts.get("passed") or (form.good and re.search(form.good, text, re.M))):
+        result = "" if cut and (several or not passed) else "passed"
     elif matches:
         result = "none"
     place = matches[-1].end() if matches else 0

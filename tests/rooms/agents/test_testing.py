@@ -499,16 +499,16 @@ THROUGH = [  # command line; what is shown
 ]
 
 NO_TEST = """git commit -m "run pytest"|echo pytest|grep pytest x|pip install pytest|cat test.log|vim pytest.ini|which pytest
-man pytest|python tests/test_x.py|./run_tests.sh|pytest --collect-only|pytest --co -q|pytest --help|pytest -h|pytest --version
+man pytest|pytest --collect-only|pytest --co -q|pytest --help|pytest -h|pytest --version
 cargo test --no-run|go test -list .|go test -list=.|npm test --help|jest --listTests|ctest -N|make -n test
 mvn -DskipTests verify|mvn test -DskipTests=true|make check-format|make lint|make build|npm run lint|npm run test:lint
 npm install jest|npm run check|watch pytest|apt-get install ctest|go vet ./...|cargo build|cargo check|dotnet build
 bazel build //a:a_test|playwright install|tox -l|nox --list|tox -e lint|nox -s lint|tox -e docs,lint|gradle build -x test
 gradle assemble|gradle testClasses|swift build|rails db:test:prepare|yarn add jest|pnpm add -D vitest|deno run test.ts
-bun install test|node test.js|node a.js --test|python -c 'import pytest'|python -m pip install pytest|uv pip install pytest
+bun install test|node a.js --test|python -c 'import pytest'|python -m pip install pytest|uv pip install pytest
 uv add pytest|uv sync --extra test|poetry add pytest|coverage report --fail-under 90 tests|docker build -t test .|ls tests
 cd tests|test -f x|[ -f test ]|cat <<EOF\\npytest\\nEOF|git log --grep pytest|sed -i s/pytest/x/ a|ssh box test
-f() { pytest; }|# pytest|echo "a && pytest"|bash run_tests.sh|bash -n test.sh|command -v pytest|type pytest|rm -rf tests && ls
+f() { pytest; }|# pytest|echo "a && pytest"|bash -n test.sh|command -v pytest|type pytest|rm -rf tests && ls
 export A=pytest|A=pytest|make test-clean|echo 'pytest|xargs|npx|uv run|env A=test|sudo|timeout 5|npm exec|python -m
 python -m venv test|hatch run lint|mix compile test|just build test|cmake --build . --target tests_all|helm test-x
 gh run list --workflow test.yml|kubectl get test|rspec --dry-run|jest --version|mvn package"""
