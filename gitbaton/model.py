@@ -215,8 +215,8 @@ class ClientPlan:
 @value
 class TestRun:
     """The newest run of one test command that a client has on record. ``result``: ``passed``, ``failed`` or ``unknown``, with
-    the counts of its summary where it printed one and the names of tests that failed. ``tree``: the files of the checkpoint
-    that told of it first; ``edited``: those that had changed between the run and that checkpoint."""
+    the counts of its summary where it printed one and the names of tests that failed; ``empty``: no test ran. ``tree``: the
+    files of the checkpoint that told of it first; ``edited``: those that had changed between the run and that checkpoint."""
 
     command: str
     result: str
@@ -229,6 +229,7 @@ class TestRun:
     tree: Oid | None = None
     edited: tuple[str, ...] = ()
     edited_more: int = 0
+    empty: bool = False
 
 
 @value

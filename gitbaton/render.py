@@ -480,7 +480,9 @@ def test_line(run: TestRun, at: str, changed: Changed, more: int = 0, named: int
 
 
 def test_result(run: TestRun) -> str:
-    """How a test run ended, as ``failed (1 failed, 2 passed)``."""
+    """How a test run ended, as ``failed (1 failed, 2 passed)`` or ``unknown (no test ran)``."""
+    if run.empty:
+        return f"{run.result} (no test ran)"
     counts = ((run.failed, "failed"), (run.passed, "passed"), (run.skipped, "skipped"))
     said = ", ".join(f"{count} {word}" for count, word in counts if count)
     return f"{run.result} ({said})" if said else run.result

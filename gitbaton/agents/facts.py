@@ -65,7 +65,7 @@ class Command:
 @value
 class Test:
     """The newest run of a test command, see ``gitbaton.agents.testing``; ``changed``: the files that the client's own tools
-    edited since it began, as the client names them."""
+    edited since it began, as the client names them; ``empty``: no test ran."""
 
     command: str
     result: str
@@ -76,6 +76,7 @@ class Test:
     started: float | None
     ended: float
     changed: tuple[str, ...] = ()
+    empty: bool = False
 
 
 @value
@@ -209,6 +210,7 @@ class _Fold:
             failed=found.failed,
             skipped=found.skipped,
             names=tuple(self._cut(one, ITEM) for one in found.names),
+            empty=found.empty,
             started=began,
             ended=at,
             changed=tuple(changed)[-EDITED:],
@@ -350,7 +352,7 @@ def _prompt_document(prompt: Prompt | None) -> Json:
 def _test_document(test: Test) -> Json:
     counts: list[Json] = [test.passed, test.failed, test.skipped]
     times: list[Json] = [_ms(test.started), _ms(test.ended)]
-    return [test.command, test.result, counts, list(test.names), times, list(test.changed)]
+    return [test.command, test.result, counts, list(test.names), times, list(test.changed), test.empty]
 
 
 def read(found: Json) -> Facts | None:
@@ -408,7 +410,9 @@ def _command(command: object, status: object, started: object, ended: object, ou
     return Command(command=_text(command), status=code, started=_at(started), ended=_at(ended) or 0.0, output=_text(output))
 
 
-def _test(command: object, result: object, counts: object, names: object, times: object, changed: object) -> Test:
+def _test(
+    command: object, result: object, counts: object, names: object, times: object, changed: object, empty: object = False
+) -> Test:
     passed, failed, skipped = (None if one is None else int(one) for one in counts)  # type: ignore[attr-defined]
     started, ended = map(_at, times)  # type: ignore[call-overload]
     return Test(
@@ -421,4 +425,5 @@ def _test(command: object, result: object, counts: object, names: object, times:
         started=started,
         ended=ended or 0.0,
         changed=tuple(map(_text, changed)),  # type: ignore[call-overload]
+        empty=empty is True,
     )

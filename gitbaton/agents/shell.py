@@ -27,8 +27,8 @@ class UnreadableError(Exception):
 @value
 class Segment:
     """One simple command. ``before``, ``after``: the sign that joins it to its neighbours (``&&``, ``||``, ``;``, ``|``,
-    ``&``), empty at the ends. ``loose``: part of a loop, a condition or a function; ``turned``: with ``!`` before it; ``grouped``: in
-    parentheses or braces. ``hidden``: what is substituted in the line, as it is written, and as a command line."""
+    ``&``), empty at the ends. ``loose``: part of a loop, a condition or a function; ``turned``: with ``!`` before it;
+    ``grouped``: in parentheses or braces. ``hidden``: what is substituted in the line, as written and as a command line."""
 
     text: str
     before: str

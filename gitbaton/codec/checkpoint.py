@@ -120,6 +120,8 @@ def _test_document(run: TestRun) -> Json:
     result |= {key: count for key, count in counts if count is not None}
     if run.names:
         result["names"] = list(run.names)
+    if run.empty:
+        result["empty"] = True
     if run.started is not None:
         result["started"] = timestamp(run.started)
     result["ended"] = timestamp(run.ended)
@@ -189,6 +191,7 @@ def _test(r: Reader) -> TestRun:
         failed=_maybe_count(r, "failed"),
         skipped=_maybe_count(r, "skipped"),
         names=tuple(Reader({"name": name}, f"{r.where}.names").text("name") for name in names),
+        empty=r.flag("empty") if "empty" in r.value else False,
         started=r.time("started") if "started" in r.value else None,
         ended=r.time("ended"),
         tree=r.oid("tree") if "tree" in r.value else None,

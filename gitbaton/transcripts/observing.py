@@ -420,6 +420,7 @@ def _run(test: Test, ground: Ground) -> TestRun:
         failed=test.failed,
         skipped=test.skipped,
         names=test.names,
+        empty=test.empty,
         started=None if test.started is None else moment(test.started),
         ended=moment(test.ended),
         tree=ground.tree,
