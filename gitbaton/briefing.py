@@ -33,12 +33,13 @@ RECENT = 600  # seconds in which another session may still be at work
 _VALUE, _ROWS = 2000, 400  # characters and lines of one value
 _SHORT_VALUE, _SHORT_ROWS = 200, 3
 _SENTENCE, _LISTED, _NAME = 400, 10, 80
-_TEXTS, _ACTIONS, _CHECKS, _READ = 6, 8, 5, 10  # that are told, the newest
+_TEXTS, _ACTIONS, _CHECKS, _READ = 6, 8, 5, 15  # that are told, the newest
 _EDITED, _OTHERS = 10, 15  # files in the order of their edits, and others by their folders
 _DECIDED = 15  # decisions that are told, the newest
 _STILL = 300  # seconds for which a plan has not changed, and it is said
 _LOOKED = 6000  # characters of a text, from either end, that are looked at
 _CUT = " [...]"
+_SHORT = 100  # characters of a request that says little without the words before it
 _FEW = 400  # characters of what is cut at its end and told in a line; longer texts lose their middle
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
@@ -221,9 +222,10 @@ class _Brief:
         text = last.about if last.kind == "approved" and last.about else last.text
         rows = self._once(f"{how}, {age(last.at, self.now)}", text, self.sizes.request)
         about = last.about if last.kind != "approved" else ""
-        if about and said is not None and _folded(about) in _folded(said.text):
+        before = said is not None and said.at <= last.at and _folded(said.text).endswith(_folded(about)[-_SHORT:])
+        if said is not None and before and (about or (not last.kind and len(last.text) <= _SHORT)):
             about = said.text  # whose end it is
-        rows += self._once("  which answers", about, self.sizes.said)
+        rows += self._once("  which answers" if last.about else "  said before it", about, self.sizes.said)
         if last.kind or last.about:
             tasks = [one for one in self.asked if not one.kind and one.at <= last.at and one.text != last.text]
             task = max(tasks, key=lambda one: (not one.earlier, one.at), default=None)
@@ -322,6 +324,9 @@ class _Brief:
         rows += self._paths("read last", [path for path in self.told.read if path not in edited][:_READ], {})
         if self.scene.commits:
             rows += self.words.listed("commits since", [self.words.line(text, 100) for text in self.scene.commits])
+        going = self.c.files.operation if self.c.files else None
+        if going is not None and not self.scene.stored.foreign:
+            rows.append(f"in progress: {bare(first_line(going.kind))}")
         title = "Files (* changed, + new: not committed):" if any(mark.strip() for mark in marks.values()) else ""
         return _Section(rows=rows, title=title, floor=300)
 
