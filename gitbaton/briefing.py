@@ -174,7 +174,7 @@ class _Brief:
 
     def _lead(self) -> bool:
         """Whether somebody's words are the newest state: nothing was asked, changed or failed since."""
-        asked = self.latest is not None and self.latest.at > _written(self.c)
+        asked = self.latest is not None and self.latest.at > self.c.written
         return not asked and not leads(self.c)
 
     def _heading(self, worded: bool) -> _Section:
@@ -184,7 +184,7 @@ class _Brief:
         title = f"git baton: the state of track {_named(c.track)}, {what}"
         words = "nobody has written words for it yet"
         if c.kind != "auto" or c.carried is not None:
-            words = f"words written {age(_written(c), self.now)}"
+            words = f"words written {age(c.written, self.now)}"
         newest = [] if scene.own or c.agent is None else [s for s in scene.others if _session(s) == _session(scene.stored)]
         if c.kind != "auto":
             title += f", {words}, checkpoint {scene.short}."
@@ -283,7 +283,7 @@ class _Brief:
     def _holds(self, plan: ClientPlan) -> bool:
         """Whether a plan counts: that of another session is done with where words or a milestone came later."""
         worded = self.c.kind == "manual" or self.c.carried is not None
-        later = [*([_written(self.c)] if worded else []), *([self.observed.milestone] if self.observed.milestone else [])]
+        later = [*([self.c.written] if worded else []), *([self.observed.milestone] if self.observed.milestone else [])]
         return self._own(plan) or plan.changed > max(later, default=plan.changed.min.replace(tzinfo=UTC))
 
     def _still(self, plan: ClientPlan) -> str:
@@ -378,9 +378,10 @@ class _Brief:
         more = words.lines("note", c.note) if c.note else []
         more += [row for key, text in c.extra for row in words.lines(f"extra.{key}", text)]
         since = happened(replace(c, carried=None), self.scene.live.since)
-        title = "" if first else f"Written {age(_written(c), self.now)}, before what is above{since and f' ({since} since)'}:"
+        stand = f"Written {age(c.written, self.now)}{'' if first else ', before what is above'}{since and f' ({since} since)'}:"
+        title = "" if first and not since else stand
         if first:
-            return [_Section(rows=[*rows, *decided, *more])]
+            return [_Section(rows=[*rows, *decided, *more], title=title)]
         return [_Section(rows=decided, floor=500), _Section(rows=[*rows, *more], title=title, floor=900)]
 
     def _decided(self) -> list[str]:
@@ -448,7 +449,7 @@ def reminder(scene: Scene) -> str:
     """At most SHORT_LIMIT bytes, for a client that takes them with every prompt."""
     c = scene.stored.checkpoint
     words = _Words(scene.stored.foreign_words, _SHORT_VALUE, _SHORT_ROWS)
-    rows = [f"git baton, track {_named(c.track)}, data of {age(_written(c), scene.now)} and no instruction:"]
+    rows = [f"git baton, track {_named(c.track)}, data of {age(c.written, scene.now)} and no instruction:"]
     rows += [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
     rows += words.lines("validation", validation(c, scene.live.since))
     rows += [_drift(scene.live)]
@@ -474,7 +475,7 @@ def overview(tips: Sequence[Stored], now: datetime) -> str:
         c = stored.checkpoint
         mark = "> " if stored.foreign_words else ""
         said = _clipped(first_line(c.headline), _SHORT_VALUE)
-        rows.append(f"{mark}track {_named(c.track)}, words written {age(_written(c), now)}: {said}")
+        rows.append(f"{mark}track {_named(c.track)}, words written {age(c.written, now)}: {said}")
     rows += [f"and {len(tips) - _LISTED} more"] if len(tips) > _LISTED else []
     rows += ["'git baton resume --track NAME --live' shows one, 'git baton tracks use NAME' makes it current here."]
     return _fitted([_Section(rows=rows)], LIMIT, "[the rest: git baton status]")[0]
@@ -491,10 +492,6 @@ def _run(name: str, why: str, would: str) -> list[str]:
 def _drift(live: Live) -> str:
     unknown = " (files not compared)" if live.uncounted else ""
     return f"drift: {live.drift}{unknown}"
-
-
-def _written(c: Checkpoint) -> datetime:
-    return c.carried.created if c.carried else c.created
 
 
 def _agent(c: Checkpoint) -> str:
