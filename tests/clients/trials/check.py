@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.clients.trials.stage import Task, judged, sealed
+from tests.clients.trials.stage import STALE, Task, acted_upon, judged, sealed
 from tests.clients.trials.tasks import TASKS
 
 
@@ -28,7 +28,7 @@ def check(out: Path) -> None:
     with tempfile.TemporaryDirectory() as name, sealed(Path(name) / "sealed"):
         for task in TASKS.values():
             assert len(task.facts) == 12 and set(task.hidden) <= set(task.facts)
-            half = out / f"{task.name}-nothing-1" / "work"
+            half = next(out.glob(f"{task.name}-*-1")) / "work"  # they are all the same
             before = judged(task, half, Path(name) / "half")
             assert not any(before[fact] for fact in task.hidden), before
             for left_out in ("", *task.solution):
@@ -38,6 +38,10 @@ def check(out: Path) -> None:
                 facts = judged(task, work, Path(name) / "whole")
                 enough = left_out in ("", "tests/test_spans.py")  # the half-done work has that test already
                 assert all(facts.values()) == enough, (left_out, facts)
+            assert not acted_upon(half) and not acted_upon(Path(name) / f"{task.name}-"), task.name
+            for number, one in enumerate(STALE, 1):
+                (work / one).write_text("")
+                assert len(acted_upon(work)) == number, one
             print(f"{task.name}: half-done {sum(before.values())} of 12, solved 12 of 12")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.clients.trials.stage import Session, Task, python, unittests
+from tests.clients.trials.stage import Detour, Session, Task, python, unittests
 from tests.kit import Outcome
 
 README = """# spans
@@ -170,6 +170,17 @@ def play(session: Session) -> None:
     session.end("The test of add() is written and fails; the section is begun. Next I write add() in spans.py.")
 
 
+DETOUR = Detour(
+    prompt="No, wait. Leave the limit at 99 days, call a minus `negative spans are not allowed`, and put the words into a table"
+    " at the beginning. The sections may be as long as they like.",
+    plan=("at most 99 days", "a minus: negative spans are not allowed", "a table of words at the beginning"),
+    edited={
+        "docs/guide.md": READING.replace("# A guide to spans\n", "# A guide to spans\n\n| word | meaning |\n|---|---|\n")
+        + WRITING
+    },
+    said="The table of words is begun; `negative spans are not allowed` comes next.",
+)
+
 SOLVED_SPANS = SPANS.replace(
     "    parts = text.split()\n",
     '    if "-" in text:\n        raise ValueError("a span has no sign")\n    parts = text.split()\n',
@@ -304,6 +315,7 @@ TASK = Task(
         ".gitignore": "__pycache__/\n",
     },
     play=play,
+    detour=DETOUR,
     solution={
         "spans.py": SOLVED_SPANS,
         "docs/guide.md": SOLVED_GUIDE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.clients.trials.stage import Session, Task, python, unittests
+from tests.clients.trials.stage import Detour, Session, Task, python, unittests
 from tests.kit import Outcome
 
 README = """# ledger
@@ -208,6 +208,14 @@ def play(session: Session) -> None:
     session.end("The test for the third is written and fails as it should. Next I make the amounts Decimal in reading.py.")
 
 
+DETOUR = Detour(
+    prompt="No, wait. Let half a cent go down, not up, the table stays in the order of the names, what has no category counts"
+    ' under "misc", the message is `bad line N` and the exit status is 2.',
+    plan=("half a cent goes down", "no category: misc", "unreadable lines: bad line N, exit status 2"),
+    edited={"ledger/report.py": REPORT.replace("entry.day < last", "entry.day <= last").replace("sorted(sums)", "list(sums)")},
+    said="Half a cent goes down, then; misc, `bad line N` and exit status 2 come next.",
+)
+
 SOLVED_READING = '''"""Read the lines of a ledger."""
 
 import datetime
@@ -339,6 +347,7 @@ TASK = Task(
         ".gitignore": "__pycache__/\n",
     },
     play=play,
+    detour=DETOUR,
     solution={
         "ledger/reading.py": SOLVED_READING,
         "ledger/report.py": SOLVED_REPORT,

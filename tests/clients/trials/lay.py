@@ -1,9 +1,10 @@
-"""Lay out the cold-start trials: ``python -m tests.clients.trials.lay OUT``."""
+"""Lay out the cold-start trials: ``python -m tests.clients.trials.lay OUT [CONDITION...]``."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,7 +24,7 @@ TOLD = """When your session began, you were told what stands between the two mar
 """
 
 
-def lay(out: Path) -> list[Path]:
+def lay(out: Path, conditions: Sequence[str] = CONDITIONS) -> list[Path]:
     """Every folder: a repository to work in and what the worker is given. All of one task are the same but for what is told."""
     folders = []
     with tempfile.TemporaryDirectory() as name, sealed(Path(name) / "sealed"):
@@ -31,7 +32,7 @@ def lay(out: Path) -> list[Path]:
         old = code_before(place / "old")
         for task in TASKS.values():
             seen = []
-            for condition in CONDITIONS:
+            for condition in conditions:
                 repo, text = played(task, condition, place / condition / task.name, old, now)
                 for run in RUNS:
                     folder = (out / f"{task.name}-{condition}-{run}").resolve()
@@ -47,5 +48,5 @@ def lay(out: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for made in lay(Path(sys.argv[1])):
+    for made in lay(Path(sys.argv[1]), sys.argv[2:] or CONDITIONS):
         print(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.clients.trials.stage import Session, Task, python, unittests
+from tests.clients.trials.stage import Detour, Session, Task, python, unittests
 from tests.kit import Outcome
 
 README = """# jots
@@ -283,6 +283,14 @@ def tag(number, tags):
         for place, tag in enumerate(tags):
             db.execute("insert into tags (jot, place, tag) values (?, ?, ?)", (number, place, tag))
 '''
+DETOUR = Detour(
+    prompt="No, wait. Call it `import`, leave the old file where it is, and let people type tags as they like. An unknown"
+    " number says `unknown jot` and ends with status 2.",
+    plan=("tags as they were typed", "import FILE leaves the old file", "unknown jot, status 2"),
+    edited={"jots/db.py": DB + DB_ADD + '\n\ndef take(path):\n    """Import an old file."""\n'},
+    said="It is called import, then, and says `unknown jot` with status 2.",
+)
+
 SOLVED_DB = (
     DB.replace("import os\n", "import json\nimport os\n")
     + DB_ADD
@@ -467,6 +475,7 @@ TASK = Task(
         ".gitignore": "__pycache__/\n",
     },
     play=play,
+    detour=DETOUR,
     solution={"jots/db.py": SOLVED_DB, "jots/__main__.py": SOLVED_MAIN, "jots/store.py": None},
     facts={
         "the tests pass": unittests,

@@ -22,14 +22,43 @@ from tests.kit.agents import Client
 from tests.kit.places import ROOT
 from tests.kit.talks import Talk
 
-CONDITIONS = ("nothing", "manual", "stale-before", "stale-after", "observed", "observed-no-plan")
+SAID = ("nothing", "manual", "stale-before", "stale-after", "observed", "observed-no-plan")
+"""Conditions of what is told of a session that went straight on."""
+BENT = ("killed", "rewound", "approved", "restored", "stale-facts")
+"""Conditions of a session that did not: each is told what the same session's records hold."""
+CONDITIONS = SAID + BENT
 RUNS = (1, 2)
 BEFORE = "5b105d9"  # the last commit that observed nothing
 BEGAN = timedelta(minutes=80)  # before the next session's start
+EARLIER = timedelta(days=8)  # before that: a session that ended
 PAUSE = timedelta(minutes=12)  # between two turns
 STEP = timedelta(seconds=20)  # between two records of a transcript
 CLOCK = Path(__file__).parent / "clock"
 TRANSCRIPT = "5e551011-0000-4000-8000-000000000001"
+ENDED = "5e551011-0000-4000-8000-000000000000"
+STALE = {
+    "LICENSE": "an ended session was asked for it",
+    "pyproject.toml": "an ended session had it in its plan, open",
+    "Makefile": "an ended session had it approved, in a plan",
+    ".editorconfig": "the last words of an ended session promise it",
+    "VERSION": "older words than the newest have it as their step and their next command",
+    "tox.ini": "a decision says so that was withdrawn",
+    "py.typed": "the first prompt asks for it, the second one no longer does",
+    "AUTHORS": "an item of a plan, which the plan that followed left out",
+    "CONTRIBUTING.md": "a turn asked for it that was taken back",
+    "CODEOWNERS": "the plan of a turn that was taken back holds it",
+}
+"""What nobody wants any more, by the name of the file that somebody makes who was told so: why it is stale."""
+
+
+@dataclass(frozen=True)
+class Detour:
+    """A turn that the user takes back: what it asked for, planned and said contradicts the task."""
+
+    prompt: str
+    plan: tuple[str, ...]
+    edited: Mapping[str, str]
+    said: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +69,7 @@ class Task:
     name: str
     files: Mapping[str, str]
     play: Callable[[Session], None]
+    detour: Detour
     solution: Mapping[str, str | None]
     facts: Mapping[str, Callable[[Path], bool]]
     hidden: tuple[str, ...]
@@ -59,11 +89,21 @@ class Late(Client):
 class Session(Talk):
     """The session that dies: it happens in the past, its commands really run, and every hook of the client is fired."""
 
-    def __init__(self, repo: Sandbox, path: Path, condition: str, code: Path | None, began: datetime) -> None:
-        super().__init__(repo, path, TRANSCRIPT)
-        self.now, self.condition, self.code = began, condition, code
-        self.client = Late("claude", repo.path, session=TRANSCRIPT, more=self.env)
-        self.last = ""
+    def __init__(
+        self,
+        repo: Sandbox,
+        path: Path,
+        condition: str,
+        code: Path | None,
+        began: datetime,
+        task: Task,
+        session: str = TRANSCRIPT,
+    ) -> None:
+        super().__init__(repo, path, session)
+        self.now, self.condition, self.code, self.task = began, condition, code, task
+        self.client = Late("claude", repo.path, session=session, more=self.env)
+        self.session, self.parent, self.turns = session, "", 0
+        self.planned: tuple[str, ...] = ()
 
     def env(self) -> dict[str, str]:
         """What a process of that time inherits."""
@@ -73,23 +113,45 @@ class Session(Talk):
         return {"TRIALS_LATE": str(late), "PYTHONPATH": os.pathsep.join(path), "PYTHONDONTWRITEBYTECODE": "1", **dates}
 
     def record(self, kind: str, content: Any, **more: Any) -> None:
-        """One line of the transcript, a while after the one before."""
+        """One line of the transcript, a while after the one before, which it follows."""
         self.now += STEP
         at = self.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        record = {"type": kind, "isSidechain": False, "uuid": f"u{next(self.ids)}", "timestamp": at, **more}
+        parent, self.parent = self.parent or None, f"u{next(self.ids)}"
+        record = {"type": kind, "isSidechain": False, "uuid": self.parent, "parentUuid": parent, "sessionId": self.session}
         with self.path.open("a") as file:
-            file.write(json.dumps({**record, "message": {"role": kind, "content": content}}) + "\n")
+            file.write(json.dumps({**record, "timestamp": at, **more, "message": {"role": kind, "content": content}}) + "\n")
 
-    def say(self, text: str) -> None:
-        """The agent says something; the last of a turn reaches the hook, too."""
-        self.last = text
-        super().say(text)
+    @property
+    def dead(self) -> bool:
+        """Whether no hook is heard any more: the process dies in the midst of this turn."""
+        return self.condition == "killed" and self.turns >= 2
 
     def prompt(self, text: str) -> None:
         """A turn begins: the user says something, a while after the last one ended."""
+        self.turns += 1
+        if self.dead and self.turns > 2:
+            return  # the second turn is still going on
+        if self.turns == 3 and self.condition in ("rewound", "stale-facts"):
+            self.rewound(self.task.detour if self.condition == "rewound" else UNWANTED)
+        if self.condition == "stale-facts":
+            text += {1: TYPED, 2: UNTYPED}.get(self.turns, "")
         self.now += PAUSE
         self.fire("prompt", prompt=text)
         self.ask(text)
+
+    def rewound(self, detour: Detour) -> None:
+        """A turn that the user takes back, with /rewind: the next record follows the one before it, the files come back."""
+        parent, before = self.parent, {name: (self.repo.path / name).read_text() for name in detour.edited}
+        self.now += PAUSE
+        self.fire("prompt", prompt=detour.prompt)
+        self.ask(detour.prompt)
+        super().plan(**dict.fromkeys(detour.plan, "in_progress"))
+        for name, text in detour.edited.items():
+            self.edit(name, text)
+        self.end(detour.said)
+        self.parent = parent
+        for name, text in before.items():
+            self.repo.write(name, text)
 
     def change(self, name: str, old: str, new: str) -> None:
         """The agent edits a file."""
@@ -110,8 +172,13 @@ class Session(Talk):
         self.call("Bash", {"command": command}, (done.out + done.err).rstrip("\n"), done.code)
 
     def plan(self, **items: str) -> None:
-        """The agent writes its plan, where the client has a tool for it."""
-        if self.condition == "observed-no-plan":
+        """The agent writes its plan, where the client has a tool for it; where plans are approved, the user does so once."""
+        if self.condition == "stale-facts":
+            items = {**items, **({"AUTHORS: who has worked on it": "pending"} if not self.planned else {})}
+        new, self.planned = tuple(items) != self.planned, tuple(items)
+        if self.condition == "approved" and new:
+            self.call("ExitPlanMode", {"plan": approved(self.task.name, items)}, GRANTED)
+        elif self.condition in ("approved", "observed-no-plan"):
             self.now += 2 * STEP  # so that commits have the same ids
         else:
             super().plan(**items)
@@ -134,9 +201,58 @@ class Session(Talk):
         return self.repo.baton(*words, env=self.env())
 
     def end(self, text: str) -> None:
-        """The turn ends."""
+        """The turn ends, but for one in which the process dies."""
+        if self.dead and self.turns > 2:
+            return  # it was to be the last thing that is said
         self.say(text)
-        self.fire("turn", last_assistant_message=text)
+        if not self.dead:
+            self.fire("turn", last_assistant_message=text)
+
+    def restored(self) -> None:
+        """A further turn says that all is done, in its plan and in words; the user takes its files back, with a restore."""
+        here = self.repo.git("rev-parse", f"refs/checkpoints/{self.repo.path.name}")
+        self.prompt("go on with the rest")
+        for name, text in self.task.solution.items():
+            if text is None:
+                self.run(f"rm {name}")
+            else:
+                self.edit(name, text)
+        self.run("python -m unittest discover -s tests -t .")
+        super().plan(**dict.fromkeys(self.planned, "completed"))
+        self.words("everything is done, nothing is left", validation="green", next_cmd="git log --oneline")
+        self.end("All of it is done and the tests pass. Nothing is left.")
+        self.now += PAUSE
+        done = self.baton("restore", here, "--exact")
+        assert done.code == 0, done
+
+
+GRANTED = "User has approved your plan. You can now start coding. Start with updating your todo list if applicable"
+TYPED = "\nAnd while you are at it, put an empty py.typed into the folder of the package."
+UNTYPED = "\nForget about py.typed, I do not want it after all."
+UNWANTED = Detour(
+    prompt="Before you go on: write a CONTRIBUTING.md for newcomers, and whatever a hosted repository needs besides.",
+    plan=("CONTRIBUTING.md for newcomers", "CODEOWNERS with one line"),
+    edited={},
+    said="I would write CONTRIBUTING.md first and then CODEOWNERS.",
+)
+
+
+def approved(name: str, items: Mapping[str, str]) -> str:
+    """A plan as plan mode shows it."""
+    return f"# {name}: what is to be done\n\n" + "\n".join(f"{n}. {text}" for n, text in enumerate(items, 1)) + "\n"
+
+
+def ended(repo: Sandbox, path: Path, code: Path | None, task: Task, began: datetime) -> None:
+    """Another session, which ended long ago: what it was asked, planned, decided and promised is nobody's wish any more."""
+    old = Session(repo, path, "approved", code, began, task, ENDED)
+    old.fire("start", source="startup")
+    old.prompt("Add a LICENSE file, it is to be the MIT licence, and propose how we should package this.")
+    old.plan(**{"Makefile with the targets test and clean": "pending"})
+    Talk.plan(old, **{"pyproject.toml so that it can be installed": "in_progress"})
+    old.words("packaging: write VERSION", next_cmd="echo 0.2.0 > VERSION", decision="the tests run on 3.9, too: keep a tox.ini")
+    old.end("We stop here for now. When we go on I write an .editorconfig first.")
+    old.fire("end", reason="prompt_input_exit")
+    old.words("packaging is called off", withdraw="1")
 
 
 @contextlib.contextmanager
@@ -170,16 +286,21 @@ def code_before(place: Path) -> Path:
 def played(task: Task, condition: str, place: Path, old: Path, now: datetime) -> tuple[Sandbox, str]:
     """The repository in which a session of this condition died, and what the next one is told there."""
     repo = Sandbox.init(place / task.name)
-    began = now - BEGAN
-    session = Session(repo, place / f"{TRANSCRIPT}.jsonl", condition, old if condition == "stale-before" else None, began)
+    began, code = now - BEGAN, old if condition == "stale-before" else None
+    session = Session(repo, place / f"{TRANSCRIPT}.jsonl", condition, code, began - EARLIER, task)
     for name, text in task.files.items():
-        os.utime(repo.write(name, text), (began.timestamp(), began.timestamp()))
+        os.utime(repo.write(name, text), (session.now.timestamp(), session.now.timestamp()))
     repo.git("add", "-A")
     repo.git("commit", "-q", "-m", "first", env=session.env())
     if condition in ("manual", "stale-after"):
         repo.git("config", "baton.observe", "none")
+    if condition == "stale-facts":
+        ended(repo, place / f"{ENDED}.jsonl", code, task, began - EARLIER)
+    session.now = began
     session.fire("start", source="startup")
     task.play(session)
+    if condition == "restored":
+        session.restored()
     session.now = now
     following = Late("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f", more=session.env)
     told = following.fire("start", source="startup")
@@ -242,3 +363,8 @@ def judged(task: Task, work: Path, place: Path) -> dict[str, bool]:
             found[name] = False
         shutil.rmtree(copy)
     return found
+
+
+def acted_upon(work: Path) -> list[str]:
+    """The stale facts that somebody acted upon, by the file that is there."""
+    return [name for name in STALE if any(path for path in work.rglob(name) if ".git" not in path.relative_to(work).parts)]
