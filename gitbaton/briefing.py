@@ -53,11 +53,11 @@ class Scene:
     """A track's newest checkpoint against the present, for the session that is to be told. ``short`` is the short id of the
     checkpoint; ``others``: checkpoints of sessions that may still be at work on the track, the newest of each; ``left``: how
     the session of the newest turn stands, a word of LEFT, empty where nobody can say, and ``own``, whether it is the one that
-    is told; ``waiting``: a restore was interrupted; ``runs``: those that are not finished, each with why and with what going
-    on with it would do. ``told``: what was said, where that is stored here; ``uncommitted``: paths that the checkpoint and its
-    HEAD tell apart, each with a mark of MARKS; ``commits``: the subjects of those made since the words, or since the first
-    request; ``unread``: what is to be said where newer checkpoints cannot be read; ``changes``: what changed the files that
-    its decisions are about, by the numbers of these."""
+    is told; ``ended``: the sessions of plans that have ended; ``waiting``: a restore was interrupted; ``runs``: those that are
+    not finished, each with why and with what going on with it would do. ``told``: what was said, where that is stored here;
+    ``uncommitted``: paths that the checkpoint and its HEAD tell apart, each with a mark of MARKS; ``commits``: the subjects of
+    those made since the words, or since the first request; ``unread``: what is to be said where newer checkpoints cannot be
+    read; ``changes``: what changed the files that its decisions are about, by the numbers of these."""
 
     stored: Stored
     live: Live
@@ -66,6 +66,7 @@ class Scene:
     others: tuple[Stored, ...] = ()
     left: str = ""
     own: bool = False
+    ended: tuple[str | None, ...] = ()
     waiting: bool = False
     runs: tuple[tuple[str, str, str], ...] = ()
     told: Told | None = None
@@ -81,10 +82,10 @@ MARKS = {"changed": "*", "new": "+", "deleted": " (deleted)"}
 
 @value
 class _Sizes:
-    """How many characters are told of what there is: of the newest ``request``, of the ``task``
-    that it belongs to, of a ``line``, of what was ``said`` last, of a
-    ``plan`` that was approved, and ``beside`` another one; of the ``first`` and the longest request, of them when they are
-    ``done``, and of others ``earlier``. ``most``: bytes that the whole may have; ``wide``: bytes of a character, on average."""
+    """How many characters are told of what there is: of the newest ``request``, of the ``task`` that it belongs to, of a
+    ``line``, of what was ``said`` last, of a ``plan`` that was approved, and ``beside`` another one; of the ``first`` and the
+    longest request, of them when they are ``done``, and of others ``earlier``. ``most``: bytes that the whole may have;
+    ``wide``: bytes of a character, on average."""
 
     most: int
     wide: int = 2
@@ -220,10 +221,11 @@ class _Brief:
             "rejected": "The user rejected a plan and said",
         }.get(last.kind, "Newest request")
         text = last.about if last.kind == "approved" and last.about else last.text
-        rows = self._once(f"{how}, {age(last.at, self.now)}", text, self.sizes.request)
+        before = " in a session before" if last.earlier else ""
+        rows = self._once(f"{how}{before}, {age(last.at, self.now)}", text, self.sizes.request)
         about = last.about if last.kind != "approved" else ""
-        before = said is not None and said.at <= last.at and _folded(said.text).endswith(_folded(about)[-_SHORT:])
-        if said is not None and before and (about or (not last.kind and len(last.text) <= _SHORT)):
+        close = said is not None and said.at <= last.at and _folded(said.text).endswith(_folded(about)[-_SHORT:])
+        if said is not None and close and (about or (not last.kind and len(last.text) <= _SHORT)):
             about = said.text  # whose end it is
         rows += self._once("  which answers" if last.about else "  said before it", about, self.sizes.said)
         if last.kind or last.about:
@@ -241,7 +243,8 @@ class _Brief:
             lines = [self.words.line(text, self.sizes.line) for text in lines if self._new(text)]
             rows += self.words.listed("said before", lines)
         rows += self.words.listed("done", [self._action(one) for one in reversed(told.actions[-_ACTIONS:])])
-        title = "Of the turn that has not ended, newest first:" if rows else ""
+        of = "last turn of a session before, which did not end" if self._before() else "turn that has not ended"
+        title = f"Of the {of}, newest first:" if rows else ""
         if told.error is not None:
             command, at = self.words.line(told.error.command, self.sizes.line), age(told.error.ended, self.now)
             error = f"{command}: {_ended(told.error.status)}, {at}"
@@ -249,6 +252,10 @@ class _Brief:
         lines = [f"{self.words.line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
         rows += self.words.within(3 * self.sizes.line).listed("still running", lines)
         return _Section(rows=rows, title=title)
+
+    def _before(self) -> bool:
+        """Whether the turn that has not ended is that of a session before."""
+        return bool(self.told.texts) and self.told.texts[-1].earlier
 
     def _action(self, action: Action) -> str:
         """A line of what was done, with how it ended."""
@@ -272,19 +279,21 @@ class _Brief:
             items = [text for text in plan_items(plan) if text.startswith(("doing", "open"))]
             heading = plan_heading(plan, age(plan.changed, self.now)) + self._still(plan)
             heading = f"{self.words.line(first_line(plan.title), self.sizes.line)} ({heading})" if plan.title else heading
-            key = "plan" if self._own(plan) else "plan of a session before"
+            of = "that has ended" if plan.session in self.scene.ended else "before"
+            key = "plan" if self._own(plan) else f"plan of a session {of}"
             rows += self.words.within(self.sizes.plan).listed(key, [heading, *items])
         return _Section(rows=rows, floor=400)
 
     def _own(self, plan: ClientPlan) -> bool:
-        """Whether a plan is that of the session whose turn is the newest."""
-        return self.c.agent is None or (self.c.agent.name, self.c.agent.session) == (plan.agent, plan.session)
+        """Whether a plan is that of the session whose turn is the newest, and which has not ended."""
+        by = self.c.agent
+        return plan.session not in self.scene.ended and (by is None or (by.name, by.session) == (plan.agent, plan.session))
 
     def _holds(self, plan: ClientPlan) -> bool:
-        """Whether a plan counts: that of another session is done with where words or a milestone came later."""
+        """Whether a plan counts: that of a session before is done with where words or a milestone came later."""
         worded = self.c.kind == "manual" or self.c.carried is not None
-        later = [*([self.c.written] if worded else []), *([self.observed.milestone] if self.observed.milestone else [])]
-        return self._own(plan) or plan.changed > max(later, default=plan.changed.min.replace(tzinfo=UTC))
+        later = [at for at in (self.c.written if worded else None, self.observed.milestone) if at is not None]
+        return self._own(plan) or all(plan.changed > at for at in later)
 
     def _still(self, plan: ClientPlan) -> str:
         """For how long a plan has not changed while work went on."""

@@ -17,7 +17,7 @@ from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
 from gitbaton.hooks.guard import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended, last
-from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, TURN_ENDED, DecisionChanges, Drift, Live, Oid, Stored, Told
+from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, TURN_ENDED, Agent, DecisionChanges, Drift, Live, Oid, Stored, Told
 from gitbaton.render import NO_CHANGES
 from gitbaton.running.current import unfinished
 from gitbaton.store.choosing import within_reach
@@ -78,6 +78,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         changes=_changes(baton, stored),
         left=_left(repo, stored),
         own=own,
+        ended=_ended(repo, stored),
     )
     return brief(_more(baton, scene, comparing) if stored.checkpoint.observed is not None else scene)
 
@@ -93,6 +94,12 @@ def _left(repo: Repo, stored: Stored) -> str:
         return "ended" if found[0].ended else "open" if found[0].open else "done"
     steps = {(ENDED,): "ended", (TURN_ENDED,): "done", (NOT_ENDED, "before ", "after an edit"): "open"}
     return next((left for begins, left in steps.items() if c.step.startswith(begins)), "")
+
+
+def _ended(repo: Repo, stored: Stored) -> tuple[str | None, ...]:
+    """The sessions whose plans a checkpoint tells of that have ended."""
+    plans = stored.checkpoint.observed.plans if stored.checkpoint.observed else ()
+    return tuple(plan.session for plan in plans if has_ended(repo, Agent(name=plan.agent, session=plan.session)))
 
 
 def _changes(baton: Baton, stored: Stored) -> Mapping[int, DecisionChanges]:
