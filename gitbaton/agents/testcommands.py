@@ -25,8 +25,8 @@ MAX_COMMAND = 200
 class Check:
     """A command that tests, builds or lints: its own words, how many of them (``head``) name the program and what it is to do,
     and the forms that its summary may have. ``masked``: its status is not told by the command that runs it; ``silent``:
-    it prints nothing where all is well; ``listing``: what it prints is what is wrong; ``guessed``: only its output can tell
-    that it is one."""
+    it prints nothing where all is well; ``listing``: what it prints is what is wrong; ``fixing``: it puts right what it finds;
+    ``guessed``: only its output can tell that it is one."""
 
     kind: Kind
     words: tuple[str, ...]
@@ -35,6 +35,7 @@ class Check:
     masked: bool = False
     silent: bool = False
     listing: bool = False
+    fixing: bool = False
     guessed: bool = False
 
 
@@ -166,7 +167,7 @@ _TOOLS: dict[str, _Tool] = {
         lint="vet fmt",
         runs="run",
         forms=("go",),
-        idle="-list -c -help",
+        idle="-list -help",
         valued="-C",
         silent=True,
     ),
@@ -410,6 +411,7 @@ _MODULES = names_of(
 _FILES = frozenset(("node", "tsx", "php", "python", "ruby"))  # that run a file
 _JS = frozenset(("npm", "pnpm", "yarn", "bun"))
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish", "ash"))
+_FIXES = names_of("-w --write --fix fmt format fix")
 _HELP = names_of("-h --help --version")
 
 _TEST_WORDS = names_of(
@@ -639,6 +641,8 @@ def _check(name: str, tool: _Tool | None, words: Sequence[str]) -> Check | None:
         return Check(kind=asked, words=words, head=len(words), forms=_forms(asked)) if "--build" in words else None
     if name == "go" and any(word.partition("=")[0] == "-list" for word in own):
         return None
+    if name == "go" and "test" in own and "-c" in own:
+        return Check(kind="build", words=words, head=2, forms=("build",), silent=True)
     found = _asked(tool, name, words, own) or (_task(name, tool, words) if tool.tasks else None)
     if found is None or found[0] != "test":
         kind, head = found or (None, 0)
@@ -650,11 +654,13 @@ def _check(name: str, tool: _Tool | None, words: Sequence[str]) -> Check | None:
             kind = "build" if name[:2] != "mv" or "verify" in own else None
     if kind is None:
         return None
+    fixing = kind == "lint" and bool(_FIXES & {*own[1:], *_parts(words[head - 1])}) and "--check" not in own
     return Check(
         kind=kind,
         words=words,
         head=head,
-        forms=_forms(kind, ANY if name == "bun" and head > 2 else tool.forms),
+        forms=() if fixing else _forms(kind, ANY if name == "bun" and head > 2 else tool.forms),
+        fixing=fixing,
         silent=tool.silent,
         listing=name in ("gofmt", "goimports", "gofumpt") and any(word in ("-l", "-d") for word in own),
     )

@@ -70,48 +70,50 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
     if not runs:
         return ()
     text, cut = window(output)
-    parts = _sections(runs, text)
-    sums = [_summary(runs, number, part or text, cut) for number, part in enumerate(parts)]
-    seen = [bool(one.result or part) for one, part in zip(sums, parts, strict=True)]
-    found: list[tuple[_Run, Verdict]] = []
+    sums = [_summary(runs, number, text, cut) for number in range(len(runs))]
+    begun = [_begun(run, told, text) for run, told in zip(runs, sums, strict=True)]
+    quiet = not text.strip() and all(run.check.silent for run in runs)
+    found, broken = list[Verdict](), set[tuple[int, ...]]()  # the chains in which something has failed
     for number, (run, told) in enumerate(zip(runs, sums, strict=True)):
-        others = [one.result for n, one in enumerate(sums) if n != number]
-        shows = "failed" not in others and all(seen[:number]) and shows_failure(parts[number] or text)
+        tests = run.check.kind == "test"
+        first = all(shown or one.check.fixing for shown, one in zip(begun[:number], runs, strict=False))
+        alone = (
+            first and (len(runs) == 1 or not run.check.fixing) and all(one is told or one.result != "failed" for one in sums)
+        )
+        shows = alone and not told.result and shows_failure(text)
         if run.check.guessed and not told.result and not shows:
             continue
-        quiet = not text.strip() and all(one.check.silent for one in runs)
-        result = _result(run, status, told, text, seen=seen[number], shows=shows, quiet=quiet)
-        if any(seen[n] and one.chain == run.goes_on for n, one in enumerate(runs) if n > number) and not told.empty:
+        result = _result(run, status, told, text, begun=begun[number], shows=shows, quiet=quiet)
+        if run.chain in broken and not begun[number]:
+            result = "unknown"
+        elif (
+            run.goes_on
+            and not told.empty
+            and any(b and r.chain == run.chain for b, r in list(zip(begun, runs, strict=True))[number + 1 :])
+        ):
             result = "passed"  # else what ``&&`` puts after it would not have begun
-        found.append((run, _said(run, told, result, parts[number] or text)))
-    return tuple(one for _, one in found)
+        elif run.goes_on and result == "failed":
+            broken.add(run.chain)
+        found.append(
+            Verdict(
+                kind=run.check.kind,
+                command=shown(run.check.words),
+                result=result,
+                passed=told.passed,
+                failed=told.failed,
+                skipped=told.skipped,
+                names=failing(text, told.told) if tests and result == "failed" else (),
+                empty=tests and result == "unknown" and told.empty,
+            )
+        )
+    return tuple(found)
 
 
-def _said(run: _Run, told: Summary, result: Result, text: str) -> Verdict:
-    tests = run.check.kind == "test"
-    return Verdict(
-        kind=run.check.kind,
-        command=shown(run.check.words),
-        result=result,
-        passed=told.passed,
-        failed=told.failed,
-        skipped=told.skipped,
-        names=failing(text, told.told) if tests and result == "failed" else (),
-        empty=tests and result == "unknown" and told.empty,
-    )
-
-
-def _sections(runs: Sequence[_Run], text: str) -> list[str]:
-    """The part of a window that a task's own heading begins; empty where there is none."""
-    if len(runs) < 2:
-        return [""]
-    starts: list[int] = []
-    for run in runs:
-        task = re.escape(run.check.words[run.check.head - 1])
-        match = re.search(rf"\n(?:\[{task}\] \$ |task: \[{task}\] |> \S+@\S+ {task}\n|> Task :{task}\b)", text)
-        starts.append(match.start() if match else -1)
-    ends = [min((other for other in starts if other > start), default=len(text)) for start in starts]
-    return [text[start:end] if start >= 0 else "" for start, end in zip(starts, ends, strict=True)]
+def _begun(run: _Run, told: Summary, text: str) -> bool:
+    """Whether an output shows that a command has begun: a test by its summary, a task by its heading."""
+    task = re.escape(run.check.words[run.check.head - 1])
+    heading = rf"\n(?:\[{task}[\]:]|task: \[{task}\] |> \S+@\S+ {task}\n|> Task :{task}\b)"
+    return (run.check.kind == "test" and told.result != "") or (run.check.head > 1 and re.search(heading, text) is not None)
 
 
 def _summary(runs: Sequence[_Run], number: int, text: str, cut: bool) -> Summary:
@@ -138,22 +140,22 @@ _NO_PLACE = (
 )
 
 
-def _result(run: _Run, status: int | None, told: Summary, text: str, *, seen: bool, shows: bool, quiet: bool) -> Result:
-    if told.result == "failed" or run.unread:
-        return "unknown" if run.unread else "failed"
+def _result(run: _Run, status: int | None, told: Summary, text: str, *, begun: bool, shows: bool, quiet: bool) -> Result:
+    if run.unread:
+        return "unknown"
+    if told.result == "failed":
+        return "failed"
     if told.result == "none" and (told.empty or status in (0, None)):
-        return "failed" if status == 4 and "python" in run.check.forms and run.check.forms != ANY else "unknown"
-    likely: Result = "passed" if told.result == "passed" else "failed" if shows and not told.result else "unknown"
-    if status is None:
-        return likely
+        return "failed" if status == 4 and run.check.forms == ("python",) else "unknown"
+    likely: Result = "passed" if told.result == "passed" else "failed" if shows else "unknown"
     if status == 0:
-        if run.check.listing and not run.filters and run.zero:
+        if run.check.listing and run.zero and not run.filters:
             return "failed" if text.strip() else "passed"
-        return "passed" if run.zero or (quiet and run.whole(text) and run.filters) else likely
-    code = 128 - status if status < 0 else status
-    if run.nonzero == _OTHER or (run.nonzero == _AFTER and not seen):
+        return "passed" if run.zero or (quiet and run.filters and run.whole(text)) else likely
+    if status is None or run.nonzero == _OTHER or (run.nonzero == _AFTER and not begun):
         return likely
-    if code in _KILLED or any(code in _NOTHING.get(form, ()) for form in run.check.forms if run.check.forms != ANY):
+    code = 128 - status if status < 0 else status
+    if code in _KILLED or (len(run.check.forms) == 1 and code in _NOTHING.get(run.check.forms[0], ())):
         return "unknown"
     if not told.result and (re.search(_NOT_RUN, text) or (run.placed and re.search(_NO_PLACE, text))):
         return "unknown"
@@ -174,8 +176,8 @@ _PLACES = names_of("cd pushd source .")
 class _Run:
     """A check in its place. ``zero``: the shell's status 0 says that its own was 0. ``nonzero``: what another status says:
     _OWN: it is its own; _AFTER: it is, if it has run; _OTHER: nothing. ``placed``: after a cd or the like. ``filters``: what
-    its output goes through. ``chain``: the commands that ``&&`` joins; ``goes_on``: the same where one after it shows that it
-    passed. ``unread``: the line cannot be read."""
+    its output goes through. ``chain``: the commands that ``&&`` joins; ``goes_on``: whether one after it shows that it passed.
+    ``unread``: the line cannot be read."""
 
     check: Check
     zero: bool
@@ -183,7 +185,7 @@ class _Run:
     placed: bool
     filters: tuple[Segment, ...] = ()
     chain: tuple[int, ...] = ()
-    goes_on: tuple[int, ...] | None = None
+    goes_on: bool = False
     unread: bool = False
 
     def whole(self, text: str) -> bool:
@@ -268,7 +270,7 @@ def _line(
                 placed=placed,
                 filters=parts[number + 1 : end + 1],
                 chain=here,
-                goes_on=here if plain else None,
+                goes_on=plain,
             )
         )
     return found
