@@ -52,9 +52,8 @@ class Segment:
     @property
     def inner(self) -> tuple[str, ...]:
         """Command lines that are substituted in it."""
-        return tuple(
-            line for c in self.text for _, line in self.hidden[max(ord(c) - _FIRST, -1) :][:1] if c >= chr(_FIRST) and line
-        )
+        signs = re.findall(r"[\ue000-\uf8ff]", self.text) if self.hidden else ()
+        return tuple(line for sign in signs if (line := self.hidden[ord(sign) - _FIRST][1]))
 
 
 _FIRST = 0xE000  # of the signs that stand for what is substituted
@@ -63,9 +62,9 @@ _FUNCTION = r"(?<![\w-])[\w-]+[ \t]*\(\)\s*\{[^{}]*\}"
 _INNER = r"'[^']*'|\$\(\([^()\n]*\)\)|(?:[$<>]|(?<=\w=))\(([^()]*)\)|`([^`]*)`"
 _PIECES = r"""(?xs)
   (?P<comment>(?<![^\s;&|(])\#[^\n]*)
-| (?P<redirect>(?:(?<!\S)\d|&)?(?:<<<|>>|>\||>&|<&|<>|[<>])[ \t]*(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s;&|()<>'"]+)?)
+| (?P<redirect>&?(?:<<<|>>|>\||>&|<&|<>|[<>])[ \t]*(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s;&|()<>'"]+)?)
 | (?P<sign>\n|&&|\|\||\|&|;;&?|;&|[;&|()])
-| (?P<kept>\$?'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\{[^{}'"\\]*\}|[^\s'"\\;&|()<>\#\$]+|[\s\#\$])
+| (?P<kept>\$?'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\{[^{}'"\\]*\}|[^'"\\;&|()<>\n\#\$]+|[\#\$])
 | (?P<broken>.)"""
 _SIGNS = {"|&": "|", "\n": ";", ";;": ";", ";;&": ";", ";&": ";", "(": ";", ")": ";"}
 _OPENS, _CLOSES = names_of("if for while until case select"), names_of("fi done esac")
@@ -127,6 +126,8 @@ def segments(text: str) -> tuple[Segment, ...]:
         elif match.lastgroup == "sign":
             cut.close("".join(parts), match[0])
             parts = []
+        elif match.lastgroup == "redirect" and parts and parts[-1][-1:].isdigit():
+            parts[-1] = re.sub(r"(?<!\S)\d\Z", "", parts[-1])
     cut.close("".join(parts), "")
     if cut.found and cut.found[-1].after == ";":
         cut.found[-1] = replace(cut.found[-1], after="")

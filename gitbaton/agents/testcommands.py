@@ -465,13 +465,25 @@ NARROW = {  # options that leave something out; whether a value follows
     ),
     **dict.fromkeys(("-short", "--lib", "--bins", "--doc", "-Dtest", "--onlyChanged", "--changed", "--new-from-rev"), False),
 }
-HINTS = (
-    _TEST_WORDS
-    | _LINT_WORDS
-    | _BUILD_WORDS
-    | names_of("check checks verify t")
-    | {part for name in _TOOLS for part in (re.findall(r"[a-z0-9]+", name) if _TOOLS[name].runs != "." else ())}
+_WORDS = _TEST_WORDS | _LINT_WORDS | _BUILD_WORDS
+_HINTS = (
+    _WORDS
+    | _MODULES
+    | names_of("cmake check verify manage.py setup.py --test t")
+    | {n for n in _TOOLS if _TOOLS[n].runs != "."}
 )
+_SCRIPTS = r"(?i)(?:test|spec|lint|build|unit|e2e|fmt|format|check)\w*\.(?:sh|bash|py|rb|[cm]?[jt]s)\b"
+
+
+def hinted(command: str) -> bool:
+    """Whether a command line may check something: it has a word that one does."""
+    return not _HINTS.isdisjoint(re.split(r"[\s;&|()'\"`<>$=@:/\\]+", command)) or re.search(_SCRIPTS, command) is not None
+
+
+def may_check(name: str) -> bool:
+    """Whether a command may check something, or run what does, by its first word."""
+    base = _base(name.strip("'\""))
+    return base in _TOOLS or base in _SHELLS or base in ("eval", "script") or "/" in name or "." in name or "\\" in name
 
 
 def _parts(name: str) -> list[str]:
@@ -529,7 +541,7 @@ def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | 
         if mine and not idle and (found is None or found.kind != "test" or found.guessed):
             found = Check(kind="test", words=words, head=len(words), forms=ANY)
         if found is not None:
-            return replace(found, masked=masked)
+            return replace(found, masked=True) if masked else found
         if name in _SHELLS or name in ("eval", "script"):
             script = _script(name, words)
             return replace(script, masked=script.masked or masked) if isinstance(script, Script) else script
@@ -615,7 +627,7 @@ def _file(words: Sequence[str], at: int) -> Check | None:
     name = re.sub(r"\.\w{1,4}\Z", "", _base(path))
     task = words[at + 1] if at + 1 < len(words) and re.fullmatch(r"[a-z][\w:-]*", words[at + 1]) else ""
     for end, text in ((at + 1, name), (at + 2, task)):
-        if text and set(_parts(text)) & (_TEST_WORDS | _LINT_WORDS | _BUILD_WORDS):
+        if text and set(_parts(text)) & _WORDS:
             kind = kind_of(text, check=True)
             return Check(kind=kind, words=tuple(words), head=end, forms=_forms(kind), guessed=kind == "test") if kind else None
     return None
@@ -763,7 +775,8 @@ def shown(words: Sequence[str]) -> str:
     shown: list[str] = []
     length, hidden = 0, False
     for word in words[:MAX_COMMAND]:
-        text = " ".join("".join(c if c.isprintable() else " " for c in word[: 4 * MAX_COMMAND]).split())
+        word = word[: 4 * MAX_COMMAND]
+        text = " ".join((word if word.isprintable() else "".join(c if c.isprintable() else " " for c in word)).split())
         if hidden and not text.startswith("-"):
             text = "..."
         hidden = text.startswith("-") and "=" not in text and re.search(_SECRET, text) is not None

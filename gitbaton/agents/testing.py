@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, segments, split, unassigned
-from gitbaton.agents.testcommands import HARMLESS, HINTS, NARROW, Check, Kind, Script, check_in, shown
+from gitbaton.agents.testcommands import HARMLESS, NARROW, Check, Kind, Script, check_in, hinted, may_check, shown
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
 from gitbaton.values import value
 
@@ -80,7 +80,7 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
         alone = (
             first and (len(runs) == 1 or not run.check.fixing) and all(one is told or one.result != "failed" for one in sums)
         )
-        shows = alone and not told.result and shows_failure(text)
+        shows = alone and not told.result and not (status == 0 and run.zero) and shows_failure(text)
         if run.check.guessed and not told.result and not shows:
             continue
         result = _result(run, status, told, text, begun=begun[number], shows=shows, quiet=quiet)
@@ -214,7 +214,7 @@ class _Run:
 def _runs(command: str, own: Sequence[str]) -> list[_Run]:
     """The checks of a command line, in their order."""
     mine = tuple(words for text in own if (words := _plain(text)))
-    if not mine and HINTS.isdisjoint(re.findall(r"[a-z0-9]+", command.lower())):
+    if not mine and not hinted(command):
         return []
     try:
         return _line(command, mine, True, _OWN, names_of(""), (0,))
@@ -249,7 +249,7 @@ def _line(
         if part.name == "set" and not part.grouped:
             flags = _set(flags, part.words[1:])
         placed = placed or part.name in _PLACES
-        if part.name in _QUIET or part.name in _PASSING:
+        if part.name in _QUIET or not (may_check(part.name) or any(part.name == one[0] for one in own)):
             continue
         seen = check_in(part.words, own)
         if seen is None:
