@@ -62,6 +62,7 @@ FIELDS = {
     "in_shell(self.shown)": "origin",
     "in_shell(shown)": "origin",
     "in_shell(thread)": "demo",
+    "quote(plain(track))": "t",
     "in_shell(word)": "t",
     "line(run.step or '')": "go",
     "made.runs[0]": "r",
