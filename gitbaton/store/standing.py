@@ -86,8 +86,17 @@ def at(store: Chains, tip: Stored | None, limit: int | None = LOOKED) -> Stands:
         return Stands()
     if not tip.foreign and not store.ours.mixed(tip.checkpoint.track):
         return of_words(tip)
-    heads = list(_heads(store.below(tip, limit).items or (tip,)))
-    return union([of_words(stored) for stored in heads]) if len(heads) > 1 else of_words(tip)
+    items = store.below(tip, limit).items or (tip,)
+    heads = list(_heads(items))
+    found = union([of_words(stored) for stored in heads]) if len(heads) > 1 else of_words(tip)
+    mine = next(
+        (of_words(s) for s in items if not s.foreign_words and (s.checkpoint.kind == "manual" or s.checkpoint.carried)), None
+    )
+    if mine is None:
+        return found
+    own = {one.text for one in mine.decisions if not one.foreign}
+    decisions = tuple(replace(one, foreign=one.foreign and one.text not in own) for one in found.decisions)
+    return replace(found, decisions=decisions, known=mine.known, note=mine.note, extra=mine.extra)
 
 
 def _heads(items: Iterable[Stored]) -> Iterable[Stored]:
@@ -100,8 +109,8 @@ def _heads(items: Iterable[Stored]) -> Iterable[Stored]:
 
 
 def union(parts: Sequence[Stands]) -> Stands:
-    """What stands by several words, the newest first. Pure, and the same in whatever order they come, but for what is kept:
-    there the newest words have it. Where two decisions have one number, the one that was made first keeps it."""
+    """The decisions that stand by several words. Pure, and the same in whatever order they come. Where two decisions have one
+    number, the one that was made first keeps it."""
     ended: dict[str, Withdrawn] = {}
     for one in (one for part in parts for one in part.withdrawn):
         other = ended.get(one.digest)
@@ -126,9 +135,6 @@ def union(parts: Sequence[Stands]) -> Stands:
         decisions=tuple(sorted(decisions, key=lambda d: d.number)),
         withdrawn=tuple(sorted(ended.values(), key=lambda w: (_moment(w.at), w.digest))),
         last=last,
-        note=next((part.note for part in parts if part.note), ""),
-        extra=tuple(dict(pair for part in reversed(parts) for pair in part.extra).items()),
-        known=frozenset().union(*(part.known for part in parts)),
         theirs=tuple(dict.fromkeys(name for part in parts for name in part.theirs)),
     )
 
