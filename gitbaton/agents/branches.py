@@ -55,10 +55,10 @@ class Branch:
         found = self._at.get(step.after)
         if found is not None:
             return found
-        if step.aside or not self._above:
-            return head
-        self._foreign[number] = step.after
-        return _ABOVE
+        if self._above and (head == _ABOVE or not step.aside):
+            self._foreign[number] = step.after
+            return _ABOVE
+        return head
 
     def _taken_back(self, head: int, step: Step) -> int | None:
         """The record after which the conversation goes on; None where that is not here."""

@@ -151,7 +151,7 @@ def _is_prompt(record: Record) -> bool:
 
 
 def _shown(record: Record, who: str) -> Iterator[Shown]:
-    who = "system" if record.get("isMeta") is True else who
+    who = "system" if any(record.get(name) is True for name in _UNSAID) else who
     content = dict_of(record.get("message")).get("content")
     for part in [content] if isinstance(content, str) else list_of(content):
         block = dict_of(part)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gitbaton.agents.client import Client, Hook
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
+    answered,
     dict_of,
     ended,
     list_of,
@@ -15,6 +16,8 @@ from gitbaton.agents.records import (
     parsed,
     patched,
     ran,
+    text_of,
+    texts_of,
     time_of,
     whole,
     words,
@@ -28,6 +31,11 @@ if TYPE_CHECKING:
     from gitbaton.agents.signs import Record, Sign
 
 _TURNS = 1 << 20
+_ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}
+_OURS = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>", "<skill>", "<image")
+_PATCHED = r"(?m)^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$"
+_HEAD = r"(?s)(?:Chunk ID|Exit code|Wall time): .{0,400}?\nOutput:\n"
+_CODE = r"(?m)^(?:Process exited with code|Exit code:) (\d{1,10})$"
 _META = ("id", "session_id", "timestamp", "cwd", "originator", "cli_version", "source", "model_provider")
 # In code mode a script calls the tools: only one that does nothing else, with JSON, tells for sure.
 _SCRIPT = r"(?s)\s*(?:text\()?\s*await tools\.update_plan\((\{.*\})\)\s*\)?\s*;?\s*"
@@ -65,34 +73,56 @@ class Codex(Client):
         "SessionEnd": ("end", "no"),
     }
     files = ("sessions/[0-9]*/[0-9]*/[0-9]*/rollout-*-{0}.jsonl", "archived_sessions/rollout-*-{0}.jsonl")
-    mark = rb'"item_completed"|update_plan|"thread_rolled_back"'
+    mark = rb'"(?:item_completed|thread_rolled_back|user_message|agent_message|message)"|_call(?:_output)?"'
     resume = "codex resume {}"
 
-    def read(self, record: Record) -> Iterator[Shown | Sign]:
-        """Items of a response are what the model saw, items that were completed what was done."""
-        payload, at = dict_of(record.get("payload")), time_of(record.get("timestamp"))
-        if record.get("type") == "compacted":
-            yield Shown(who="system", content=payload.get("message"))
-        elif record.get("type") == "response_item":
-            yield from _shown(payload)
-            if payload.get("type") == "function_call" and payload.get("name") == "update_plan":
-                yield from whole(at, parsed(payload.get("arguments")).get("plan"), "step")
-            elif payload.get("type") == "custom_tool_call" and payload.get("name") == "exec":
-                script = payload.get("input")
-                only = re.fullmatch(_SCRIPT, script) if isinstance(script, str) else None
-                yield from whole(at, parsed(only[1]).get("plan"), "step") if only else ()
-        elif record.get("type") == "event_msg" and payload.get("type") == "item_completed":
-            begun, done = (time_of(payload.get(name)) for name in ("started_at_ms", "completed_at_ms"))
-            yield from _item(dict_of(payload.get("item")), begun or at, done or at)
+    def sift(self, records: Sequence[Record]) -> Sequence[Record]:
+        """What was said and done stands there twice: as the model saw it, and as items that were completed, or as events before
+        there were such items. Each record is told what of it counts, and an answer which call it belongs to."""
+        records = [record if "payload" in record else {"type": "response_item", "payload": record} for record in records]
+        kinds = {_event(record) for record in records}
+        bare, alone = not kinds & _ITEMS, not kinds & {*_ITEMS, "user_message"}
+        calls: dict[str | None, Record] = {}
+        found: list[Record] = []
+        above: int | None = None
+        for record in records:
+            payload = dict_of(record.get("payload"))
+            if record.get("type") == "response_item":
+                role, key = payload.get("role"), word(payload.get("call_id"))
+                above = len(found) if role == "user" else above if role is None else None
+                if str(payload.get("type")).endswith("_call"):
+                    calls[key] = payload
+                record = {**record, "alone": alone, "bare": bare, "call": calls.get(key)}
+            elif _event(record) in ("UserMessage", "user_message") and above is not None:
+                found[above], above = {**found[above], "begins": True}, None
+                record = {**record, "begun": True}
+            found.append(record)
+        return found
 
     def step(self, record: Record) -> Step | None:
         """A line, the last turns of which can be taken back."""
         payload = dict_of(record.get("payload"))
-        kind = payload.get("type") if record.get("type") == "event_msg" else None
-        if kind == "thread_rolled_back":
+        if payload.get("type") == "thread_rolled_back":
             turns = payload.get("num_turns")
             return Step(back=turns) if isinstance(turns, int) and 0 < turns < _TURNS else None
-        return Step(prompt=kind == "item_completed" and dict_of(payload.get("item")).get("type") == "UserMessage")
+        asked = record.get("alone") is True and payload.get("role") == "user" and _said(payload) != ""
+        event = _event(record) in ("UserMessage", "user_message") and record.get("begun") is not True
+        return Step(prompt=asked or event or record.get("begins") is True)
+
+    def read(self, record: Record) -> Iterator[Shown | Sign]:
+        """Items of a response are what the model saw, items that were completed what was done."""
+        payload, at = dict_of(record.get("payload")), time_of(record.get("timestamp"))
+        kind = _event(record)
+        if record.get("type") == "compacted":
+            yield Shown(who="system", content=payload.get("message"))
+        elif record.get("type") == "response_item":
+            yield from _shown(payload)
+            yield from _response(payload, record, at)
+        elif kind in ("user_message", "agent_message"):
+            yield from words(Asked if kind == "user_message" else Said, at, payload.get("message"))
+        elif payload.get("type") == "item_completed":
+            begun, done = (time_of(payload.get(name)) for name in ("started_at_ms", "completed_at_ms"))
+            yield from _item(dict_of(payload.get("item")), begun or at, done or at)
 
     def id_of(self, record: Record) -> object:
         """Of an item of a response, or of its call."""
@@ -103,7 +133,7 @@ class Codex(Client):
         """Its first line describes the session; the ids of threads that it copied from others stay."""
         meta = dict_of(records[0].get("payload")) if records and records[0].get("type") == "session_meta" else {}
         old = meta.get("id")
-        records = list(_said(records)) if foreign else records
+        records = list(_kept(records)) if foreign else records
         if not isinstance(old, str) or not any(record.get("type") == "response_item" for record in records):
             return None
         return [_renamed(record, old, session) for record in records]
@@ -126,6 +156,70 @@ def _shown(item: Record) -> Iterator[Shown]:
     elif kind.endswith("_call"):
         given = item.get("arguments") or item.get("input") or item.get("action")
         yield Shown(who="tool", name=name_of(item.get("name") or kind.removesuffix("_call")), key=key, content=given)
+
+
+def _event(record: Record) -> str | None:
+    """What an event is of: an item that was completed is of the item's type."""
+    payload = dict_of(record.get("payload"))
+    kind = payload.get("type") if record.get("type") == "event_msg" else None
+    return word(dict_of(payload.get("item")).get("type") if kind == "item_completed" else kind)
+
+
+def _said(payload: Record) -> str:
+    """What the user said in a message to the model; nothing of what the client says there."""
+    return "\n".join(text for text in texts_of(payload.get("content")) if not text.startswith(_OURS))
+
+
+def _response(item: Record, record: Record, at: float | None) -> Iterator[Sign]:
+    """Of what the model saw: plans, answers to its questions, and what nothing else in the rollout tells."""
+    kind, key, name = str(item.get("type")), word(item.get("call_id")), item.get("name")
+    if kind == "message" and record.get("alone") is True:
+        if item.get("role") == "user":
+            yield from words(Asked, at, _said(item))
+        elif item.get("role") == "assistant":
+            yield from words(Said, at, item.get("content"))
+    elif kind.endswith("_call"):
+        if name == "update_plan":
+            yield from whole(at, parsed(item.get("arguments")).get("plan"), "step")
+        elif kind == "custom_tool_call" and name == "exec":
+            script = item.get("input")
+            only = re.fullmatch(_SCRIPT, script) if isinstance(script, str) else None
+            yield from whole(at, parsed(only[1]).get("plan"), "step") if only else ()
+        elif record.get("bare") is True:
+            given = dict_of(item.get("action")) or parsed(item.get("arguments"))
+            yield from ran(at, key, _command(given.get("cmd") or given.get("command")))
+    elif kind.endswith("_call_output"):
+        call = dict_of(record.get("call"))
+        if call.get("name") == "request_user_input":
+            yield from _answers(at, parsed(call.get("arguments")), parsed(item.get("output")))
+        elif record.get("bare") is True:
+            yield from _output(at, key, call, item.get("output"))
+
+
+def _answers(at: float | None, asked: Record, given: Record) -> Iterator[Sign]:
+    """The user's answers to the agent's questions."""
+    answers = dict_of(given.get("answers"))
+    for question in map(dict_of, list_of(asked.get("questions"))):
+        found = dict_of(answers.get(str(question.get("id")))).get("answers")
+        yield from answered(at, question.get("question"), ", ".join(texts_of(found)))
+
+
+def _output(at: float | None, key: str | None, call: Record, output: object) -> Iterator[Sign]:
+    """The end of a call as the model saw it: JSON with an exit status, or rows above what was printed."""
+    text = text_of(output)
+    found = parsed(text)
+    status: object = dict_of(found.get("metadata")).get("exit_code")
+    if found:
+        text = text_of(found.get("output"))
+    elif head := re.match(_HEAD, text):
+        code = re.search(_CODE, head[0])
+        status, text = int(code[1]) if code else None, text[head.end() :]
+    patch = call.get("input")
+    if call.get("name") == "apply_patch" and isinstance(patch, str):
+        for path in re.findall(_PATCHED, patch):
+            yield from patched(at, at, key, path.strip(), made=status == 0)
+    else:
+        yield from ended(at, key, status, text)
 
 
 def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sign]:
@@ -155,7 +249,7 @@ def _command(found: object) -> object:
     return shlex.join(words)
 
 
-def _said(records: list[Record]) -> Iterator[Record]:
+def _kept(records: list[Record]) -> Iterator[Record]:
     """What was said; neither settings of a turn nor instructions in the client's or a developer's name."""
     for record in records:
         payload, kind = dict_of(record.get("payload")), record.get("type")

@@ -112,11 +112,11 @@ class Copilot(Client):
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """A rewind may name the events that it takes back."""
-        gone = set[object]()
+        gone = set[str | None]()
         for record in records:
             if record.get("type") == "session.snapshot_rewind":
-                gone.update(list_of(dict_of(record.get("data")).get("eventIds")))
-        return [record for record in records if record.get("id") not in gone] if gone else records
+                gone.update(map(word, list_of(dict_of(record.get("data")).get("eventIds"))))
+        return [record for record in records if word(record.get("id")) not in gone] if gone - {None} else records
 
     def step(self, record: Record) -> Step | None:
         """A line, from which an event and all that follows it can be taken back."""

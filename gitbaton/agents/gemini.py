@@ -81,11 +81,11 @@ class Gemini(Client):
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """The history is written again as it was compressed: of that what was not there before."""
         found: list[Record] = []
-        known = {record.get("id") for record in records}
+        known = {word(record.get("id")) for record in records}
         for record in records:
             found.append(record)
             again = map(dict_of, list_of(dict_of(record.get("$set")).get("messages")))
-            found += ({**item, "$set": True} for item in again if item.get("id") not in known)
+            found += ({**item, "$set": True} for item in again if word(item.get("id")) not in known)
         return found
 
     def step(self, record: Record) -> Step | None:

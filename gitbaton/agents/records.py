@@ -197,6 +197,12 @@ def words(kind: type[Asked] | type[Said], at: float | None, content: object) -> 
         yield kind(at=at, text="\n".join(texts))
 
 
+def answered(at: float | None, question: object, answer: str) -> Iterator[Sign]:
+    """The user's answer to a question of the agent's."""
+    if text := plain(answer):
+        yield Asked(at=at, text=text, kind="answer", about=plain(question))
+
+
 def ran(at: float | None, key: str | None, command: object) -> Iterator[Sign]:
     """The begin of a command."""
     if key and (text := plain(command)):

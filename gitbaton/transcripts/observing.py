@@ -49,6 +49,7 @@ _PLANS = 3
 _EDITED_AFTER = 10
 _TAKEN = 50
 _EVER = 1e11
+_CLOCK = 0.001  # seconds; a moment is kept in thousandths of one
 NOTHING = Told()
 
 
@@ -307,7 +308,7 @@ def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tupl
     """What the checkpoint before tells, without what its session's user took back since."""
 
     def stays(at: datetime | None) -> bool:
-        return at is None or not any(since <= at.timestamp() <= until for since, until in seen.taken)
+        return at is None or not any(since - _CLOCK <= at.timestamp() <= until for since, until in seen.taken)
 
     def here(one: Prompt | None) -> Prompt | None:
         return one if one is not None and stays(one.at) else None

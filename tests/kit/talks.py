@@ -21,18 +21,34 @@ class Talk:
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)
         self.now = self.clock()
         self.ids = itertools.count(1)
+        self.last: str | None = None
 
     def record(self, kind: str, content: Any, **more: Any) -> None:
         """One line of the transcript."""
         self.now = max(self.now + timedelta(milliseconds=1), self.clock())
         at = self.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        record = {"type": kind, "isSidechain": False, "uuid": f"u{next(self.ids)}", "timestamp": at, **more}
+        record = {"type": kind, "isSidechain": False, "uuid": f"u{next(self.ids)}", "parentUuid": self.last, "timestamp": at}
+        record |= more
+        self.last = self.last if record["isSidechain"] else record["uuid"]
         with self.path.open("a") as file:
             file.write(json.dumps({**record, "message": {"role": kind, "content": content}}) + "\n")
 
-    def ask(self, text: str) -> None:
-        """The user says something."""
+    def ask(self, text: str) -> str | None:
+        """The user says something; the record before it, which ``back`` can lead to."""
+        before = self.last
         self.record("user", [{"type": "text", "text": text}])
+        return before
+
+    def back(self, to: str | None) -> None:
+        """The user takes back what came after a record."""
+        self.last = to
+
+    def compacted(self) -> None:
+        """The conversation is compacted: its summary follows what was said before."""
+        before = self.last
+        self.last = None
+        self.record("system", "Conversation compacted", subtype="compact_boundary", logicalParentUuid=before)
+        self.record("user", "This session is being continued.", isCompactSummary=True, isVisibleInTranscriptOnly=True)
 
     def say(self, text: str) -> None:
         """The agent says something."""

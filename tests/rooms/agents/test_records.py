@@ -663,7 +663,7 @@ NOISE: list[tuple[str, dict[str, Any]]] = [
     ("claude", {"type": "last-prompt", "lastPrompt": "x"}),
     ("codex", {"type": "event_msg", "payload": {"type": "token_count", "info": {}}}),
     ("codex", {"type": "world_state", "payload": {"state": {}}}),
-    ("codex", {"type": "response_item", "payload": {"type": "message", "role": "user", "content": []}}),
+    ("codex", {"type": "response_item", "payload": {"type": "reasoning", "summary": []}}),
     ("codex", {"type": "event_msg", "payload": {"type": "task_complete"}}),
     ("gemini", {"$set": {"messages": [{"id": "g", "type": "gemini", "content": "x"}]}}),
     ("gemini", {"sessionId": "s", "kind": "main"}),

@@ -1,0 +1,282 @@
+"""What the user took back is not told, shown, planned or tested: only the branch that leads to the last record counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.agents import Client, log_of
+from tests.kit.talks import Talk
+from tests.kit.tiers import some
+
+LOOKS = ("each turn", "in the end")
+
+
+@pytest.fixture
+def talk(repo: Sandbox, tmp_path: Path) -> Talk:
+    repo.commit("first", **{"x.py": "one\n"})
+    repo.ok("snapshot", "--track", "t", "the old words")
+    return Talk(repo, tmp_path / "talk.jsonl")
+
+
+def file_of(name: str) -> str:
+    """The file that a turn writes; what tests saw of it is a fact of the work tree, whoever took the turn back."""
+    return f"{name.replace('gone', 'file')}.py"
+
+
+def turn(talk: Talk, name: str) -> str | None:
+    """A whole turn of which each part bears a name; the record before it."""
+    before = talk.ask(f"{name}: do what is to be done")
+    talk.plan(**{f"{name} item": "in_progress"})
+    talk.edit(file_of(name), "x\n")
+    talk.run(f"pytest -q {name}", "1 passed in 0.1s")
+    talk.say(f"{name} is done.\n- one\n- two\n- three")
+    return before
+
+
+def back(talk: Talk, to: str | None) -> None:
+    """The user takes back what came after a record, with its files."""
+    talk.back(to)
+    remove(talk.repo)
+
+
+def remove(repo: Sandbox) -> None:
+    for path in repo.path.glob("file*.py"):
+        path.unlink()
+
+
+def mid(talk: Talk) -> Iterator[None]:
+    turn(talk, "kept1")
+    yield
+    before = turn(talk, "gone1")
+    yield
+    back(talk, before)
+    turn(talk, "kept2")
+    yield
+
+
+def two_turns_at_once(talk: Talk) -> Iterator[None]:
+    turn(talk, "kept1")
+    yield
+    before = turn(talk, "gone1")
+    yield
+    turn(talk, "gone2")
+    yield
+    back(talk, before)
+    turn(talk, "kept2")
+    yield
+
+
+def twice(talk: Talk) -> Iterator[None]:
+    turn(talk, "kept1")
+    before = turn(talk, "gone1")
+    yield
+    back(talk, before)
+    turn(talk, "gone2")
+    yield
+    back(talk, before)
+    turn(talk, "kept2")
+    yield
+
+
+def first(talk: Talk) -> Iterator[None]:
+    turn(talk, "gone1")
+    yield
+    back(talk, None)
+    turn(talk, "kept2")
+    yield
+
+
+def after_a_compaction(talk: Talk) -> Iterator[None]:
+    turn(talk, "kept1")
+    yield
+    talk.compacted()
+    before = turn(talk, "gone1")
+    yield
+    back(talk, before)
+    turn(talk, "kept2")
+    yield
+
+
+def before_a_compaction(talk: Talk) -> Iterator[None]:
+    turn(talk, "kept1")
+    before = turn(talk, "gone1")
+    yield
+    talk.compacted()
+    turn(talk, "gone2")
+    yield
+    back(talk, before)
+    turn(talk, "kept2")
+    yield
+
+
+def compacted_afterwards(talk: Talk) -> Iterator[None]:
+    turn(talk, "kept1")
+    yield
+    before = turn(talk, "gone1")
+    yield
+    back(talk, before)
+    talk.compacted()
+    turn(talk, "kept2")
+    yield
+
+
+def without_a_look_between(talk: Talk) -> Iterator[None]:
+    turn(talk, "kept1")
+    yield
+    before = turn(talk, "gone1")
+    back(talk, before)
+    turn(talk, "kept2")
+    yield
+
+
+STORIES = [mid, first, twice, two_turns_at_once, after_a_compaction, before_a_compaction]
+STORIES += [compacted_afterwards, without_a_look_between]
+
+
+def shown(repo: Sandbox) -> str:
+    """All that is said of the newest checkpoint, to a model and to people."""
+    told = Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f").fire("start")
+    return told + repo.ok("resume", "--json").out + repo.ok("show", "--json").out + repo.ok("transcript", "show").out
+
+
+def judged(repo: Sandbox) -> None:
+    text = shown(repo)
+    gone = sorted({word for word in ("gone1", "gone2") if word in text})
+    assert not gone, f"{gone} in {text}"
+    found = json.loads(repo.ok("resume", "--json").out)
+    observed, told = found["checkpoint"]["observed"], found["told"]
+    assert [one["text"].partition(":")[0] for one in observed["asked"]][-1] == "kept2" and "kept2" in told["said"]["text"]
+    assert [item["text"] for plan in observed["plans"] for item in plan["items"]] == ["kept2 item"]
+    assert observed["edited"]["paths"][0] == "kept2.py" and not [p for p in observed["edited"]["paths"] if "file" in p]
+    assert observed["tests"][0]["command"] == "pytest -q kept2"
+    assert "kept2: do what is to be done" in text and not log_of(repo)
+
+
+@some("story", STORIES, 3, ids=[story.__name__ for story in STORIES])
+@pytest.mark.parametrize("looks", ["each turn", pytest.param("in the end", marks=pytest.mark.deep)])
+def test_what_claudes_user_took_back_is_told_nowhere(talk: Talk, story: Callable[[Talk], Iterator[None]], looks: str) -> None:
+    for _ in story(talk):
+        if looks == "each turn":
+            talk.fire("turn", last_assistant_message=None)
+    talk.fire("turn", last_assistant_message=None)
+    judged(talk.repo)
+    assert ("kept1" in shown(talk.repo)) == (story is not first)
+
+
+def test_the_same_prompt_again_counts_once(talk: Talk) -> None:
+    before = turn(talk, "kept2")
+    talk.fire("turn", last_assistant_message=None)
+    back(talk, before)
+    turn(talk, "kept2")
+    talk.fire("turn", last_assistant_message=None)
+    found = json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["observed"]
+    assert [one["text"] for one in found["asked"]] == ["kept2: do what is to be done"] and found["turns"] == 1
+
+
+def test_calls_that_ran_at_once_all_count(talk: Talk) -> None:
+    talk.ask("kept: run both")
+    talk.record("assistant", [{"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "pytest -q a"}}])
+    first = talk.last
+    talk.record("assistant", [{"type": "tool_use", "id": "b", "name": "Bash", "input": {"command": "pytest -q b"}}])
+    second = talk.last
+    for key, call in (("a", first), ("b", second)):  # each result hangs on its own call
+        result = {"type": "tool_result", "tool_use_id": key, "content": "1 passed in 0.1s"}
+        talk.record("user", [result], toolUseResult={"stdout": "1 passed in 0.1s"}, parentUuid=call)
+    talk.say("both are green")
+    talk.fire("turn", last_assistant_message=None)
+    found = json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["observed"]
+    assert sorted(run["command"] for run in found["tests"]) == ["pytest -q a", "pytest -q b"]
+
+
+class Rollout:
+    """A session of Codex, whose rollout is written as things happen."""
+
+    def __init__(self, repo: Sandbox, path: Path) -> None:
+        self.repo, self.path, self.client, self.ids = repo, path, Client("codex", repo.path), 0
+        self.event("session_meta", {"id": self.client.session})
+
+    def event(self, kind: str, payload: dict[str, Any]) -> None:
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        with self.path.open("a") as file:
+            file.write(json.dumps({"timestamp": at, "type": kind, "payload": payload}) + "\n")
+
+    def item(self, kind: str, **fields: Any) -> None:
+        self.ids += 1
+        self.event("event_msg", {"type": "item_completed", "item": {"type": kind, "id": f"i{self.ids}", **fields}})
+
+    def said(self, role: str, text: str) -> None:
+        words = [{"type": "text", "text": text}]
+        self.event("response_item", {"type": "message", "role": role, "content": words})
+        self.item("UserMessage" if role == "user" else "AgentMessage", content=words)
+
+    def turn(self, name: str) -> None:
+        self.said("user", f"{name}: do what is to be done")
+        plan = json.dumps({"plan": [{"step": f"{name} item", "status": "in_progress"}]})
+        self.event("response_item", {"type": "function_call", "name": "update_plan", "arguments": plan, "call_id": name})
+        self.repo.write(file_of(name), "x\n")
+        self.item("FileChange", changes={str(self.repo.path / file_of(name)): {"type": "add"}}, status="completed")
+        command = ["bash", "-lc", f"pytest -q {name}"]
+        done = {"status": "completed", "exit_code": 0, "aggregated_output": "1 passed in 0.1s"}
+        self.item("CommandExecution", command=command, **done)
+        self.said("assistant", f"{name} is done.")
+
+    def back(self, turns: int) -> None:
+        self.event("event_msg", {"type": "thread_rolled_back", "num_turns": turns})
+
+    def stop(self) -> None:
+        self.client.fire("turn", transcript_path=str(self.path), last_assistant_message=None)
+
+
+@pytest.mark.parametrize("looks", ["each turn", pytest.param("in the end", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("turns", [1, pytest.param(2, marks=pytest.mark.deep)])
+def test_turns_that_codex_rolled_back_are_told_nowhere(repo: Sandbox, tmp_path: Path, looks: str, turns: int) -> None:
+    repo.ok("snapshot", "--track", "t", "the old words")
+    talk = Rollout(repo, tmp_path / "rollout.jsonl")
+    for name in ("kept1", *(f"gone{n}" for n in range(1, turns + 1))):
+        talk.turn(name)
+        if looks == "each turn":
+            talk.stop()
+    talk.back(turns)
+    remove(repo)
+    talk.turn("kept2")
+    talk.stop()
+    judged(repo)
+    assert "kept1" in shown(repo)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("agent", ["gemini", "copilot"])
+@pytest.mark.parametrize("looks", LOOKS)
+def test_what_gemini_and_copilot_took_back_is_told_nowhere(repo: Sandbox, tmp_path: Path, looks: str, agent: str) -> None:
+    repo.ok("snapshot", "--track", "t", "the old words")
+    client, path = Client(agent, repo.path), tmp_path / "talk.jsonl"
+    field = "transcriptPath" if agent == "copilot" else "transcript_path"
+
+    def write(record: dict[str, Any]) -> None:
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        with path.open("a") as file:
+            file.write(json.dumps({"timestamp": at, **record}) + "\n")
+
+    for name in ("kept1", "gone1", "gone2", "kept2"):
+        ask, answer = f"{name}: do what is to be done", f"{name} is done."
+        if agent == "gemini":
+            write({"id": f"{name}-u", "type": "user", "content": [{"text": ask}]})
+            write({"id": f"{name}-a", "type": "gemini", "content": answer})
+        else:
+            write({"id": f"{name}-u", "type": "user.message", "data": {"content": ask}})
+            write({"id": f"{name}-a", "type": "assistant.message", "data": {"content": answer}})
+        if looks == "each turn" or name == "kept2":
+            client.fire("turn", **{field: str(path)})
+        if name == "gone2":
+            back = {"type": "session.snapshot_rewind", "data": {"upToEventId": "gone1-u", "eventsRemoved": 4}}
+            write({"$rewindTo": "gone1-u"} if agent == "gemini" else back)
+    text = shown(repo)
+    assert "gone1" not in text and "gone2" not in text, text
+    assert "kept1" in text and "kept2 is done." in text
