@@ -1,4 +1,4 @@
-"""Observed facts of a session: its events (one value a prompt, plan, command, edit or message of a client's records) are merged
+"""Observed facts of a session: its signs (one value a prompt, plan, command, edit or message of a client's records) are merged
 into them, the same way for all clients. No I/O.
 
 All texts are redacted whole and cut afterwards: of half a key nobody could tell that it is one.
@@ -7,48 +7,75 @@ All texts are redacted whole and cut afterwards: of half a key nobody could tell
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
+from gitbaton.agents import deeds as doing
+from gitbaton.agents.deeds import Deed
 from gitbaton.agents.payload import valid
-from gitbaton.agents.signs import STATES, Asked, Edited, Ended, Item, Planned, Ran, Said
-from gitbaton.codec import Json, cut, first_line
+from gitbaton.agents.prompts import MINUTE, alike, answers, idle, tidy
+from gitbaton.agents.signs import STATES, Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
+from gitbaton.codec import Json, cut, ending, first_line, middle
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Protocol, TypeVar
+
+    from gitbaton.agents.deeds import Kind
     from gitbaton.agents.signs import Sign
+    from gitbaton.agents.testing import Verdict
+
+    class Sized(Protocol):
+        """A text, long or short, of a moment."""
+
+        @property
+        def at(self) -> float:
+            """When."""
+
+        @property
+        def size(self) -> int:
+            """How long."""
+
+    Text = TypeVar("Text", bound=Sized)
 
 ITEMS, ITEM = 50, 200
-TESTS = 5
+TESTS, CHECKS = 5, 5
 EDITED = 50
 PROMPTS = 5
 """The newest prompts that are kept, besides the first and the longest."""
-WHOLE, OTHERS = 2000, 500
-LISTED, SAID = 1500, 1000
+WHOLE, OTHERS = (800, 1200), (300, 200)
+"""Characters of a prompt that stay where it is long, of its beginning and of its end: of the first, the longest and the newest,
+and of the others."""
+APPROVED, ABOUT = (1500, 1500), 600
+LISTED, SAID, SAYING = (500, 1000), (600, 1400), (500, 1000)
+TEXTS, LINE = 6, 160
+DEEDS, ANSWER = 8, 300
+READ, RUNNING = 10, 10
 COMMANDS, COMMAND, OUTPUT = 10, 300, 500
 _EDITS = 10
 _CALLS = 50  # that have begun and not ended
 _ENDED = 200
-_LOOKED, _TAIL = 8 << 10, 8 << 10  # characters of a text, and of an output's end, that are redacted before they are cut
-_IDLE = (
-    r"(?i)"
-    r"(?:(?:ok(?:ay)?|yes|yep|yeah|sure|please|thanks?|thank you|great|good|nice|perfect|cool|right|fine|now|and|then|just|so"
-    r"|go|go on|go ahead|continue|carry on|keep going|proceed|next|resume|do it|do that|on it|weiter|ja|retry|again|try again)"
-    r"[\s.,!]*)+\Z"
-)
-_IDLE_LENGTH = 80
+_READ = 40  # files, of which some are not in the work tree
+_RAW = 120  # actions that are looked through for the like
+_FAILED = 5  # failures that nothing has mended
+_LOOKED, _TAIL = 64 << 10, 8 << 10  # characters of a text, and of an output's end, that are redacted before they are cut
 _POINT = r"[ \t]{0,12}(?:[-*+\u2022]|\(?[0-9]{1,3}[.)]|[\u2610\u2611\u2612\u2713\u2714\u2717])[ \t]+\S"
 _POINTS = 3
+_FEW = 200  # characters of a text by which it is known again
 Redact = Callable[[str], str]
 
 
 @value
 class Prompt:
-    """What the user said: its beginning, and when, in seconds since 1970; ``size``: how long it was."""
+    """What somebody said, its beginning and its end where it was long, and when, in seconds since 1970; ``size``: how long it
+    was. ``kind`` and ``about`` as in ``gitbaton.model.Prompt``."""
 
     at: float
     text: str
     size: int
+    kind: str = ""
+    about: str = ""
 
 
 @value
@@ -60,6 +87,34 @@ class Command:
     started: float | None
     ended: float
     output: str
+
+
+@value
+class Failure:
+    """A failure that no later success has mended. ``kind``: what failed: a test, a build or a linter (``check``), another
+    command (``ran``), or an edit of a path (``edited``)."""
+
+    kind: str
+    ran: Command
+
+
+@value
+class Touched:
+    """A file that the client's own tools edited, as the client names it, and when."""
+
+    path: str
+    at: float
+
+
+@value
+class Call:
+    """A call that has begun: a command, an edit of a path, or a task; ``running``: in the background."""
+
+    key: str
+    kind: str
+    text: str
+    at: float
+    running: bool = False
 
 
 @value
@@ -81,128 +136,222 @@ class Test:
 
 @value
 class Facts:
-    """What is known of a session: its plan (None where none was ever written) and when that changed; the newest test runs,
-    newest first; edited files, newest first; prompts that say something, oldest first, and how many there were in all;
-    the newest text with a list; commands, newest last; the last words of the last turn that ended, and what was said
-    last in the one that goes on (``saying``). ``calls``: commands and edits that have not ended, by
-    their keys: kind, text, when. ``until``: the time of the newest record;
-    ``ended``: the keys of commands that have ended; ``edits``: when the newest ten edits were made."""
+    """What is known of a session: its plan (None where none was ever written), what that is called and when it changed; the
+    newest test runs, newest first; edited files, newest first; files that were read, newest first; prompts that say something,
+    oldest first, the newest of all (``latest``), and how many there were (``turns``); the plan that was approved last;
+    the newest text with a list; commands, newest last; ``checks``, the newest run of each of the last test, build and lint
+    commands, and ``failures``, both oldest first; the last words of the last turn that ended.
+
+    Of the turn that goes on: ``open``, whether one does; what the agent said in it (``texts``) and did (``deeds``), oldest
+    first, and whether it said something last (``spoke``). ``calls`` have not ended. ``begun`` and ``until``: the times of the
+    first record and of the newest; ``ended``: the keys of commands that have ended; ``edits``: when the newest ten edits were
+    made."""
 
     plan: tuple[Item, ...] | None = None
     planned: float = 0.0
+    title: str = ""
     more: int = 0
     tests: tuple[Test, ...] = ()
-    edited: tuple[str, ...] = ()
+    edited: tuple[Touched, ...] = ()
+    read: tuple[str, ...] = ()
     asked: tuple[Prompt, ...] = ()
+    latest: Prompt | None = None
     turns: int = 0
+    approved: Prompt | None = None
     listed: Prompt | None = None
     commands: tuple[Command, ...] = ()
+    checks: tuple[Command, ...] = ()
+    failures: tuple[Failure, ...] = ()
     said: Prompt | None = None
-    saying: Prompt | None = None
-    calls: tuple[tuple[str, tuple[str, str, float]], ...] = ()
+    open: bool = False
+    texts: tuple[Prompt, ...] = ()
+    deeds: tuple[Deed, ...] = ()
+    spoke: bool = False
+    calls: tuple[Call, ...] = ()
+    begun: float = 0.0
     until: float = 0.0
     ended: tuple[str, ...] = ()
     edits: tuple[float, ...] = ()
 
 
-def fold(facts: Facts, signs: Iterable[Sign], redact: Redact, own: Sequence[str], now: float) -> Facts:
+@value
+class End:
+    """The end of a turn, as a hook has heard it at a moment. ``words``: the last ones, where the client says them; ``sure``: it
+    was the turn's end, and not that of a session, which may come in the midst of one; ``running``: what goes on in the
+    background, where the client lists it."""
+
+    at: float
+    words: str = ""
+    sure: bool = True
+    running: tuple[str, ...] | None = None
+
+
+def fold(facts: Facts, signs: Iterable[Sign], redact: Redact, own: Sequence[str], now: float, end: End | None = None) -> Facts:
     """What is known after some more signs, in their order. ``own``: the user's own test commands; ``now`` stands for the time
-    of what has none. Raises ScanError where a text cannot be redacted."""
+    of what has none. ``end``: a turn's, before all signs that are later. Raises ScanError where a text cannot be redacted."""
     made = _Fold(facts, redact, own, now)
     for sign in signs:
+        if end is not None and sign.at is not None and sign.at > end.at:
+            made.close(end)
+            end = None
         made.take(sign)
+    if end is not None:
+        made.close(end)
     return made.facts()
 
 
-def closed(facts: Facts) -> Facts:
-    """The same when the turn has ended: what was said last in it are its last words."""
-    return replace(facts, said=facts.saying or facts.said, saying=None)
+@value
+class _Heard:
+    """A text that is not redacted yet. ``before``: the agent's words that a prompt answers."""
 
-
-def idle(text: str) -> bool:
-    """Whether a prompt says nothing of what is wanted: ``continue``, ``ok``, ``yes, go on``."""
-    said = text.strip().strip("\"'")
-    return len(said) <= _IDLE_LENGTH and re.match(_IDLE, said) is not None
+    at: float
+    text: str
+    size: int
+    kind: str = ""
+    about: str = ""
+    before: Prompt | _Heard | None = None
 
 
 class _Fold:
     """The facts while signs are taken in."""
 
     def __init__(self, facts: Facts, redact: Redact, own: Sequence[str], now: float) -> None:
-        self.redact, self.own, self.now = redact, own, now
-        self.until, self.ended, self.edits = facts.until, dict.fromkeys(facts.ended), list(facts.edits)
+        self.before, self.redact, self.own, self.now = facts, redact, own, now
+        self.begun, self.until = facts.begun, facts.until
+        self.ended, self.edits = dict.fromkeys(facts.ended), list(facts.edits)
         self.plan = None if facts.plan is None else {item.key: item for item in facts.plan}
-        self.planned = facts.planned
+        self.planned, self.title = facts.planned, facts.title
         self.tests = {test.command: test for test in reversed(facts.tests)}
+        self.checks = {check.command: check for check in facts.checks}
+        self.failures = {(failure.kind, failure.ran.command): failure for failure in facts.failures}
         self.runs: dict[str, tuple[Ended, float, float, dict[str, None]]] = {}  # the newest of each command line
-        self.edited = dict.fromkeys(reversed(facts.edited))
-        self.asked, self.turns = list(facts.asked), facts.turns
-        self.listed: Said | Prompt | None = facts.listed
-        self.said: Said | Prompt | None = facts.said
-        self.saying: Said | Prompt | None = facts.saying
+        self.edited = {touched.path: touched.at for touched in reversed(facts.edited)}
+        self.read = dict.fromkeys(reversed(facts.read))
+        self.asked: list[Prompt | _Heard] = list(facts.asked)
+        self.latest: Prompt | _Heard | None = facts.latest
+        self.turns = facts.turns
+        self.approved: Prompt | _Heard | None = facts.approved
+        self.listed: Prompt | _Heard | None = facts.listed
+        self.said: Prompt | _Heard | None = facts.said
+        self.open, self.spoke = facts.open, facts.spoke
+        self.texts: list[Prompt | _Heard] = list(facts.texts)
+        self.deeds = {deed.key: deed for deed in facts.deeds}
         self.commands: list[tuple[Command, str] | Command] = list(facts.commands)
-        self.calls, self.fresh = dict(facts.calls), set[str]()
+        self.calls, self.fresh = {call.key: call for call in facts.calls}, set[str]()
 
     def take(self, sign: Sign) -> None:
         """Take one sign in."""
-        self.until = max(self.until, 0.0 if sign.at is None else min(sign.at, self.now))
-        if isinstance(sign, (Ran, Edited)):
-            kind, text = ("ran", sign.command) if isinstance(sign, Ran) else ("edited", sign.path)
-            if sign.key not in self.calls and sign.key not in self.ended:  # some clients write a record twice
-                self.calls[sign.key] = (kind, valid(text[:_LOOKED]), self._time(sign.at))
-                self.fresh.add(sign.key)
+        at = self._time(sign.at)
+        self.until = max(self.until, 0.0 if sign.at is None else at)
+        self.begun = self.begun or at
+        if isinstance(sign, Ran):
+            self._begin("ran", sign.key, sign.command, at)
+        elif isinstance(sign, Edited):
+            self._begin("edited", sign.key, sign.path, at)
+        elif isinstance(sign, Called):
+            self._begin("called", sign.key, sign.text, at)
         elif isinstance(sign, Ended):
-            self._end(sign)
+            self._end(sign, at)
         elif isinstance(sign, Planned):
-            self._plan(sign)
+            self._plan(sign, at)
         elif isinstance(sign, Asked):
-            self._ask(sign)
-        elif isinstance(sign, Said) and sign.text.strip():
-            self.saying = sign
-            if sum(1 for row in sign.text.splitlines() if re.match(_POINT, row)) >= _POINTS:
-                self.listed = sign
+            self._ask(sign, at)
+        elif isinstance(sign, Looked):
+            self.read.pop(sign.path, None)
+            self.read[sign.path] = None
+        elif sign.text.strip():
+            self._say(sign, at)
 
     def _time(self, at: float | None) -> float:
-        """A moment of the record; clocks jump, and nothing has happened after now."""
-        return self.now if at is None else min(at, self.now)
+        """A moment of the record, as it is kept; clocks jump, and nothing has happened after now."""
+        return round(self.now if at is None else min(at, self.now), 3)
 
-    def _end(self, sign: Ended) -> None:
-        kind, text, began = self.calls.get(sign.key, ("", "", 0.0))
-        if not kind:
+    def _begin(self, kind: Kind, key: str, text: str, at: float) -> None:
+        again = kind == "edited" and self.edited.get(text) == at  # some clients write a record twice
+        if key in self.calls or key in self.ended or again:
             return
-        if kind == "edited":
-            del self.calls[sign.key]
-            if sign.status == 0:
-                self._edit(text)
-                self.edits.append(self._time(sign.at))
+        self.calls[key] = Call(key=key, kind=kind, text=valid(text[:_LOOKED]), at=at)
+        self.fresh.add(key)
+        name = f"{key} {text[:_FEW]}" if kind == "edited" else key  # one call may edit several files
+        self.deeds.pop(name, None)
+        self.deeds[name] = Deed(key=valid(name), kind=kind, text=self.calls[key].text, at=at)
+        self.open, self.spoke = True, False
+
+    def _end(self, sign: Ended, at: float) -> None:
+        call = self.calls.get(sign.key)
+        if call is None:
             return
-        if sign.status is None and not sign.output:
-            return  # it goes on in the background
+        if sign.running or (call.kind == "ran" and sign.status is None and not sign.output):
+            self.calls[sign.key] = replace(call, running=call.running or sign.running)
+            return
         del self.calls[sign.key]
-        self.ended[valid(sign.key)] = None
-        at = self._time(sign.at)
-        self.commands.append((Command(command=text, status=sign.status, started=began, ended=at, output=""), sign.output))
-        self.runs.pop(text, None)
-        self.runs[text] = (sign, began, at, {})
+        self.spoke = False
+        status = sign.status
+        if call.kind == "edited":
+            status = 0 if status == 0 else 1
+            self._edit(call.text, at, sign.output if status else None)
+        else:
+            self.ended[valid(sign.key)] = None
+        if call.kind == "ran":
+            ran = Command(command=call.text, status=status, started=call.at, ended=at, output="")
+            self.commands.append((ran, sign.output))
+            self.runs.pop(call.text, None)
+            self.runs[call.text] = (sign, call.at, at, {})
+        name = f"{sign.key} {call.text[:_FEW]}" if call.kind == "edited" else sign.key
+        if name in self.deeds:
+            output = valid(sign.output[-_TAIL:]) if call.kind == "called" else ""
+            self.deeds[name] = replace(self.deeds[name], ended=True, status=status, output=output)
 
-    def _edit(self, path: str) -> None:
+    def _edit(self, path: str, at: float, failed: str | None) -> None:
+        """An edit of a file has ended, or failed with some words."""
+        self.failures.pop(("edited", path), None)
+        if failed is not None:
+            if failed:
+                self._fail("edited", Command(command=path, status=1, started=None, ended=at, output=self._last(failed)))
+            return
+        self.edits.append(at)
         self.edited.pop(path, None)
-        self.edited[path] = None
+        self.edited[path] = at
         for key, test in self.tests.items():
             if path not in test.changed:
                 self.tests[key] = replace(test, changed=(*test.changed, path)[-EDITED:])
         for _, _, _, changed in self.runs.values():
             changed[path] = None
 
-    def _test(self, text: str, run: tuple[Ended, float, float, dict[str, None]]) -> None:
-        from gitbaton.agents.testing import verdict  # dear to import, and often no command is a test
+    def _judge(self, text: str, run: tuple[Ended, float, float, dict[str, None]]) -> None:
+        """Take in how the newest run of a command line ended: its tests, builds and linters, and what fails or is mended."""
+        from gitbaton.agents.testing import mends, outcomes  # dear to import, and often no command is a test
 
         sign, began, at, changed = run
-        found = verdict(text, sign.status, sign.output, self.own)
-        if found is None:
+        found = outcomes(text, sign.status, sign.output, self.own)
+        for one in found:
+            name = self._cut(one.command, ITEM)
+            status = {"passed": 0, "failed": sign.status or 1}.get(one.result)
+            output = self._last(sign.output) if status else ""
+            ran = Command(command=name, status=status, started=began, ended=at, output=output)
+            self.checks.pop(name, None)
+            self.checks[name] = ran
+            if one.kind == "test":
+                self._test(one, name, began, at, tuple(changed)[-EDITED:])
+            if one.result == "passed":
+                self._mend("check", partial(mends, name))
+                for other in [key for key, test in self.tests.items() if test.result == "failed" and mends(name, key)]:
+                    del self.tests[other]
+            elif one.result == "failed":
+                self._fail("check", ran)
+        if sign.status == 0:
+            self._mend("ran", partial(doing.mends, text))
+        elif sign.status and doing.fails(text) and not any(one.result == "failed" for one in found):
+            name = self._cut(text, COMMAND)
+            self._fail(
+                "ran", Command(command=name, status=sign.status, started=began, ended=at, output=self._last(sign.output))
+            )
+
+    def _test(self, found: Verdict, name: str, began: float, at: float, changed: tuple[str, ...]) -> None:
+        old = self.tests.pop(name, None)
+        if found.result == "unknown" and old is not None:
+            self.tests[name] = old  # what is known of it says more
             return
-        name = self._cut(found.command, ITEM)
-        self.tests.pop(name, None)
         self.tests[name] = Test(
             command=name,
             result=found.result,
@@ -213,10 +362,18 @@ class _Fold:
             empty=found.empty,
             started=began,
             ended=at,
-            changed=tuple(changed)[-EDITED:],
+            changed=changed,
         )
 
-    def _plan(self, sign: Planned) -> None:
+    def _fail(self, kind: str, ran: Command) -> None:
+        self.failures.pop((kind, ran.command), None)
+        self.failures[kind, ran.command] = Failure(kind=kind, ran=ran)
+
+    def _mend(self, kind: str, mended: Callable[[str], bool]) -> None:
+        for one in [one for one in self.failures if one[0] == kind and mended(one[1])]:
+            del self.failures[one]
+
+    def _plan(self, sign: Planned, at: float) -> None:
         items = {} if sign.whole or self.plan is None else self.plan
         for item in sign.items:
             old = items.get(item.key)
@@ -225,64 +382,171 @@ class _Fold:
             if text.strip():
                 same = old is not None and old.text == text
                 items[item.key] = Item(key=valid(item.key[:ITEM]), text=text if same else self._cut(text, ITEM), state=state)
-        self.plan, self.planned = items, self._time(sign.at)
+        self.plan, self.planned = items, at
+        if sign.whole or sign.title:
+            self.title = self._cut(sign.title, ITEM)
 
-    def _ask(self, sign: Asked) -> None:
-        text = sign.text.strip()
-        if not text:
+    def _ask(self, sign: Asked, at: float) -> None:
+        if not sign.text.strip():
             return
-        at = self._time(sign.at)
-        if any(old.at == at and old.size == len(text) for old in self.asked):
+        text = sign.text.strip() if sign.kind == "approved" else tidy(sign.text)
+        known = [*self.asked, *([self.latest] if self.latest else []), *([self.approved] if self.approved else [])]
+        if any((old.at, old.size, old.kind) == (at, len(text), sign.kind) for old in known):
             return  # told twice: a history that was written again
-        self.turns += 1
-        self.said, self.saying = self.saying or self.said, None  # the turn before has ended
-        if not idle(text):
-            self.asked.append(Prompt(at=at, text=self._cut(text, WHOLE), size=len(text)))
+        words = self.texts[-1] if self.texts else self.said
+        newest = self.latest is None or at >= self.latest.at
+        if not sign.kind:
+            self.turns += 1
+        if newest and not sign.kind:
+            self._begin_turn()
+        heard = _Heard(at=at, text=text, size=len(text), kind=sign.kind, about=sign.about, before=words)
+        if sign.kind == "approved":
+            self.approved = heard
+        elif text:
+            self.latest = heard if newest else self.latest
+            if sign.kind or not idle(text):
+                last = self.asked[-1] if self.asked else None
+                nearly = last is not None and not (sign.kind or last.kind) and abs(at - last.at) <= MINUTE
+                if last is not None and nearly and alike(last.text, middle(text, *WHOLE)):
+                    self.asked.pop()
+                self.asked.append(heard)
+
+    def _begin_turn(self) -> None:
+        """A prompt was said: the turn before has ended, where the agent said something last; else the prompt came while it was
+        at work, and the turn goes on."""
+        if self.spoke or not (self.texts or self.deeds):
+            self.said = self.texts[-1] if self.texts else self.said
+            self.texts, self.deeds = [], {}
+        self.open, self.spoke = True, False
+
+    def _say(self, sign: Said, at: float) -> None:
+        heard = _Heard(at=at, text=sign.text.strip(), size=len(sign.text))
+        if not self.open and self.said is not None and self._ends(self.said, heard.text):
+            return  # the last words of a turn whose end was heard before they were on record
+        if any(old.at == at and old.size == heard.size for old in self.texts):
+            return
+        if self.texts and self.texts[-1].at == at and heard.text.startswith(self.texts[-1].text):
+            self.texts.pop()  # a message that grows
+        self.texts = [*self.texts, heard][-TEXTS:]
+        self.open = self.spoke = True
+        if sum(1 for row in sign.text.splitlines() if re.match(_POINT, row)) >= _POINTS:
+            self.listed = heard
+
+    def close(self, end: End) -> None:
+        """End the turn that goes on, where it is the one whose end was heard: not where a prompt is later than that, or where
+        nothing was done in it and the words are those of the turn before. Words that are on record are not taken anew."""
+        if self.latest is not None and self.latest.at > end.at:
+            return
+        if end.running is not None:
+            self._list_running(end.running, end.at)
+        words, last = valid(end.words.strip()), self.texts[-1] if self.texts else None
+        if not end.sure and not self.spoke:
+            return  # a session that was left in the midst of a turn
+        if words and (last is None or not self._ends(last, words)):
+            if self.said is not None and not self.texts and not self.deeds and self._ends(self.said, words):
+                return
+            last = _Heard(at=self._time(end.at), text=words, size=len(words))
+        self.said = last or self.said
+        self.texts, self.deeds = [], {}
+        self.open = self.spoke = False
+
+    def _ends(self, text: Prompt | _Heard, words: str) -> bool:
+        """Whether some words end a text, or the text them: clients tell of the last part of a message or of all of it."""
+        if isinstance(text, Prompt):  # it was redacted and cut
+            words = self._middle(words, SAID)
+            kept = {words[-_FEW:], self._middle(words, SAYING)[-_FEW:]}
+            return any(text.text.endswith(one) or one.endswith(text.text) for one in kept)
+        return text.text.endswith(words) or words.endswith(text.text)
+
+    def _list_running(self, listed: Sequence[str], at: float) -> None:
+        """Take what a client lists: what is not there has ended."""
+        texts = {self.redact(valid(text[:_LOOKED])): None for text in listed}
+        for key, call in list(self.calls.items()):
+            text = self._call(call).text
+            if call.running and text not in texts:
+                del self.calls[key]
+            texts.pop(text, None)
+        for text in texts:
+            key = f"listed {text[:_FEW]}"
+            self.calls[key] = Call(key=key, kind="called", text=text, at=at, running=True)
 
     def _cut(self, text: str, size: int) -> str:
         return cut(self.redact(valid(text[:_LOOKED])), size)
 
+    def _middle(self, text: str, size: tuple[int, int]) -> str:
+        """A text, redacted, with as much of its beginning and its end as there is room for."""
+        if len(text) > _LOOKED:
+            begin, end = text[: _LOOKED // 2], text[-_LOOKED // 2 :]
+            text = f"{begin[: begin.rfind(chr(10)) + 1] or begin}\n{end[end.find(chr(10)) + 1 :]}"
+        return middle(self.redact(valid(text)), *size)
+
+    def _last(self, output: str) -> str:
+        rows = self.redact(valid(output[-_TAIL:])).rstrip().rsplit("\n", 12)[-12:]
+        return _last(rows, OUTPUT)
+
     def facts(self) -> Facts:
         """What is known now, within the bounds."""
         for text, run in self.runs.items():
-            self._test(text, run)
+            self._judge(text, run)
         plan = None if self.plan is None else list(self.plan.values())
         if plan is not None and len(plan) > ITEMS:  # what is done is told last
             plan = sorted(plan, key=lambda item: item.state in ("done", "dropped"))
+        failures = sorted(self.failures.values(), key=lambda failure: failure.ran.ended)
         return Facts(
             plan=None if plan is None else tuple(plan[:ITEMS]),
             planned=self.planned,
+            title=self.title,
             more=0 if plan is None else max(0, len(plan) - ITEMS),
             tests=tuple(reversed(self.tests.values()))[:TESTS],
-            edited=tuple(reversed(self.edited))[: EDITED * 4],
-            asked=kept(self.asked),
+            edited=tuple(Touched(path=path, at=at) for path, at in reversed(self.edited.items()))[: EDITED * 4],
+            read=tuple(reversed(self.read))[:_READ],
+            asked=tuple(self._kept(one, size) for one, size in kept(self.asked)),
+            latest=None if self.latest is None else self._kept(self.latest, WHOLE),
             turns=self.turns,
-            listed=self._told(self.listed, LISTED),
+            approved=None if self.approved is None else self._kept(self.approved, APPROVED),
+            listed=None if self.listed is None else self._kept(self.listed, LISTED),
             commands=tuple(map(self._ran, self.commands[-COMMANDS:])),
-            said=self._told(self.said, SAID),
-            saying=self._told(self.saying, SAID),
-            calls=tuple((valid(key), self._call(key)) for key in list(self.calls)[-_CALLS:]),
+            checks=tuple(self.checks.values())[-CHECKS:],
+            failures=tuple(failures[-_FAILED:]),
+            said=None if self.said is None else self._kept(self.said, SAID),
+            open=self.open,
+            texts=tuple(self._kept(one, SAYING) for one in self.texts),
+            deeds=tuple(doing.rows(map(self._done, list(self.deeds.values())[-_RAW:])))[-DEEDS:],
+            spoke=self.spoke,
+            calls=tuple(map(self._call, list(self.calls.values())[-_CALLS:])),
+            begun=self.begun,
             until=self.until,
             ended=tuple(self.ended)[-_ENDED:],
             edits=tuple(self.edits[-_EDITS:]),
         )
 
-    def _call(self, key: str) -> tuple[str, str, float]:
-        kind, text, at = self.calls[key]
-        return kind, self.redact(text) if key in self.fresh and kind == "ran" else text, at
+    def _kept(self, said: Prompt | _Heard, size: tuple[int, int]) -> Prompt:
+        """A text as it is kept."""
+        if isinstance(said, Prompt):
+            return replace(said, text=middle(said.text, *size))
+        about = self._cut(said.about, ABOUT)
+        if not said.kind and said.before is not None and answers(said.text, said.before.text):
+            about = ending(self._kept(said.before, SAID).text, ABOUT)
+        return Prompt(at=said.at, text=self._middle(said.text, size), size=said.size, kind=said.kind, about=about)
 
-    def _told(self, said: Said | Prompt | None, size: int) -> Prompt | None:
-        if isinstance(said, Said):
-            return Prompt(at=self._time(said.at), text=self._cut(said.text.strip(), size), size=len(said.text))
-        return said
+    def _call(self, call: Call) -> Call:
+        redacted = call.key in self.fresh and call.kind != "edited"
+        return replace(call, key=valid(call.key), text=self.redact(call.text) if redacted else call.text)
+
+    def _done(self, deed: Deed) -> Deed:
+        """An action as it is kept."""
+        text = deed.text
+        if deed.kind != "edited":
+            text = cut(first_line(self.redact(text)), LINE)
+        output = ending(self.redact(deed.output), ANSWER) if deed.output else ""
+        return replace(deed, text=text, output=output)
 
     def _ran(self, ended: tuple[Command, str] | Command) -> Command:
         if isinstance(ended, Command):
             return ended
         command, output = ended
         failed = command.status not in (0, None)
-        rows = self.redact(valid(output[-_TAIL:])).rstrip().rsplit("\n", 12)[-12:] if failed else []
-        return replace(command, command=self._cut(command.command, COMMAND), output=_last(rows, OUTPUT))
+        return replace(command, command=self._cut(command.command, COMMAND), output=self._last(output) if failed else "")
 
 
 def _last(rows: Sequence[str], size: int) -> str:
@@ -296,23 +560,27 @@ def _last(rows: Sequence[str], size: int) -> str:
     return "\n".join(reversed(found)) if found or not rows else rows[-1][-OUTPUT:]
 
 
-def kept(prompts: Sequence[Prompt]) -> tuple[Prompt, ...]:
-    """Of prompts, oldest first, those that are kept: the first and the longest whole, and the newest, shorter."""
-    if not prompts:
-        return ()
+def kept(prompts: Sequence[Text]) -> list[tuple[Text, tuple[int, int]]]:
+    """Of prompts those that are kept, oldest first, and how much of each: the first, the longest and the newest whole, a few of
+    the newest before it less."""
     ordered = sorted(prompts, key=lambda one: one.at)
+    if not ordered:
+        return []
     longest = max(ordered, key=lambda one: one.size)
-    newest = [one for one in ordered if one is not ordered[0] and one is not longest][-PROMPTS:]
-    short = {id(one): replace(one, text=cut(one.text, OTHERS)) for one in newest}
-    whole = {id(ordered[0]), id(longest)}
-    return tuple(short.get(id(one), one) for one in ordered if id(one) in short or id(one) in whole)
+    rest = [one for one in ordered if one is not ordered[0] and one is not longest][-PROMPTS:]
+    whole = {id(ordered[0]), id(longest), id(ordered[-1])}
+    few = {id(one) for one in rest}
+    return [(one, WHOLE if id(one) in whole else OTHERS) for one in ordered if id(one) in whole | few]
 
 
 def unsaid(facts: Facts, *, asked: bool) -> Facts:
     """Facts without what was said and without commands; of prompts the first lines, where they are ``asked`` for."""
-    prompts = tuple(replace(one, text=line_of(one)) for one in facts.asked) if asked else ()
-    calls = tuple(call for call in facts.calls if call[1][0] != "ran")
-    return replace(facts, asked=prompts, listed=None, said=None, saying=None, commands=(), calls=calls)
+    prompts = tuple(replace(one, text=line_of(one), about="") for one in facts.asked) if asked else ()
+    latest = replace(facts.latest, text=line_of(facts.latest), about="") if asked and facts.latest else None
+    calls = tuple(call for call in facts.calls if call.kind == "edited")
+    none: dict[str, Any] = {"approved": None, "listed": None, "said": None}
+    none |= dict.fromkeys(("commands", "checks", "failures", "texts", "deeds"), ())
+    return replace(facts, asked=prompts, latest=latest, calls=calls, **none)
 
 
 def line_of(prompt: Prompt) -> str:
@@ -320,110 +588,47 @@ def line_of(prompt: Prompt) -> str:
     return cut(first_line(prompt.text), ITEM)
 
 
+_VALUES = {one.__name__: one for one in (Item, Prompt, Command, Failure, Touched, Call, Test, Deed)}
+
+
 def document(facts: Facts) -> dict[str, Json]:
-    """Facts as JSON; times are whole milliseconds."""
-    return {
-        "plan": None if facts.plan is None else [[item.key, item.text, item.state] for item in facts.plan],
-        "planned": _ms(facts.planned),
-        "more": facts.more,
-        "tests": [_test_document(test) for test in facts.tests],
-        "edited": list(facts.edited),
-        "asked": [_prompt_document(one) for one in facts.asked],
-        "turns": facts.turns,
-        "listed": _prompt_document(facts.listed),
-        "commands": [[c.command, c.status, _ms(c.started), _ms(c.ended), c.output] for c in facts.commands],
-        "said": _prompt_document(facts.said),
-        "saying": _prompt_document(facts.saying),
-        "calls": [[key, kind, text, _ms(at)] for key, (kind, text, at) in facts.calls],
-        "until": _ms(facts.until),
-        "ended": list(facts.ended),
-        "edits": [_ms(at) for at in facts.edits],
-    }
+    """Facts as JSON: values are lists of their fields, times whole milliseconds."""
+    return {name: _written(getattr(facts, name)) for name in Facts.__annotations__}
 
 
-def _ms(at: float | None) -> int | None:
-    return None if at is None else round(at * 1000)
-
-
-def _prompt_document(prompt: Prompt | None) -> Json:
-    return None if prompt is None else [_ms(prompt.at), prompt.text, prompt.size]
-
-
-def _test_document(test: Test) -> Json:
-    counts: list[Json] = [test.passed, test.failed, test.skipped]
-    times: list[Json] = [_ms(test.started), _ms(test.ended)]
-    return [test.command, test.result, counts, list(test.names), times, list(test.changed), test.empty]
+def _written(found: object) -> Json:
+    if isinstance(found, float):
+        return round(found * 1000)
+    if isinstance(found, tuple):
+        return [_written(one) for one in found]
+    if type(found).__name__ in _VALUES:
+        return [_written(getattr(found, name)) for name in type(found).__annotations__]
+    assert found is None or isinstance(found, (bool, int, str))
+    return found
 
 
 def read(found: Json) -> Facts | None:
     """The facts of a document that ``document`` made; None for anything else: then all is read anew."""
+    known = found if isinstance(found, dict) else {}
     try:
-        return _read(found)
-    except (KeyError, TypeError, ValueError, IndexError):
+        return Facts(**{name: _read(kind, known[name]) for name, kind in Facts.__annotations__.items()})
+    except (KeyError, ValueError):
         return None
 
 
-def _read(found: Json) -> Facts:
-    d: dict[str, object] = dict(found)  # type: ignore[arg-type]
-    plan = d["plan"]
-    return Facts(
-        plan=None if plan is None else tuple(_item(*one) for one in plan),  # type: ignore[attr-defined]
-        planned=_at(d["planned"]) or 0.0,
-        more=int(d["more"]),  # type: ignore[call-overload]
-        tests=tuple(_test(*one) for one in d["tests"]),  # type: ignore[attr-defined]
-        edited=tuple(map(_text, d["edited"])),  # type: ignore[call-overload]
-        asked=tuple(_prompt(*one) for one in d["asked"]),  # type: ignore[attr-defined]
-        turns=int(d["turns"]),  # type: ignore[call-overload]
-        listed=_prompt(*d["listed"]) if d["listed"] else None,  # type: ignore[misc]
-        commands=tuple(_command(*one) for one in d["commands"]),  # type: ignore[attr-defined]
-        said=_prompt(*d["said"]) if d["said"] else None,  # type: ignore[misc]
-        saying=_prompt(*d["saying"]) if d["saying"] else None,  # type: ignore[misc]
-        calls=tuple((_text(k), (_text(kind), _text(t), _at(at) or 0.0)) for k, kind, t, at in d["calls"]),  # type: ignore
-        until=_at(d["until"]) or 0.0,
-        ended=tuple(map(_text, d["ended"])),  # type: ignore[call-overload]
-        edits=tuple(_at(at) or 0.0 for at in d["edits"]),  # type: ignore[attr-defined]
-    )
+def _read(kind: str, found: Json) -> Any:
+    """A field of a kind, as its class says it. Raises ValueError for another one."""
+    for one in kind.split(" | "):
+        if one == "float" and type(found) is int:
+            return found / 1000
+        if (one == "None" and found is None) or type(found).__name__ == one or found in _WORDS.get(one, ()):
+            return found
+        if one.startswith("tuple[") and isinstance(found, list):
+            return tuple(_read(one[len("tuple[") : -len(", ...]")], part) for part in found)
+        if one in _VALUES and isinstance(found, list):
+            fields: Mapping[str, str] = _VALUES[one].__annotations__
+            return _VALUES[one](**{name: _read(of, part) for (name, of), part in zip(fields.items(), found, strict=True)})
+    raise ValueError(kind)
 
 
-def _text(found: object) -> str:
-    if not isinstance(found, str):
-        raise TypeError
-    return found
-
-
-def _at(found: object) -> float | None:
-    return None if found is None else float(found) / 1000  # type: ignore[arg-type]
-
-
-def _item(key: object, text: object, state: object) -> Item:
-    if state not in STATES:
-        raise ValueError
-    return Item(key=_text(key), text=_text(text), state=state)
-
-
-def _prompt(at: object, text: object, size: object) -> Prompt:
-    return Prompt(at=_at(at) or 0.0, text=_text(text), size=int(size))  # type: ignore[call-overload]
-
-
-def _command(command: object, status: object, started: object, ended: object, output: object) -> Command:
-    code = None if status is None else int(status)  # type: ignore[call-overload]
-    return Command(command=_text(command), status=code, started=_at(started), ended=_at(ended) or 0.0, output=_text(output))
-
-
-def _test(
-    command: object, result: object, counts: object, names: object, times: object, changed: object, empty: object = False
-) -> Test:
-    passed, failed, skipped = (None if one is None else int(one) for one in counts)  # type: ignore[attr-defined]
-    started, ended = map(_at, times)  # type: ignore[call-overload]
-    return Test(
-        command=_text(command),
-        result=_text(result),
-        passed=passed,
-        failed=failed,
-        skipped=skipped,
-        names=tuple(map(_text, names)),  # type: ignore[call-overload]
-        started=started,
-        ended=ended or 0.0,
-        changed=tuple(map(_text, changed)),  # type: ignore[call-overload]
-        empty=empty is True,
-    )
+_WORDS: dict[str, tuple[str, ...]] = {"State": STATES, "Kind": ("ran", "edited", "called")}

@@ -14,7 +14,7 @@ from gitbaton.codec.checkpoint import (
     told_document,
     transcript_text,
 )
-from gitbaton.codec.cutting import cut, middle
+from gitbaton.codec.cutting import cut, ending, middle
 from gitbaton.codec.notes import Note, entry, parse_note, short, track_in
 from gitbaton.codec.text import (
     Json,
@@ -51,6 +51,7 @@ __all__ = [
     "document",
     "encode",
     "encode_track",
+    "ending",
     "entry",
     "escaped",
     "first_line",

@@ -76,3 +76,8 @@ def _any(text: str, low: int, high: int) -> int:
     if low == 0:
         return max(text.rfind("\n", 0, high), 0) or max(text.rfind(" ", 0, high), 0) or high
     return next((at + 1 for sign in "\n " if (at := text.find(sign, low, high)) >= 0), low)
+
+
+def ending(text: str, size: int = TAIL) -> str:
+    """Keep the end of a text: its last paragraph whole and what before it has room, or its last sentences."""
+    return middle(text, 0, size).removeprefix(GAP + "\n")

@@ -292,6 +292,7 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
 
 def _go_on(words: list[str], work: _Work) -> None:
     """Take the checkpoint without anybody waiting for it; the one that is due already is not asked for again. Never raises."""
+    from gitbaton.hooks.auto import LATE_AT
     from gitbaton.system.process import detach
 
     if work.event is None or work.event.moment not in _KEPT or work.late is not None:
@@ -300,6 +301,7 @@ def _go_on(words: list[str], work: _Work) -> None:
         return
     try:
         if os.path.isfile(sys.argv[0]):
-            detach([sys.executable, sys.argv[0], "hook", *words], {**os.environ, LATE: work.due or ""}, work.data)
+            late = {LATE: work.due or "", LATE_AT: str(round(time.time() * 1000))}
+            detach([sys.executable, sys.argv[0], "hook", *words], {**os.environ, **late}, work.data)
     except (BatonError, OSError) as error:
         work.log(f"{type(error).__name__}: {error}")

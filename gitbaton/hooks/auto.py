@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 
 from gitbaton import transcripts
 from gitbaton.agents.values import Event
@@ -31,6 +32,12 @@ _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 _STEP = len(f"{TURN_ENDED}: ") + 300
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
+LATE_AT = "GIT_BATON_LATE_AT"
+"""When a turn ended whose checkpoint a process of its own takes, in milliseconds since 1970."""
+_MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.transcripts.observing import Heard
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
 
@@ -110,10 +117,11 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     if event.moment == "prompt" and not _moved(baton, plan.draft, tip):
         return replace(session, turns=turns, words=carried)
     agent = Agent(name=other) if other else _agent(baton, event, tip)  # last: the client may still be writing
+    news = False
     if event.moment == "prompt":  # what this session has on record now may be of the turn that begins
         observed = tip.checkpoint.observed if tip is not None and not tip.foreign else None
     else:
-        observed = _observed(baton, event, agent, tip, plan.draft)
+        observed, news = _observed(baton, event, session, agent, tip, plan.draft)
     checkpoint = replace(words, step=_begun(words.step, _STEP), agent=agent, observed=observed)
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
@@ -123,7 +131,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
             raise AgainError(f"track {in_quotes(track)} has moved {_TRIES} times while an automatic checkpoint was taken")
         if newest is None:
             return draft.checkpoint
-        if _same(baton, draft, newest):
+        if not news and _same(baton, draft, newest):
             raise UnchangedError("nothing is new since the newest checkpoint")
         return baton.redactor.checkpoint(carry(draft.checkpoint, newest, turns))
 
@@ -134,40 +142,62 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
         return replace(session, turns=turns, words=carried)
 
 
-def _observed(baton: Baton, event: Event, agent: Agent, tip: Stored | None, draft: Draft) -> Observed | None:
-    """What the client has on record, with what was said of it stored beside the conversation; None where nothing is wanted or
-    known. Raises ScanError; whatever else goes wrong is noted, and the checkpoint is taken all the same."""
+def _observed(
+    baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: Draft
+) -> tuple[Observed | None, bool]:
+    """What the client has on record, with what was said of it stored beside the conversation, None where nothing is wanted or
+    known; and whether that alone is worth a checkpoint. Raises ScanError; whatever else goes wrong is noted, and the
+    checkpoint is taken all the same."""
     mode, root = baton.settings.observe, baton.repo.layout.root
     if mode == "none" or root is None:
-        return None
+        return None, False
     from gitbaton.transcripts import observing
     from gitbaton.transcripts.storing import keep_told
 
     old = tip.checkpoint.observed if tip is not None else None
     try:
-        seen = observing.look(baton, event, facts_path(baton.repo, event))
-        beside = baton.told(tip) if tip is not None else None
-        ground = observing.Ground(root=root, tree=draft.tree, changed=lambda at: _changed_after(baton, root, tip, draft, at))
-        found, said = observing.gather(mode, seen, agent, tip, beside or Told(), ground)
+        seen = observing.look(baton, event, facts_path(baton.repo, event), heard(session))
+        beside = (baton.told(tip) if tip is not None else None) or Told()
+        ground = observing.Ground(root=root, tree=draft.tree, changed=cache(lambda: _changed(baton, root, tip, draft)))
+        found, said = observing.gather(mode, seen, agent, tip, beside, ground)
         if mode == "all" and baton.settings.transcripts == "full":
-            same = beside is not None and said == beside
-            found = replace(found, said=found.said if same else keep_told(baton, agent, said) if said != Told() else None)
+            kept = found.said if said == beside else keep_told(baton, agent, said) if said != Told() else None
+            found = replace(found, said=kept)
         else:
-            found = replace(found, said=None)
+            found, said = replace(found, said=None), beside
     except ScanError:
         raise
     except Exception as error:  # a stranger's file: whatever it does, the checkpoint is taken
         log(baton.repo, f"what the client has on record is not read: {type(error).__name__}: {error}")
-        return old if tip is not None and not tip.foreign else None
-    return found if _gist(found) != Observed() or found.said is not None else None
+        return (old if tip is not None and not tip.foreign else None), False
+    words = [one.said and one.said.text for one in (said, beside)]
+    news = words[0] != words[1] if event.moment == "turn" else said != beside if event.moment in ("compact", "end") else False
+    return (found if _gist(found) != Observed() or found.said is not None else None), news
 
 
-def _changed_after(baton: Baton, root: str, tip: Stored | None, draft: Draft, at: float) -> list[str]:
-    """The paths in which the draft differs from the checkpoint before, as far as they were written after a moment."""
-    if tip is None or tip.tree == draft.tree:
-        return []
-    changed = differences(baton.repo, [(tip.tree, draft.tree)])[tip.tree, draft.tree]
-    return [path for path in changed if _written(os.path.join(root, path)) > at]
+def heard(session: Session) -> Heard:
+    """Tell what hooks have heard of a session: what the user said first and last, and when a turn ended that is recorded
+    late."""
+    from gitbaton.agents.signs import Asked
+    from gitbaton.transcripts.observing import Heard
+
+    said = dict.fromkeys(((session.asked_first_at, session.asked_first), (session.asked_last_at, session.asked_last)))
+    late = os.environ.get(LATE_AT, "")
+    return Heard(
+        prompts=tuple(Asked(at=at / 1000, text=text) for at, text in said if at),
+        ended=int(late) / 1000 if late.isdecimal() else None,
+    )
+
+
+def _changed(baton: Baton, root: str, tip: Stored | None, draft: Draft) -> dict[str, float]:
+    """The paths in which the draft differs from the checkpoint before, or else from HEAD, and when each was written: a move of
+    HEAD brings many that nobody here has written."""
+    head = draft.checkpoint.head
+    before = tip.tree if tip is not None else baton.store.base_tree(head)
+    changed = differences(baton.repo, [(before, draft.tree)])[before, draft.tree] if before != draft.tree else {}
+    if len(changed) > (_MANY if tip is None or tip.checkpoint.head == head else _FEW):
+        return {}
+    return {path: at for path in changed if (at := _written(os.path.join(root, path)))}
 
 
 def _written(path: str) -> float:
@@ -236,7 +266,7 @@ def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
         return new.files is old.files
     stages = draft.stages[-1].oid if draft.stages else None
     if _ends(new) and old.kind == "auto" and not _ends(old) and _said(new) != _said(old):
-        return False  # the last words of a turn in whose midst the newest checkpoint was taken
+        return False  # the end of a turn in whose midst the newest checkpoint was taken
     if _gist(new.observed) != _gist(old.observed):
         return False
     same = new.files.worktree.same(old.files.worktree) and _told(new) == _told(old)
@@ -268,7 +298,7 @@ def _gist(observed: Observed | None) -> Observed:
         observed,
         plans=tuple(replace(plan, changed=never) for plan in observed.plans),
         tests=tuple(replace(run, started=None, ended=never, tree=None, edited=(), edited_more=0) for run in observed.tests),
-        asked=tuple(replace(prompt, at=never) for prompt in observed.asked),
+        asked=tuple(replace(prompt, at=never, earlier=False) for prompt in observed.asked),
         turns=0,
         said=None,
         milestone=None,

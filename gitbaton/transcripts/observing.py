@@ -4,8 +4,9 @@ a checkpoint then holds of them, with what the one before it held."""
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from zlib import crc32
@@ -13,15 +14,15 @@ from zlib import crc32
 from gitbaton.agents import facts as folding
 from gitbaton.agents.branches import Branch
 from gitbaton.agents.client import Client, client
-from gitbaton.agents.facts import Command, Facts, Test
+from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
-from gitbaton.agents.signs import Asked, Planned, Said
+from gitbaton.agents.signs import Asked, Planned
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, canonical, parse
+from gitbaton.codec import Json, canonical, cut, first_line, middle, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import put
-from gitbaton.model import Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Stored, TestRun, Told
+from gitbaton.model import Action, Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Running, Stored, TestRun, Told
 from gitbaton.system.files import read_regular
 from gitbaton.transcripts.files import blocks, lines_back, opened
 from gitbaton.values import replace, value
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gitbaton.agents.client import Query
+    from gitbaton.agents.deeds import Deed
     from gitbaton.agents.signs import Record, Sign
     from gitbaton.config import Observe
 
-VERSION = 1
+VERSION = 2
 MOST = 32 << 20
 """Bytes of a transcript that one look reads, from its end."""
 SECONDS = 0.11
@@ -50,6 +52,8 @@ _EDITED_AFTER = 10
 _TAKEN = 50
 _EVER = 1e11
 _CLOCK = 0.001  # seconds; a moment is kept in thousandths of one
+_APART, _TICK = 60.0, 0.002  # seconds between the record of a prompt and its hook; and in which a time may be rounded
+_FEW = 60  # characters by which a prompt is known again
 NOTHING = Told()
 
 
@@ -70,18 +74,31 @@ class Seen:
     partial: bool = False
 
 
-def look(baton: Baton, event: Event, path: str) -> Seen:
+@value
+class Heard:
+    """What hooks have heard of a session: ``prompts``, the newest last; ``ended``: when its turn did, in seconds since 1970,
+    where that is not now."""
+
+    prompts: tuple[Asked, ...] = ()
+    ended: float | None = None
+
+
+def look(baton: Baton, event: Event, path: str, heard: Heard | None = None) -> Seen:
     """What is known of an event's session now; it is left in the file ``path`` for the next look.
 
-    A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing. Raises ScanError where a
-    text cannot be redacted, OSError where the file cannot be written.
+    A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing; a prompt and last words
+    that are on no record are those that hooks have ``heard``. Raises ScanError where a text cannot be redacted, OSError where
+    the file cannot be written.
     """
-    before = load(path)
+    before, heard = load(path), heard or Heard()
     now = baton.clock().timestamp()
     seen, found = _read_on(event, before or Seen(facts=Facts()))
-    found += [Said(at=None, text=event.said)] if event.said is not None and event.moment == "turn" else []
-    facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now)
-    facts = folding.closed(facts) if event.moment in ("turn", "end") else facts
+    found = _with_prompts(seen, found, heard.prompts)
+    end = None
+    if event.moment in ("turn", "end"):
+        at, words = now if heard.ended is None else heard.ended, event.said or ""
+        end = End(at=at, words=words if event.moment == "turn" else "", sure=event.moment == "turn", running=event.running)
+    facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now, end)
     plan = _plan_of(event)
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
@@ -92,6 +109,25 @@ def look(baton: Baton, event: Event, path: str) -> Seen:
     if after != before:
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
     return after
+
+
+def _with_prompts(seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> list[Sign]:
+    """The signs of records, and prompts that they do not have, each before what is later. Where there are records, the newest
+    prompt may not be on one yet; an older one that is not was taken back, or is none."""
+    for prompt in prompts[-1:] if found or seen.at > 0 else prompts:
+        at = prompt.at or 0.0
+        known = [(one.at or 0.0, one.text) for one in found if isinstance(one, Asked)]
+        known += [(one.at, one.text) for one in (*seen.facts.asked, *([seen.facts.latest] if seen.facts.latest else []))]
+        begun, near = _known_by(prompt.text), _APART if found or seen.at > 0 else _TICK
+        recorded = near == _APART and any(one > at or _known_by(text) == begun for one, text in known)
+        if not recorded and not any(abs(one - at) < near for one, _ in known):
+            place = next((n for n, sign in enumerate(found) if sign.at is not None and sign.at >= at), len(found))
+            found = [*found[:place], prompt, *found[place:]]
+    return found
+
+
+def _known_by(text: str) -> str:
+    return " ".join(text.split())[:_FEW]
 
 
 def load(path: str) -> Seen | None:
@@ -261,30 +297,34 @@ def moment(at: float) -> datetime:
 @value
 class Ground:
     """Where facts are held against: the work tree's ``root``, its captured ``tree``, and ``changed``, which gives the paths
-    that differ from the checkpoint before, and were written after a moment."""
+    that differ from the checkpoint before, and when each was written, in seconds since 1970."""
 
     root: str
     tree: Oid
-    changed: Callable[[float], Sequence[str]]
+    changed: Callable[[], Mapping[str, float]]
 
 
 def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told: Told, ground: Ground) -> tuple[Observed, Told]:
     """What a checkpoint is to hold, and what stays beside the conversation. ``before``: the checkpoint that it follows, whose
-    facts of other sessions go on; ``told``: what was said until then. What a stranger's holds is left to it."""
+    facts of other sessions go on, and are marked as earlier; ``told``: what was said until then. What a stranger's holds is
+    left to it."""
     own = before if before is not None and not before.foreign else None
     old = own.checkpoint.observed if own else None
     old, told = (old, told) if old is not None else (Observed(), NOTHING)
-    same = own is not None and own.checkpoint.agent is not None and own.checkpoint.agent.session == agent.session
-    old, told = _not_taken_back(seen, agent, old, told) if seen.taken and same else (old, told)
     facts, since = seen.facts, _milestone(own, old)
-    asked = _asked(facts, told.asked, since) if mode == "all" else ()
-    edited, more = _edited(facts, old, ground)
+    same = _same_session(facts, agent, own, old)
+    old, told = _not_taken_back(seen, agent, old, told) if seen.taken and same else (old, told)
+    old, told = (old, told) if same else (_of_others(old), _said_before(told))
+    over = max((at for at in (since, _worded(own)) if at is not None), default=None)
+    asked = _asked(facts, told.asked or old.asked, since) if mode == "all" else ()
+    changed = _changed(facts, ground)
+    edited, more = _edited(changed, old, ground, same=same)
     observed = Observed(
-        plans=_plans(facts, agent, old.plans),
+        plans=_plans(facts, agent, old.plans, over),
         tests=_tests(facts.tests, old.tests, ground),
         edited=edited,
         edited_more=more,
-        asked=tuple(Prompt(text=folding.line_of(one), at=moment(one.at)) for one in asked),
+        asked=tuple(replace(one, text=cut(first_line(one.text), folding.ITEM), about="") for one in asked),
         turns=facts.turns,
         said=old.said,
         milestone=since,
@@ -293,15 +333,67 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     )
     if mode != "all":
         return replace(observed, said=None), NOTHING
-    saying = _prompt(facts.saying)
     fresh = Told(
-        asked=tuple(Prompt(text=one.text, at=moment(one.at)) for one in asked),
-        listed=_prompt(facts.listed) or _later(told.listed, since),
-        said=(_prompt(facts.said) if _did(facts) else None) or told.said or _prompt(facts.said),
-        texts=(saying,) if saying is not None and _did(facts) else (),
+        asked=asked,
+        latest=_maybe(facts.latest) or told.latest,
+        approved=_maybe(facts.approved) or (told.approved if same else _after(told.approved, over)),
+        listed=_maybe(facts.listed) or _after(told.listed, since),
+        said=told.said or _maybe(facts.said),
         commands=tuple(map(_ran, facts.commands)) or told.commands,
+        checks=_checks(facts, told.checks, ground.root),
+        read=tuple(dict.fromkeys([*_inside(facts.read, ground.root), *told.read]))[: folding.READ],
     )
-    return observed, fresh
+    if not (facts.asked or facts.plan or facts.commands or changed):
+        # It was only told to go on: what another session said and was at still is what there is to do.
+        return observed, replace(fresh, texts=told.texts, actions=told.actions, error=told.error)
+    running = [Running(text=_here(one.text, ground.root), since=moment(one.at)) for one in facts.calls if one.running]
+    texts = tuple(replace(one, text=cut(first_line(one.text), folding.LINE)) for one in facts.texts[:-1])
+    return observed, replace(
+        fresh,
+        said=_maybe(facts.said) or told.said,
+        texts=tuple(map(_prompt, (*texts, *facts.texts[-1:]))),
+        actions=tuple(_action(deed, ground.root) for deed in facts.deeds),
+        error=_error(facts, ground.root),
+        running=tuple(running[-folding.RUNNING :]),
+    )
+
+
+def _same_session(facts: Facts, agent: Agent, before: Stored | None, old: Observed) -> bool:
+    """Whether what a checkpoint holds is of a session: its client took it, or the user was known to have asked the same."""
+    by = before.checkpoint.agent if before is not None else None
+    if by is not None:
+        return (by.name, by.session) == (agent.name, agent.session)
+    times = {round(one.at, 3) for one in facts.asked}
+    return any(round(one.at.timestamp(), 3) in times for one in old.asked)
+
+
+def _of_others(old: Observed) -> Observed:
+    return replace(old, asked=tuple(replace(one, earlier=True) for one in old.asked))
+
+
+def _said_before(told: Told) -> Told:
+    """What was said, as of an earlier session."""
+
+    def earlier(one: Prompt | None) -> Prompt | None:
+        return None if one is None else replace(one, earlier=True)
+
+    return replace(
+        told,
+        asked=tuple(replace(one, earlier=True) for one in told.asked),
+        latest=earlier(told.latest),
+        approved=earlier(told.approved),
+        listed=earlier(told.listed),
+        said=earlier(told.said),
+        texts=tuple(replace(one, earlier=True) for one in told.texts),
+    )
+
+
+def _worded(before: Stored | None) -> datetime | None:
+    """When words were written last."""
+    if before is None:
+        return None
+    c = before.checkpoint
+    return c.created if c.kind == "manual" else c.carried.created if c.carried is not None else None
 
 
 def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tuple[Observed, Told]:
@@ -338,17 +430,35 @@ def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tupl
     )
 
 
-def _did(facts: Facts) -> bool:
-    """Whether a session has done anything: one that was only told to go on, and ended, has nothing to say of the work."""
-    return bool(facts.asked or facts.edited or facts.commands or facts.plan)
+def _changed(facts: Facts, ground: Ground) -> dict[str, float]:
+    """The files that a session changed, and when: those that its tools edited, and what else was written since it began and
+    the checkpoint before was taken, by a shell or a subagent."""
+    found: dict[str, float] = {}
+    for touched in facts.edited:
+        found |= dict.fromkeys(_inside([touched.path], ground.root), touched.at)
+    since = facts.begun or facts.until
+    for path, at in ground.changed().items() if since else ():
+        if at >= since:
+            found[path] = max(at, found.get(path, 0.0))
+    return found
 
 
-def _edited(facts: Facts, old: Observed, ground: Ground) -> tuple[tuple[str, ...], int]:
-    """The files that the session edited, and how many more; those of the one before, while it has edited none."""
-    edited = _inside(facts.edited, ground.root)
-    if not edited:
+def _edited(changed: Mapping[str, float], old: Observed, ground: Ground, *, same: bool) -> tuple[tuple[str, ...], int]:
+    """The files that the session changed, the newest first, and how many more; those of the session before, while it has
+    changed none."""
+    if not changed:
         return old.edited, old.edited_more
+    before = [path for path in old.edited if same and path not in changed]  # what a shell changed is in no record
+    times = {**changed, **{path: _written(os.path.join(ground.root, path)) for path in before}}
+    edited = sorted(times, key=lambda path: times[path], reverse=True)
     return tuple(edited[: folding.EDITED]), max(0, len(edited) - folding.EDITED)
+
+
+def _written(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _milestone(before: Stored | None, old: Observed) -> datetime | None:
@@ -358,19 +468,68 @@ def _milestone(before: Stored | None, old: Observed) -> datetime | None:
     return old.milestone
 
 
-def _asked(facts: Facts, told: Iterable[Prompt], since: datetime | None) -> tuple[folding.Prompt, ...]:
-    known = {(round(one.at, 3), one.text[:64]) for one in facts.asked}
-    others = (folding.Prompt(at=one.at.timestamp(), text=one.text, size=len(one.text)) for one in told)
-    both = [*(one for one in others if (round(one.at, 3), one.text[:64]) not in known), *facts.asked]
-    return folding.kept([one for one in both if since is None or one.at > since.timestamp()])
+def _asked(facts: Facts, told: Iterable[Prompt], since: datetime | None) -> tuple[Prompt, ...]:
+    """What the user asked for in earlier sessions, marked so, and in this one."""
+    known = {(round(one.at, 3), one.text[:_FEW]) for one in facts.asked}
+    prompts = {True: list[folding.Prompt](), False: list(facts.asked)}
+    for one in told:
+        at = one.at.timestamp()
+        if (round(at, 3), one.text[:_FEW]) not in known:
+            same = folding.Prompt(at=at, text=one.text, size=len(one.text), kind=one.kind, about=one.about)
+            prompts[one.earlier].append(same)
+    later = {mark: [one for one in of if since is None or one.at > since.timestamp()] for mark, of in prompts.items()}
+    kept = [(one, folding.OTHERS, True) for one, _ in folding.kept(later[True])[-folding.PROMPTS :]]
+    kept += [(one, size, False) for one, size in folding.kept(later[False])]
+    return tuple(_prompt(replace(one, text=middle(one.text, *size)), earlier=mark) for one, size, mark in kept)
 
 
-def _prompt(said: folding.Prompt | None) -> Prompt | None:
-    return None if said is None else Prompt(text=said.text, at=moment(said.at))
+def _prompt(said: folding.Prompt, *, earlier: bool = False) -> Prompt:
+    return Prompt(text=said.text, at=moment(said.at), kind=said.kind, about=said.about, earlier=earlier)
 
 
-def _later(said: Prompt | None, since: datetime | None) -> Prompt | None:
+def _maybe(said: folding.Prompt | None) -> Prompt | None:
+    return None if said is None else _prompt(said)
+
+
+def _after(said: Prompt | None, since: datetime | None) -> Prompt | None:
     return said if said is not None and (since is None or said.at > since) else None
+
+
+def _here(text: str, root: str) -> str:
+    """A command line as one in the work tree, without the way to it."""
+    for top in dict.fromkeys((root.rstrip("/"), os.path.realpath(root).rstrip("/"))):
+        text = re.sub(rf"\A\(?cd {re.escape(top)}/? *(?:&&|;) *", "", text).replace(f"{top}/", "")
+    return cut(text, folding.LINE)
+
+
+def _name(path: str, root: str) -> str:
+    return next(iter(_inside([path], root)), path)
+
+
+def _action(deed: Deed, root: str) -> Action:
+    return Action(
+        text=f"edited {_name(deed.text, root)}" if deed.kind == "edited" else _here(deed.text, root),
+        at=moment(deed.at),
+        count=deed.count,
+        status=deed.status if deed.ended and deed.status is not None and deed.status >= 0 else None,
+        output=deed.output,
+    )
+
+
+def _checks(facts: Facts, told: Iterable[Ran], root: str) -> tuple[Ran, ...]:
+    """The newest run of each of the last test, build and lint commands."""
+    found = {ran.command: ran for ran in told}
+    for check in map(_ran, facts.checks):
+        found[_here(check.command, root)] = replace(check, command=_here(check.command, root))
+    return tuple(sorted(found.values(), key=lambda ran: ran.ended)[-folding.CHECKS :])
+
+
+def _error(facts: Facts, root: str) -> Ran | None:
+    """The newest failure that nothing has mended."""
+    if not facts.failures:
+        return None
+    kind, ran = facts.failures[-1].kind, _ran(facts.failures[-1].ran)
+    return replace(ran, command=f"edit of {_name(ran.command, root)}" if kind == "edited" else _here(ran.command, root))
 
 
 def _ran(command: Command) -> Ran:
@@ -383,14 +542,19 @@ def _ran(command: Command) -> Ran:
     )
 
 
-def _plans(facts: Facts, agent: Agent, old: Sequence[ClientPlan]) -> tuple[ClientPlan, ...]:
-    """This session's plan and those of others, the newest first."""
-    if facts.plan is None:
-        return tuple(old)
+def _plans(facts: Facts, agent: Agent, old: Sequence[ClientPlan], over: datetime | None) -> tuple[ClientPlan, ...]:
+    """This session's plan and those of others, the newest first. Of another session's nothing is left where words, or a
+    milestone, came ``over`` it."""
     others = [plan for plan in old if (plan.agent, plan.session) != (agent.name, agent.session)]
-    items = tuple(PlanItem(text=item.text, state=item.state or "open") for item in facts.plan)
-    mine = ClientPlan(agent=agent.name, session=agent.session, changed=moment(facts.planned), items=items, more=facts.more)
-    found = [*([mine] if items else []), *others]
+    found = [plan for plan in others if over is None or plan.changed > over]
+    if facts.plan is None:
+        found += [plan for plan in old if plan not in others]
+    elif facts.plan:
+        items = tuple(PlanItem(text=item.text, state=item.state or "open") for item in facts.plan)
+        mine = ClientPlan(
+            agent=agent.name, session=agent.session, changed=moment(facts.planned), items=items, title=facts.title
+        )
+        found.append(replace(mine, more=facts.more))
     return tuple(sorted(found, key=lambda plan: plan.changed, reverse=True)[:_PLANS])
 
 
@@ -403,17 +567,28 @@ def _inside(paths: Iterable[str], root: str) -> list[str]:
 
 
 def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tuple[TestRun, ...]:
-    """The newest run of each command, the newest first; one that was told of already is told of as it was."""
+    """The newest run of each command, the newest first; one that was told of already is told of as it was. A failure that a
+    later success has mended is none any more."""
+    from gitbaton.agents.testing import mends
+
     runs = {run.command: run for run in old}
     for test in found:
         ended, last = moment(test.ended), runs.get(test.command)
         if last is None or ended > last.ended:
             runs[test.command] = _run(test, ground)
-    return tuple(sorted(runs.values(), key=lambda run: run.ended, reverse=True)[: folding.TESTS])
+    newest = sorted(runs.values(), key=lambda run: run.ended, reverse=True)
+    passed = [run for run in newest if run.result == "passed"]
+    mended = {
+        run.command
+        for run in newest
+        if run.result == "failed" and any(one.ended > run.ended and mends(one.command, run.command) for one in passed)
+    }
+    return tuple(run for run in newest if run.command not in mended)[: folding.TESTS]
 
 
 def _run(test: Test, ground: Ground) -> TestRun:
-    changed = list(dict.fromkeys([*_inside(test.changed, ground.root), *ground.changed(test.ended)]))
+    later = (path for path, at in ground.changed().items() if at > test.ended)
+    changed = list(dict.fromkeys([*_inside(test.changed, ground.root), *later]))
     return TestRun(
         command=test.command,
         result=test.result,
