@@ -38,6 +38,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
         transcript=absolute(told.get("transcript")),
         prompt=valid(prompt) if isinstance(prompt, str) else None,
         said=valid(said) if moment == "turn" and isinstance(said, str) and said.strip() else None,
+        running=running if isinstance(running := told.get("running"), tuple) and moment == "turn" else None,
         source=word(told.get("source")) if moment == "start" else None,
         child=told.get("child") is True,
     )

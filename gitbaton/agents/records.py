@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from gitbaton.agents.client import Client, folder
 from gitbaton.agents.payload import MAX_PATH, valid, word
-from gitbaton.agents.signs import Asked, Edited, Ended, Item, Planned, Ran, Record, Said, Shown
+from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Record, Said, Shown
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -31,6 +31,12 @@ _STATES: dict[str, State] = {
 }
 _MS = 1 << 47  # of milliseconds; the year 6429
 _CODES = 1 << 32  # of exit statuses
+_POINTS = (  # the state and the text of a point
+    r"(?m)^ *[-*+] \[([ xX])\] +(.+)$",
+    r"(?m)^ {0,3}()\d{1,3}[.)] +(.+)$",
+    r"(?mi)^#{2,6} +()(?:(?:step|phase|task|part) +)?\d{1,3}[.:)] +(.+)$",
+    r"(?m)^ {0,1}()[-*+] +(.+)$",
+)
 _NOTHING = ("(empty)", "(no output)")
 
 
@@ -203,6 +209,51 @@ def answered(at: float | None, question: object, answer: str) -> Iterator[Sign]:
         yield Asked(at=at, text=text, kind="answer", about=plain(question))
 
 
+def approved(at: float | None, plan: str) -> Iterator[Sign]:
+    """A plan that the user approved: what was asked for, and its points."""
+    if text := plain(plan):
+        title = title_of(text)
+        yield Asked(at=at, text=text, kind="approved", about=title)
+        yield from outlined(at, text)
+
+
+def outlined(at: float | None, plan: str) -> Iterator[Sign]:
+    """The points of a plan that is a text: its boxes, else what it numbers, else the points of its lists; outside of code."""
+    rows = re.sub(r"(?ms)^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", "", plan)
+    for form in _POINTS:
+        items = [
+            Item(key=f"plan-{number}", text=plain(found[2]).strip("*"), state="done" if found[1] in ("x", "X") else "open")
+            for number, found in enumerate(re.finditer(form, rows), 1)
+        ]
+        if items:
+            yield Planned(at=at, items=tuple(items), whole=True, title=title_of(plan))
+            return
+
+
+def title_of(plan: str) -> str:
+    """The heading of a plan that is a text, else its first line."""
+    heading = re.search(r"(?m)^ {0,3}#{1,6} +(.+?) *#*$", plan)
+    return plain(heading[1]) if heading else plain(plan.partition("\n")[0])
+
+
+def called(at: float | None, key: str | None, text: object) -> Iterator[Sign]:
+    """The begin of a call of another tool."""
+    if key and (task := plain(text)):
+        yield Called(at=at, key=key, text=task.partition("\n")[0])
+
+
+def looked(at: float | None, path: object) -> Iterator[Sign]:
+    """A file was read."""
+    if (found := _path(path)) is not None:
+        yield Looked(at=at, path=found)
+
+
+def _path(path: object) -> str | None:
+    """A path that a file can have."""
+    fits = isinstance(path, str) and 0 < len(path) < MAX_PATH and "\0" not in path and valid(path) == path
+    return path if isinstance(path, str) and fits else None
+
+
 def ran(at: float | None, key: str | None, command: object) -> Iterator[Sign]:
     """The begin of a command."""
     if key and (text := plain(command)):
@@ -211,8 +262,8 @@ def ran(at: float | None, key: str | None, command: object) -> Iterator[Sign]:
 
 def edited(at: float | None, key: str | None, path: object) -> Iterator[Sign]:
     """The begin of an edit of one file."""
-    if key and isinstance(path, str) and 0 < len(path) < MAX_PATH and "\0" not in path and valid(path) == path:
-        yield Edited(at=at, key=key, path=path)
+    if key and (found := _path(path)) is not None:
+        yield Edited(at=at, key=key, path=found)
 
 
 def patched(begun: float | None, done: float | None, key: str | None, path: object, *, made: bool) -> Iterator[Sign]:
@@ -222,12 +273,12 @@ def patched(begun: float | None, done: float | None, key: str | None, path: obje
         yield from ended(done, key, 0 if made else 1)
 
 
-def ended(at: float | None, key: str | None, status: object, output: object = "") -> Iterator[Sign]:
+def ended(at: float | None, key: str | None, status: object, output: object = "", *, running: bool = False) -> Iterator[Sign]:
     """The end of a call. The status as far as it can be one: a number below zero is a client's word for none."""
     if key:
         text = valid(output) if isinstance(output, str) and output.strip() not in _NOTHING else ""
         code = status if isinstance(status, int) and not isinstance(status, bool) and 0 <= status < _CODES else None
-        yield Ended(at=at, key=key, status=code, output=text)
+        yield Ended(at=at, key=key, status=code, output=text, running=running)
 
 
 def whole(at: float | None, rows: object, field: str) -> Iterator[Sign]:

@@ -51,7 +51,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**CLAUDE, name="PostToolBatch", moment="edit"),
         Event(**CLAUDE, name="PreToolUse", moment="other"),
         Event(**CLAUDE, name="PostToolUse", moment="edit"),
-        Event(**CLAUDE, name="Stop", moment="turn", said="STUB: I wrote hello.txt."),
+        Event(**CLAUDE, name="Stop", moment="turn", said="STUB: I wrote hello.txt.", running=()),
         Event(**CLAUDE, name="PreCompact", moment="compact"),
         Event(**CLAUDE, name="SubagentStop", moment="other", child=True),
         Event(**CLAUDE, name="SessionStart", moment="start", inject="full", source="compact"),

@@ -330,7 +330,8 @@ def test_rare_records_of_claude(record: dict[str, Any], expected: list[str]) -> 
     ],
 )
 def test_how_calls_of_claude_end(record: dict[str, Any], status: int | None, output: str) -> None:
-    assert list(signs("claude", record)) == [Ended(at=TIME, key="t", status=status, output=output)]
+    running = "backgroundTaskId" in str(record)
+    assert list(signs("claude", record)) == [Ended(at=TIME, key="t", status=status, output=output, running=running)]
     assert may_tell("claude", json.dumps(record, separators=(",", ":")).encode())
 
 
