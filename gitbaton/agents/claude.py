@@ -50,12 +50,10 @@ _OURS = (  # each begins what the client says in the user's name
 )
 _COMMAND = r"(?s)<command-(?:message|name)>"
 _OWN_COMMANDS = (  # of the client: they ask for nothing of the agent's work
-    *(
-        "add-dir agents bashes bug cd clear color compact config context copy cost desktop diff doctor effort exit export".split()
-    ),
-    *("fast feedback fork help hooks ide keybindings login logout mcp memory model output-style passes permissions".split()),
-    *("plugin privacy-settings quit release-notes reload-plugins remote-control rename resume rewind sandbox skills".split()),
-    *("stats status statusline tasks terminal-setup theme todos upgrade usage vim voice".split()),
+    r"/?(?:add-dir|agents|bashes|bug|cd|clear|color|compact|config|context|copy|cost|desktop|diff|doctor|effort|exit|export|fast"
+    r"|feedback|fork|help|hooks|ide|keybindings|login|logout|mcp|memory|mobile|model|output-style|passes|permissions|plugin|quit"
+    r"|privacy-settings|release-notes|reload-plugins|remote-control|rename|resume|rewind|sandbox|skills|stats|status|statusline"
+    r"|tasks|terminal-setup|theme|todos|upgrade|usage|vim|voice)\Z"
 )
 _PLAN = "Implement the following plan:"
 _UNSAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
@@ -225,7 +223,7 @@ def _words(text: str, *, alone: bool) -> str:
     if re.match(_COMMAND, text):
         tags = dict(re.findall(_TAG.format("command-name|command-args"), text))
         name, args = tags.get("command-name", "").strip(), tags.get("command-args", "").strip()
-        return f"{name} {args}".strip() if (args or alone) and name.removeprefix("/") not in _OWN_COMMANDS else ""
+        return f"{name} {args}".strip() if (args or alone) and not re.match(_OWN_COMMANDS, name) else ""
     if text.startswith((_NOTICE, *_OURS)):
         return ""
     said = re.sub(_IMAGE, "", re.sub(_BLOCKS, "", text)).strip()
@@ -280,13 +278,9 @@ def _notices(at: float | None, content: object, record: Record) -> Iterator[Sign
         if not text.startswith(_NOTICE):
             continue
         head, _, rest = text.partition("<summary>")  # ids after it are the model's words
-        ids, (summary, _, rest) = (
-            dict(re.findall(_TAG.format("tool-use-id|task-id|status"), head)),
-            rest.partition("</summary>"),
-        )
-        key = (
-            word(ids.get("tool-use-id")) or word(dict_of(record.get("tasks")).get(ids.get("task-id", ""))) or ids.get("task-id")
-        )
+        ids, summary = dict(re.findall(_TAG.format("tool-use-id|task-id|status"), head)), rest.rpartition("</summary>")[0]
+        task = ids.get("task-id", "")
+        key = word(ids.get("tool-use-id") or dict_of(record.get("tasks")).get(task) or task)
         code, result = re.search(_LAST_CODE, summary), re.search(_TAG.format("result"), rest)
         if summary.startswith("Background command"):
             yield from ended(at, key, int(code[1]) if code else None)

@@ -27,9 +27,15 @@ class Talk:
         """One line of the transcript."""
         self.now = max(self.now + timedelta(milliseconds=1), self.clock())
         at = self.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        record = {"type": kind, "isSidechain": False, "uuid": f"u{next(self.ids)}", "parentUuid": self.last, "timestamp": at}
+        record: dict[str, Any] = {
+            "type": kind,
+            "isSidechain": False,
+            "uuid": f"u{next(self.ids)}",
+            "parentUuid": self.last,
+            "timestamp": at,
+        }
         record |= more
-        self.last = self.last if record["isSidechain"] else record["uuid"]
+        self.last = self.last if record["isSidechain"] else str(record["uuid"])
         with self.path.open("a") as file:
             file.write(json.dumps({**record, "message": {"role": kind, "content": content}}) + "\n")
 
