@@ -40,6 +40,7 @@ _STILL = 300  # seconds for which a plan has not changed, and it is said
 _LOOKED = 6000  # characters of a text, from either end, that are looked at
 _CUT = " [...]"
 _SHORT = 100  # characters of a request that says little without the words before it
+_EDITS = ("edited ", "edit of ")  # how an action that is one begins
 _FEW = 400  # characters of what is cut at its end and told in a line; longer texts lose their middle
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
@@ -104,7 +105,7 @@ class _Sizes:
 
 # At length where that is short enough, else as is usual; where that is too much, so that all of the newest state has room.
 _SIZES = (
-    _Sizes(most=6000, first=1400, done=1400, earlier=500),
+    _Sizes(most=6000, request=2200, first=1400, done=1400, earlier=500),
     _Sizes(most=LIMIT, said=850),
     *(
         _Sizes(
@@ -167,7 +168,7 @@ class _Brief:
 
     def sections(self) -> list[_Section]:
         """All of them, in their order; those without rows are left out when they are fitted."""
-        worded = self.c.kind == "manual" or self.c.carried is not None or self.c.observed is None
+        worded = self.c.kind == "manual" or self.c.carried is not None or self.latest is None
         first = worded and self._lead()
         written = self._written(first) if worded else []
         state = [self._request(), self._turn(), self._plan(), self._tests(), self._files(), self._said(), self._earlier()]
@@ -247,7 +248,7 @@ class _Brief:
         title = f"Of the {of}, newest first:" if rows else ""
         if told.error is not None:
             command, at = self.words.line(told.error.command, self.sizes.line), age(told.error.ended, self.now)
-            error = f"{command}: {_ended(told.error.status)}, {at}"
+            error = f"{command}: {_ended(told.error.status, told.error.command)}, {at}"
             rows += self.words.within(600).lines("not mended", f"{error}\n{told.error.output}".rstrip("\n"))
         lines = [f"{self.words.line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
         rows += self.words.within(3 * self.sizes.line).listed("still running", lines)
@@ -260,7 +261,8 @@ class _Brief:
     def _action(self, action: Action) -> str:
         """A line of what was done, with how it ended."""
         times = f"{action.count}x " if action.count > 1 else ""
-        how = "" if action.status is None else f": {_ended(action.status)}"
+        how = "" if action.status is None else f": {_ended(action.status, action.text)}"
+        how = "" if action.text.startswith(_EDITS) and not action.status else how
         text = self.words.line(action.text, self.sizes.line)
         answered = f"\n    it answered: {' '.join(action.output.split())}" if action.output and self._new(action.output) else ""
         return f"{times}{text}{how}{answered}"
@@ -421,9 +423,10 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _ended(status: int | None) -> str:
-    """How a command ended."""
-    return "ok" if status == 0 else "no exit status is known" if status is None else f"exit status {status}"
+def _ended(status: int | None, text: str = "") -> str:
+    """How a command ended, or an edit."""
+    failed = "failed" if text.startswith(_EDITS) else f"exit status {status}"
+    return "ok" if status == 0 else "no exit status is known" if status is None else failed
 
 
 def _mended(failed: TestRun, runs: Iterable[TestRun]) -> bool:

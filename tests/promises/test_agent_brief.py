@@ -34,7 +34,7 @@ WRAPPERS = [
     "<command-name>",
     "<|im_start|>",
 ]
-KEYS = ("step", "next_cmd", "validation", "drift", "recorded on", "since then", "decision", "note")
+KEYS = ("step", "next_cmd", "validation", "drift", "recorded on", "since then", r"decision \d+", "note")
 KEY = re.compile(rf"(?:{'|'.join(KEYS)}|extra\.[A-Za-z0-9._-]+): ")
 TRUE_ONCE = ("step", "next_cmd", "validation", "drift")
 
@@ -82,7 +82,7 @@ def test_origin_age_and_quotes(repo: Sandbox, agent: str) -> None:
     rows = rows_of(text)
     assert rows["next_cmd"] == 'next_cmd: "make check"'
     assert "branch-switched" in rows["drift"] and "head-ahead:1" in rows["drift"]
-    order = [key for key in rows if key in ("step", "next_cmd", "validation", "drift", "decision", "note", "extra.k")]
+    order = [key for key in rows if key in ("step", "next_cmd", "validation", "drift", "decision 1", "note", "extra.k")]
     assert set(order[:4]) == {"step", "next_cmd", "validation", "drift"} and len(order) == 7
     check_safe(text)
 

@@ -228,7 +228,8 @@ def test_only_auto_checkpoints_have_no_words_to_carry(repo: Sandbox) -> None:
     assert steps(checkpoints(repo, "t")) == ["turn ended: p0", *(f"turn ended: p0; last prompt: p{n}" for n in (1, 2))]
     check_carried(repo)
     assert resumed(repo)["step"] == "turn ended: p0; last prompt: p2" and resumed(repo)["next_cmd"] == ""
-    assert "turn ended: p0; last prompt: p2" in client.fire("start", "--track", "t")
+    text = client.fire("start", "--track", "t")
+    assert "Newest request, 0 seconds ago: p2\n" in text and "step: " not in text, "nobody wrote words"
 
 
 def test_a_label_is_not_carried(repo: Sandbox) -> None:
