@@ -664,7 +664,7 @@ class Baton:
         and how many others there are; asked only where LATEST is not as it was left with this ``mark``."""
         current = self.store.current()
         tip = self._own_tip(current)
-        head = tip.checkpoint.place.oid if tip else None
+        head = tip.checkpoint.head if tip else None
         if head is not None and head != self.repo.objects.head().oid:
             head = rewrites.successor(rewrites.pairs(self.repo), head)
         self.repo.expect(head)
@@ -862,13 +862,15 @@ class Baton:
     def _surveyor(self) -> Surveyor:
         return Surveyor(self.store, self.settings.short, self.rules())
 
-    def verify(self, track: str | None = None, *, name: str | None = None) -> tuple[Stored, Live]:
-        """A track's newest checkpoint, or the one that ``name`` means, against the present; writes nothing.
+    def verify(self, track: str | None = None, *, name: str | None = None, words: bool = False) -> tuple[Stored, Live]:
+        """A track's newest checkpoint, or the one that ``name`` means, against the present; writes nothing. ``words``: as it
+        stood where the words were written that it carries.
 
         Raises as ``lead``.
         """
-        stored = self.lead(name, track)
-        return stored, self._surveyor().live(stored)
+        stored, surveyor = self.lead(name, track), self._surveyor()
+        live = surveyor.live(stored)
+        return (surveyor.written(stored), live.words) if words and live.words is not None else (stored, live)
 
     def status(self) -> tuple[list[TrackStatus], tuple[Problem, ...]]:
         """All tracks, newest first, and what in our namespace is not ours. Each is held against the work tree that its newest

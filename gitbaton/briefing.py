@@ -13,9 +13,9 @@ from gitbaton.render import (
     age,
     current_plans,
     decision_facts,
-    happened,
     in_shell,
     leads,
+    passed,
     plan_heading,
     plan_items,
     sentences,
@@ -388,7 +388,7 @@ class _Brief:
         decided = self._decided()
         more = words.lines("note", c.note) if c.note else []
         more += [row for key, text in c.extra for row in words.lines(f"extra.{key}", text)]
-        since = happened(replace(c, carried=None), self.scene.live.since)
+        since = passed(self.scene.live.since) if self.scene.live.since is not None else ""
         stand = f"Written {age(c.written, self.now)}{'' if first else ', before what is above'}{since and f' ({since} since)'}:"
         title = "" if first and not since else stand
         if first:

@@ -361,4 +361,4 @@ def expect_elsewhere(repo: Repo, tip: Checkpoint) -> None:
         except OSError:
             continue
         if mine and git_dir != repo.layout.git_dir:
-            repo.expect(tip.place.oid, git_dir)
+            repo.expect(tip.head, git_dir)

@@ -500,11 +500,15 @@ class Drift:
 @value
 class Since:
     """What has happened since the words of a checkpoint were written: turns of the agent that ended, paths that differ now
-    from the files then (None where that cannot be said), commits that HEAD has and had not then (None likewise)."""
+    from the files then (None where that cannot be said), commits that HEAD has and had not then (None likewise), and that it
+    had and has ``gone`` from, but for a rewrite. ``branch``: the one of then and the one of now, where they are two; None for a
+    detached HEAD."""
 
     turns: int
     files: int | None
     commits: int | None
+    gone: int | None = 0
+    branch: tuple[str | None, str | None] | None = None
 
     @property
     def stale(self) -> bool:
@@ -516,7 +520,8 @@ class Since:
 class Live:
     """The repository now, against a checkpoint. ``files_changed`` is None where files were not compared; ``uncounted`` says why
     they could not be; ``unsaved``: submodules and nested repositories whose uncommitted content is in no checkpoint, so that
-    nothing compares it; ``since`` what has happened since the words were written.
+    nothing compares it; ``since`` what has happened since the words were written. ``words``: the same against where the words
+    were written that an automatic checkpoint carries; None where they are its own.
 
     ``tests``: for each test run that a client had on record the paths that differ now from the files then, None where that
     cannot be said."""
@@ -528,6 +533,7 @@ class Live:
     unsaved: tuple[str, ...] = ()
     since: Since | None = None
     tests: tuple[tuple[str, ...] | None, ...] = ()
+    words: Live | None = None
 
 
 @value

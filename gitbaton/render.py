@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from gitbaton.secrets import Redacted
 
 _AGES = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
-_FACTS = r"\d (?:turn|file|commit)s? (?:ended|changed|made)\b"  # as ``happened`` says it
 _MARKUP, _QUOTES = (str.maketrans({char: f"\\{char}" for char in chars}) for chars in ("<[", "'`"))
 _NAMED = 3  # paths that a sentence names
 _SKIPPED = 10  # paths that a snapshot left out and names
@@ -105,16 +103,19 @@ def resume_lines(
     observed: Sequence[tuple[str, str]] = (),
     changes: Mapping[int, DecisionChanges] = NO_CHANGES,
 ) -> list[str]:
-    """The lines of ``git baton resume``, in their promised order; carried words first, then what has happened since, then what
-    the client's own records tell. ``changes``: what changed the files that decisions are about, by the numbers of these."""
+    """The lines of ``git baton resume``, in their promised order; carried words first, then how the checkpoint is called and
+    what has happened since the words, then what the client's own records tell. ``changes``: what changed the files that
+    decisions are about, by the numbers of these."""
     c = checkpoint
     pairs = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
-    pairs += [("branch", c.place.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
+    pairs += [("branch", c.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
     rows = [key_value(key, value) for key, value in pairs] + _decision_lines(c, changes)
     pairs = [(f"extra.{key}", text) for key, text in c.extra]
     pairs += [("kept", kept_names(c))] if kept_names(c) else []
     if c.carried is not None:
-        pairs += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}"), ("since", happened(c, since))]
+        pairs += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}")]
+    pairs += [("title", title_of(c))] if c.kind == "auto" else []
+    pairs += [("since", happened(c, since))] if c.carried is not None and since is not None else []
     pairs += observed
     if live is not None:
         pairs += [("live_branch", live.head.branch or ""), ("live_head", short_live), ("drift", str(live.drift))]
@@ -214,14 +215,27 @@ def _holds(c: Checkpoint, since: Since | None) -> bool | None:
     return True if since is None else None
 
 
-def happened(c: Checkpoint, since: Since | None) -> str:
-    """What has happened since a checkpoint's words were written: turns, files, commits, and the last thing that it says."""
-    parts = [in_quotes(c.step) if re.search(_FACTS, c.step) else c.step] if c.carried is not None else []
-    if since is not None:
-        parts += [f"{counted(since.turns, 'turn')} ended"] if since.turns else []
-        parts += [f"{counted(since.files, 'file')} changed"] if since.files else []
-        parts += [f"{counted(since.commits, 'commit')} made"] if since.commits else []
-    return "; ".join(parts)
+def happened(c: Checkpoint, since: Since | None, step: str | None = None) -> str:
+    """What has happened since a checkpoint's words were written, which it names: ``"lexer done": 2 turns, 3 files, 1 commit,
+    branch main -> feature``; ``nothing`` where that is so. ``step``: their first line, where it is to be another."""
+    named = in_double_quotes(first_line(c.headline) if step is None else step)
+    return f"{named}: {passed(since) or 'nothing'}" if since is not None else ""
+
+
+def passed(since: Since) -> str:
+    """The turns, files, commits and branch of ``since`` in words; empty where nothing has happened."""
+    parts = [counted(since.turns, "turn")] if since.turns else []
+    parts += [counted(since.files, "file")] if since.files else []
+    if since.commits is None or since.gone is None:
+        parts.append("commit not here")
+    elif since.commits and since.gone:
+        parts.append(f"diverged {since.commits}/{since.gone}")
+    elif since.commits or since.gone:
+        parts.append(counted(since.commits, "commit") if since.commits else f"{counted(since.gone, 'commit')} behind")
+    if since.branch is not None:
+        before, now = (bare(name) if name else "detached HEAD" for name in since.branch)
+        parts.append(f"branch {before} -> {now}")
+    return ", ".join(parts)
 
 
 def line(text: str) -> str:
@@ -329,6 +343,10 @@ def live_document(live: Live) -> dict[str, Json]:
     changed = live.files_changed
     result = {"branch": branch, "head": live.head.oid, "drift": words, "moved": live.drift.moved, "files_changed": changed}
     unsaved: list[Json] = [path_document(path) for path in live.unsaved]
+    if live.words is not None:
+        said: list[Json] = [w.word for w in live.words.drift.words]
+        moved, files = live.words.drift.moved, live.words.files_changed
+        result["words"] = {"drift": said, "moved": moved, "files_changed": files}
     return {**result, "since": since_document(live.since), **({"not_compared": unsaved} if unsaved else {})}
 
 
@@ -336,7 +354,11 @@ def since_document(since: Since | None) -> Json:
     """The JSON object of what has happened since the words were written."""
     if since is None:
         return None
-    return {"turns": since.turns, "files_changed": since.files, "commits": since.commits, "stale": since.stale}
+    found: dict[str, Json] = {"turns": since.turns, "files_changed": since.files, "commits": since.commits}
+    found |= {"gone": since.gone, "stale": since.stale}
+    if since.branch is not None:
+        found["branch"] = [None if name is None else path_document(name) for name in since.branch]
+    return found
 
 
 def latest_json(current: str | None, generated: str, tips: Sequence[Stored], more: int = 0) -> bytes:
@@ -380,15 +402,14 @@ def _told(stored: Stored) -> dict[str, Json]:
 
 def checkpoint_markdown(stored: Stored) -> bytes:
     """One exported checkpoint for people; stored text is indented, so that it can forge no heading."""
-    heading = (
-        f"## {_heading(stored.checkpoint.track)}: {line(stored.checkpoint.step).translate(_MARKUP)} {origin(stored)}".rstrip()
-    )
+    said = f"{_heading(stored.checkpoint.track)}: {line(title_of(stored.checkpoint)).translate(_MARKUP)}"
+    heading = f"## {said} {origin(stored)}".rstrip()
     return ("\n".join([heading, "", *_section(stored)]).rstrip("\n") + "\n").encode("utf-8", "replace")
 
 
 def _section(stored: Stored) -> list[str]:
     c = stored.checkpoint
-    head = c.place.oid or ""
+    head = c.head or ""
     text = [f"id={stored.id}", f"created={document(c)['created']}", *resume_lines(c, head, None, "")]
     text = [*(["foreign=yes"] if stored.foreign_words else []), *quote(text, stored)]
     return ["    " + row.expandtabs(4) for part in text for row in part.split("\n")] + [""]
@@ -456,7 +477,7 @@ def sentences(live: Live) -> list[str]:
 
 def candidate(stored: Stored, short: Callable[[Oid], str]) -> str:
     """A checkpoint in a list of several that a name could mean."""
-    said = f"{short(stored.id)} {bare(stored.checkpoint.track)}: {line(stored.checkpoint.step)}"
+    said = f"{short(stored.id)} {bare(stored.checkpoint.track)}: {line(title_of(stored.checkpoint))}"
     return f"{quoting(stored)}{said} {origin(stored)}".rstrip()
 
 
@@ -573,17 +594,27 @@ def turn_of(c: Checkpoint) -> int:
 
 
 def title(stored: Stored) -> tuple[str, TestRun | None]:
-    """A checkpoint in a list: its step; of a turn that a client's records tell of ``turn 7  now the error messages``, and the
-    newest test that ran in it."""
+    """A checkpoint in a list: ``title_of``, and of a turn that a client's records tell of the newest test that ran in it."""
     c = stored.checkpoint
+    if not _is_told_turn(c) or c.observed is None:
+        return title_of(c), None
+    return title_of(c), next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
+
+
+def title_of(c: Checkpoint) -> str:
+    """What a checkpoint is called wherever it is named: its step; of a turn that a client's records tell of ``turn 7  now the
+    error messages``."""
+    if _is_told_turn(c) and c.observed is not None:
+        return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, c.observed.asked).text)}"
     if c.kind != "auto" or not c.step.startswith((TURN_ENDED, NOT_ENDED)):
-        return c.step, None
-    # Of a turn that did not end only the step tells.
-    if c.observed is None or not c.observed.asked or c.files is None or c.step.startswith(NOT_ENDED):
-        before, _, last = c.step.rpartition(LAST_PROMPT)  # what was asked last tells turns apart
-        return f"{before.partition(': ')[0]}: {last}" if before else c.step, None
-    ran = next((run for run in c.observed.tests[:1] if run.tree == stored.tree), None)
-    return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, c.observed.asked).text)}", ran
+        return c.step
+    before, _, last = c.step.rpartition(LAST_PROMPT)  # what was asked last tells turns apart
+    return f"{before.partition(': ')[0]}: {last}" if before else c.step
+
+
+def _is_told_turn(c: Checkpoint) -> bool:
+    """Whether a client's records tell of a turn that a checkpoint ended; of one that did not end only the step tells."""
+    return c.kind == "auto" and c.step.startswith(TURN_ENDED) and bool(c.observed and c.observed.asked) and c.files is not None
 
 
 def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:

@@ -90,13 +90,10 @@ class Surveyor:
         return self.lives((stored,), tests=True)[0]
 
     def lives(self, items: Sequence[Stored], *, tests: bool = False) -> list[Live]:
-        """The present against each of several checkpoints, with one look at the work tree; as ``live``. ``tests``: also against
-        the files that test runs on record were of.
-
-        An automatic checkpoint is compared by where its words were written: it stands where HEAD was a moment ago, and what has
-        moved below the words must not hide behind it.
+        """The present against each of several checkpoints, and against where the words were written that they carry, with one
+        look at the work tree; as ``live``. ``tests``: also against the files that test runs on record were of.
         """
-        written = [self._as_written(stored) for stored in items]
+        written = [self.written(stored) for stored in items if stored.checkpoint.carried is not None]
         differing, unsaved = dict[Oid, list[str]](), list[str]()
         reason = None
         if self.rules is not None and self.store.repo.layout.root is not None:
@@ -104,16 +101,22 @@ class Surveyor:
 
             try:
                 ran = [run for s in items if tests and s.checkpoint.observed for run in s.checkpoint.observed.tests]
-                trees = [run.tree for run in ran if self._is_tree(run.tree)]
-                trees = [*(s.checkpoint.files.tree for s in written if s.checkpoint.files is not None), *trees]
+                trees = [s.checkpoint.files.tree for s in (*items, *written) if s.checkpoint.files is not None]
+                trees += [run.tree for run in ran if self._is_tree(run.tree)]
                 differing, unsaved = compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
-        made = self._commits(items)
-        pairs = zip(written, made, strict=True)
-        return [self._live(stored, commits, differing, unsaved, reason) for stored, commits in pairs]
+        own = [replace(s, checkpoint=replace(s.checkpoint, carried=None)) for s in items]
+        made = self._commits([*own, *(s for s in items if s.checkpoint.carried is not None)])
+        later, below = made[: len(own)], iter(zip(written, made[len(own) :], strict=True))
+        found = []
+        for stored, alone, commits in zip(items, own, later, strict=True):
+            live = self._live(alone, commits, differing, unsaved, reason)
+            words = self._live(*next(below), differing, unsaved, reason) if stored.checkpoint.carried is not None else None
+            found.append(replace(live, words=words, since=self._since(stored, words or live)))
+        return found
 
-    def _as_written(self, stored: Stored) -> Stored:
+    def written(self, stored: Stored) -> Stored:
         """A checkpoint with the branch, HEAD, files and operation of the one whose words it carries."""
         c = stored.checkpoint
         if c.carried is None:
@@ -140,7 +143,6 @@ class Surveyor:
             ground = replace(ground, changed=counted, named=first_few(paths))
         if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
             reason = "the changed files are not counted: those of the words are not in this repository"
-        turns = c.carried.turns if c.carried else 0
         after = [differing.get(run.tree or "") for run in c.observed.tests] if c.observed else []
         tests = (None if paths is None else tuple(_held(paths, c.files) if c.files else paths) for paths in after)
         return Live(
@@ -149,9 +151,13 @@ class Surveyor:
             files_changed=counted,
             uncounted=reason if c.files or c.carried else None,
             unsaved=hidden,
-            since=Since(turns=turns, files=counted, commits=self._made(c.head, self.head.oid)),
             tests=tuple(tests),
         )
+
+    def _since(self, stored: Stored, live: Live) -> Since:
+        """What has happened since the words of a checkpoint; ``live``: the present against where they were written."""
+        c = stored.checkpoint
+        return self._happened(c, live.files_changed, self.head)
 
     def _held_moved(self, stored: Stored, files: FileState) -> list[str]:
         """The paths that did not pass their filter, and of which other bytes than a checkpoint keeps stand here now."""
@@ -168,14 +174,24 @@ class Surveyor:
             return moved(self.store.repo, root, {path: oid for path, oid in kept.items() if path in shut})
         return []
 
-    def _made(self, then: Oid | None, now: Oid | None) -> int | None:
-        """How many commits ``now`` has and ``then`` had not; None where ``then`` is not there any more."""
+    def _happened(self, c: Checkpoint, files: int | None, now: Head) -> Since:
+        """What has happened between the words of a checkpoint and a moment at which HEAD was ``now``."""
+        then, turns = c.place, c.carried.turns if c.carried else 0
+        made, gone = self._moves(then.oid, now.oid)
+        branch = None if then.branch == now.branch else (then.branch, now.branch)
+        return Since(turns=turns, files=files, commits=made, gone=gone, branch=branch)
+
+    def _moves(self, then: Oid | None, now: Oid | None) -> tuple[int | None, int | None]:
+        """How many commits ``now`` has and ``then`` had not, and how many it has not any more, but for those that were only
+        rewritten; None where ``then`` is not there any more."""
         if then == now or now is None:
-            return 0
+            return 0, 0
         if then is None:
-            return self.objects.count(now)
-        distance = self._distance(now, then)
-        return distance[0] if distance else None
+            return self.objects.count(now), 0
+        made, gone = self._distance(now, then) or (None, None)
+        if gone and any(self._is_before(oid, now) for oid in self._successors(then)[1:]):
+            gone = 0
+        return made, gone
 
     def _hidden(self, files: FileState, unsaved: list[str], differing: list[str]) -> tuple[str, ...]:
         """Submodules and nested repositories that stand where they stood, and hold, or held then, what is not committed."""
@@ -188,7 +204,7 @@ class Surveyor:
         if c.carried is None:
             return None
         files = count_changed(c.carried.tree, stored.tree) if c.files and self._is_tree(c.carried.tree) else None
-        return Since(turns=c.carried.turns, files=files, commits=self._made(c.carried.head, c.head))
+        return self._happened(c, files, Head(branch=c.branch, oid=c.head))
 
     def _is_tree(self, oid: Oid | None) -> TypeGuard[Oid]:
         found = self.objects.info(oid) if oid else None
@@ -197,14 +213,14 @@ class Surveyor:
     def _commits(self, items: Sequence[Stored]) -> list[_Commits]:
         """For each newest checkpoint what the commits hold that HEAD has made since; first all at once what most will need."""
         here = self.head.oid
-        left = [s for s in items if here is not None and s.checkpoint.place.oid != here]
-        found: dict[Oid, _Commits] = {}
+        left = {n: s for n, s in enumerate(items) if here is not None and s.checkpoint.place.oid != here}
+        found: dict[int, _Commits] = {}
         with suppress(GitError, RecordError):
-            self._tell_apart([pair for s in left for pair in (self._pairs(_stand(s), here) or ())])
-        for stored in left:
+            self._tell_apart([pair for s in left.values() for pair in (self._pairs(_stand(s), here) or ())])
+        for n, stored in left.items():
             with suppress(GitError, RecordError):  # what cannot be compared is no more at home than it looks
-                found[stored.commit] = self._followed(stored)
-        return [found.get(s.commit, _Commits()) for s in items]
+                found[n] = self._followed(stored)
+        return [found.get(n, _Commits()) for n in range(len(items))]
 
     def _followed(self, stored: Stored) -> _Commits:
         """Follow HEAD from where it is to where the words were written: each of its moves must be a rewrite, or commits of what
@@ -214,7 +230,7 @@ class Surveyor:
             paths = self._uncaptured(stand, later)
             if paths is not None:
                 strange.update(paths)
-                count = count or self._made(stand.head, later) or 0
+                count = count or self._moves(stand.head, later)[0] or 0
             elif stand.head != later:
                 begun = count or strange or stored.checkpoint.place.oid != stand.head  # else nothing could come of it
                 if not begun or stand.head is None or later is None or self._is_before(stand.head, later):
@@ -237,7 +253,7 @@ class Surveyor:
             yield _stand(below)
             if below.id == carried.id:
                 return
-        words = self._as_written(stored)
+        words = self.written(stored)
         yield _Stand(stored=words, files=words.checkpoint.files, staged=None)
 
     def _is_before(self, oid: Oid, later: Oid) -> bool:

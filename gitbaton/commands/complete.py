@@ -14,6 +14,7 @@ from gitbaton.cli.verbs import GROUPS, VERBS, below, find, verb_module
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import BatonError
 from gitbaton.model import Stored
+from gitbaton.render import title_of
 
 FILES = "\tfiles"  # the line that asks the shell for its own completion of paths
 _STEPS = 20  # checkpoints of a track that are offered
@@ -115,7 +116,7 @@ def _values(ctx: Call, metavar: str, verb: str, given: list[str]) -> Found:
 
 def _step(stored: Stored) -> str:
     """What a checkpoint says is done, behind a ``>`` where it is foreign."""
-    return f"{'> ' * stored.foreign_words}{plain(first_line(stored.checkpoint.step))}"
+    return f"{'> ' * stored.foreign_words}{plain(first_line(title_of(stored.checkpoint)))}"
 
 
 def _stored(ctx: Call, kinds: set[str], given: list[str]) -> Found:

@@ -97,7 +97,7 @@ class Views:
         given += [*(("decision", text) for text in c.decisions), *c.extra]
         seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored), self.look.age)
         told = [part for key, text in (*given, *seen) if text for part in self._pair(key, text, row)]
-        place = f"{c.place.branch or 'HEAD'} at {baton.abbreviate(c.place.oid)}" if c.place.oid else c.place.branch or ""
+        place = f"{c.branch or 'HEAD'} at {baton.abbreviate(c.head)}" if c.head else c.branch or ""
         newer = rewinding.newer(baton, stored)
         changes = row.changes
         facts = [("label", c.label or ""), ("pinned", "no prune removes it" if self.marks.pinned(stored.id) else "")]

@@ -64,7 +64,7 @@ def command(
             print_json({**value, "warnings": list(found.warnings)})
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
-            head = baton.abbreviate(found.stored.checkpoint.place.oid)
+            head = baton.abbreviate(found.stored.checkpoint.head)
             later = found.live.tests if found.live else tests_then(baton.store, found.stored)
             seen = observed_pairs(found.stored.checkpoint.observed, later, told)
             rows = resume_lines(found.stored.checkpoint, head, found.live, here, found.since, seen, found.changes)

@@ -17,7 +17,7 @@ from gitbaton.codec import counted, in_quotes, plain
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
-from gitbaton.render import age, happened, line, quoted, quoting, sentences, title, verdict
+from gitbaton.render import age, line, quoted, quoting, sentences, title, title_of, verdict
 from gitbaton.restore.values import Order, Plan, Step
 from gitbaton.survey import Surveyor
 from gitbaton.tools import rewinding
@@ -277,7 +277,7 @@ class Talk:
         terminal.say(f"\ncheckpoint {target.id} of track {in_quotes(c.track)}, {c.kind}, {verdict(target)}, {ago}")
         terminal.say(f"{quote}step: {line(c.headline)}")
         if c.carried is not None:
-            terminal.say(f"{quote}then: {line(happened(c, None))}")
+            terminal.say(f"{quote}then: {line(title_of(c))}")
         if changes is not None:
             terminal.say(f"changed in it: {counted(changes.files, 'file')} +{changes.added} -{changes.removed}")
         newer = rewinding.newer(self.baton, target)

@@ -48,7 +48,7 @@ def command(
             head += [("commit", stored.commit), ("base", stored.base or "")]
             head += [("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []
             seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
-            said = resume_lines(c, c.place.oid or "", None, "", observed=seen, changes=baton.decision_changes(stored))
+            said = resume_lines(c, c.head or "", None, "", observed=seen, changes=baton.decision_changes(stored))
             said += [key_value("withdrew", f"{one.number}: {one.text}") for one in baton.withdrew(stored)]
             for text in quote([*(key_value(*pair) for pair in head), *said, *_files(c.files)], stored):
                 terminal.say(text)

@@ -6,7 +6,7 @@ from gitbaton.cli.common import left_out, looking, opened, warn_all
 from gitbaton.cli.look import Column, Look
 from gitbaton.cli.options import Call
 from gitbaton.codec import counted, plain
-from gitbaton.commands.status import step_of, tests_of
+from gitbaton.commands.status import since_of, step_of, tests_of
 from gitbaton.commands.verify import since_head
 from gitbaton.errors import AmbiguousNameError, NotARepositoryError, NotFoundError, UsageError
 from gitbaton.model import Stored
@@ -17,7 +17,6 @@ BEGIN = (
     ("git baton agent install claude", "let the agent do it"),
 )
 MOVED = "'git baton diff' shows what changed since"
-MOVED_SINCE = "'git baton diff @{manual}' shows what changed since"
 AWAY = "taken in another work tree; 'git baton restore --dry-run' shows what its files change here"
 AWAY_FOREIGN = "taken in another work tree; 'git baton restore --foreign --dry-run' shows what its files change here"
 NEXT = 'git baton snapshot "what is done" --next-cmd "what is next"'
@@ -102,7 +101,13 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
     name = (*mark, (plain(c.track), "current"))
     where = f"from {', '.join(map(plain, origins))}" if (origins := baton.store.origins(c.track)) else "from elsewhere"
     drift = ((where, "foreign"),) if stored.foreign else look.drift(live)
-    facts = (*tests_of(stored, live, look), (f"  {look.age(c.created)}  ", ""), *drift)
+    since = f"  since the words: {said}" if (said := since_of(stored, live)) else ""
+    facts = (
+        *tests_of(stored, live, look),
+        (f"  {look.age(c.created)}  ", ""),
+        *drift,
+        (since, ""),
+    )
     next_ = [((("next", "heading"),), (*mark, (line(c.next_cmd), "")))] if c.next_cmd else []
     for text in look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]):
         terminal.say(text)
@@ -110,7 +115,7 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
         _suggest(look, _taking(in_shell(c.track)))
     elif any(not word.word.startswith("committed:") for word in live.drift.words):
         if c.files is None or baton.repo.layout.root is None or c.files.worktree.same(baton.repo.worktree_id()):
-            terminal.say(since_head(baton, stored, live) or (MOVED if c.carried is None else MOVED_SINCE))
+            terminal.say(since_head(baton, stored, live) or MOVED)
         else:
             terminal.say(AWAY_FOREIGN if stored.foreign_words else AWAY)
     elif not c.next_cmd:

@@ -16,14 +16,16 @@ from gitbaton.git.reffiles import folders
 from gitbaton.model import Live, Stored
 from gitbaton.render import (
     decisions_document,
+    happened,
     kept_here,
     leads,
     line,
     live_document,
+    passed,
     porcelain,
     since_run,
     stored_document,
-    turn_prompt,
+    title_of,
     uncompared,
     verdict,
 )
@@ -37,10 +39,11 @@ TABLE = (
     Column(name="AGE", goes=1, right=True),
     Column(name="TESTS"),
     Column(name="DRIFT", goes=2),
+    Column(name="SINCE", goes=5),
     Column(name="STEP"),
 )
 NONE = "there is no checkpoint in this repository"
-BESIDE = 3  # lines of the screen that are no track: the heading, the last line, the prompt
+BESIDE = 3  # lines of the screen that are no track: the heading, the last line, the prompt; one more where words are older
 COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place")
 
 
@@ -54,7 +57,8 @@ def command(
 ) -> int:
     """Show every track: where it is, who was at work on it, how its tests stand and what moved since.
 
-    The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out.
+    The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out. DRIFT is
+    what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it.
     A track is held against the work tree that its newest checkpoint was taken in, while that exists.
 
     Examples:
@@ -119,9 +123,11 @@ def _watch(ctx: Call, *, everything: bool) -> int:
 
 
 def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everything: bool) -> Iterator[str]:
-    """The current track first, then the newest; one line each, as many as the screen takes; at last all of them in one line."""
+    """The current track first, then the newest; one line each, as many as the screen takes; at last all of them in one line,
+    and where the words of the current one are older, what has happened since."""
     tracks = sorted(tracks, key=lambda t: not t.current)
-    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - BESIDE, 1)]
+    older = tracks[0].current and tracks[0].stored.checkpoint.carried is not None
+    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - BESIDE - older, 1)]
     yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
     parts = [counted(len(tracks), "track"), f"{foreign} foreign" * bool(foreign), f"{hidden} not shown (--all)" * bool(hidden)]
@@ -130,6 +136,9 @@ def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everyt
     if first.current:
         drift = look.drift(first.live)
         yield from look.table((Column(),), [(((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *drift),)])
+        if older:
+            c = first.stored.checkpoint
+            yield look.fit(look.mark(first.stored), f"since {happened(c, first.live.since, look.cut(line(c.headline)))}")
     else:
         yield said
 
@@ -146,11 +155,16 @@ def tests_of(stored: Stored, live: Live, look: Look) -> Cell:
     return look.state(run.result, f"{tool} {ended}")
 
 
+def since_of(stored: Stored, live: Live) -> str:
+    """What has happened since somebody wrote the words; nothing where they are the checkpoint's own."""
+    return passed(live.since) if stored.checkpoint.carried is not None and live.since is not None else ""
+
+
 def step_of(stored: Stored, look: Look) -> Cell:
     """What is being done: what somebody wrote, or what was asked for since."""
     c = stored.checkpoint
     if c.observed is not None and c.observed.asked and leads(c):
-        return look.words(stored, turn_prompt(c.step, c.observed.asked).text, f"(turn {c.observed.turns})")
+        return look.words(stored, title_of(c))
     return look.words(stored, c.headline)
 
 
@@ -164,6 +178,7 @@ def _cells(baton: Baton, look: Look, t: TrackStatus) -> tuple[Cell | str, ...]:
         look.age(t.stored.checkpoint.created),
         tests_of(t.stored, t.live, look),
         "-" if t.stored.foreign else look.drift(t.live, short=True),
+        since_of(t.stored, t.live),
         step_of(t.stored, look),
     )
 

@@ -23,7 +23,7 @@ from gitbaton.cli.look import Column, Look
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, counted, in_quotes, timestamp
 from gitbaton.errors import UsageError
-from gitbaton.render import in_shell, origin, porcelain, stored_document
+from gitbaton.render import in_shell, origin, porcelain, stored_document, title_of
 
 COLUMNS = ("current", "track", "id", "created", "commit")
 
@@ -78,7 +78,7 @@ def command(
                 ids, listed = look.ids(s.id for s in tips.items), []
                 for s in tips.items:
                     c = s.checkpoint
-                    said = look.words(s, c.step, origin(s, baton.store.origins(c.track)))
+                    said = look.words(s, title_of(c), origin(s, baton.store.origins(c.track)))
                     listed.append((look.track(s, current=c.track == current), ids[s.id], look.age(c.created), said))
                 for text in look.table((Column(named=True), Column(goes=2), Column(right=True, goes=1), Column()), listed):
                     terminal.say(text)

@@ -16,6 +16,9 @@ def command(
     ctx: Call,
     checkpoint: Tip = None,
     track: Track = None,
+    words: Annotated[
+        bool, Option("--words", help="Judge since the words were written, not since the newest checkpoint.")
+    ] = False,
     strict: Annotated[bool, Option("--strict", help="Exit 1 for an operation in progress and changed files, too.")] = False,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print nothing; the exit status says it.")] = False,
     json: AsJson = False,
@@ -28,18 +31,22 @@ def command(
     A commit of just what was captured is said as committed:N. An operation in progress and changed files (files-changed:N) make
     it 1 with --strict.
 
+    It is judged against the newest checkpoint of the track, also one that a hook took. --words judges from where somebody wrote
+    the words that such a one carries: what turns and commits have done since counts, too.
+
     Examples:
         git baton verify
+        git baton verify --words
         git baton verify --strict --quiet   # for a script
     """
     one_meant(checkpoint, track)
     with opened(ctx, talks="" if json or quiet else "comparing files") as baton:
-        stored, live = baton.verify(track, name=checkpoint)
+        stored, live = baton.verify(track, name=checkpoint, words=words)
         lower = bool(baton.store.unread)  # there is a newer one that nobody can compare
         if not quiet:
             tell_foreign(baton, stored)
         code = 1 if live.drift.moved or lower or (strict and (live.drift.anything or live.uncounted)) else 0
-        way = way_on(baton, stored, live, checkpoint, track) if code and not (quiet or json) else ""
+        way = way_on(baton, stored, live, checkpoint, track, words=words) if code and not (quiet or json) else ""
     if quiet:
         return code
     if json:
@@ -63,20 +70,22 @@ def command(
 
 def since_head(baton: Baton, stored: Stored, live: Live) -> Optional[str]:
     """How to see what has happened to HEAD; None where files are others, too, or HEAD's commit is not to be had."""
-    was, words = stored.checkpoint.place, [word.word for word in live.drift.words]
-    if live.files_changed != 0 or was.oid is None or "head-missing" in words:
+    was, words = stored.checkpoint, [word.word for word in live.drift.words]
+    if live.files_changed != 0 or was.head is None or "head-missing" in words:
         return None
     if words == ["branch-switched"] and was.branch is not None:
         return f"'git switch {in_shell(was.branch)}' goes back to its branch"
-    return f"'git log --oneline --left-right {baton.abbreviate(was.oid)}...' shows what happened to HEAD; no file has changed"
+    return f"'git log --oneline --left-right {baton.abbreviate(was.head)}...' shows what happened to HEAD; no file has changed"
 
 
-def way_on(baton: Baton, stored: Stored, live: Live, checkpoint: Optional[str], track: Optional[str]) -> str:
-    """What to do about drift; it is compared from where the words were written, which an automatic checkpoint only carries. A
-    track that is at home in another work tree is not taken over."""
+def way_on(
+    baton: Baton, stored: Stored, live: Live, checkpoint: Optional[str], track: Optional[str], *, words: bool = False
+) -> str:
+    """What to do about drift, of the checkpoint or of the ``words``, which an automatic one only carries. A track that is at
+    home in another work tree is not taken over."""
     carried, name = stored.checkpoint.carried, in_shell(stored.checkpoint.track)
     seen = in_shell(checkpoint) if checkpoint else name if track else "@"
-    if carried is not None:
+    if words and carried is not None:
         seen = carried.id[:10] if checkpoint else f"{seen.removesuffix('@')}@{{manual}}"
     shows = f"'git baton diff {seen}' shows what changed"
     if (elsewhere := baton.home(stored)) is not None:

@@ -12,6 +12,7 @@ from gitbaton.git import questions, rewrites
 from gitbaton.git.objects import OID
 from gitbaton.hooks.guard import log
 from gitbaton.model import Head, Oid, Stored
+from gitbaton.render import title_of
 from gitbaton.survey import Surveyor
 
 WAIT = 2.0
@@ -40,7 +41,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
     if event == "post-commit":
         return [f"warning: checkpoint {in_quotes(_step(stored))} of track {in_quotes(track)} is behind: {live.drift}"]
     c = stored.checkpoint
-    track, then, now = c.track, _place(baton, c.place), _place(baton, live.head)
+    track, then, now = c.track, _place(baton, Head(branch=c.branch, oid=c.head)), _place(baton, live.head)
     lines = [
         f"warning: HEAD has left the checkpoint {in_quotes(_step(stored))} of track {in_quotes(track)}, taken on {then}",
         f"warning: HEAD is now {now}: {live.drift}",
@@ -50,7 +51,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
 
 
 def _step(stored: Stored) -> str:
-    said = plain(stored.checkpoint.headline.split("\n", 1)[0])[:60]
+    said = plain(title_of(stored.checkpoint).split("\n", 1)[0])[:60]
     return f"> {said}" if stored.foreign_words else said
 
 

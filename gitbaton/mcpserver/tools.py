@@ -25,6 +25,7 @@ from gitbaton.render import (
     since_document,
     skipped_lines,
     stored_document,
+    title_of,
     uncompared,
     verdict,
 )
@@ -144,7 +145,7 @@ def resume(baton: Baton, call: Call) -> Answer:
 
 def verify(baton: Baton, call: Call) -> Answer:
     """What has moved since a track's newest checkpoint."""
-    stored, live = baton.verify(call.given.get("track"))
+    stored, live = baton.verify(call.given.get("track"), words=call.given.get("words", False))
     facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
     value: dict[str, Json] = {"track": stored.checkpoint.track, "id": stored.id, **_foreign(stored)}
     value |= {"live": live_document(live), "facts": facts}
@@ -172,7 +173,7 @@ def log(baton: Baton, call: Call) -> Answer:
     now, text = baton.clock(), []
     for s in history.items:
         c = s.checkpoint
-        words = [baton.short(s.id), verdict(s), age(c.created, now), f"{bare(c.track)}: {line(c.step)}"]
+        words = [baton.short(s.id), verdict(s), age(c.created, now), f"{bare(c.track)}: {line(title_of(c))}"]
         words += [f"[{line(c.label)}]"] if c.label else []
         words += [f"({name})" for name, is_so in ((c.kind, c.kind != "manual"), ("foreign", s.foreign_words)) if is_so]
         text.append(("> " if s.foreign_words else "") + " ".join(words))
@@ -221,7 +222,7 @@ def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since 
     here = baton.abbreviate(live.head.oid) if live else ""
     later = live.tests if live else tests_then(baton.store, stored)
     seen = observed_pairs(stored.checkpoint.observed, later, baton.told(stored))
-    changes, head = baton.decision_changes(stored), baton.abbreviate(stored.checkpoint.place.oid)
+    changes, head = baton.decision_changes(stored), baton.abbreviate(stored.checkpoint.head)
     rows = resume_lines(stored.checkpoint, head, live, here, since, seen, changes)
     cut = [row if len(row) <= MAX_LINE else f"{row[:MAX_LINE]}... ({len(row) - MAX_LINE} more characters)" for row in rows]
     return _quoted(cut, stored)
@@ -403,7 +404,10 @@ TOOLS = (
         name="verify",
         about="Say whether HEAD is where a track's newest checkpoint left it ('moved'), and what else has drifted: an "
         "operation in progress, changed files. Writes nothing.",
-        arguments=_schema(track=_TRACK),
+        arguments=_schema(
+            track=_TRACK,
+            words=_flag(False, "Judge since the words were written that the checkpoint carries, not since it was taken."),
+        ),
         result=_schema(
             ("v", "track", "id", "live", "facts"),
             v=_V,

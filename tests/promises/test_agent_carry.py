@@ -79,13 +79,13 @@ def test_words_first_then_what_happened(repo: Sandbox) -> None:
     assert max(order.index(k) for k in ("step", "note", "next_cmd", "decision", "extra.k")) < order.index("since")
     assert said["carried"].startswith(written)
     assert said["validation"] != "green" and said["validation"].startswith("green") and "stale" in said["validation"]
-    for needed in ("turn ended: prompt 0; last prompt: commit it", "4 turns", "5 files", "1 commit"):
-        assert needed in said["since"], said["since"]
-    assert since(repo) == {"turns": 4, "files_changed": 5, "commits": 1, "stale": True}
+    assert said["title"] == "turn ended: commit it" and said["since"] == '"S": 4 turns, 5 files, 1 commit'
+    assert since(repo) == {"turns": 4, "files_changed": 5, "commits": 1, "gone": 0, "stale": True}
     assert since(repo, "--live") == since(repo)
     live = repo.ok("resume", "--live", "--json").json
     assert live["checkpoint"]["kind"] == "auto" and live["checkpoint"]["carried"]["id"] == written
-    assert live["live"]["drift"] == ["head-ahead:1", "files-changed:5"] and live["live"]["files_changed"] == 5
+    assert live["live"]["drift"] == [] and live["live"]["files_changed"] == 0, "the newest checkpoint is of now"
+    assert live["live"]["words"] == {"drift": ["head-ahead:1", "files-changed:5"], "moved": True, "files_changed": 5}
     check_carried(repo)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -81,9 +81,10 @@ class Drifting(RuleBasedStateMachine):
             seen.add(old)
         return False
 
-    def expected(self, track: str) -> tuple[str, set[str]]:
-        """The word about HEAD (``head-`` where the model does not say which), and the paths from elsewhere."""
-        chain, now = self.chains[track], self.box.head()
+    def expected(self, chain: list[Taken]) -> tuple[str, set[str]]:
+        """The word about HEAD (``head-`` where the model does not say which), and the paths from elsewhere, since the words of
+        a chain were written; of a chain of one since that one."""
+        now = self.box.head()
         start = max(n for n, taken in enumerate(chain) if taken.words)
         words = chain[start]
         if words.head == now or (self.followed(words.head, now) and not self.is_before(words.head, now)):
@@ -112,30 +113,39 @@ class Drifting(RuleBasedStateMachine):
         for track in TRACKS:
             if not self.chains[track]:
                 continue
-            word, strange = self.expected(track)
-            words = next(taken for taken in reversed(self.chains[track]) if taken.words)
-            switched = self.branch() != words.branch
-            done = self.box.here("verify", "--track", track)
-            said = [row.split(": ", 1)[0] for row in done.out.splitlines()]
-            about = [w for w in said if w.startswith(("committed", "head-"))]
-            assert ("branch-switched" in said) == switched, (track, said)
-            assert [w for w in about if w.startswith("committed")] == [word] * word.startswith("committed"), (track, word, done)
-            assert bool(about) == bool(word) and about[:1] == [w for w in about if w.startswith(word or "?")][:1], (word, done)
-            assert done.code == (1 if switched or word == "head-" else 0), (track, word, done)
-            if strange and any(w.startswith("head-ahead") for w in about):
-                count = "1 path" if len(strange) == 1 else f"{len(strange)} paths"
-                assert f"; {count} came from elsewhere" in done.out, (strange, done)
+            chain = self.chains[track]
+            said = self.verified(track, [replace(chain[-1], words=True)])
             assert shown[track] == (",".join(said) or "none")
-            self.check_validation(track, said)
-            type(self).moved[word[:9]] = type(self).moved.get(word[:9], 0) + 1
+            self.check_resume(track, said, self.verified(track, chain, "--words"))
         self.check_hooks()
 
-    def check_validation(self, track: str, said: list[str]) -> None:
-        """Green is stale only where files differ from those that were green."""
+    def verified(self, track: str, chain: list[Taken], *options: str) -> list[str]:
+        """The words of ``verify``, which must be those of the model for a chain."""
+        word, strange = self.expected(chain)
+        switched = self.branch() != next(taken for taken in reversed(chain) if taken.words).branch
+        done = self.box.here("verify", "--track", track, *options)
+        said = [row.split(": ", 1)[0] for row in done.out.splitlines()]
+        about = [w for w in said if w.startswith(("committed", "head-"))]
+        assert ("branch-switched" in said) == switched, (track, said)
+        assert [w for w in about if w.startswith("committed")] == [word] * word.startswith("committed"), (track, word, done)
+        assert bool(about) == bool(word) and about[:1] == [w for w in about if w.startswith(word or "?")][:1], (word, done)
+        assert done.code == (1 if switched or word == "head-" else 0), (track, word, done)
+        if strange and any(w.startswith("head-ahead") for w in about):
+            count = "1 path" if len(strange) == 1 else f"{len(strange)} paths"
+            assert f"; {count} came from elsewhere" in done.out, (strange, done)
+        type(self).moved[word[:9]] = type(self).moved.get(word[:9], 0) + 1
+        return said
+
+    def check_resume(self, track: str, said: list[str], since: list[str]) -> None:
+        """Drift is the newest checkpoint's; green is stale only where files differ from those that were green."""
         lines = self.box.here("resume", "--live", "--track", track).out.splitlines()
         assert f"drift={','.join(said) or 'none'}" in lines
         found = next(line for line in lines if line.startswith("validation="))
-        assert ("stale" in found) == any(w.startswith("files-changed") for w in said), (found, said)
+        assert ("stale" in found) == any(w.startswith("files-changed") for w in since), (found, since)
+        row = next((line for line in lines if line.startswith("since=")), None)
+        assert (row is None) == self.chains[track][-1].words and (
+            row is None or ("branch" in row) == ("branch-switched" in since)
+        )
 
     def check_hooks(self) -> None:
         """What the sh hooks compare HEAD with never hides a move, and at home nothing is said."""
@@ -143,7 +153,8 @@ class Drifting(RuleBasedStateMachine):
             current = baton.current()
             if current is None:
                 return
-            word, moved = self.expected(current)[0], self.box.here("verify", "--track", current).code == 1
+            newest = replace(self.chains[current][-1], words=True)
+            word, moved = self.expected([newest])[0], self.box.here("verify", "--track", current).code == 1
             lines = drift_lines(baton, "post-checkout")
             assert not lines or moved, lines
             expect = (self.box.path / ".git/baton/expect").read_text().strip()

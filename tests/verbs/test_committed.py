@@ -24,8 +24,15 @@ def verified(repo: Sandbox, *options: str) -> tuple[int, str]:
     said = ",".join(row.split(": ")[0] for row in done.out.splitlines()) or "none"
     hinted = any(f"'git {words} " in done.err for words in ("baton diff", "log --oneline", "switch"))
     assert "hint: " in done.err and hinted if done.code else not done.err
-    assert f"\ndrift={said}\n" in repo.ok("resume", "--live").out
+    live = repo.ok("resume", "--live", "--json").json["live"]
+    assert (",".join((live.get("words", live) if "--words" in options else live)["drift"]) or "none") == said
+    assert "--words" in options or f"\ndrift={said}\n" in repo.ok("resume", "--live").out
     return done.code, said
+
+
+def worded(repo: Sandbox) -> tuple[int, str]:
+    """The same since the words were written."""
+    return verified(repo, "--words")
 
 
 def removed(repo: Sandbox) -> None:
@@ -205,16 +212,16 @@ def test_automatic_checkpoints_carry_the_words_home(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     client.turn("edit")
     repo.git(*COMMIT, "-a")
-    assert verified(repo)[1].startswith("committed:1,files-changed:1") and repo.baton("verify").code == 0
+    assert worded(repo)[1].startswith("committed:1,files-changed:1") and repo.baton("verify", "--words").code == 0
     assert "stale" in repo.ok("resume", "--live").out, "the words' tree is not what is there"
     repo.write("b.txt", "b\n")
     client.turn("go on")
-    assert len(autos(repo, "t")) == 2
-    assert verified(repo)[1].startswith("committed:1,"), "a checkpoint on the new commit changes nothing about it"
+    assert len(autos(repo, "t")) == 2 and verified(repo) == (0, "none")
+    assert worded(repo)[1].startswith("committed:1,"), "a checkpoint on the new commit changes nothing about it"
     repo.commit("the rest")
-    assert verified(repo)[1].startswith("committed:1,")
+    assert worded(repo)[1].startswith("committed:1,")
     client.turn("and rest")
-    assert verified(repo)[1].startswith("committed:1,") and repo.baton("verify").code == 0
+    assert worded(repo)[1].startswith("committed:1,") and repo.baton("verify", "--words").code == 0
 
 
 @pytest.mark.full
@@ -226,7 +233,7 @@ def test_words_are_not_stale_where_their_tree_is_committed(repo: Sandbox) -> Non
     client.turn("stage it")
     repo.git(*COMMIT)
     for _ in range(2):
-        assert verified(repo) == (0, "committed:1") and "\nvalidation=green\n" in repo.ok("resume", "--live").out
+        assert worded(repo) == (0, "committed:1") and "\nvalidation=green\n" in repo.ok("resume", "--live").out
         client.turn("look")
     assert len(autos(repo, "t")) == 2
 
@@ -240,11 +247,12 @@ def test_what_is_hinted_at_shows_what_was_counted(repo: Sandbox) -> None:
     repo.commit("more", b_txt="b\n")
     repo.commit("and more", c_txt="c\n")
     for named in ([], ["--track", "t"], ["t"]):
-        done = repo.baton("verify", *named)
-        shown, then = re.findall(r"'git baton ((?:diff|snapshot)[^']*)'", done.err)
-        assert done.code == 1 and "files-changed:3: 3 paths" in done.out
-        assert len(repo.ok(*shown.split(), "--name-status").out.splitlines()) == 3, shown
-        assert then == 'snapshot --track t "what is done"'
+        for options, count in (([], 2), (["--words"], 3)):
+            done = repo.baton("verify", *options, *named)
+            shown, then = re.findall(r"'git baton ((?:diff|snapshot)[^']*)'", done.err)
+            assert done.code == 1 and f"files-changed:{count}: {count} paths" in done.out
+            assert len(repo.ok(*shown.split(), "--name-status").out.splitlines()) == count, shown
+            assert then == 'snapshot --track t "what is done"'
 
 
 @pytest.mark.full
@@ -256,12 +264,15 @@ def test_no_automatic_checkpoint_hides_what_was_pulled(repo: Sandbox) -> None:
     repo.commit("theirs", b_txt="b\n")
     repo.git("checkout", "-q", "main")
     repo.git("merge", "-q", "--ff-only", "upstream")
+    assert verified(repo) == (1, "head-ahead:1,files-changed:1") == worded(repo)
     client.turn("pulled")
+    assert verified(repo) == (0, "none") and '\nsince="words": 1 turn, 1 file, 1 commit\n' in repo.ok("resume", "--live").out
     repo.write("a.txt", "two\n")
     client.turn("edited")
     repo.git(*COMMIT, "-a")
-    assert verified(repo)[0] == 1 and verified(repo)[1].startswith("head-ahead:2,")
-    assert "1 path came from elsewhere than the checkpoint: 'b.txt'\n" in repo.baton("verify").out
+    assert worded(repo)[0] == 1 and worded(repo)[1].startswith("head-ahead:2,")
+    assert "1 path came from elsewhere than the checkpoint: 'b.txt'\n" in repo.baton("verify", "--words").out
+    assert verified(repo) == (0, "committed:1")
 
 
 @pytest.mark.full
@@ -273,7 +284,7 @@ def test_words_whose_commit_was_amended_below_the_automatic_ones(repo: Sandbox) 
     repo.write("a.txt", "two\n")
     client.turn("edit")
     repo.git(*COMMIT, "-a")
-    assert repo.baton("verify").code == 0 and verified(repo)[1].startswith("committed:1,")
+    assert repo.baton("verify", "--words").code == 0 and worded(repo)[1].startswith("committed:1,")
 
 
 @pytest.mark.full
@@ -286,7 +297,7 @@ def test_words_below_a_pruned_checkpoint_are_told_by_what_is_left(repo: Sandbox)
     client.turn("rest")
     oldest = autos(repo, "t")[0]["id"]
     repo.ok("forget", "--yes", oldest)
-    assert verified(repo)[1].startswith("head-ahead:1,"), "what was captured between the two is not known any more"
+    assert worded(repo)[1].startswith("head-ahead:1,"), "what was captured between the two is not known any more"
 
 
 @pytest.mark.full

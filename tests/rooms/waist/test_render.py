@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from gitbaton.codec import plain, timestamp
 from gitbaton.main import call
 from gitbaton.model import SKIP_REASONS, Checkpoint, Drift, DriftWord, Head, Live, Skipped
-from gitbaton.render import age, in_shell, line, porcelain, quoted, resume_lines, skipped_lines, validation
+from gitbaton.render import age, in_shell, line, porcelain, quoted, resume_lines, skipped_lines, title_of, validation
 from tests.kit import Outcome, Sandbox, integer_clock
 from tests.kit.checkpoints import CHECKPOINTS, TEXT
 from tests.kit.tables import each
@@ -59,11 +59,12 @@ def read_lines(text: str) -> list[tuple[str, str]]:
 def test_the_lines_of_resume_parse_back_to_the_same_values(c: Checkpoint) -> None:
     live = Live(head=Head(branch="main", oid="1" * 40), drift=Drift(words=(DriftWord(word="head-ahead:2", sentence="x"),)))
     wanted = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, None))]
-    wanted += [("branch", c.place.branch or "")]
+    wanted += [("branch", c.branch or "")]
     wanted += [("head", "abc"), ("next_cmd", c.next_cmd), *(("decision", d) for d in c.decisions)]
     wanted += [(f"extra.{key}", value) for key, value in c.extra]
     if c.carried:
-        wanted += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}"), ("since", c.step)]
+        wanted += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}")]
+    wanted += [("title", title_of(c))] if c.kind == "auto" else []
     shown = [(key, plain(value, keep="\n\t")) for key, value in wanted]
     assert read_lines("\n".join(resume_lines(c, "abc", None, "")) + "\n") == shown
     tail = [("live_branch", "main"), ("live_head", "def"), ("drift", "head-ahead:2")]
@@ -179,7 +180,7 @@ def check_live(repo: Sandbox, run: Run, plain_keys: list[str]) -> None:
         "drift": ["head-ahead:1"],
         "moved": True,
         "files_changed": 0,
-        "since": {"turns": 0, "files_changed": 0, "commits": 1, "stale": False},
+        "since": {"turns": 0, "files_changed": 0, "commits": 1, "gone": 0, "stale": False},
     }
     assert exact["checkpoint"]["step"] == "s\nt" and exact["warnings"] == []
 
