@@ -157,7 +157,9 @@ def test_resume_order_live_and_drift(repo: Sandbox, run: Run) -> None:
         "head",
         "next_cmd",
         "decision",
+        "decision.1",
         "decision",
+        "decision.2",
         "extra.z",
         "extra.a",
     ]
