@@ -11,10 +11,13 @@ from gitbaton.agents.events import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import AgainError, DeadlineError, deadline, log
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gitbaton.baton import Baton
     from gitbaton.git.prefetch import Ahead
     from gitbaton.git.repo import Repo
     from gitbaton.hooks.sessions import Session
@@ -173,7 +176,7 @@ def _attend(work: _Work, event: Event) -> None:
 
     assert work.repo is not None
     repo, session = work.repo, sessions.load(work.repo, event)
-    before = session
+    before, left = session, work.late is not None and event.moment == "start"
     if work.late is None:
         flagged = event.inject == "flagged" and session.compacted
         if event.inject == "nudge":
@@ -183,13 +186,15 @@ def _attend(work: _Work, event: Event) -> None:
                 from gitbaton.hooks.telling import tell
 
                 until = work.begun + TELLING_SECONDS - time.monotonic()
-                terminal.emit(answer(event, tell(repo, event, work.call.track, until, work.log)))
+                text, unended = tell(repo, event, work.call.track, until, work.log)
+                left = event.moment == "start" and bool(unended)
+                terminal.emit(answer(event, text))
             except Exception as error:  # what cannot be said must not keep a checkpoint back
                 work.log(f"{type(error).__name__}: {error}")
         session = _noted(repo, event, session, told=flagged)
-    if event.moment in _KEPT:
+    if event.moment in _KEPT or left:
         _keep(work, event, before if event.moment == "prompt" else session)  # what is there came before the prompt
-    elif event.moment == "start":
+    if event.moment == "start":
         sessions.prune(repo)
 
 
@@ -198,6 +203,8 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
     from gitbaton.hooks import sessions
 
     changes: dict[str, object] = {"ended": event.moment == "end"}
+    if event.session is not None and not sessions.is_plain(event.session):
+        changes["session"] = event.session
     if event.transcript and event.transcript.isprintable():  # of another kind there is none that a client has named so
         changes["transcript"] = event.transcript
     if event.moment in ("start", "compact"):
@@ -286,8 +293,27 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
         def track() -> str:
             return baton.chosen(work.call.track, automatic=True)
 
-        after = auto.take(baton, event, session, track, work.due, other and other[0])
+        if event.moment == "start":
+            _keep_unended(baton, event, track)
+            return
+        after = auto.take(baton, event, session, track, work.due, other)
         sessions.save(repo, event, turns=after.turns, words=after.words)
+
+
+def _keep_unended(baton: Baton, event: Event, track: Callable[[], str]) -> None:
+    """Take the checkpoint of each session that did not end, the oldest first; that of one which may still be at work is its
+    own, but for the first of all."""
+    from gitbaton.hooks import auto, sessions
+    from gitbaton.hooks.unended import unended
+
+    tip = baton.store.before(track())
+    for one in reversed(unended(baton, event, tip)):
+        if one.at_work and tip is not None:
+            continue
+        session = replace(one.session, open=True)
+        after = auto.take(baton, event, session, track, auto.step(event, session), (one.event, session))
+        ends = {} if one.at_work else {"open": False, "ended": True}
+        sessions.save(baton.repo, one.event, turns=after.turns, words=after.words, **ends)
 
 
 def _go_on(words: list[str], work: _Work) -> None:
@@ -295,7 +321,7 @@ def _go_on(words: list[str], work: _Work) -> None:
     from gitbaton.hooks.auto import LATE_AT
     from gitbaton.system.process import detach
 
-    if work.event is None or work.event.moment not in _KEPT or work.late is not None:
+    if work.event is None or work.event.moment not in (*_KEPT, "start") or work.late is not None:
         return
     if work.event.moment == "prompt":  # the agent is at work by then, and its edits are the turn's
         return

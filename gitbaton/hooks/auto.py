@@ -27,7 +27,7 @@ from gitbaton.values import replace
 
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 # The least baton.auto at which a moment counts.
-_LEVEL = {"compact": 1, "request": 1, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
+_LEVEL = {"compact": 1, "request": 1, "start": 2, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 _STEP = len(f"{TURN_ENDED}: ") + 300
 _TASK = 200  # characters of it where a later prompt is told, too
@@ -38,6 +38,7 @@ _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and aft
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.transcripts.observing import Heard
+Whose = tuple[Event, Session] | None  # names it, and what it left
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
 
@@ -52,7 +53,7 @@ def due(auto: str, event: Event, session: Session, now: float) -> bool:
 
 def step(event: Event, session: Session) -> str:
     """What an automatic checkpoint says has happened; it is cut when it has been redacted: of half a key nobody could tell."""
-    if event.moment == "turn" or (event.moment == "prompt" and session.open):
+    if event.moment == "turn" or (event.moment not in ("compact", "request", "edit", "end") and session.open):
         began = f"{TURN_ENDED if event.moment == 'turn' else NOT_ENDED}: "
         last = first_line(session.prompt)
         task = first_line(session.task) or last
@@ -92,33 +93,35 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
         os.close(turn)
 
 
-def take(baton: Baton, event: Event, session: Session, track: Track, said: str, other: str | None = None) -> Session:
+def take(baton: Baton, event: Event, session: Session, track: Track, said: str, of: Whose = None) -> Session:
     """Record an automatic checkpoint that says ``said``, unless the newest one holds the same; the session afterwards.
-    ``other``: the client whose turn it tells of, where that is another session's.
+    ``of``: the session whose turn it tells of, where that is not the event's.
 
     It never follows a checkpoint that was recorded while it was taken: that one may hold newer files, so the work tree is
     looked at again. Turns that ended without a checkpoint are counted in the session, for the next one. Raises BatonError.
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _take_once(baton, event, session, track(), said, other)
+            return _take_once(baton, event, session, track(), said, of)
         except AgainError:
             if not left:
                 raise
     return session
 
 
-def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str, other: str | None) -> Session:
+def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str, of: Whose) -> Session:
     tip = baton.store.before(track)
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton.store, track)))
     words = plan.draft.checkpoint
     carried, ended = words_of(tip), int(event.moment == "turn")
     turns = ended + (session.turns if session.words == carried else 0)
-    if event.moment == "prompt" and not _moved(baton, plan.draft, tip):
+    if event.moment == "prompt" and of is None and not _moved(baton, plan.draft, tip):
         return replace(session, turns=turns, words=carried)
-    agent = Agent(name=other) if other else _agent(baton, event, tip)  # last: the client may still be writing
+    agent = _agent(baton, of[0] if of else event, tip)  # last: the client may still be writing
     news = False
-    if event.moment == "prompt":  # what this session has on record now may be of the turn that begins
+    if of is not None:
+        observed, news = _observed(baton, *of, agent, tip, plan.draft)
+    elif event.moment == "prompt":  # what this session has on record now may be of the turn that begins
         observed = tip.checkpoint.observed if tip is not None and not tip.foreign else None
     else:
         observed, news = _observed(baton, event, session, agent, tip, plan.draft)
@@ -197,10 +200,11 @@ def _changed(baton: Baton, root: str, tip: Stored | None, draft: Draft) -> dict[
     changed = differences(baton.repo, [(before, draft.tree)])[before, draft.tree] if before != draft.tree else {}
     if len(changed) > (_MANY if tip is None or tip.checkpoint.head == head else _FEW):
         return {}
-    return {path: at for path in changed if (at := _written(os.path.join(root, path)))}
+    return {path: at for path in changed if (at := written(os.path.join(root, path)))}
 
 
-def _written(path: str) -> float:
+def written(path: str) -> float:
+    """When a file was written last, in seconds since 1970; 0 where there is none."""
     try:
         return os.lstat(path).st_mtime
     except OSError:

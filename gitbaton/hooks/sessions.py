@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from stat import S_ISREG
 
-from gitbaton.agents.values import Event
+from gitbaton.agents.values import NAMES, Event
 from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import Repo, clear_old, has_folder, put
@@ -28,6 +28,7 @@ _MAX_FACTS = 2 << 20
 _OPENING, _ASKED, _LOOKED = 1000, 2000, 100_000
 AT_WORK = 900
 """Seconds within which a session that is at work says something."""
+_MOST = 20  # sessions that are looked at
 EDITS = 10
 """So many edits after the words make them old."""
 
@@ -38,7 +39,8 @@ class Session:
     compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
     checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of whose age the agent
-    was told. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its conversation.
+    was told. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its conversation,
+    ``session`` its own id where the name of the file does not say it.
     ``asked_first`` and ``asked_last``: what the user said first and last, whole or its first 2,000 characters, redacted, and
     ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words."""
 
@@ -56,6 +58,7 @@ class Session:
     asked_first_at: int = 0
     asked_last: str = ""
     asked_last_at: int = 0
+    session: str = ""
 
 
 _LATER = (
@@ -66,6 +69,7 @@ _LATER = (
     "asked_first_at",
     "asked_last",
     "asked_last_at",
+    "session",
 )  # fields that not every version knew: written where they say something
 UNASKED: dict[str, object] = {"asked_first": "", "asked_first_at": 0, "asked_last": "", "asked_last_at": 0}
 """The state of a session of which no words are kept."""
@@ -115,17 +119,41 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
     return (_read(path), when) if path else None
 
 
-def at_work(repo: Repo, event: Event) -> tuple[str, Session] | None:
-    """The client and the state of the other session of the same work tree whose turn goes on, or was cut short: it said
-    something lately, the last of all, and no end of the turn was heard of."""
-    own = _path(repo.own_dir, event.agent, event.session)
+def at_work(repo: Repo, event: Event) -> tuple[Event, Session] | None:
+    """The other session of the same work tree whose turn goes on, or was cut short, an event that names it and what it left:
+    it said something lately, the last of all, and no end of the turn was heard of."""
+    others = ((of, session) for of, session, at in unended(repo, event) if at > time.time() - AT_WORK and session.open)
+    return next((one for one in others if (one[0].agent, one[0].session) != (event.agent, event.session)), None)
+
+
+def unended(repo: Repo, event: Event) -> list[tuple[Event, Session, float]]:
+    """The sessions of a work tree that did not end, that of an event among them: an event that names each, what it left, and
+    when it said something last, in seconds since 1970. That one first, then the others, the newest first."""
+    own, found = _path(repo.own_dir, event.agent, event.session), []
+    for path, when in _left(own):
+        session = _read(path)
+        agent, _, name = os.path.basename(path).partition("-")
+        if session.ended or agent not in NAMES:
+            continue
+        of = Event(agent=agent, name="", moment="other", session=session.session or name, transcript=session.transcript or None)
+        found.append((of, session, max(when, _written(session.transcript))))
+    return sorted(found, key=lambda one: (_path(repo.own_dir, one[0].agent, one[0].session) == own, one[2]), reverse=True)
+
+
+def _left(own: str) -> list[tuple[str, float]]:
+    """The newest files that sessions have left beside the one of a session, and when they were written."""
     try:  # no name of a session has a dot
-        others = [entry for entry in os.scandir(os.path.dirname(own)) if entry.path != own and "." not in entry.name]
-        found = sorted(((entry.stat().st_mtime, entry.path) for entry in others), reverse=True)
+        found = [(entry.path, entry.stat().st_mtime) for entry in os.scandir(os.path.dirname(own)) if "." not in entry.name]
+    except OSError:  # nothing was left, or it was pruned meanwhile
+        return []
+    return sorted(found, key=lambda one: one[1], reverse=True)[:_MOST]
+
+
+def _written(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime if path else 0.0
     except OSError:
-        return None
-    lately = (path for when, path in found if time.time() - when < AT_WORK)
-    return next(((os.path.basename(path).partition("-")[0], left) for path in lately if (left := _read(path)).open), None)
+        return 0.0
 
 
 def has_ended(repo: Repo, agent: Agent) -> bool:
@@ -182,9 +210,14 @@ def prune(repo: Repo) -> None:
     clear_old(repo, os.path.join(repo.own_dir, "sessions"), lambda _, found: S_ISREG(found.st_mode) and found.st_mtime < since)
 
 
+def is_plain(session: str) -> bool:
+    """Whether a session's id is the name of its file."""
+    return _PLAIN.match(session) is not None
+
+
 def _path(folder: str, agent: str, session: str | None) -> str:
     session = session or "none"
-    if not _PLAIN.match(session):
+    if not is_plain(session):
         import hashlib
 
         session = hashlib.sha256(session.encode("utf-8", "surrogateescape")).hexdigest()[:40]

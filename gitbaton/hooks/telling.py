@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, islice
 
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
@@ -15,8 +15,10 @@ from gitbaton.errors import GitError
 from gitbaton.git.prefetch import look
 from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
+from gitbaton.hooks.auto import written
 from gitbaton.hooks.guard import DeadlineError, deadline
 from gitbaton.hooks.sessions import has_ended, last
+from gitbaton.hooks.unended import Unended, as_taken, unended
 from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, TURN_ENDED, Agent, DecisionChanges, Drift, Live, Oid, Stored, Told
 from gitbaton.render import NO_CHANGES
 from gitbaton.running.current import unfinished
@@ -28,45 +30,54 @@ from gitbaton.worktree.index import list_ahead
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old
-_COMMITS = 5
+_COMMITS, _MANY = 5, 1000
+_STATUS = ("status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=none")
 _SECOND = 0.3  # seconds for a look without files
 _NOTHING = "nothing is compared: there was no time for it"
 _LATE = "the changed files are not counted: there was no time for it"
 
 
-def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None]) -> str:
+def tell(
+    repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None]
+) -> tuple[str, tuple[Unended, ...]]:
     """The text for an event; empty where there is no baton. Files are compared only if that is done within ``seconds``.
 
-    Raises BatonError.
+    With it come the sessions that did not end, of which it tells as if the checkpoint had been taken. Raises BatonError.
     """
     repo.prefetch_settings()
     list_ahead(repo, look)
     baton = Baton(repo=repo, settings=load(repo, complain))
-    if baton.current() is None and not baton.store.chains()[0]:
-        return ""
-    stored = baton.store.readable(baton.chosen(track))
-    if stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None):
+    found = _unended(baton, event, track) if event.inject != "short" else ()
+    if baton.current() is None and not found and not baton.store.chains()[0]:
+        return "", ()
+    tip = stored = baton.store.readable(baton.chosen(track))
+    if not found and (stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None)):
         known = _worded(baton)
         if known and event.inject != "short":
-            return overview(baton.exported(known), baton.clock())
+            return overview(baton.exported(known), baton.clock()), ()
+    told, marks = None, None
+    if found:
+        marks = _marks(repo)
+        stored, told = as_taken(baton, found, baton.chosen(track), tip, _times(repo, marks))
     if stored is None:
-        return ""
+        return "", ()
     (stored,) = baton.exported([baton.with_standing(stored)])
     now = baton.clock()
     c, comparing = stored.checkpoint, None
-    if event.inject != "short" and c.observed is not None and c.files is not None:
+    if marks is None and event.inject != "short" and c.observed is not None and c.files is not None:
         before = baton.store.base_tree(c.head)
         comparing = started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
     scene = Scene(
         stored=stored,
         live=_live(baton, stored, seconds),
         now=now,
-        short=baton.short(stored.id),
+        short="" if found else baton.short(stored.id),
         unread=baton.store.unread.get(stored.checkpoint.track, ""),
     )
     if event.inject == "short":
-        return reminder(scene)
-    active = others(islice(baton.store.newest(stored), _LOOKED), event.session, now)
+        return reminder(scene), ()
+    newest = islice(baton.store.newest(tip), _LOOKED) if tip is not None else ()
+    active = others(chain([stored] if found else [], newest), event.session, now)
     seen = baton.exported([s for s in active if s.checkpoint.agent is None or not has_ended(repo, s.checkpoint.agent)])
     waiting = os.path.lexists(os.path.join(repo.own_dir, "restore"))
     own = c.agent is not None and (c.agent.name, c.agent.session) == (event.agent, event.session)
@@ -79,8 +90,19 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
         left=_left(repo, stored),
         own=own,
         ended=_ended(repo, stored),
+        told=told,
     )
-    return brief(_more(baton, scene, comparing) if stored.checkpoint.observed is not None else scene)
+    return brief(_more(baton, scene, comparing, marks) if stored.checkpoint.observed is not None else scene), found
+
+
+def _unended(baton: Baton, event: Event, track: str | None) -> tuple[Unended, ...]:
+    """The sessions that did not end and whose records hold more than the track, where the time allows it."""
+    try:
+        with deadline(_SECOND):
+            return unended(baton, event, baton.store.readable(baton.chosen(track)) if baton.store.chains()[0] else None)
+    except DeadlineError:
+        baton.repo.close()
+        return ()
 
 
 def _left(repo: Repo, stored: Stored) -> str:
@@ -112,13 +134,13 @@ def _changes(baton: Baton, stored: Stored) -> Mapping[int, DecisionChanges]:
         return NO_CHANGES
 
 
-def _more(baton: Baton, scene: Scene, comparing: Process | None) -> Scene:
+def _more(baton: Baton, scene: Scene, comparing: Process | None, marks: Mapping[str, str] | None) -> Scene:
     """With what was said, what is not committed, and the commits since, where the time allows it."""
     try:
         with deadline(_SECOND):
-            scene = replace(scene, told=baton.told(scene.stored))
+            scene = scene if scene.told is not None else replace(scene, told=baton.told(scene.stored))
             scene = replace(scene, commits=_subjects(baton.repo, scene))
-            return replace(scene, uncommitted=_uncommitted(scene.stored, comparing))
+            return replace(scene, uncommitted=_uncommitted(comparing, marks))
     except DeadlineError:
         baton.repo.close()
     except GitError:
@@ -143,15 +165,33 @@ def _subjects(repo: Repo, scene: Scene) -> tuple[str, ...]:
     return (*rows[:_COMMITS], "and more") if len(rows) > _COMMITS else tuple(rows)
 
 
-def _uncommitted(stored: Stored, comparing: Process | None) -> tuple[tuple[str, str], ...]:
-    """The paths in which a checkpoint's files and its HEAD differ, each with how: tracked ones before new ones, those that
-    begin with a dot last."""
-    if comparing is None:
-        return ()
-    (changes,) = finished(comparing, 1)
-    order = sorted(changes, key=lambda path: (changes[path].before is None, "/." in f"/{path}", path))
-    how = ((path, changes[path]) for path in order)
-    return tuple((path, "new" if one.before is None else "deleted" if one.after is None else "changed") for path, one in how)
+def _uncommitted(comparing: Process | None, marks: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """The paths in which a checkpoint's files differ from HEAD's, each with how, or those that have ``marks``: tracked ones
+    before new ones, those that begin with a dot last."""
+    if marks is None and comparing is not None:
+        (changes,) = finished(comparing, 1)
+        how = ((path, changes[path]) for path in changes)
+        marks = {path: "new" if one.before is None else "deleted" if one.after is None else "changed" for path, one in how}
+    found = marks or {}
+    order = sorted(found, key=lambda path: (found[path] == "new", "/." in f"/{path}", path))
+    return tuple((path, found[path]) for path in order)
+
+
+def _marks(repo: Repo) -> dict[str, str]:
+    """The paths of the work tree that differ from HEAD, each with how, where the time allows it."""
+    try:
+        with deadline(_SECOND):
+            rows = repo.git.run(*_STATUS).out.decode("utf-8", "surrogateescape").split("\0")[:-1]
+            return {row[3:]: "new" if row[0] in "?A" else "deleted" if "D" in row[:2] else "changed" for row in rows}
+    except DeadlineError:
+        repo.close()
+        return {}
+
+
+def _times(repo: Repo, paths: Iterable[str]) -> dict[str, float]:
+    """When files were written last, as far as they are there."""
+    found = ((path, written(os.path.join(repo.layout.root or "", path))) for path in islice(paths, _MANY))
+    return {path: at for path, at in found if at}
 
 
 def nudge(repo: Repo, track: str | None, edited: float, complain: Callable[[str], None]) -> tuple[str, Oid]:

@@ -44,6 +44,7 @@ SECONDS = 0.11
 """For which one look reads; what it found is folded in as long again, at most."""
 _HEAD = 256 << 10  # bytes at the beginning, where the task stands, of a transcript that is not read whole
 _MARK = 256
+_BEGIN = 64
 _MAX_STATE = 2 << 20
 _WAIT = 0.05  # seconds for which a client's database is waited for
 _ROWS = 5000
@@ -296,11 +297,11 @@ def moment(at: float) -> datetime:
 
 @value
 class Ground:
-    """Where facts are held against: the work tree's ``root``, its captured ``tree``, and ``changed``, which gives the paths
-    that differ from the checkpoint before, and when each was written, in seconds since 1970."""
+    """Where facts are held against: the work tree's ``root``, its captured ``tree`` (None where it was not), and ``changed``,
+    which gives the paths that differ from the checkpoint before, and when each was written, in seconds since 1970."""
 
     root: str
-    tree: Oid
+    tree: Oid | None
     changed: Callable[[], Mapping[str, float]]
 
 

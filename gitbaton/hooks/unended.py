@@ -1,0 +1,92 @@
+"""Sessions that did not end: what their records hold beyond the newest checkpoint, and that checkpoint as it would be now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from gitbaton.agents.values import Event
+from gitbaton.baton import Baton
+from gitbaton.hooks import auto, sessions
+from gitbaton.hooks.guard import log
+from gitbaton.hooks.sessions import Session
+from gitbaton.model import Agent, Checkpoint, Stored, Told
+from gitbaton.transcripts import observing
+from gitbaton.values import replace, value
+
+_MOST = 3
+_GOES_ON = ("compact", "resume")  # why a session starts that was there before; some clients start one after its first prompt
+_CLOSE = 0.002  # seconds: times are stored in milliseconds
+
+
+@value
+class Unended:
+    """A session of this work tree that did not end: ``event`` names it and its conversation, ``session`` is what it left, and
+    ``seen`` what its records tell. ``at_work``: it may still be, for it said something lately, or it is the one that starts."""
+
+    event: Event
+    session: Session
+    seen: observing.Seen
+    at_work: bool
+
+
+def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ...]:
+    """The sessions that did not end and whose records hold more than a tip does, the newest first. Never raises but for a
+    deadline: a session whose records cannot be read is none of them."""
+    settings = baton.settings
+    if event.source == "clear" or settings.observe == "none" or settings.auto not in ("turn", "edit"):
+        return ()
+    known = tip.checkpoint.observed.until if tip is not None and not tip.foreign and tip.checkpoint.observed else None
+    since = known.timestamp() if known is not None else 0.0
+    found: list[Unended] = []
+    for of, session, at in sessions.unended(baton.repo, event):
+        if len(found) == _MOST:
+            break
+        own = (of.agent, of.session) == (event.agent, event.session)
+        if (own and event.source not in _GOES_ON) or (not session.open and at <= since):
+            continue
+        try:
+            seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session))
+        except Exception as error:  # a stranger's file
+            log(baton.repo, f"what a session left is not read: {type(error).__name__}: {error}")
+            continue
+        if seen.facts.until > since + _CLOSE and (session.open or seen.facts.asked):
+            at_work = own or time.time() - at < sessions.AT_WORK
+            found.append(Unended(event=of, session=session, seen=seen, at_work=at_work))
+    return tuple(sorted(found, key=lambda one: one.seen.facts.until, reverse=True))
+
+
+def as_taken(
+    baton: Baton, found: tuple[Unended, ...], track: str, tip: Stored | None, changed: Mapping[str, float]
+) -> tuple[Stored, Told]:
+    """A track's tip as it would be with what some sessions left, the newest of them first, and what was said. ``changed``:
+    files that are not committed, and when each was written."""
+    repo, root = baton.repo, baton.repo.layout.root
+    assert root is not None  # else no session is here
+    stored, told = tip or _nothing(baton, track), (baton.told(tip) if tip is not None else None) or Told()
+    for one in reversed(found):
+        agent = Agent(name=one.event.agent, session=one.event.session)
+        ground = observing.Ground(root=root, tree=None, changed=lambda: changed)
+        observed, told = observing.gather(baton.settings.observe, one.seen, agent, stored, told, ground)
+        here = repo.objects.head()
+        c = Checkpoint(
+            track=track,
+            step=auto.step(one.event, replace(one.session, open=True)),
+            kind="auto",
+            branch=here.branch,
+            head=here.oid,
+            created=observing.moment(one.seen.facts.until),
+            agent=agent,
+            files=stored.checkpoint.files,
+            observed=observed,
+        )
+        stored = replace(stored, checkpoint=auto.carry(c, stored, 0) if tip is not None else c)
+    kept = baton.settings.observe == "all" and baton.settings.transcripts == "full"
+    return stored, told if kept else Told()
+
+
+def _nothing(baton: Baton, track: str) -> Stored:
+    """What stands for the tip of a track that has none."""
+    return Stored(
+        id="", commit="", base=None, tree="", raw=b"", checkpoint=Checkpoint(track=track, step="", created=baton.clock())
+    )
