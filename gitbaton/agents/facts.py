@@ -62,6 +62,8 @@ _FAILED = 5  # failures that nothing has mended
 _LOOKED, _TAIL = 64 << 10, 8 << 10  # characters of a text, and of an output's end, that are redacted before they are cut
 _POINT = r"[ \t]{0,12}(?:[-*+\u2022]|\(?[0-9]{1,3}[.)]|[\u2610\u2611\u2612\u2713\u2714\u2717])[ \t]+\S"
 _POINTS = 3
+_ROWS = 12  # of an output
+_WRONG = r"(?i)(?:\b|_)(?:error|fail(?:ed|ure|ing)?|panic|fatal|exception|undefined|denied)\b|\AE  |:\d+:\d+: "
 _FEW = 200  # characters of a text by which it is known again
 Redact = Callable[[str], str]
 
@@ -438,7 +440,7 @@ class _Fold:
         if self.latest is not None and self.latest.at > end.at:
             return
         if end.running is not None:
-            self._list_running(end.running, end.at)
+            self._list_running(end.running, self._time(end.at))
         words, last = valid(end.words.strip()), self.texts[-1] if self.texts else None
         if not end.sure and not self.spoke:
             return  # a session that was left in the midst of a turn
@@ -481,8 +483,13 @@ class _Fold:
         return middle(self.redact(valid(text)), *size)
 
     def _last(self, output: str) -> str:
-        rows = self.redact(valid(output[-_TAIL:])).rstrip().rsplit("\n", 12)[-12:]
-        return _last(rows, OUTPUT)
+        """What to keep of the output of a command that failed: its last lines, or those that say what is wrong."""
+        rows = [row for row in self.redact(valid(output[-_TAIL:])).split("\n") if row.strip()]
+        wrong = [row for row in rows[:-_ROWS] if re.search(_WRONG, row)]
+        shown = rows[-_ROWS:]
+        if wrong and not any(re.search(_WRONG, row) for row in shown[:-1]):
+            return _last([*wrong, *shown[-1:]], OUTPUT)
+        return _last(shown, OUTPUT)
 
     def facts(self) -> Facts:
         """What is known now, within the bounds."""

@@ -51,7 +51,7 @@ def tidy(text: str) -> str:
     """Take padding out of a prompt: runs of blanks and of empty lines, marks of images, and of logs that were pasted all but
     the first rows and the last one."""
     rows = [_row(row) for row in _IMAGE.sub("", text).expandtabs(4).split("\n")]
-    return "\n".join(_unpadded(_unlogged(rows))).strip("\n")
+    return "\n".join(_unpadded(_unlogged(rows))).strip()
 
 
 def alike(one: str, other: str) -> bool:
@@ -74,14 +74,16 @@ def _unpadded(rows: Iterator[str]) -> Iterator[str]:
 
 
 def _unlogged(rows: list[str]) -> Iterator[str]:
+    logged = [_LOG.match(row.lstrip()) is not None for row in rows]
     at = 0
     while at < len(rows):
         end = at
-        while end < len(rows) and (not rows[end] or _LOG.match(rows[end].lstrip())):
+        while end < len(rows) and (logged[end] or (end > at and not rows[end])):
             end += 1
-        pasted = [row for row in rows[at:end] if row]
+        pasted = [number for number in range(at, end) if logged[number]]
         if len(pasted) >= _PASTED:
-            yield from (*pasted[:_SHOWN], f"[{len(pasted) - _SHOWN - 1} rows]", pasted[-1])
-        else:
-            yield from rows[at : max(end, at + 1)]
-        at = max(end, at + 1)
+            yield from (rows[number] for number in pasted[:_SHOWN])
+            yield f"[{len(pasted) - _SHOWN - 1} rows]"
+            at = pasted[-1]
+        yield rows[at]
+        at += 1

@@ -1,0 +1,381 @@
+"""Signs folded into facts: which turn goes on, what it did, what failed and runs, and what of what was said is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitbaton.agents import facts as folding
+from gitbaton.agents.facts import End, Facts, document, fold, read
+from gitbaton.agents.prompts import alike, idle, tidy
+from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
+from tests.kit.tables import each
+
+NOW = 1_000_000.0
+KEY = "ghp_Zq7T2mK9xW4bV8nR1cY6Zq7T2mK9xW4bV8nR"
+
+
+class Session:
+    """Signs as they come, a second apart."""
+
+    def __init__(self) -> None:
+        self.at, self.facts, self.signs = 1000.0, Facts(), list[Any]()
+
+    def tick(self) -> float:
+        self.at += 1
+        return self.at
+
+    def ask(self, text: str, **more: str) -> None:
+        self.signs.append(Asked(at=self.tick(), text=text, **more))
+
+    def say(self, text: str) -> None:
+        self.signs.append(Said(at=self.tick(), text=text))
+
+    def run(self, command: str, status: int | None = 0, output: str = "") -> None:
+        key = f"k{self.tick()}"
+        self.signs.append(Ran(at=self.at, key=key, command=command))
+        self.signs.append(Ended(at=self.tick(), key=key, status=status, output=output))
+
+    def edit(self, path: str, status: int | None = 0, output: str = "") -> None:
+        key = f"k{self.tick()}"
+        self.signs.append(Edited(at=self.at, key=key, path=path))
+        self.signs.append(Ended(at=self.tick(), key=key, status=status, output=output))
+
+    def look(self, end: End | None = None, redact: folding.Redact = str) -> Facts:
+        """What is known after what came since the last look, read back from its file."""
+        self.facts = fold(self.facts, self.signs, redact, (), NOW, end)
+        self.signs = []
+        found = read(json.loads(json.dumps(document(self.facts))))
+        assert found == self.facts
+        return self.facts
+
+    def stop(self, words: str = "", **more: Any) -> Facts:
+        return self.look(End(at=self.tick(), words=words, **more))
+
+
+def texts(facts: Facts) -> list[str]:
+    return [one.text for one in facts.texts]
+
+
+def deeds(facts: Facts) -> list[str]:
+    return [f"{one.count}x {one.text}: {one.status if one.ended else '-'}" for one in facts.deeds]
+
+
+def words(facts: Facts) -> str:
+    return facts.said.text if facts.said else ""
+
+
+def test_of_the_turn_that_goes_on_what_was_said_and_done() -> None:
+    s = Session()
+    s.ask("Mend the parser")
+    for number in range(8):
+        s.say(f"Step {number}.\nAnd more of it.")
+        s.edit(f"src/{number}.py")
+    facts = s.look()
+    assert texts(facts) == [f"Step {n}.\nAnd more of it." for n in range(2, 8)] and facts.open
+    assert deeds(facts) == [f"1x src/{n}.py: 0" for n in range(8)]
+    s.say("All of it is done.")
+    facts = s.stop("All of it is done.")
+    assert (texts(facts), facts.deeds, facts.open, words(facts)) == ([], (), False, "All of it is done.")
+
+
+def test_actions_of_the_like_are_one() -> None:
+    s = Session()
+    s.ask("Mend the parser")
+    for number in range(3):
+        s.run(f"gh api repos/a/b/pulls/{number} --jq .title")
+    s.run("gh api repos/a/b/pulls/9", 1, "HTTP 404")
+    s.edit("a.py")
+    s.edit("a.py")
+    s.run("cat a.py\ncat b.py")
+    assert deeds(s.look()) == ["3x gh api ...: 0", "1x gh api repos/a/b/pulls/9: 1", "2x a.py: 0", "1x cat a.py: 0"]
+    s.edit("a.py")
+    s.signs.append(Ran(at=s.tick(), key="open", command="make all"))
+    assert deeds(s.look())[-2:] == ["1x a.py: 0", "1x make all: -"]
+    s.signs.append(Ended(at=s.tick(), key="open", status=2, output="x"))
+    assert deeds(s.look())[-1] == "1x make all: 2", "a call that ends after the look in which it began"
+
+
+def test_a_subagent_and_its_answer() -> None:
+    s = Session()
+    s.ask("Find it")
+    s.signs += [Called(at=s.tick(), key="t", text="Explore: where is the lexer"), Ended(at=s.tick(), key="t", status=None)]
+    s.signs += [
+        Called(at=s.tick(), key="u", text="Plan it"),
+        Ended(at=s.tick(), key="u", status=0, output="x. " * 200 + "In lex.py."),
+    ]
+    facts = s.look()
+    assert [one.text for one in facts.deeds] == ["Explore: where is the lexer", "Plan it"]
+    assert facts.deeds[-1].output.endswith("In lex.py.") and len(facts.deeds[-1].output) <= 300
+
+
+def test_a_prompt_that_was_typed_while_the_agent_worked_ends_no_turn() -> None:
+    s = Session()
+    s.ask("Mend the parser")
+    s.say("I begin.")
+    s.run("make", 0)
+    s.ask("and keep the flag")
+    s.edit("a.py")
+    facts = s.look()
+    assert facts.latest is not None and facts.latest.text == "and keep the flag"
+    assert texts(facts) == ["I begin."] and deeds(facts) == ["1x make: 0", "1x a.py: 0"] and words(facts) == ""
+    s.say("Both are done.")
+    s.ask("thanks")
+    facts = s.look()
+    assert words(facts) == "Both are done." and not facts.deeds, "words, and then a prompt: that turn had ended"
+
+
+def test_an_end_that_is_heard_late_ends_its_own_turn_alone() -> None:
+    for looked in (False, True):  # whether the turn after was looked at before
+        s = Session()
+        s.ask("one")
+        s.say("One is done.")
+        ended = s.tick()
+        s.ask("now the second thing")
+        s.run("make")
+        s.say("Let me look.")
+        if looked:
+            s.look()
+        facts = s.look(End(at=ended, words="One is done."))
+        assert words(facts) == "One is done." and texts(facts) == ["Let me look."] and deeds(facts) == ["1x make: 0"]
+        assert facts.open and facts.latest is not None and facts.latest.text == "now the second thing"
+        s.say("Two is done.")
+        assert words(s.stop("Two is done.")) == "Two is done."
+        assert words(s.look(End(at=ended, words="One is done."))) == "Two is done.", "and later still"
+
+
+def test_a_prompt_behind_the_turn_whose_end_is_heard_stays_open() -> None:
+    s = Session()
+    s.ask("one")
+    s.say("Some of it.\n\nOne is done.")
+    s.ask("two")
+    facts = s.stop("One is done.")
+    assert facts.open and words(facts).endswith("One is done.") and facts.latest is not None and facts.latest.text == "two"
+
+
+def test_words_that_are_not_on_record_are_those_of_the_hook() -> None:
+    s = Session()
+    s.ask("one")
+    s.run("make")
+    assert words(s.stop("The make is green.")) == "The make is green."
+    s.say("The make is green.")  # written down after the hook was called
+    facts = s.look()
+    assert not facts.open and texts(facts) == [] and words(facts) == "The make is green."
+    s.ask("two")
+    s.run("make")
+    assert words(s.stop("The make is green.")) == "The make is green." and not s.facts.open, "the same words again"
+
+
+def test_a_session_that_is_left_in_the_midst_of_a_turn_keeps_it() -> None:
+    s = Session()
+    s.ask("one")
+    s.say("I begin.")
+    s.run("make")
+    assert texts(s.stop(sure=False)) == ["I begin."] and s.facts.deeds
+    s.say("It is made.")
+    assert words(s.stop(sure=False)) == "It is made." and not s.facts.deeds
+
+
+@each("prompt", ["yes", "2", "do it", "ok, go on", "the second one", "continue please", "option b", "no", "1 and 3", "lgtm"])
+def test_a_prompt_that_says_nothing_by_itself_is_told_with_what_it_answers(prompt: str) -> None:
+    s = Session()
+    s.ask("Port the parser")
+    s.say("I looked at it.\n\n" + "Long. " * 300 + "\n\nShall I\n1. rewrite it, or\n2. mend it?")
+    assert s.stop().asked[-1].text == "Port the parser"
+    s.ask(prompt)
+    facts = s.look()
+    assert idle(prompt) and [one.text for one in facts.asked] == ["Port the parser"]
+    assert facts.latest is not None and facts.latest.text == prompt
+    assert facts.latest.about.endswith("Shall I\n1. rewrite it, or\n2. mend it?") and len(facts.latest.about) <= 600
+
+
+@each("prompt", ["fix it", "add tests", "commit this", "no, keep the flag", "Postgres, please", "push", "the other branch"])
+def test_a_short_prompt_that_says_something_is_a_request(prompt: str) -> None:
+    assert not idle(prompt)
+
+
+def test_answers_and_plans_are_kept_beside_prompts() -> None:
+    s = Session()
+    s.ask("Add storage")
+    s.say("Which one?")
+    s.ask("Postgres, and no PII", kind="answer", about="Which database?")
+    s.ask("never delete data", kind="refused", about="rm -rf data")
+    s.ask("# Plan\n" + "1. a step\n" * 600, kind="approved", about="Plan")
+    facts = s.look()
+    assert [(one.kind, one.text, one.about) for one in facts.asked] == [
+        ("", "Add storage", ""),
+        ("answer", "Postgres, and no PII", "Which database?"),
+        ("refused", "never delete data", "rm -rf data"),
+    ]
+    assert facts.turns == 1 and facts.open and texts(facts) == ["Which one?"], "they end no turn"
+    assert facts.approved is not None and 2900 < len(facts.approved.text) <= 3010
+    assert facts.latest is not None and facts.latest.kind == "refused"
+
+
+def test_the_first_the_longest_and_the_newest_prompt_are_whole() -> None:
+    s = Session()
+    sized = [f"{name} {'is long. ' * 150}end {name}" for name in ("first", "second", "longest", "fourth", "newest")]
+    sized[2] *= 2
+    for text in sized:
+        s.ask(text)
+        s.say("ok")
+    kept = [one.text for one in s.look().asked]
+    assert [len(one) > 1200 for one in kept] == [True, False, True, False, True]
+    assert kept[1].startswith("second is long.") and kept[1].endswith("end second"), "their ends stay, too"
+
+
+def test_of_two_prompts_of_a_minute_with_nearly_the_same_words_the_later_counts() -> None:
+    s = Session()
+    s.ask("Please mend the parser of the config file and its tests now")
+    s.ask("Please mend the parser of the config file and its tests today")
+    s.ask("Please write the changelog of the next release, too")
+    assert [one.text[-10:] for one in s.look().asked] == ["ests today", "lease, too"]
+    s.at += 100
+    s.ask("Please write the changelog of the next release, too")
+    assert len(s.look().asked) == 3, "it was said again"
+    assert not alike("mend it", "mend the parser of the lexer")
+
+
+def test_padding_images_and_pasted_logs_are_left_out() -> None:
+    log = "\n".join(f"2026-01-02T10:00:{n:02} ERROR\trow {n}    of it" for n in range(40))
+    found = tidy(f"[Image #1] It fails:   \n\n\n\n{log}\n\nfix   it\n      deep\n")
+    assert found.split("\n") == [
+        *("It fails:", "", *(f"2026-01-02T10:00:{n:02} ERROR row {n} of it" for n in range(3))),
+        *("[36 rows]", "2026-01-02T10:00:39 ERROR row 39 of it", "", "fix it", "      deep"),
+    ]
+    plan = "\n".join(f"- requirement {n}: keep it" for n in range(30))
+    assert tidy(plan) == plan
+    s = Session()
+    s.ask("one")
+    s.ask("[Image #2]")
+    facts = s.look()
+    assert facts.turns == 2 and facts.latest is not None and facts.latest.text == "one"
+
+
+def failed(facts: Facts) -> list[tuple[str, str]]:
+    return [(one.kind, one.ran.command) for one in facts.failures]
+
+
+def test_a_failure_stands_until_a_success_mends_it() -> None:
+    s = Session()
+    s.ask("one")
+    s.run("cd src && go test ./lex -run TestA 2>&1", 1, "--- FAIL: TestA (0.1s)\nFAIL\nFAIL\tlex\t0.1s")
+    s.run("git commit -m one", 1, "pre-commit: no")
+    s.run("grep -rn x .", 1)
+    s.edit("a.py", None, "String to replace not found")
+    facts = s.look()
+    assert failed(facts) == [("check", "go test ./lex -run TestA"), ("ran", "git commit -m one"), ("edited", "a.py")]
+    assert "FAIL: TestA" in facts.failures[0].ran.output and facts.failures[-1].ran.output == "String to replace not found"
+    s.run("go test ./parse", 0, "ok  \tparse\t0.1s")
+    s.edit("a.py")
+    s.run("git commit -m 'another message'")
+    assert failed(s.look()) == [("check", "go test ./lex -run TestA")]
+    s.run("go test ./... | tail -3", 0, "ok  \tlex\t0.1s\nok  \tparse\t0.1s")
+    facts = s.look()
+    assert failed(facts) == [] and [one.result for one in facts.tests] == ["passed", "passed"]
+
+
+def test_how_each_of_the_last_checks_ended() -> None:
+    s = Session()
+    s.ask("one")
+    for number in range(4):
+        s.run(f"pytest tests/{number}", 0, "1 passed in 0.1s")
+    s.run("npm run build", 2, "error TS2304: x")
+    s.run("pytest -q | tail -1", 0, "1 failed, 2 passed in 0.1s")
+    s.run("ruff check . && pytest tests/0", 1, "Found 1 error.")
+    facts = s.look()
+    assert len(facts.checks) == 5
+    ended = {one.command: one.status for one in facts.checks}
+    assert ended["npm run build"] == 2 and ended["pytest -q"] == 1 and ended["ruff check ."] == 1
+
+
+def test_what_the_output_says_of_a_failure_is_kept() -> None:
+    s = Session()
+    s.ask("one")
+    s.run("./deploy", 1, "row\nerror: no such host\n" + "\n".join(f"step {n}" for n in range(30)))
+    s.run("./build", 1, "\n".join(f"row {n}" for n in range(30)))
+    first, second = (one.ran.output for one in s.look().failures)
+    assert first == "error: no such host\nstep 29" and second.startswith("row 18") and second.endswith("row 29")
+
+
+def test_what_runs_in_the_background_until_its_end_or_a_list_without_it() -> None:
+    s = Session()
+    s.ask("one")
+    for key, command in (("a", "npm start"), ("b", "make watch"), ("c", f"TOKEN={KEY} serve")):
+        s.signs += [Ran(at=s.tick(), key=key, command=command), Ended(at=s.at, key=key, status=None, running=True)]
+
+    def hide(text: str) -> str:
+        return text.replace(KEY, "[redacted]")
+
+    facts = s.look(redact=hide)
+    assert [one.text for one in facts.calls if one.running] == ["npm start", "make watch", "TOKEN=[redacted] serve"]
+    s.signs.append(Ended(at=s.tick(), key="a", status=1, output="port in use"))
+    assert [one.text for one in s.look().calls] == ["make watch", "TOKEN=[redacted] serve"]
+    listed = (f"TOKEN={KEY} serve", "an agent: look for it")
+    facts = s.look(End(at=s.tick(), running=listed), redact=hide)
+    assert [one.text for one in facts.calls if one.running] == ["TOKEN=[redacted] serve", "an agent: look for it"]
+    assert s.stop(running=()).calls == ()
+
+
+def test_files_that_were_read_and_a_plan_with_a_title() -> None:
+    s = Session()
+    s.signs += [Looked(at=s.tick(), path=f"/r/{n}.py") for n in (1, 2, 3, 1)]
+    s.signs.append(Planned(at=s.tick(), items=(Item(key="1", text="a", state="open"),), whole=True, title="The cache"))
+    s.signs.append(Planned(at=s.tick(), items=(Item(key="1", text="", state="done"),), whole=False))
+    facts = s.look()
+    assert facts.read == ("/r/1.py", "/r/3.py", "/r/2.py")
+    assert facts.title == "The cache" and facts.plan is not None and facts.plan[0].state == "done"
+
+
+def test_no_secret_is_kept_also_where_a_cut_would_halve_it() -> None:
+    from gitbaton.secrets import Redactor
+
+    s = Session()
+    for size in (230, 780, 795, 1180, 1990):
+        s.ask(f"{'x' * size} {KEY} " + "y " * 1500)
+        s.say(f"{'x' * size} {KEY} " + "y " * 1500 + KEY)
+        s.run(f"echo {'x' * (size % 150)} {KEY}", 1, "x" * 470 + KEY)
+        s.signs += [Called(at=s.tick(), key=f"t{size}", text=f"{'x' * 140} {KEY}")]
+        s.signs += [Ended(at=s.tick(), key=f"t{size}", status=0, output=KEY + "z" * 290)]
+    written = json.dumps(document(s.look(redact=Redactor().text)))
+    assert not [n for n in range(len(KEY) - 12) if KEY[n : n + 12] in written]
+
+
+def test_a_file_of_before_is_read_anew() -> None:
+    known = document(Session().look())
+    assert read({**known, "asked": [[1, "x", 1]]}) is None, "a prompt had three fields"
+    for wrong in ({**known, "turns": "1"}, {**known, "edits": None}, {**known, "calls": [["a"]]}, {}, None, []):
+        assert read(wrong) is None  # type: ignore[arg-type]
+
+
+TIMES = st.none() | st.floats(0, 2e6)
+TEXTS = st.sampled_from(
+    ["", " ", "yes", "Mend it", "- a\n- b\n- c", "x" * 9000, "a?\nb", "\ud800", "pytest -q", "cd x && (make"]
+)
+KEYS = st.sampled_from(["a", "b", "c"])
+SIGNS = st.one_of(
+    st.builds(
+        Asked, at=TIMES, text=TEXTS, kind=st.sampled_from(["", "answer", "refused", "approved", "rejected"]), about=TEXTS
+    ),
+    st.builds(Said, at=TIMES, text=TEXTS),
+    st.builds(Ran, at=TIMES, key=KEYS, command=TEXTS),
+    st.builds(Edited, at=TIMES, key=KEYS, path=TEXTS),
+    st.builds(Called, at=TIMES, key=KEYS, text=TEXTS),
+    st.builds(Looked, at=TIMES, path=TEXTS),
+    st.builds(Ended, at=TIMES, key=KEYS, status=st.none() | st.integers(0, 2), output=TEXTS, running=st.booleans()),
+)
+ENDS = st.none() | st.builds(End, at=st.floats(0, 2e6), words=TEXTS, sure=st.booleans(), running=st.none() | st.just(("x",)))
+
+
+@given(st.lists(st.tuples(st.lists(SIGNS, max_size=8), ENDS), max_size=4))
+def test_whatever_is_signed_is_kept_within_bounds_and_read_back(looks: Sequence[tuple[list[Any], End | None]]) -> None:
+    facts = Facts()
+    for signs, end in looks:
+        facts = fold(facts, signs, str, (), NOW, end)
+        assert read(json.loads(json.dumps(document(facts)))) == facts
+        assert len(facts.asked) <= 7 and len(facts.texts) <= 6 and len(facts.deeds) <= 8 and len(facts.failures) <= 5
+        assert all(len(one.text) <= 2010 and len(one.about) <= 610 for one in facts.asked)
