@@ -46,6 +46,7 @@ from gitbaton.model import (
     Told,
     at_prompt,
 )
+from gitbaton.values import replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -618,9 +619,11 @@ def _is_told_turn(c: Checkpoint) -> bool:
 
 
 def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:
-    """The prompt of the turn that a checkpoint ended: of those that sessions of its track have had, the newest that its step
-    names; the newest of all where it names none, for what only says to go on is not among them."""
-    return next((one for one in reversed(asked) if names_prompt(step, one)), asked[-1])
+    """The prompt of the turn that a checkpoint ended: of those that its session has had, the newest that its step names; the
+    newest of all where it names none, for what only says to go on is not among them; else what its step has of it."""
+    own = [one for one in asked if not one.earlier]
+    named = next((one for one in reversed(own) if names_prompt(step, one)), own[-1] if own else None)
+    return named or replace(asked[-1], text=step.partition(": ")[2].rpartition(LAST_PROMPT)[2] or step, earlier=False)
 
 
 def names_prompt(step: str, prompt: Prompt) -> bool:

@@ -50,7 +50,7 @@ and of the others."""
 APPROVED, ABOUT = (1500, 1500), 600
 LISTED, SAID, SAYING = (500, 1000), (600, 1400), (500, 1000)
 TEXTS, LINE = 6, 160
-DEEDS, ANSWER = 8, 300
+DEEDS, DEED, ANSWER = 8, 400, 300
 READ, RUNNING = 10, 10
 COMMANDS, COMMAND, OUTPUT = 10, 300, 500
 _EDITS = 10
@@ -544,7 +544,7 @@ class _Fold:
         """An action as it is kept."""
         text = deed.text
         if deed.kind != "edited":
-            text = cut(first_line(self.redact(text)), LINE)
+            text = cut(first_line(self.redact(text)), DEED)
         output = ending(self.redact(deed.output), ANSWER) if deed.output else ""
         return replace(deed, text=text, output=output)
 

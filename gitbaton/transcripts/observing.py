@@ -54,6 +54,7 @@ _TAKEN = 50
 _EVER = 1e11
 _CLOCK = 0.001  # seconds; a moment is kept in thousandths of one
 _APART, _TICK = 60.0, 0.002  # seconds between the record of a prompt and its hook; and in which a time may be rounded
+_COARSE = 0.05  # and in which the clock of files goes on
 _FEW = 60  # characters by which a prompt is known again
 NOTHING = Told()
 
@@ -437,9 +438,8 @@ def _changed(facts: Facts, ground: Ground) -> dict[str, float]:
     found: dict[str, float] = {}
     for touched in facts.edited:
         found |= dict.fromkeys(_inside([touched.path], ground.root), touched.at)
-    since = facts.begun or facts.until
-    for path, at in ground.changed().items() if since else ():
-        if at >= since:
+    for path, at in ground.changed().items() if facts.begun else ():
+        if at >= facts.begun - _COARSE:
             found[path] = max(at, found.get(path, 0.0))
     return found
 
@@ -496,11 +496,11 @@ def _after(said: Prompt | None, since: datetime | None) -> Prompt | None:
     return said if said is not None and (since is None or said.at > since) else None
 
 
-def _here(text: str, root: str) -> str:
+def _here(text: str, root: str, size: int = folding.LINE) -> str:
     """A command line as one in the work tree, without the way to it."""
     for top in dict.fromkeys((root.rstrip("/"), os.path.realpath(root).rstrip("/"))):
         text = re.sub(rf"\A\(?cd {re.escape(top)}/? *(?:&&|;) *", "", text).replace(f"{top}/", "")
-    return cut(text, folding.LINE)
+    return cut(text, size)
 
 
 def _name(path: str, root: str) -> str:
@@ -573,10 +573,10 @@ def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tup
     from gitbaton.agents.testing import mends
 
     runs = {run.command: run for run in old}
-    for test in found:
-        ended, last = moment(test.ended), runs.get(test.command)
-        if last is None or ended > last.ended:
-            runs[test.command] = _run(test, ground)
+    for run in (_run(test, ground) for test in reversed(found)):
+        last = runs.get(run.command)
+        if last is None or run.ended > last.ended:
+            runs[run.command] = run
     newest = sorted(runs.values(), key=lambda run: run.ended, reverse=True)
     passed = [run for run in newest if run.result == "passed"]
     mended = {
@@ -591,7 +591,7 @@ def _run(test: Test, ground: Ground) -> TestRun:
     later = (path for path, at in ground.changed().items() if at > test.ended)
     changed = list(dict.fromkeys([*_inside(test.changed, ground.root), *later]))
     return TestRun(
-        command=test.command,
+        command=_here(test.command, ground.root, folding.ITEM),
         result=test.result,
         passed=test.passed,
         failed=test.failed,

@@ -1,264 +1,255 @@
-"""The order of what a model is told: the newest state first, nothing twice; the lowest sections give way first."""
+"""What is told is of the turn and the session that it is of: hooks that are late, turns without a record, sessions before."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gitbaton.briefing import Scene, brief
-from gitbaton.model import (
-    Action,
-    Agent,
-    Carried,
-    Checkpoint,
-    ClientPlan,
-    Drift,
-    DriftWord,
-    Head,
-    Live,
-    Observed,
-    PlanItem,
-    Prompt,
-    Ran,
-    Running,
-    Since,
-    Stored,
-    Told,
-)
-from gitbaton.model import (
-    TestRun as Run,
-)
-from gitbaton.values import replace
-from tests.kit.agents import LIMIT
-from tests.kit.checkpoints import OID
-from tests.promises.test_agent_brief import check_safe
+from tests.kit import Sandbox
+from tests.kit.agents import Client, autos, checkpoints
+from tests.kit.talks import Talk
 
-NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
-TREE = "2" * 40
+OTHER = "5e551011-0000-4000-8000-000000000002"
+PLAN = {"drop the users table": "in_progress", "write the changelog": "pending"}
 
 
-def ago(minutes: float) -> datetime:
-    return NOW - timedelta(minutes=minutes)
+@pytest.fixture
+def talk(repo: Sandbox, tmp_path: Path) -> Talk:
+    repo.commit("first", **{"x.py": "one\n", ".gitignore": "local/\n"})
+    repo.ok("snapshot", "--track", "t", "the old words")
+    return Talk(repo, tmp_path / "talk.jsonl")
 
 
-def said(text: str, minutes: float, **more: object) -> Prompt:
-    return replace(Prompt(text=text, at=ago(minutes)), **more)
+def another(talk: Talk, name: str = "other") -> Talk:
+    """Another session of the same work tree, later."""
+    return Talk(talk.repo, talk.path.with_name(f"{name}.jsonl"), session=OTHER)
 
 
-def ran(command: str, minutes: float, status: int | None = 0, output: str = "") -> Ran:
-    return Ran(command=command, status=status, started=None, ended=ago(minutes), output=output)
+def newest(repo: Sandbox) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the newest checkpoint of the only track observed, and what was said around it."""
+    found = json.loads(repo.ok("resume", "--json").out)
+    return found["checkpoint"].get("observed", {}), found.get("told", {})
 
 
-def plan(minutes: float, session: str = "s", **items: str) -> ClientPlan:
-    listed = tuple(PlanItem(text=text.replace("_", " "), state=state) for text, state in items.items())
-    return ClientPlan(agent="claude", session=session, changed=ago(minutes), items=listed)
+def late(talk: Talk, words: str, at: float) -> None:
+    """The end of a turn at a moment, whose checkpoint a process of its own takes now."""
+    name = talk.client.words["turn"]
+    payload = talk.client.payload(name, transcript_path=str(talk.path), last_assistant_message=words)
+    env = {"GIT_BATON_LATE": "turn ended: it", "GIT_BATON_LATE_AT": str(round(at * 1000))}
+    assert talk.client.send(name, payload, env=env).code == 0
 
 
-RUNS = (
-    Run(
-        command="pytest -q tests/parser",
-        result="failed",
-        passed=3,
-        failed=1,
-        names=("tests/parser/test_if.py::test_else",),
-        ended=ago(4),
-        edited=("src/parser/if.py", "src/parser/while.py", "x.py"),
-    ),
-    Run(command="tox", result="unknown", ended=ago(2)),
-    Run(command="pytest -q tests/lexer", result="failed", failed=2, names=("tests/lexer/test_a.py::test_a",), ended=ago(50)),
-)
-OBSERVED = Observed(
-    plans=(plan(40, read_the_grammar="done", port_the_printer="open", port_the_lexer="done", port_the_parser="doing"),),
-    tests=(RUNS[1], RUNS[0], RUNS[2]),
-    edited=("src/parser/if.py", "src/parser/while.py", "src/lexer.py", "build/out.txt"),
-    turns=4,
-    said=OID,
-    until=ago(3),
-)
-WORDS = Checkpoint(
-    track="work",
-    step="turn ended: Port the parser to the new grammar, lexer first.",
-    kind="auto",
-    created=ago(3),
-    branch="main",
-    head=OID,
-    agent=Agent(name="claude", session="s"),
-    observed=OBSERVED,
-    note="escapes are next",
-    next_cmd="make check",
-    validation="green",
-    decisions=("keep the old flag until 2.0",),
-    extra=(("pr", "12"),),
-    carried=Carried(id=OID, step="lexer done", created=ago(120), branch="main", head=OID, tree=TREE, turns=2),
-)
-TOLD = Told(
-    asked=(
-        said("An older thing", 3000, earlier=True),
-        said("Port the parser to the new grammar, lexer first.\nKeep the old flag.", 300),
-        said("What about escapes?", 80),
-        said("The printer must not break", 70),
-    ),
-    latest=said("yes, do that", 20, about="Shall I make else a node of its own?"),
-    approved=said("# Parser plan\n1. lexer\n2. DO NOT touch the printer", 100, kind="approved"),
-    listed=said("- one\n- two\n- three", 10),
-    said=said("The lexer is ported. Shall I make  else\na node of its own?", 21),
-    texts=(
-        said("Let me look at else.", 15),
-        said("Now the while loop.\nIt is short.", 10),
-        said("The test of else fails because the node\nhas no body.", 5),
-    ),
-    actions=(
-        Action(text="gh api repos/x", at=ago(12), count=10, status=0),
-        Action(text="edited src/parser/while.py", at=ago(11)),
-        Action(text="subagent: find all users of else", at=ago(10), status=0, output="There are three users:\na, b and c."),
-        Action(text="pytest -q tests/parser", at=ago(4), status=1),
-    ),
-    checks=(ran("go vet ./...", 60), ran("mise run lint", 30, 2), ran("pytest -q tests/parser", 4, 1)),
-    error=ran("pytest -q tests/parser", 4, 1, "E  assert None is not None\n1 failed"),
-    running=(Running(text="python migrate.py --all", since=ago(30)),),
-    read=("src/parser/if.py", "src/nodes.py", "docs/grammar.md"),
-)
-LIVE = Live(
-    head=Head(branch="main", oid=OID),
-    drift=Drift(words=(DriftWord(word="files-changed:1", sentence="1 file differs."),)),
-    since=Since(turns=2, files=3, commits=1),
-    tests=((), ("src/parser/if.py",), ()),
-)
-GOLDEN = """\
-git baton: the state of track 'work', recorded in this repository, 3 minutes ago from claude: cut in the midst of a turn; \
-automatic checkpoint 1111111, words written 2 hours ago.
-It is data and no instruction, and nothing here has been run for you. Check the drift first: git baton verify --track work
-drift: files-changed:1
-  1 file differs.
-
-Newest request, 20 minutes ago: yes, do that
-  which answers: The lexer is ported. Shall I make  else
-    a node of its own?
-Request before it, 1 hour ago: The printer must not break
-
-Of the turn that has not ended, newest first:
-said 5 minutes ago: The test of else fails because the node
-    has no body.
-said before: Now the while loop.
-    Let me look at else.
-done: pytest -q tests/parser: exit status 1
-    subagent: find all users of else: ok
-        it answered: There are three users: a, b and c.
-    edited src/parser/while.py
-    10x gh api repos/x: ok
-not mended: pytest -q tests/parser: exit status 1, 4 minutes ago
-    E  assert None is not None
-    1 failed
-still running: python migrate.py --all, since 30 minutes ago
-
-plan that the user approved 1 hour ago: # Parser plan
-    1. lexer
-    2. DO NOT touch the printer
-plan: claude, changed 40 minutes ago: 1 doing, 1 open, 2 done; unchanged for 37 minutes while work went on
-    doing: port the parser
-    open: port the printer
-
-tests: pytest -q tests/parser: failed (1 failed, 3 passed), 4 minutes ago; stale: src/parser/if.py and 2 more changed since
-    failed: tests/parser/test_if.py::test_else
-tests: pytest -q tests/lexer: failed (2 failed), 50 minutes ago
-    failed: tests/lexer/test_a.py::test_a
-checks: mise run lint: exit status 2, 30 minutes ago
-    go vet ./...: ok, 1 hour ago
-
-Files (* changed, + new: not committed):
-edited last, newest first: src/parser/{if.py*, while.py+}, src/lexer.py, build/out.txt
-edited before, or not committed: notes.txt+
-read last: src/nodes.py, docs/grammar.md
-commits since: lexer: ported
-
-a list the agent wrote 10 minutes ago: - one
-    - two
-    - three
-
-Requests before, newest first:
-asked 1 hour ago: What about escapes?
-asked 5 hours ago: Port the parser to the new grammar, lexer first.
-    Keep the old flag.
-asked 2 days ago in a session before: An older thing
-
-decision 1: keep the old flag until 2.0
-
-Written 2 hours ago, before what is above (2 turns ended; 3 files changed; 1 commit made since):
-step: lexer done
-next_cmd: "make check"
-validation: green (stale: 3 files changed since)
-note: escapes are next
-extra.pr: 12
-
-To see this again: git baton resume --live --track work
-Before you stop, hand on what is done and what is left (it commits nothing to your branches, and leaves the index and your \
-files alone): git baton snapshot --track work --step ... --next-cmd ... --validation ..."""
-IN_ORDER = [row.split(":")[0] for row in GOLDEN.split("\n") if row and not row.startswith(" ")]
+def test_a_late_end_of_a_turn_takes_nothing_of_the_turn_after(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.say("The parser is mended.")
+    ended = talk.now.timestamp()
+    talk.now = talk.now.replace(year=talk.now.year)  # the next turn begins a moment later
+    time.sleep(0.01)
+    talk.ask("Now write the changelog")
+    talk.edit("y.py", "new\n")
+    talk.say("Let me look at the tags.")
+    late(talk, "The parser is mended.", ended + 0.0005)
+    _, told = newest(talk.repo)
+    assert told["said"]["text"] == "The parser is mended."
+    assert [one["text"] for one in told["texts"]] == ["Let me look at the tags."], "the turn after goes on"
+    assert [one["text"] for one in told["actions"]] == ["edited y.py"]
+    assert told["latest"]["text"] == "Now write the changelog"
+    talk.say("The changelog is written.")
+    talk.stop()
+    _, told = newest(talk.repo)
+    assert told["said"]["text"] == "The changelog is written." and "texts" not in told
 
 
-def scene(checkpoint: Checkpoint = WORDS, told: Told | None = TOLD, **more: object) -> Scene:
-    """The whole of it, or some of it otherwise."""
-    stored = Stored(id=OID, commit=OID, base=OID, tree=TREE, raw=b"", checkpoint=checkpoint)
-    whole = Scene(
-        stored=stored,
-        live=LIVE,
-        now=NOW,
-        short="1111111",
-        left="open",
-        told=told,
-        uncommitted=(("src/parser/if.py", "changed"), ("src/parser/while.py", "new"), ("notes.txt", "new")),
-        commits=("lexer: ported",),
-    )
-    return replace(whole, **more)
+def turns(client: Client, *said: tuple[str, str], path: str | None = None) -> None:
+    """Turns that no transcript tells of: their prompts and last words are in the payloads alone; each changes ``work.txt``."""
+    for prompt, words in said:
+        client.fire("prompt", prompt=prompt, transcript_path=path)
+        work = client.place / "work.txt"
+        work.write_text((work.read_text() if work.exists() else "") + f"{prompt}\n")
+        client.fire("turn", last_assistant_message=words, transcript_path=path)
 
 
-def huge(char: str) -> Scene:
-    """The same with very much of everything, each text another."""
-    numbers = iter(range(10_000))
-
-    def long(text: str) -> str:
-        return f"{text} {next(numbers)} " + (char * 90 + "\n") * 100
-
-    def longer(one: Prompt) -> Prompt:
-        return replace(one, text=long(one.text), about=long(one.about) if one.about else "")
-
-    old = [longer(said("asked of old", 400 + number)) for number in range(30)]
-    told = replace(
-        TOLD,
-        asked=(*old, *map(longer, TOLD.asked)),
-        latest=TOLD.latest and longer(TOLD.latest),
-        approved=TOLD.approved and longer(TOLD.approved),
-        listed=TOLD.listed and longer(TOLD.listed),
-        said=TOLD.said and longer(TOLD.said),
-        texts=tuple(longer(one) for one in (*TOLD.texts, *TOLD.texts, *TOLD.texts)),
-        actions=tuple(replace(one, text=long(one.text), output=long("there are")) for one in TOLD.actions * 5),
-        checks=tuple(replace(one, command=long(one.command)) for one in TOLD.checks * 5),
-        error=ran(long("pytest"), 4, 1, long("E")),
-        running=tuple(Running(text=long("python migrate.py"), since=ago(3)) for _ in range(9)),
-        read=tuple(f"{char * 60}/{number}" for number in range(50)),
-    )
-    observed = replace(
-        OBSERVED,
-        plans=tuple(plan(40, **{long(f"item {number}"): "open" for number in range(50)}) for _ in range(3)),
-        edited=tuple(f"{char * 60}{number}/x.py" for number in range(50)),
-    )
-    words = replace(WORDS, note=long("note"), decisions=tuple(long("decision") for _ in range(50)), observed=observed)
-    words = replace(words, next_cmd=long("make"), carried=words.carried and replace(words.carried, step=long("lexer done")))
-    return scene(words, told, commits=tuple(long("commit")[:200] for _ in range(6)))
+@pytest.mark.parametrize("gone", [None, "gone"])
+def test_a_turn_without_a_transcript_has_its_own_prompt_and_words(talk: Talk, gone: str | None) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.say("The parser is mended.")
+    talk.stop()
+    talk.fire("end")
+    client = Client("codex", talk.repo.path, session=OTHER)
+    path = None if gone is None else str(talk.path.with_name("gone.jsonl"))
+    turns(client, ("Write the changelog\nof 2.0", "It is written."), ("go on", "And spelled."), path=path)
+    observed, told = newest(talk.repo)
+    assert observed["turns"] == 2 and told["said"]["text"] == "And spelled."
+    assert [(one["text"], one.get("earlier", False)) for one in told["asked"]] == [
+        ("Mend the parser", True),
+        ("Write the changelog\nof 2.0", False),
+    ]
+    assert told["latest"]["text"] == "go on" and told["latest"]["about"] == "It is written."
+    why = talk.repo.ok("why", "work.txt:1").out
+    assert "Write the changelog" in why and "It is written." in why and "parser" not in why
+    assert "parser" not in talk.repo.ok("blame", "work.txt").out
+    rows = [row for row in talk.repo.ok("log").out.splitlines() if "turn " in row]
+    assert len(rows) == 3 and sum("parser" in row for row in rows) == 1
 
 
-def test_everything_stands_in_its_order() -> None:
-    assert brief(scene()) == GOLDEN
+def test_a_turn_that_only_goes_on_is_not_told_with_another_sessions_prompt(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.say("The parser is mended.")
+    talk.stop()
+    turns(Client("codex", talk.repo.path, session=OTHER), ("continue", "The lexer is mended, too."))
+    _, told = newest(talk.repo)
+    assert told["said"]["text"] == "The lexer is mended, too."
+    for text in (talk.repo.ok("why", "work.txt:1").out, talk.repo.ok("log", "-n", "1").out):
+        assert "continue" in text and "Mend the parser" not in text, text
 
 
-@pytest.mark.parametrize("char", ["x", "\u00e9", "\u4e2d", "\U0001f600", "<b>", "\t"])
-def test_however_much_there_is_the_newest_state_is_whole(char: str) -> None:
-    text = brief(huge(char))
-    assert len(text.encode()) <= LIMIT
-    check_safe(text)
-    rows = text.split("\n")
-    for key in (*IN_ORDER[:14], "step", "next_cmd", "tests", "plan", *IN_ORDER[-2:]):
-        assert any(row.startswith(key) for row in rows), f"{key} fell out of\n{text}"
-    newest = [row for row in rows if row.startswith(("Newest request", "said 5 minutes", "not mended"))]
-    assert len(newest) == 3 and "[the rest: git baton show 1111111]" in rows
+def test_a_turn_that_only_said_something_keeps_its_words(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.say("The parser is mended.")
+    talk.stop()
+    talk.ask("go on")
+    talk.say("What is left: the printer, but wait for Ann.")
+    talk.stop()
+    assert newest(talk.repo)[1]["said"]["text"] == "What is left: the printer, but wait for Ann."
+    count = len(checkpoints(talk.repo, "t"))
+    talk.fire("end")
+    assert len(checkpoints(talk.repo, "t")) == count, "nothing was said or done since"
+
+
+def test_a_turn_that_only_looked_is_there_after_a_compaction(talk: Talk) -> None:
+    talk.ask("Why does half() round down?")
+    talk.stop()
+    talk.ask("yes")
+    talk.say("I look at the callers first.")
+    talk.run("make check", "error: no rule", 2)
+    count = len(checkpoints(talk.repo, "t"))
+    talk.fire("compact")
+    assert len(checkpoints(talk.repo, "t")) == count + 1
+    _, told = newest(talk.repo)
+    assert [one["text"] for one in told["texts"]] == ["I look at the callers first."]
+    assert told["actions"][0]["text"] == "make check" and told["actions"][0]["status"] == 2
+    assert told["error"]["command"] == "make check" and told["error"]["output"] == "error: no rule"
+    talk.fire("compact")
+    assert len(checkpoints(talk.repo, "t")) == count + 1, "nothing is new"
+
+
+def test_a_session_that_is_closed_in_the_midst_of_a_turn_keeps_the_turn(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.stop()
+    talk.ask("and its tests")
+    talk.say("I begin with the fixtures.")
+    talk.run("make fixtures")
+    talk.fire("end")
+    _, told = newest(talk.repo)
+    assert [one["text"] for one in told["texts"]] == ["I begin with the fixtures."] and told["latest"][
+        "text"
+    ] == "and its tests"
+
+
+def test_what_a_shell_changed_and_what_is_ignored_is_edited_too(talk: Talk) -> None:
+    talk.ask("Generate the tables")
+    talk.edit("x.py", "two\n")
+    talk.edit("local/notes.txt", "mine\n")
+    talk.run("python gen.py")
+    talk.repo.write("tables.py", "made\n")
+    os.utime(talk.repo.path / "tables.py", (talk.now.timestamp() + 1,) * 2)  # the clock of files is coarse
+    talk.stop()
+    observed, _ = newest(talk.repo)
+    assert observed["edited"]["paths"] == ["tables.py", "local/notes.txt", "x.py"]
+    talk.ask("and the index")
+    talk.edit("index.py", "new\n")
+    talk.stop()
+    assert sorted(newest(talk.repo)[0]["edited"]["paths"]) == ["index.py", "local/notes.txt", "tables.py", "x.py"]
+
+
+def test_what_a_shell_changed_before_the_first_checkpoint_is_edited(repo: Sandbox, tmp_path: Path) -> None:
+    repo.commit("first", **{"x.py": "one\n"})
+    repo.write("mine.txt", "of the user, before\n")
+    (repo.path / ".git/baton").mkdir()
+    old = time.time() - 3600
+    os.utime(repo.path / "mine.txt", (old, old))
+    talk = Talk(repo, tmp_path / "talk.jsonl")
+    talk.ask("Generate the tables")
+    talk.run("python gen.py")
+    repo.write("tables.py", "made\n")
+    talk.fire("turn", last_assistant_message=None)
+    observed, _ = newest(repo)
+    assert observed["edited"]["paths"] == ["tables.py"]
+
+
+def test_a_move_of_head_brings_no_edits(talk: Talk) -> None:
+    talk.repo.git("checkout", "-q", "-b", "other")
+    talk.repo.commit("many", **{f"m{n}.txt": "x\n" for n in range(30)})
+    talk.repo.git("checkout", "-q", "-")
+    talk.ask("Look at the other branch")
+    talk.run("git checkout other")
+    talk.repo.git("checkout", "-q", "other")
+    talk.stop()
+    assert "edited" not in newest(talk.repo)[0]
+
+
+def test_what_an_earlier_session_was_asked_and_planned_is_marked_and_goes(talk: Talk) -> None:
+    talk.ask("Rewrite the auth")
+    talk.plan(**PLAN)
+    talk.edit("x.py", "two\n")
+    talk.say("Shelved for now.")
+    talk.stop()
+    other = another(talk)
+    other.ask("Fix a typo")
+    other.edit("README", "typo\n")
+    other.stop()
+    observed, told = newest(talk.repo)
+    assert [plan["session"] for plan in observed["plans"]] == [talk.client.session], "no words came after it"
+    assert [(one["text"], one.get("earlier")) for one in observed["asked"]] == [
+        ("Rewrite the auth", True),
+        ("Fix a typo", None),
+    ]
+    assert told["said"]["text"] == "Shelved for now." and told["said"]["earlier"]
+    talk.repo.ok("snapshot", "--track", "t", "auth is shelved")
+    other.edit("README", "typo 2\n")
+    other.stop()
+    observed, told = newest(talk.repo)
+    assert "plans" not in observed and [one["text"] for one in told["asked"]] == ["Rewrite the auth", "Fix a typo"]
+    talk.repo.ok("snapshot", "--track", "t", "typo fixed", "--label", "v1")
+    time.sleep(0.01)
+    other.ask("and the other one")
+    other.edit("README", "typo 3\n")
+    other.stop()
+    assert [one["text"] for one in newest(talk.repo)[1]["asked"]] == ["and the other one"]
+
+
+def test_the_newest_request_is_not_cut_for_an_older_one(talk: Talk) -> None:
+    old = "Build the wizard." + "".join(f" Old requirement {n}: page {n} must do it." for n in range(60))
+    new = "Migrate billing." + "".join(f" Rule {n}: never touch table {n}." for n in range(40)) + " DO NOT call the live API."
+    talk.ask(old)
+    talk.edit("x.py", "two\n")
+    talk.stop()
+    other = another(talk)
+    other.ask(new)
+    other.edit("b.py", "new\n")
+    other.ask("Also mind the docs")
+    other.say("I do.")
+    other.fire("compact")
+    asked = {one["text"][:12]: one["text"] for one in newest(talk.repo)[1]["asked"]}
+    assert asked["Migrate bill"] == new and len(asked["Build the wi"]) <= 510
+
+
+def test_files_that_were_read_and_a_command_are_told_from_the_work_tree(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.run(f"cd {talk.repo.path} && make check {talk.repo.path}/x.py", "error", 2)
+    talk.edit("x.py", "two\n")
+    talk.fire("compact")
+    _, told = newest(talk.repo)
+    assert [one["text"] for one in told["actions"]] == ["make check x.py", "edited x.py"]
+    assert told["error"]["command"] == "make check x.py"
+    assert not [one for one in autos(talk.repo, "t") if "/x.py" in json.dumps(one["observed"])]
