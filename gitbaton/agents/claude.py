@@ -351,7 +351,7 @@ def _refused(at: float | None, name: object, given: Record, text: str) -> Iterat
         if name == "ExitPlanMode":
             yield Asked(at=at, text=words, kind="rejected", about=title_of(plain(given.get("plan"))))
         else:
-            what = next((text for field in _ABOUT if (text := plain(given.get(field)))), "")
+            what = next(filter(None, (plain(given.get(field)) for field in _ABOUT)), "")
             yield Asked(at=at, text=words, kind="refused", about=f"{plain(name)}: {what}" if what else plain(name))
 
 
@@ -362,12 +362,13 @@ def _answers(at: float | None, result: Record, text: str) -> Iterator[Sign]:
     if not answers:
         found = [(question, [answer], note) for question, answer, note in re.findall(_ANSWER, text)]
     for question, given, note in found:
-        yield from answered(at, question, " ".join((", ".join(given), f"({plain(note)})" if plain(note) else "")).strip())
+        said, more_said = ", ".join(filter(None, given)), plain(note)
+        yield from answered(at, question, f"{said} ({more_said})" if said and more_said else said or more_said)
 
 
 def _task_told(at: float | None, given: Record, text: str, record: Record, *, stopped: bool) -> Iterator[Sign]:
     """What is told of a task in the background, when it is asked for or stopped."""
-    task = next((text for field in ("task_id", "bash_id", "shell_id") if (text := plain(given.get(field)))), "")
+    task = next(filter(None, (plain(given.get(field)) for field in ("task_id", "bash_id", "shell_id"))), "")
     found = dict(re.findall(_TAG.format("status|exit_code|stdout|output"), text))
     key = word(dict_of(record.get("tasks")).get(task)) or task
     if stopped or found.get("status", "running").strip() not in ("running", "pending"):

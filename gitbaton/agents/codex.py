@@ -81,7 +81,7 @@ class Codex(Client):
         there were such items. Each record is told what of it counts, and an answer which call it belongs to."""
         records = [record if "payload" in record else {"type": "response_item", "payload": record} for record in records]
         kinds = {_event(record) for record in records}
-        bare, alone = not kinds & _ITEMS, not kinds & {*_ITEMS, "user_message"}
+        bare, alone = not kinds & _ITEMS, not kinds & {*_ITEMS, "user_message", "agent_message"}
         calls: dict[str | None, Record] = {}
         found: list[Record] = []
         above: int | None = None
