@@ -18,6 +18,7 @@ from gitbaton.agents.records import (
     list_of,
     looked,
     name_of,
+    nth,
     plain,
     ran,
     state_of,
@@ -345,8 +346,8 @@ def _refused(at: float | None, name: object, given: Record, text: str) -> Iterat
     """What the user said when a call was refused: words of its own, or answers to some of the questions that it asked."""
     _, said, words = text.partition(_REFUSED)
     if said and words.startswith("The user wants to clarify these questions"):
-        for question, answer, note in re.findall(_CLARIFIED, words):
-            yield from answered(at, question, f"{answer} ({note})" if note else answer)
+        for number, (question, answer, note) in enumerate(re.findall(_CLARIFIED, words)):
+            yield from answered(nth(at, number), question, f"{answer} ({note})" if note else answer)
     elif words := plain(words.partition(_NOTE)[0]):
         if name == "ExitPlanMode":
             yield Asked(at=at, text=words, kind="rejected", about=title_of(plain(given.get("plan"))))
@@ -361,9 +362,10 @@ def _answers(at: float | None, result: Record, text: str) -> Iterator[Sign]:
     found = [(question, texts_of(answer), dict_of(more.get(question)).get("notes")) for question, answer in answers.items()]
     if not answers:
         found = [(question, [answer], note) for question, answer, note in re.findall(_ANSWER, text)]
-    for question, given, note in found:
+    for number, (question, given, note) in enumerate(found):
         said, more_said = ", ".join(filter(None, given)), plain(note)
-        yield from answered(at, question, f"{said} ({more_said})" if said and more_said else said or more_said)
+        words = f"{said} ({more_said})" if said and more_said else said or more_said
+        yield from answered(nth(at, number), question, words)
 
 
 def _task_told(at: float | None, given: Record, text: str, record: Record, *, stopped: bool) -> Iterator[Sign]:

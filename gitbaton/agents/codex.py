@@ -13,6 +13,7 @@ from gitbaton.agents.records import (
     ended,
     list_of,
     name_of,
+    nth,
     parsed,
     patched,
     ran,
@@ -199,9 +200,9 @@ def _response(item: Record, record: Record, at: float | None) -> Iterator[Sign]:
 def _answers(at: float | None, asked: Record, given: Record) -> Iterator[Sign]:
     """The user's answers to the agent's questions."""
     answers = dict_of(given.get("answers"))
-    for question in map(dict_of, list_of(asked.get("questions"))):
+    for number, question in enumerate(map(dict_of, list_of(asked.get("questions")))):
         found = dict_of(answers.get(str(question.get("id")))).get("answers")
-        yield from answered(at, question.get("question"), ", ".join(texts_of(found)))
+        yield from answered(nth(at, number), question.get("question"), ", ".join(texts_of(found)))
 
 
 def _output(at: float | None, key: str | None, call: Record, output: object) -> Iterator[Sign]:

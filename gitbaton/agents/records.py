@@ -203,6 +203,11 @@ def words(kind: type[Asked] | type[Said], at: float | None, content: object) -> 
         yield kind(at=at, text="\n".join(texts))
 
 
+def nth(at: float | None, number: int) -> float | None:
+    """The time of the nth of several things that one record tells, from 0: two of the same time and size would be one."""
+    return None if at is None else at + number / 1000
+
+
 def answered(at: float | None, question: object, answer: str) -> Iterator[Sign]:
     """The user's answer to a question of the agent's."""
     if text := plain(answer):
