@@ -142,6 +142,10 @@ class Client(Protocol):
         """The question for what was said in a session since a time, the newest first, where it keeps that in a database."""
         return None
 
+    def left(self, session: str, until: int, env: Mapping[str, str]) -> Query | None:
+        """The question how many messages there are up to a time: fewer than there were, where some were taken back."""
+        return None
+
     def record(self, row: Mapping[str, Any]) -> tuple[Record | None, object]:
         """A row of that as a record, and its time."""
         return None, None

@@ -93,6 +93,11 @@ class OpenCode(Client):
         )
         return Query(path=_database(env), sql=sql, values=(session, since))
 
+    def left(self, session: str, until: int, env: Mapping[str, str]) -> Query | None:
+        """Messages are deleted when they are taken back."""
+        sql = "SELECT COUNT(*) AS number FROM message WHERE session_id = ? AND time_created <= ?"
+        return Query(path=_database(env), sql=sql, values=(session, until))
+
     def record(self, row: Mapping[str, Any]) -> tuple[Record | None, object]:
         """The columns of a part and of its message."""
         part, message = (record_of(str(row[name]).encode("utf-8", "replace")) for name in ("data", "message"))

@@ -61,10 +61,10 @@ NOTHING = Told()
 
 @value
 class Seen:
-    """What is known of a session. ``file``: the device and the number of its transcript, up to ``at`` read, and the checksum of
-    what stands before; of a database the time of its newest row. ``leaf``: the key of the newest record that was read, of the
-    branch that counts; ``linked``: whether records name the ones that they follow; ``taken``: from when to when was done what
-    the user took back. ``partial``: a beginning was not reached."""
+    """What is known of a session. ``file``: the device and the number of its transcript, up to ``at`` read, and ``mark``, the
+    checksum of what stands before; of a database the time of its newest row, and how many messages it had. ``leaf``: the key of
+    the newest record that was read, of the branch that counts; ``linked``: whether records name the ones that they follow;
+    ``taken``: from when to when was done what the user took back. ``partial``: a beginning was not reached."""
 
     facts: Facts
     file: tuple[int, int] = (0, 0)
@@ -163,9 +163,8 @@ def _read_on(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
     of = client(event.agent)
     if of is None:
         return before, []
-    rows = of.rows(event.session, before.at, os.environ, _ROWS) if event.session is not None else None
-    if rows is not None:
-        return _rows_after(of, rows, before)
+    if event.session is not None and of.rows(event.session, 0, os.environ, _ROWS) is not None:
+        return _rows_after(of, event.session, before)
     fd = opened(event.transcript)
     if fd is not None:
         with open(fd, "rb"), suppress(OSError):
@@ -264,16 +263,31 @@ def _plan_of(event: Event) -> Planned | None:
     return of.planned([dict(row) for row in rows]) if of is not None and rows else None
 
 
-def _rows_after(of: Client, query: Query, before: Seen) -> tuple[Seen, list[Sign]]:
-    """What was said in a session that is kept in a database, newer than the last look."""
-    rows = _selected(query)
+def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign]]:
+    """What was said in a session that is kept in a database, newer than the last look; all of it, where some was taken back."""
+    back = before.at > 0 and _left(of, session, before.at) < before.mark
+    seen = Seen(facts=Facts(), taken=before.taken) if back else before
+    query = of.rows(session, seen.at, os.environ, _ROWS)
+    rows = _selected(query) if query is not None else []
     found: list[Sign] = []
-    newest = before.at
+    newest = seen.at
     for row in reversed(rows):
         record, at = of.record(dict(row))
         newest = max(newest, at if isinstance(at, int) else 0)
         found += signs(of, record) if record is not None else ()
-    return replace(before, at=newest, partial=before.partial or len(rows) >= _ROWS), found
+    if back:
+        times = sorted(sign.at for sign in found if sign.at is not None)
+        since = max((at for at in times if at <= before.at / 1000), default=0.0) + _CLOCK * 2
+        until = min((at for at in times if at > before.at / 1000), default=_EVER)
+        seen = replace(seen, taken=(*seen.taken, (since, until))[-_TAKEN:])
+    partial = seen.partial or len(rows) >= _ROWS
+    return replace(seen, at=newest, mark=_left(of, session, newest), partial=partial), found
+
+
+def _left(of: Client, session: str, until: int) -> int:
+    """How many messages a database has up to a time."""
+    query = of.left(session, until, os.environ)
+    return next((int(row["number"]) for row in (_selected(query) if query is not None else ())), 0)
 
 
 def _selected(query: Query) -> list[Row]:

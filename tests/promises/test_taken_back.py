@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -285,3 +288,33 @@ def test_what_gemini_and_copilot_took_back_is_told_nowhere(repo: Sandbox, tmp_pa
     text = shown(repo)
     assert "gone1" not in text and "gone2" not in text, text
     assert "kept1" in text and "kept2 is done." in text
+
+
+@pytest.mark.deep
+def test_what_opencode_deleted_is_told_nowhere(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "--track", "t", "the old words")
+    client = Client("opencode", repo.path, home=tmp_path / "home")
+    folder = client.home / ".local/share/opencode"
+    folder.mkdir(parents=True)
+    clock = itertools.count(int(datetime.now(UTC).timestamp() * 1000) - 10_000, 10)
+
+    def run(sql: str, *values: object) -> None:
+        with closing(sqlite3.connect(folder / "opencode.db")) as database, database:
+            database.execute(sql, values)
+
+    run("CREATE TABLE message (id, session_id, time_created, time_updated, data)")
+    run("CREATE TABLE part (id, message_id, session_id, time_created, time_updated, data)")
+    run("CREATE TABLE todo (session_id, content, status, priority, position, time_created, time_updated)")
+    for name in ("kept1", "gone1", "gone2", "kept2"):
+        if name == "kept2":
+            run("DELETE FROM part WHERE message_id LIKE 'gone%'")
+            run("DELETE FROM message WHERE id LIKE 'gone%'")
+        for role, text in (("user", prompt(name)), ("assistant", f"{name} is done.")):
+            at, key = next(clock), f"{name}-{role}"
+            run("INSERT INTO message VALUES (?,?,?,?,?)", key, client.session, at, at, json.dumps({"role": role}))
+            part = json.dumps({"type": "text", "text": text})
+            run("INSERT INTO part VALUES (?,?,?,?,?,?)", key, key, client.session, at, at, part)
+        client.fire("turn")
+    text = client.fire("start") + repo.ok("resume", "--json").out
+    assert "gone1" not in text and "gone2" not in text, text
+    assert prompt("kept1") in text and "kept2 is done." in text
