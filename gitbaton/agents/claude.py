@@ -30,12 +30,13 @@ from gitbaton.agents.records import (
     words,
 )
 from gitbaton.agents.signs import Asked, Edited, Ended, Said, Shown, Step
+from gitbaton.model import Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gitbaton.agents.client import Fields
+    from gitbaton.agents.client import Fields, Installed
     from gitbaton.agents.signs import Record, Sign
 
 _NOTICE = "<task-notification>"
@@ -126,6 +127,15 @@ class Claude(Client):
         found = [task for task in map(dict_of, list_of(tasks)) if task.get("status") in (None, "running", "pending")]
         running = tuple(text for task in found if (text := plain(task.get("command") or task.get("description"))))
         return {**(super().told(fields, env) or {}), "running": running if isinstance(tasks, list) else None}
+
+    def doubts(self, of: Installed) -> Iterator[Finding]:
+        """Every hook can be switched off."""
+        names = (".claude/settings.local.json", ".claude/settings.json")
+        files = [f"{of.tree}/{name}" for name in names if of.tree is not None] + [f"{of.home}/settings.json"]
+        path, off = of.switch(files, "disableAllHooks")
+        if off is True:
+            text = f"'disableAllHooks' in '{of.shown(path)}' switches every hook off"
+            yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """A result does not say which call it is of, nor what is told of a task which call began that."""

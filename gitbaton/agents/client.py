@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import names_one
 from gitbaton.agents.signs import Step
 from gitbaton.agents.values import NAMES
+from gitbaton.model import Finding
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -44,6 +45,29 @@ class Query:
     values: tuple[object, ...] = ()
 
 
+@value
+class Installed:
+    """Our hooks as they are installed: in the project of the work tree ``project``, or for the user (None). ``tree``: the work
+    tree, ``home``: the client's folder, ``names``: what our hooks are called. ``settings`` reads a file of JSON, ``shown`` is
+    how the user sees its path; ``holds``: whether a folder is a work tree, or stands above it."""
+
+    project: str | None
+    tree: str | None
+    home: str
+    env: Mapping[str, str]
+    names: tuple[str, ...]
+    settings: Callable[[str], Mapping[str, Any]]
+    shown: Callable[[str], str]
+    holds: Callable[[str, str], bool]
+
+    def switch(self, files: Sequence[str], *keys: str) -> tuple[str, bool | None]:
+        """What the first of some files says that says anything of a switch, and where; None where none does."""
+        for path in files:
+            if isinstance(on := inner(self.settings(path), *keys), bool):
+                return path, on
+        return "", None
+
+
 class Client(Protocol):
     """A client. What is given a value here is so for most of them.
 
@@ -52,7 +76,8 @@ class Client(Protocol):
     shell; ``plugin``: a script instead of settings. ``project``: the file below the work tree's root. ``folder``: its folder
     below the home folder, ``moved`` the variables that say where it is instead (a tail is joined to the value); ``user``: the
     file in it. ``comments``: whether the format of its settings allows them. ``twice``: hooks at both levels run twice.
-    ``upward``: it finds the project's file from a subdirectory. ``trust`` and ``remarks``: lines for the user at project level,
+    ``upward``: it finds the project's file from a subdirectory. ``leaves``: a file in its folder that goes on naming our hooks
+    when they are taken out, and where in it. ``trust`` and ``remarks``: lines for the user at project level,
     and at any; ``untrusted``: one where no trust was given with the install. ``skills``: where its own skills are, below the
     root and below the client's folder; the shared place otherwise.
 
@@ -80,6 +105,7 @@ class Client(Protocol):
     version: bool = False
     twice: bool = True
     upward: bool = True
+    leaves: tuple[str, str] | None = None
     trust: str = ""
     untrusted: str = ""
     remarks: tuple[str, ...] = ()
@@ -102,6 +128,10 @@ class Client(Protocol):
             "source": fields.get("source"),
             "child": names_one(fields.get("agent_id")),
         }
+
+    def doubts(self, of: Installed) -> Iterator[Finding]:
+        """What its own settings say of whether it runs our hooks."""
+        return iter(())
 
     def own_words(self, prompt: str) -> bool:
         """Whether what comes as a prompt is the client's own: a notice."""
@@ -161,6 +191,21 @@ class Client(Protocol):
     def called(self, line: bytes, event: str) -> bool | None:
         """Whether a line of its transcript is that of the hook's call for an event; None for a line that is no call."""
         return None
+
+
+def inner(data: object, *keys: str) -> object:
+    """What stands in JSON objects within each other; None where nothing does."""
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
+
+
+def trusts(name: str, root: str, *, yes: bool) -> Finding:
+    """Whether a client trusts the folder of a work tree."""
+    if yes:
+        return Finding(name="trust", ok=True, text=f"{name} trusts this folder")
+    text = f"{name} does not trust this folder yet, and runs no hook of it"
+    return Finding(name="trust", ok=False, text=text, mend=f"start {name} in '{root}' and accept")
 
 
 def client(name: str) -> Client | None:

@@ -73,6 +73,7 @@ class Codex(Client):
         "Interrupt": ("turn", "no"),
         "SessionEnd": ("end", "no"),
     }
+    leaves = ("config.toml", "below [hooks.state]; without them it lets nothing run")
     files = ("sessions/[0-9]*/[0-9]*/[0-9]*/rollout-*-{0}.jsonl", "archived_sessions/rollout-*-{0}.jsonl")
     mark = rb'"(?:item_completed|thread_rolled_back|user_message|agent_message|message)"|_call(?:_output)?"'
     resume = "codex resume {}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Hook, Query
+from gitbaton.agents.client import Client, Hook, Query, trusts
 from gitbaton.agents.payload import names_one, word
 from gitbaton.agents.records import (
     dict_of,
@@ -27,8 +27,9 @@ from gitbaton.agents.signs import Asked, Item, Said, Shown, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.agents.client import Fields
+    from gitbaton.agents.client import Fields, Installed
     from gitbaton.agents.signs import Planned, Record, Sign
+    from gitbaton.model import Finding
 
 _SHELL_ID = r"\n?<shellId: [^\n<>]*>\s*\Z"
 
@@ -94,6 +95,17 @@ class Copilot(Client):
     def answer(self, name: str, text: str) -> object:
         """A field at the top."""
         return {"additionalContext": text}
+
+    def doubts(self, of: Installed) -> Iterator[Finding]:
+        """A repository's hooks run in a trusted folder only."""
+        root = of.project
+        if root is None or of.env.get("COPILOT_ALLOW_ALL") == "true":
+            return
+        named = [of.settings(f"{of.home}/{name}") for name in ("config.json", "settings.json")]
+        folders = [
+            folder for data in named for key in ("trustedFolders", "trusted_folders") for folder in list_of(data.get(key))
+        ]
+        yield trusts("copilot", root, yes=any(isinstance(path, str) and of.holds(path, root) for path in folders))
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
         """A subagent's record tells nothing, but is shown."""

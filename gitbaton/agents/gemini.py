@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gitbaton.agents.client import Client, Hook
+from gitbaton.agents.client import Client, Hook, inner, trusts
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import dict_of, edited, ended, list_of, name_of, ran, texts_of, time_of, whole, words
 from gitbaton.agents.signs import Asked, Said, Shown, Step
+from gitbaton.model import Finding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.agents.client import Fields
+    from gitbaton.agents.client import Fields, Installed
     from gitbaton.agents.signs import Record, Sign
 
 _CONTEXT = r"(?s)\s*(?:<hook_context>.*?</hook_context>\s*)+"
@@ -77,6 +78,28 @@ class Gemini(Client):
             yield Shown(who="tool", name=name, content=call.get("resultDisplay"), answer=True)
             if kind == "gemini" and "$set" not in record:
                 yield from _call(at, call)
+
+    def doubts(self, of: Installed) -> Iterator[Finding]:
+        """Hooks can be switched off, all or by name; a project's run in a trusted folder only."""
+        files = [*([f"{of.tree}/{self.project}"] if of.tree is not None else []), f"{of.home}/settings.json"]
+        path, on = of.switch(files, "hooksConfig", "enabled")
+        if on is False:
+            text = f"'hooksConfig.enabled' is false in '{of.shown(path)}', so no hook runs"
+            yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
+        named = (list_of(inner(of.settings(path), "hooksConfig", "disabled")) for path in files)
+        off = [name for names in named for name in names if isinstance(name, str) and name in of.names]
+        if off:
+            text = f"'hooksConfig.disabled' names {', '.join(dict.fromkeys(off))}"
+            yield Finding(name="hooks", ok=False, text=text, mend="gemini, then /hooks enable")
+        unasked = inner(of.settings(files[-1]), "security", "folderTrust", "enabled") is False
+        if of.project is None or unasked or of.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
+            return
+        rules = of.settings(of.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or f"{of.home}/trustedFolders.json")
+        covered = {path: path.rpartition("/")[0] if level == "TRUST_PARENT" else path for path, level in rules.items()}
+        root = of.project
+        longest = max((path for path in rules if of.holds(covered[path], root)), key=len, default=None)
+        trusted = longest is not None and rules[longest] in ("TRUST_FOLDER", "TRUST_PARENT")
+        yield trusts("gemini", root, yes=trusted)
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """The history is written again as it was compressed: of that what was not there before."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gitbaton.agents.client import folder
+from gitbaton.agents.client import Installed, folder
 from gitbaton.agents.settings import Document, MalformedError
 from gitbaton.errors import BatonError, GitTimeoutError
 from gitbaton.git.questions import everywhere
@@ -83,8 +83,8 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding
         if unheeded and not on:
             text += f"; {UNHEEDED}"
         yield Finding(name=f"{name} reach", ok=on or not unheeded, text=text, mend=EVERYWHERE if unheeded and not on else "")
-    asks = {"claude": _claude, "codex": _codex, "gemini": _gemini, "copilot": _copilot}.get(row.client.name)
-    for finding in asks(row, where, root, cwd) if asks else ():
+    found = _codex(row, where, cwd) if row.client.name == "codex" else row.client.doubts(_installed(row, where, root))
+    for finding in found:
         yield replace(finding, name=f"{name} {finding.name}")
 
 
@@ -109,28 +109,21 @@ def _settings(path: str) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _layers(row: Row, where: Place, root: str | None, *names: str) -> list[tuple[str, dict[str, Any]]]:
-    """The settings that a client reads, each with its path: those of the work tree (``names``) before the user's."""
-    home = os.path.join(os.path.abspath(folder(row.client, where.env)), "settings.json")
-    paths = [*(os.path.join(root, name) for name in names if root is not None), home]
-    return [(path, _settings(path)) for path in dict.fromkeys(paths)]
+def _installed(row: Row, where: Place, root: str | None) -> Installed:
+    """Our hooks of a client at a level, as its own module asks of them; ``root``: the work tree's, whatever the level."""
+    return Installed(
+        project=where.root,
+        tree=root,
+        home=os.path.abspath(folder(row.client, where.env)),
+        env=where.env,
+        names=row.names,
+        settings=_settings,
+        shown=lambda path: shown(where, path),
+        holds=_covers,
+    )
 
 
-def _said(layers: list[tuple[str, dict[str, Any]]], *keys: str) -> tuple[str, object]:
-    """What the first of the settings says that says anything of a switch, and where."""
-    found = ((path, _inner(data, *keys)) for path, data in layers)
-    return next(((path, on) for path, on in found if isinstance(on, bool)), ("", None))
-
-
-def _claude(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
-    layers = _layers(row, where, root, ".claude/settings.local.json", ".claude/settings.json")
-    path, off = _said(layers, "disableAllHooks")
-    if off is True:
-        text = f"'disableAllHooks' in '{shown(where, path)}' switches every hook off"
-        yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
-
-
-def _codex(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
+def _codex(row: Row, where: Place, cwd: str) -> Iterator[Finding]:
     found = program(row.client, where.env)
     if found is None:
         return  # said already
@@ -153,52 +146,6 @@ def _codex(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Findi
         yield Finding(name="trust", ok=True, text=f"codex trusts our {len(wanted)} hooks")
 
 
-def _gemini(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
-    home, layers = os.path.abspath(folder(row.client, where.env)), _layers(row, where, root, row.client.project)
-    path, on = _said(layers, "hooksConfig", "enabled")
-    if on is False:
-        text = f"'hooksConfig.enabled' is false in '{shown(where, path)}', so no hook runs"
-        yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
-    off = [name for _, data in layers for name in _list(_inner(data, "hooksConfig", "disabled")) if name in row.names]
-    if off:
-        text = f"'hooksConfig.disabled' names {', '.join(dict.fromkeys(off))}"
-        yield Finding(name="hooks", ok=False, text=text, mend="gemini, then /hooks enable")
-    unasked = _inner(layers[-1][1], "security", "folderTrust", "enabled") is False
-    if where.root is None or unasked or where.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
-        return
-    rules = _settings(where.env.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(home, "trustedFolders.json"))
-    covered = {path: os.path.dirname(path) if level == "TRUST_PARENT" else path for path, level in rules.items()}
-    longest = max((path for path in rules if _covers(covered[path], where.root)), key=len, default=None)
-    trusted = longest is not None and rules[longest] in ("TRUST_FOLDER", "TRUST_PARENT")
-    yield _trusted(trusted, "gemini", where.root)
-
-
-def _copilot(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding]:
-    if where.root is None or where.env.get("COPILOT_ALLOW_ALL") == "true":
-        return
-    home, root = os.path.abspath(folder(row.client, where.env)), where.root
-    named = [_settings(os.path.join(home, name)) for name in ("config.json", "settings.json")]
-    folders = [f for data in named for key in ("trustedFolders", "trusted_folders") for f in _list(data.get(key))]
-    yield _trusted(any(_covers(path, root) for path in folders), "copilot", root)
-
-
-def _trusted(yes: bool, agent: str, root: str) -> Finding:
-    if yes:
-        return Finding(name="trust", ok=True, text=f"{agent} trusts this folder")
-    text = f"{agent} does not trust this folder yet, and runs no hook of it"
-    return Finding(name="trust", ok=False, text=text, mend=f"start {agent} in '{root}' and accept")
-
-
 def _covers(path: str, root: str) -> bool:
     real = os.path.realpath(path)
     return os.path.realpath(root) == real or os.path.realpath(root).startswith(os.path.join(real, ""))
-
-
-def _inner(data: object, *keys: str) -> object:
-    for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data
-
-
-def _list(data: object) -> list[str]:
-    return [item for item in data if isinstance(item, str)] if isinstance(data, list) else []

@@ -258,10 +258,11 @@ def plan_uninstall(where: Place, clients: Sequence[Client], *, every: bool = Fal
 def _left(where: Place, clients: Sequence[Client]) -> Iterator[str]:
     """What uninstall leaves behind in a client's own state."""
     for client in clients:
-        config = os.path.join(os.path.abspath(folder(client, where.env)), "config.toml")
+        name, part = client.leaves or ("", "")
+        path = os.path.join(os.path.abspath(folder(client, where.env)), name)
         real = os.fsencode(f"{os.path.realpath(path_of(where, client))}:")
-        if client.name == "codex" and real in (read(config) or b""):
-            yield f"'{shown(where, config)}' still names these hooks below [hooks.state]; without them it lets nothing run"
+        if name and real in (read(path) or b""):
+            yield f"'{shown(where, path)}' still names these hooks {part}"
 
 
 def _remarks(where: Place, clients: Sequence[Client], *, agents_md: bool, trusted: bool) -> list[str]:
