@@ -113,7 +113,7 @@ class Call:
     """A call that has begun: a command, an edit of a path, or a task; ``running``: in the background."""
 
     key: str
-    kind: str
+    kind: Kind
     text: str
     at: float
     running: bool = False
@@ -226,7 +226,8 @@ class _Fold:
         self.tests = {test.command: test for test in reversed(facts.tests)}
         self.checks = {check.command: check for check in facts.checks}
         self.failures = {(failure.kind, failure.ran.command): failure for failure in facts.failures}
-        self.runs: dict[str, tuple[Ended, float, float, dict[str, None]]] = {}  # the newest of each command line
+        self.runs: dict[str, tuple[Ended, float, float, int]] = {}  # the newest of each command line, and the edits before
+        self.made: list[str] = []  # edits
         self.edited = {touched.path: touched.at for touched in reversed(facts.edited)}
         self.read = dict.fromkeys(reversed(facts.read))
         self.asked: list[Prompt | _Heard] = list(facts.asked)
@@ -237,7 +238,7 @@ class _Fold:
         self.said: Prompt | _Heard | None = facts.said
         self.open, self.spoke = facts.open, facts.spoke
         self.texts: list[Prompt | _Heard] = list(facts.texts)
-        self.deeds = {deed.key: deed for deed in facts.deeds}
+        self.deeds: dict[str, Deed | Call] = {deed.key: deed for deed in facts.deeds}
         self.commands: list[tuple[Command, str] | Command] = list(facts.commands)
         self.calls, self.fresh = {call.key: call for call in facts.calls}, set[str]()
 
@@ -272,11 +273,11 @@ class _Fold:
         again = kind == "edited" and self.edited.get(text) == at  # some clients write a record twice
         if key in self.calls or key in self.ended or again:
             return
-        self.calls[key] = Call(key=key, kind=kind, text=valid(text[:_LOOKED]), at=at)
+        self.calls[key] = call = Call(key=key, kind=kind, text=valid(text[:_LOOKED]), at=at)
         self.fresh.add(key)
-        name = f"{key} {text[:_FEW]}" if kind == "edited" else key  # one call may edit several files
+        name = _name(call)
         self.deeds.pop(name, None)
-        self.deeds[name] = Deed(key=valid(name), kind=kind, text=self.calls[key].text, at=at)
+        self.deeds[name] = call
         self.open, self.spoke = True, False
 
     def _end(self, sign: Ended, at: float) -> None:
@@ -298,11 +299,14 @@ class _Fold:
             ran = Command(command=call.text, status=status, started=call.at, ended=at, output="")
             self.commands.append((ran, sign.output))
             self.runs.pop(call.text, None)
-            self.runs[call.text] = (sign, call.at, at, {})
-        name = f"{sign.key} {call.text[:_FEW]}" if call.kind == "edited" else sign.key
+            self.runs[call.text] = (sign, call.at, at, len(self.made))
+        name = _name(call)
         if name in self.deeds:
             output = valid(sign.output[-_TAIL:]) if call.kind == "called" else ""
-            self.deeds[name] = replace(self.deeds[name], ended=True, status=status, output=output)
+            text = self.deeds[name].text
+            self.deeds[name] = Deed(
+                key=valid(name), kind=call.kind, text=text, at=call.at, ended=True, status=status, output=output
+            )
 
     def _edit(self, path: str, at: float, failed: str | None) -> None:
         """An edit of a file has ended, or failed with some words."""
@@ -314,17 +318,13 @@ class _Fold:
         self.edits.append(at)
         self.edited.pop(path, None)
         self.edited[path] = at
-        for key, test in self.tests.items():
-            if path not in test.changed:
-                self.tests[key] = replace(test, changed=(*test.changed, path)[-EDITED:])
-        for _, _, _, changed in self.runs.values():
-            changed[path] = None
+        self.made.append(path)
 
-    def _judge(self, text: str, run: tuple[Ended, float, float, dict[str, None]]) -> None:
+    def _judge(self, text: str, run: tuple[Ended, float, float, int]) -> None:
         """Take in how the newest run of a command line ended: its tests, builds and linters, and what fails or is mended."""
         from gitbaton.agents.testing import mends, outcomes  # dear to import, and often no command is a test
 
-        sign, began, at, changed = run
+        sign, began, at, edits = run
         found = outcomes(text, sign.status, sign.output, self.own)
         for one in found:
             name = self._cut(one.command, ITEM)
@@ -334,7 +334,7 @@ class _Fold:
             self.checks.pop(name, None)
             self.checks[name] = ran
             if one.kind == "test":
-                self._test(one, name, began, at, tuple(changed)[-EDITED:])
+                self._test(one, name, began, at, edits)
             if one.result == "passed":
                 self._mend("check", partial(mends, name))
                 for other in [key for key, test in self.tests.items() if test.result == "failed" and mends(name, key)]:
@@ -349,7 +349,7 @@ class _Fold:
                 "ran", Command(command=name, status=sign.status, started=began, ended=at, output=self._last(sign.output))
             )
 
-    def _test(self, found: Verdict, name: str, began: float, at: float, changed: tuple[str, ...]) -> None:
+    def _test(self, found: Verdict, name: str, began: float, at: float, edits: int) -> None:
         old = self.tests.pop(name, None)
         if found.result == "unknown" and old is not None:
             self.tests[name] = old  # what is known of it says more
@@ -364,8 +364,12 @@ class _Fold:
             empty=found.empty,
             started=began,
             ended=at,
-            changed=changed,
+            changed=tuple(dict.fromkeys(self.made[edits:]))[-EDITED:],
         )
+
+    def _later(self, test: Test) -> Test:
+        """A run of before with what was edited since."""
+        return replace(test, changed=tuple(dict.fromkeys((*test.changed, *self.made)))[-EDITED:])
 
     def _fail(self, kind: str, ran: Command) -> None:
         self.failures.pop((kind, ran.command), None)
@@ -431,7 +435,8 @@ class _Fold:
             self.texts.pop()  # a message that grows
         self.texts = [*self.texts, heard][-TEXTS:]
         self.open = self.spoke = True
-        if sum(1 for row in sign.text.splitlines() if re.match(_POINT, row)) >= _POINTS:
+        rows = sign.text.splitlines()
+        if len(rows) >= _POINTS and sum(1 for row in rows if re.match(_POINT, row)) >= _POINTS:
             self.listed = heard
 
     def close(self, end: End) -> None:
@@ -493,6 +498,8 @@ class _Fold:
 
     def facts(self) -> Facts:
         """What is known now, within the bounds."""
+        if self.made:
+            self.tests = {key: self._later(test) for key, test in self.tests.items()}
         for text, run in self.runs.items():
             self._judge(text, run)
         plan = None if self.plan is None else list(self.plan.values())
@@ -540,8 +547,10 @@ class _Fold:
         redacted = call.key in self.fresh and call.kind != "edited"
         return replace(call, key=valid(call.key), text=self.redact(call.text) if redacted else call.text)
 
-    def _done(self, deed: Deed) -> Deed:
+    def _done(self, deed: Deed | Call) -> Deed:
         """An action as it is kept."""
+        if isinstance(deed, Call):  # it goes on
+            deed = Deed(key=valid(_name(deed)), kind=deed.kind, text=deed.text, at=deed.at)
         text = deed.text
         if deed.kind != "edited":
             text = cut(first_line(self.redact(text)), DEED)
@@ -554,6 +563,11 @@ class _Fold:
         command, output = ended
         failed = command.status not in (0, None)
         return replace(command, command=self._cut(command.command, COMMAND), output=self._last(output) if failed else "")
+
+
+def _name(call: Call) -> str:
+    """What an action goes by: one call may edit several files."""
+    return f"{call.key} {call.text[:_FEW]}" if call.kind == "edited" else call.key
 
 
 def _last(rows: Sequence[str], size: int) -> str:

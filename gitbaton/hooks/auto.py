@@ -174,7 +174,8 @@ def _observed(
         log(baton.repo, f"what the client has on record is not read: {type(error).__name__}: {error}")
         return (old if tip is not None and not tip.foreign else None), False
     words = [one.said and one.said.text for one in (said, beside)]
-    news = words[0] != words[1] if event.moment == "turn" else said != beside if event.moment in ("compact", "end") else False
+    lost = event.moment in ("compact", "end", "start", "other")  # what is not recorded then is lost
+    news = words[0] != words[1] if event.moment == "turn" else lost and said != beside
     return (found if _gist(found) != Observed() or found.said is not None else None), news
 
 

@@ -450,8 +450,10 @@ def _changed(facts: Facts, ground: Ground) -> dict[str, float]:
     """The files that a session changed, and when: those that its tools edited, and what else was written since it began and
     the checkpoint before was taken, by a shell or a subagent."""
     found: dict[str, float] = {}
-    for touched in facts.edited:
-        found |= dict.fromkeys(_inside([touched.path], ground.root), touched.at)
+    places = _places((touched.path for touched in facts.edited), ground.root)
+    for touched in reversed(facts.edited):
+        if touched.path in places:
+            found[places[touched.path]] = touched.at
     for path, at in ground.changed().items() if facts.begun else ():
         if at >= facts.begun - _COARSE:
             found[path] = max(at, found.get(path, 0.0))
@@ -573,12 +575,20 @@ def _plans(facts: Facts, agent: Agent, old: Sequence[ClientPlan], over: datetime
     return tuple(sorted(found, key=lambda plan: plan.changed, reverse=True)[:_PLANS])
 
 
+def _places(paths: Iterable[str], root: str) -> dict[str, str]:
+    """Those of a client's paths that lie in the work tree, and each from its root."""
+    tops = dict.fromkeys(top.rstrip("/") + "/" for top in (root, os.path.realpath(root)))
+    found: dict[str, str] = {}
+    for path in paths:
+        there = os.path.normpath(os.path.join(root, path)) if "\0" not in path else ""
+        inside = next((there[len(top) :] for top in tops if there.startswith(top)), "")
+        if inside and inside != ".git" and not inside.startswith(".git/"):
+            found[path] = inside
+    return found
+
+
 def _inside(paths: Iterable[str], root: str) -> list[str]:
-    """Those of a client's paths that lie in the work tree, from its root."""
-    top, real = root.rstrip("/") + "/", os.path.realpath(root).rstrip("/") + "/"
-    found = (os.path.normpath(os.path.join(root, path)) for path in paths if "\0" not in path)
-    inside = (path[len(t) :] for path in found if (t := next((t for t in (top, real) if path.startswith(t)), "")))
-    return [path for path in dict.fromkeys(inside) if path != ".git" and not path.startswith(".git/")]
+    return list(dict.fromkeys(_places(paths, root).values()))
 
 
 def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tuple[TestRun, ...]:
