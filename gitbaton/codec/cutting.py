@@ -72,10 +72,11 @@ def _cuttable(before: str, row: str) -> bool:
 
 def _any(text: str, low: int, high: int) -> int:
     """Find a place between two others where nothing better is: the last one of a beginning, or the first one of an end, where
-    a line ends, or else where a word does."""
+    a line ends, or else a word, unless that leaves less than half."""
+    half = (low + high) // 2
     if low == 0:
-        return max(text.rfind("\n", 0, high), 0) or max(text.rfind(" ", 0, high), 0) or high
-    return next((at + 1 for sign in "\n " if (at := text.find(sign, low, high)) >= 0), low)
+        return next((at for sign in "\n " if (at := text.rfind(sign, half, high)) >= 0), high)
+    return next((at + 1 for sign in "\n " if (at := text.find(sign, low, half)) >= 0), low)
 
 
 def ending(text: str, size: int = TAIL) -> str:

@@ -68,6 +68,7 @@ def test_one_that_alone_is_too_long_is_cut_at_a_line_or_a_word() -> None:
         "no beginning of a fence without its end"
     )
     assert set(middle("word " * 500).split()) == {"word", GAP}
+    assert len(middle("8 " + "x" * 5000 + " 9")) == len(middle("x" * 5000)), "most of the room is used"
     assert len(middle("x" * 5000)) == 250 + 600 + len(GAP) + 2
 
 
