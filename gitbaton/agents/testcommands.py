@@ -144,10 +144,10 @@ _TOOLS: dict[str, _Tool] = {
         chosen="-s -e --session --sessions -k -t",
     ),
     **dict.fromkeys(("nose2", "nosetests"), _Tool(test=".", forms=_PYTHON)),
-    **dict.fromkeys(("trial", "behave"), _Tool(test=".", idle="--help-reporters -d --dry-run")),
+    **dict.fromkeys(("trial", "behave", "cucumber", "ginkgo"), _Tool(test=".", idle="--help-reporters -d --dry-run")),
     "gotestsum": _Tool(test=".", forms=("counted", "go"), idle="tool"),
     "jest": _Tool(test=".", forms=("js",), idle="--listTests --showConfig --init --clearCache -v"),
-    "vitest": _Tool(test=".", forms=("js",), idle="list init bench -v"),
+    "vitest": _Tool(test="run watch .", forms=("js",), idle="list init bench -v"),
     "mocha": _Tool(test=".", forms=("js",), idle="--list-files --list-reporters --list-interfaces --dry-run -V"),
     "playwright": _Tool(test="test", forms=("js",), idle="--list -V"),
     "cypress": _Tool(test="run", forms=("js",)),
@@ -202,12 +202,12 @@ _TOOLS: dict[str, _Tool] = {
     "meson": _Tool(test="test", build="compile", forms=("tap",), idle="--list"),
     "mix": _Tool(test="test", build="compile", lint="format credo dialyzer", forms=("counted",)),
     "deno": _Tool(test="test", lint="lint fmt check", tasks="task", forms=("js",), idle="--no-run"),
-    "zig": _Tool(test="test", build="build", forms=("counted",)),
+    "zig": _Tool(test="test", tasks="build", build="build", forms=("counted",)),
     **dict.fromkeys(
         ("sbt", "stack", "cabal", "dune", "lein"), _Tool(test="test", build="build compile", idle="--no-run-tests")
     ),
     **dict.fromkeys(("flutter", "dart"), _Tool(test="test", build="build compile", lint="analyze format")),
-    "cmake": _Tool(),
+    **dict.fromkeys(("cmake", "R", "Rscript"), _Tool()),
     "tsc": _Tool(build=".", silent=True, idle="--init --showConfig --watch -w"),
     "vue-tsc": _Tool(build=".", silent=True),
     "webpack": _Tool(build=".", idle="serve"),
@@ -428,43 +428,25 @@ _OTHER_WORDS = names_of(
     "reports image images fixtures data db env up down server list help init generate gen commit "
     "security audit spelling spell links license licenses code type fix"
 )
-HARMLESS = (  # options that change nothing of what is checked, nor how
-    r"-v+|-q+|-s|-x|-l|-rA|-race|-count|-json|-cover\\w*|-timeout|-parallel|-failfast|-vv|--(?:verbose|quiet|ci|silent|exitfirst"
-    r"|color|colour|no-color|tb|maxfail|lf|last-failed|ff|failed-first|no-header|nocapture|runInBand|bail|no-coverage|coverage"
-    r"|cov|cov-report|no-cov|durations|output-on-failure|no-fail-fast|fail-fast|reporter|reporters|parallel|max-workers|timeout"
-    r"|maxWorkers|info|stacktrace|console|no-daemon|rerun-tasks|fix|show-progress|max-same-issues|continue)|-j\\d*|-n\\d+|-p",
-    r"-o",
+HARMLESS = names_of(  # options that change nothing of what is checked, nor how
+    "-v -vv -vvv -q -qq -s -x -l -ra -rA -race -count -json -cover -coverprofile -covermode -coverpkg -timeout "
+    "-parallel -failfast -o -j -n -w --verbose --quiet --ci --silent --exitfirst --color --colour --no-color --tb "
+    "--maxfail --lf --last-failed --ff --failed-first --no-header --nocapture --runInBand --bail --coverage "
+    "--no-coverage --cov --cov-report --no-cov --durations --output-on-failure --no-fail-fast --fail-fast --reporter "
+    "--reporters --parallel --max-workers --maxWorkers --timeout --info --stacktrace --console --no-daemon "
+    "--rerun-tasks --fix --continue --jobs --watch"
 )
-NARROW = {  # options that leave something out; whether a value follows
-    **dict.fromkeys(
-        (
-            "-run",
-            "-k",
-            "-m",
-            "-t",
-            "-g",
-            "--grep",
-            "--filter",
-            "--tests",
-            "--test",
-            "--package",
-            "--testNamePattern",
-            "-e",
-            "--testPathPattern",
-            "--only",
-            "--deselect",
-            "--ignore",
-            "-skip",
-            "--project",
-            "--session",
-            "--example",
-            "-R",
-            "-f",
-        ),
-        True,
-    ),
-    **dict.fromkeys(("-short", "--lib", "--bins", "--doc", "-Dtest", "--onlyChanged", "--changed", "--new-from-rev"), False),
-}
+WIDE = names_of("--workspace --all --recursive -r --all-targets --all-files")  # that take more in
+NARROW = names_of(  # that leave something out
+    "-run -skip -short -k -m -t -g -e -R -L -p --grep --filter --tests --test --package --testNamePattern "
+    "--testPathPattern --only --deselect --ignore --project --session --example --lib --bins --doc -Dtest "
+    "--onlyChanged --changed --new-from-rev --tag"
+)
+VALUED = names_of(  # after which a value comes as a word of its own
+    "-run -skip -k -m -t -g -e -R -L -p -o -n -j -w -count -timeout -parallel -tags -coverprofile --grep --filter "
+    "--tests --test --package --testNamePattern --testPathPattern --tb --maxfail --reporter --timeout --project "
+    "--session --example --tag --config -c --jobs"
+)
 _WORDS = _TEST_WORDS | _LINT_WORDS | _BUILD_WORDS
 _HINTS = (
     _WORDS
@@ -583,7 +565,7 @@ def _through(name: str, tool: _Tool, words: Sequence[str]) -> tuple[str, ...] | 
         return _through("pipx", _TOOLS["pipx"], words[words.index("tool") :])
     valued = tool.valued.split()
     at = _task_at(words, valued) if name in _JS else _options_end(words, valued)
-    if at < len(words) and words[at] in tool.runs.split():
+    if at < len(words) and words[at] in tool.runs.split() and words[at] != ".":
         at = _options_end(words, valued, at + 1)
     elif "." not in tool.runs.split():
         return None
@@ -651,11 +633,14 @@ def _check(name: str, tool: _Tool | None, words: Sequence[str]) -> Check | None:
         target = words[words.index("--target") + 1] if "--target" in words[:-1] else "all"
         asked: Kind = "test" if target in ("test", "check") else "build"
         return Check(kind=asked, words=words, head=len(words), forms=_forms(asked)) if "--build" in words else None
+    if name in ("R", "Rscript"):
+        tests = re.search(r"\b(?:test(?:_\w+|that)?|check)\b", " ".join(words[1:]))
+        return Check(kind="test", words=words, head=len(words), forms=("counted",)) if tests else None
     if name == "go" and any(word.partition("=")[0] == "-list" for word in own):
         return None
     if name == "go" and "test" in own and "-c" in own:
         return Check(kind="build", words=words, head=2, forms=("build",), silent=True)
-    found = _asked(tool, name, words, own) or (_task(name, tool, words) if tool.tasks else None)
+    found = (_task(name, tool, words) if tool.tasks else None) or _asked(tool, name, words, own)
     if found is None or found[0] != "test":
         kind, head = found or (None, 0)
     else:
@@ -690,7 +675,7 @@ def _asked(tool: _Tool, name: str, words: tuple[str, ...], own: Sequence[str]) -
             where = next((i for i, word in enumerate(own[1:], 1) if word in needs and own[i - 1] not in valued), 0)
             if where:
                 return kind, where + 1
-        elif needs and (at < len(words) and words[at] in needs):
+        elif at < len(words) and words[at] in needs and words[at] != ".":
             return kind, at + 1
         elif "." in needs and not (tool.tasks and _named(tool, words)):
             return kind, 1
@@ -709,7 +694,7 @@ def _task(name: str, tool: _Tool, words: Sequence[str]) -> tuple[Kind, int] | No
     chosen = [i + 1 for i, word in enumerate(words[:-1]) if word in tool.chosen.split()]
     chosen += [i for i, word in enumerate(words) if "=" in word and word.partition("=")[0] in tool.chosen.split()]
     at = _task_at(words, valued) if name in _JS else _options_end(words, valued)
-    if at < len(words) and words[at] in after:
+    if at < len(words) and words[at] in after and words[at] != ".":
         at = _options_end(words, valued, at + 1)
     elif "." not in after or words[at : at + 1] == ("--",):
         return None

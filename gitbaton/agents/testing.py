@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, segments, split, unassigned
-from gitbaton.agents.testcommands import HARMLESS, NARROW, Check, Kind, Script, check_in, hinted, may_check, shown
+from gitbaton.agents.testcommands import HARMLESS, NARROW, VALUED, WIDE, Check, Kind, Script, check_in, hinted, may_check, shown
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
 from gitbaton.values import value
 
@@ -162,6 +162,7 @@ def _result(run: _Run, status: int | None, told: Summary, text: str, *, begun: b
     return "failed"
 
 
+_LONG = 1 << 15  # characters of a line that are read
 _OTHER, _AFTER, _OWN = range(3)
 _QUIET = names_of(
     "cd pushd popd export source . set true : echo printf pwd unset shopt ulimit umask alias declare local readonly "
@@ -213,7 +214,7 @@ class _Run:
 
 def _runs(command: str, own: Sequence[str]) -> list[_Run]:
     """The checks of a command line, in their order."""
-    mine = tuple(words for text in own if (words := _plain(text)))
+    mine, command = tuple(words for text in own if (words := _plain(text))), command[:_LONG]
     if not mine and not hinted(command):
         return []
     try:
@@ -337,50 +338,39 @@ def _set(flags: frozenset[str], words: Sequence[str]) -> frozenset[str]:
 def mends(later: str, earlier: str) -> bool:
     """Whether a success of one command, as it is shown, says that what failed in another is right now: the same program, asked
     for the same or for more."""
-    if later == earlier:
-        return True
     one, other = _asked(later), _asked(earlier)
-    if one is None or other is None or one[0] != other[0]:
-        return False
-    (_, fixed, narrow, targets), (_, old_fixed, old_narrow, old_targets) = one, other
-    if fixed != old_fixed or not narrow <= old_narrow:
-        return False
-    return not targets or (bool(old_targets) and all(any(_within(old, new) for new in targets) for old in old_targets))
+    if later == earlier or one is None or other is None:
+        return later == earlier
+    (head, options, targets), (old_head, old_options, old_targets) = one, other
+    differ = (item for item in options ^ old_options if item[0].rstrip("0123456789") not in HARMLESS)
+    return (
+        head == old_head
+        and all(item[0] in (WIDE if item in options else NARROW) for item in differ)
+        and all(any(_within(old, new) for new in targets) for old in (old_targets or ("",)) if targets)
+    )
 
 
-def _asked(command: str) -> tuple[tuple[str, ...], frozenset[str], frozenset[str], tuple[str, ...]] | None:
-    """Of a shown command: the program, options that must be the same, options that narrow it, and its targets."""
+def _asked(command: str) -> tuple[tuple[str, ...], set[tuple[str, str]], list[str]] | None:
+    """Of a shown command: what it runs, its options with their values, and its targets."""
     words = _plain(command)
     check = check_in(words, ()) if words else None
     if not isinstance(check, Check):
         return None
-    fixed, narrow, targets, at = set[str](), set[str](), list[str](), check.head
-    rest = check.words
-    while at < len(rest):
-        word, name = rest[at], rest[at].partition("=")[0]
-        at += 1
-        if word == "--" or any(re.fullmatch(pattern, name) for pattern in HARMLESS):
-            continue
+    options, targets, rest = set[tuple[str, str]](), list[str](), iter(check.words[check.head :])
+    for word in rest:
+        name, sign, given = word.partition("=")
         if not word.startswith("-"):
             targets.append(word)
-        elif name in NARROW:
-            valued = NARROW[name] and "=" not in word and at < len(rest)
-            narrow.add(f"{name} {rest[at]}" if valued else word)
-            at += valued
-        else:
-            fixed.add(word)
-    if check.words[0] == "go" and not targets:
-        targets = ["."]
-    return check.words[: check.head], frozenset(fixed), frozenset(narrow), tuple(targets)
+        elif word != "--":
+            options.add((name, next(rest, "") if not sign and name in VALUED else given))
+    if check.words[0] == "go":  # the only one for which no target is this folder alone
+        targets = ["./." if target == "." else target for target in targets or ["."]]
+    return check.words[: check.head], options, targets
 
 
 def _within(old: str, new: str) -> bool:
     """Whether one target holds another: a folder its files, a file its tests, ``./...`` all below."""
-    if old == new or new in ("./...", ".", "//..."):
-        return old == new or new != "." or not old.startswith("..")
-    whole = new.removesuffix("/...").rstrip("/")
-    if new.endswith("...") or "/" in new or "." in new or "::" in old:
-        return old.startswith((f"{whole}/", f"{whole}::", f"{whole}:")) or old.removesuffix(
-            "/..."
-        ) == whole == new.removesuffix("/...")
-    return old.startswith(f"{whole}/")
+    whole = new.removesuffix("...").rstrip("/")
+    if whole in (".", "/") or old in (new, whole):
+        return True
+    return old.startswith((f"{whole}/", f"{whole}::", f"{whole}:")) and (new.endswith("...") or not old.endswith("..."))

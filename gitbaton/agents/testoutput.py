@@ -92,7 +92,7 @@ _FORMS = {
         ),
     ),
     "js": _Form(
-        hints=("Tests: ", "Test Suites: ", "  Tests  ", " Test Files  ", " pass", " fail", "ℹ pass"),
+        hints=("Tests: ", "Test Suites: ", "  Tests  ", " Test Files  ", " pass", " fail", "ℹ pass", "Executed "),
         line=r"^ *Tests: {2,}(?:\d+ [a-z]+, ){0,8}\d+ [a-z]+(?: \(\d+ assertions?\))?$"  # jest
         r"|^ +Tests {2,}(?:no tests|\d+ [a-z]+.*)$"  # vitest
         r"|^ {2,6}\d+ (?:passing|pending|failing)(?: \(.*\))?$"  # mocha
@@ -103,7 +103,9 @@ _FORMS = {
         how="block",
         opens="passing pass failed",
         pairs=r"(?i)(\d{1,9}) ([a-z]{1,20})|(?<=ℹ )([a-z]{1,20}) (\d{1,9})",
-        bad=r"^Test Suites: .*\d+ failed|^ +Test Files {2,}.*\d+ failed|^ +Errors {2,}\d+ error",
+        good=r"Executed [1-9]\d* of \d+ .*SUCCESS",
+        bad=r"Executed \d+ of \d+ .*\(\d+ FAILED\)"
+        r"|^Test Suites: .*\d+ failed|^ +Test Files {2,}.*\d+ failed|^ +Errors {2,}\d+ error",
         names=(
             ("", r"^ *● (\S.* › .*)$"),
             ("", r"^ *[✕⨯] (\S.*?)(?: \(\d.{0,12}s\))?$"),
@@ -141,7 +143,7 @@ _FORMS = {
         pairs=r"(?i)(\d{1,9}) ([a-z]{1,20})|([a-z]{1,20}):? {1,30}(\d{1,9})",
         good=r"^> Task :(?:[\w-]+:){0,9}(?:test|\w{1,60}Test)(?: UP-TO-DATE| FROM-CACHE)?$",
         well=r"^\[INFO\] BUILD SUCCESS$|^BUILD SUCCESSFUL in ",
-        bad=r"^\[(?:INFO|ERROR)\] BUILD FAILURE$|<<< (?:FAILURE|ERROR)!|^BUILD FAILED in |There were failing tests",
+        bad=r"<<< (?:FAILURE|ERROR)!|There were failing tests",
         names=(
             ("", r"^\[ERROR\] (\S+) (?: |-- )Time elapsed: .*<<< (?:FAILURE|ERROR)!"),
             ("", r"^\[ERROR\] {1,4}(\w[\w.$]*\.\w+)(?:\([^)]{0,80}\))?:\d+"),
@@ -179,12 +181,16 @@ _FORMS = {
             "tests passed",
             "PASSED",
             " tests from",
+            "FAILED  ]",
+            " Passed |",
+            " scenario",
         ),
         line=r"^\d+ examples?, \d+ failures?(?:, \d+ pending)?(?:, \d+ errors? occurred outside of examples)?$"
         r"|^\d+ (?:runs|tests), \d+ assertions, \d+ failures, \d+ errors.*$"
         r"|^(?:\d+ \w+, ){0,3}\d+ tests?, \d+ failures?(?:, \d+ \w+){0,4}$"
         r"|^DONE (?:\d+ runs, )?\d+ tests.* in [\d.]+s$"
-        r"|^\d+ scenarios? passed, \d+ failed, \d+ skipped.*$"
+        r"|^\d+ scenarios? (?:passed, \d+ failed, \d+ skipped.*|\(.*\))$"
+        r"|^(?:SUCCESS|FAIL)! -- \d+ Passed \| \d+ Failed \| .*$"  # ginkgo
         r"|^\[ FAIL \d+ \| WARN \d+ \| SKIP \d+ \| PASS \d+ \]$"
         r"|^Ran \d+ tests containing \d+ assertions\.\n\d+ failures, \d+ errors\.$",
         pairs=r"(?i)(\d{1,9}) (?:scenarios? )?([a-z]{1,20})|(FAIL|SKIP|PASS) (\d{1,9})",
@@ -238,16 +244,17 @@ _FORMS |= {
 _NOTHING = (
     r"(?im)\bno (?:test|spec)s? (?:(?:file|suite|case|module|task|project)s? )?(?:were )?"
     r"(?:to run|found|ran|run|executed|collected)"
-    r"|\[no test files\]|\bno test (?:files|matches|is available|modules|targets were)|^no tasks were executed"
+    r"|\[no test files\]|\bno tests? (?:files|matche?s?|matching|is available|modules|suites|targets were)"
+    r"|^[^\w\n]{0,9}(?:NX {1,9})?no tasks were (?:executed|run)"
     r"|^(?:make|gmake|task|ninja)\b.*(?:nothing to be done|is up to date|no work to do)|^collected 0 items|^running 0 tests"
     r"|\b0 (?:passing|examples|scenarios|pass|specs|total)\b|\b0 tests?\b(?! (?:failed|skipped|with))|^1\.\.0\b|:test NO-SOURCE"
-    r"|tests are skipped|^zero tests|couldn't find any files to test|^Result: NOTESTS|^[ℹ#] tests 0$"
+    r"|tests are skipped|^zero tests|executed 0 of 0|couldn't find any files to test|^Result: NOTESTS|^[ℹ#] tests 0$"
 )
 _SHOWS = (
     r"(?m)^ *(?:--- |=== )?FAIL(?:ED|URE|URES)?\b|^panic: |^(?:[^\s:]{1,80}: )?(?:fatal )?(?i:error)(?:\[\w+\])?: "
     r"|^[^\s:]{1,200}:\d+:\d+:? |^[^\s:]{1,200}\(\d+,\d+\): error|^[^\s:]{1,200}:\d+: (?:error|undefined)"
     r"|^\w+(?:\[\d+\])?: \*\*\* "
-    r"|^(?:\[[\w:.-]+\] )?ERROR (?:task failed|in )|^exit status [1-9]|^npm (?:ERR!|error) |^E {3}\S"
+    r"|^(?:\[\w+\] )?BUILD FAIL|^(?:\[[\w:.-]+\] )?ERROR (?:task failed|in )|^exit status [1-9]|^npm (?:ERR!|error) |^E {3}\S"
 )
 
 
@@ -295,9 +302,9 @@ def summary(text: str, forms: Sequence[str], *, cut: bool, tests: bool = True) -
             if one.result:
                 whole.append((place, name, one))
     results = [one.result for _, _, one in whole]
-    if tests and not {"passed", "failed"} & set(results) and re.search(_NOTHING, text):
+    nothing = tests and not {"passed", "failed"} & set(results) and re.search(_NOTHING, text) is not None
+    if nothing:
         results.append("none")
-        well = False
     elif well and not results:
         results.append("passed")
     if not results:
@@ -318,7 +325,9 @@ def summary(text: str, forms: Sequence[str], *, cut: bool, tests: bool = True) -
         default=(0, "", Summary(result="")),
     )[2]
     told = tuple(name for _, name, one in whole if one.result == "failed") or tuple(name for _, name, _ in whole)
-    return replace(counts, result=result, told=told, empty=result == "none" and not (counts.passed or counts.skipped))
+    return replace(
+        counts, result=result, told=told, empty=result == "none" and not counts.passed and (nothing or not counts.skipped)
+    )
 
 
 def _one(text: str, name: str, form: _Form, cut: bool) -> tuple[int, Summary]:
