@@ -401,21 +401,20 @@ class _Fold:
             return  # told twice: a history that was written again
         words = self.texts[-1] if self.texts else self.said
         newest = self.latest is None or at >= self.latest.at
-        if not sign.kind:
-            self.turns += 1
-        if newest and not sign.kind:
+        prompts = not sign.kind or (sign.kind == "approved" and not self.open)  # that plan began a session of its own
+        self.turns += prompts
+        if newest and prompts:
             self._begin_turn()
         heard = _Heard(at=at, text=text, size=len(text), kind=sign.kind, about=sign.about, before=words)
+        self.latest = heard if newest and text else self.latest
         if sign.kind == "approved":
             self.approved = heard
-        elif text:
-            self.latest = heard if newest else self.latest
-            if sign.kind or not idle(text):
-                last = self.asked[-1] if self.asked else None
-                nearly = last is not None and not (sign.kind or last.kind) and abs(at - last.at) <= MINUTE
-                if last is not None and nearly and alike(last.text, middle(text, *WHOLE)):
-                    self.asked.pop()
-                self.asked.append(heard)
+        elif text and (sign.kind or not idle(text)):
+            last = self.asked[-1] if self.asked else None
+            nearly = last is not None and not (sign.kind or last.kind) and abs(at - last.at) <= MINUTE
+            if last is not None and nearly and alike(last.text, middle(text, *WHOLE)):
+                self.asked.pop()
+            self.asked.append(heard)
 
     def _begin_turn(self) -> None:
         """A prompt was said: the turn before has ended, where the agent said something last; else the prompt came while it was

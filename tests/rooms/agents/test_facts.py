@@ -213,7 +213,15 @@ def test_answers_and_plans_are_kept_beside_prompts() -> None:
     ]
     assert facts.turns == 1 and facts.open and texts(facts) == ["Which one?"], "they end no turn"
     assert facts.approved is not None and 2900 < len(facts.approved.text) <= 3010
-    assert facts.latest is not None and facts.latest.kind == "refused"
+    assert facts.latest is not None and (facts.latest.kind, facts.latest.about) == ("approved", "Plan")
+
+
+def test_a_plan_that_begins_a_session_is_its_first_request() -> None:
+    s = Session()
+    s.ask("# Plan\n1. a step", kind="approved", about="Plan")
+    s.edit("a.py")
+    facts = s.look()
+    assert facts.turns == 1 and facts.latest is not None and facts.latest.about == "Plan" and len(facts.deeds) == 1
 
 
 def test_the_first_the_longest_and_the_newest_prompt_are_whole() -> None:
