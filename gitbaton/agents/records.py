@@ -57,19 +57,22 @@ class Renamed:
     left_out: int
 
 
+def _no_number(text: str) -> object:
+    raise ValueError(f"{text} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
 def record_of(line: bytes, limit: int | None = MAX_LINE) -> Record | None:
     """The JSON object of one line of a transcript; None for anything else."""
     if (limit is not None and len(line) > limit) or not line.lstrip().startswith(b"{"):
         return None
     try:
-        found = json.loads(line.decode("utf-8", "replace"), parse_constant=_no_number)
+        found = _DECODER.decode(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _no_number(text: str) -> object:
-    raise ValueError(f"{text} is no JSON")
 
 
 def message_id(of: Client, line: bytes) -> str | None:
