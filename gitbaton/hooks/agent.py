@@ -265,14 +265,16 @@ def _redacted(repo: Repo, text: str) -> str:
 def _keep(work: _Work, event: Event, session: Session) -> None:
     """Take the checkpoint that is due, if one is and no restore is under way."""
     from gitbaton.config import load
-    from gitbaton.hooks import auto, sessions
+    from gitbaton.hooks import sessions
 
     repo, now = work.repo, int(time.time())
     assert repo is not None
     repo.prefetch_settings()
     settings = load(repo, work.log)
-    if not work.late and not auto.due(settings.auto, event, session, now):
+    if not work.late and not sessions.due(settings.auto, event, session, now):
         return
+    from gitbaton.hooks import auto
+
     other = sessions.at_work(repo, event) if event.moment == "prompt" and not session.open else None
     work.due = work.late or auto.step(event, other[1] if other else session)
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):

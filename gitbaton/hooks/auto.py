@@ -25,10 +25,6 @@ from gitbaton.store.write import Draft
 from gitbaton.system.files import acquire, release
 from gitbaton.values import replace
 
-QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
-# The least baton.auto at which a moment counts.
-_LEVEL = {"compact": 1, "request": 1, "start": 2, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
-_LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 _STEP = len(f"{TURN_ENDED}: ") + 300
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
@@ -40,15 +36,6 @@ if TYPE_CHECKING:
     from gitbaton.transcripts.observing import Heard
 Whose = tuple[Event, Session] | None  # names it, and what it left
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
-
-
-def due(auto: str, event: Event, session: Session, now: float) -> bool:
-    """Whether ``baton.auto`` wants a checkpoint at this event. Edits and requests to the model come in swarms: one in half a
-    minute is enough, because the end of the turn follows."""
-    least = _LEVEL.get(event.moment)
-    if least is None or least > _LEVELS[auto]:
-        return False
-    return event.moment not in ("edit", "request") or not 0 <= now - session.taken < QUIET
 
 
 def step(event: Event, session: Session) -> str:

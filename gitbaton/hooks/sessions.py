@@ -29,6 +29,10 @@ _OPENING, _ASKED, _LOOKED = 1000, 2000, 100_000
 AT_WORK = 900
 """Seconds within which a session that is at work says something."""
 _MOST = 20  # sessions that are looked at
+QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
+# The least baton.auto at which a moment counts.
+_LEVEL = {"compact": 1, "request": 1, "start": 2, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
+_LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 EDITS = 10
 """So many edits after the words make them old."""
 
@@ -154,6 +158,15 @@ def _written(path: str) -> float:
         return os.lstat(path).st_mtime if path else 0.0
     except OSError:
         return 0.0
+
+
+def due(auto: str, event: Event, session: Session, now: float) -> bool:
+    """Whether ``baton.auto`` wants a checkpoint at this event. Edits and requests to the model come in swarms: one in half a
+    minute is enough, because the end of the turn follows."""
+    least = _LEVEL.get(event.moment)
+    if least is None or least > _LEVELS[auto]:
+        return False
+    return event.moment not in ("edit", "request") or not 0 <= now - session.taken < QUIET
 
 
 def has_ended(repo: Repo, agent: Agent) -> bool:
