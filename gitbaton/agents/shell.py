@@ -64,7 +64,7 @@ _PIECES = r"""(?xs)
   (?P<comment>(?<![^\s;&|(])\#[^\n]*)
 | (?P<redirect>&?(?:<<<|>>|>\||>&|<&|<>|[<>])[ \t]*(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s;&|()<>'"]+)?)
 | (?P<sign>\n|&&|\|\||\|&|;;&?|;&|[;&|()])
-| (?P<kept>\$?'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\{[^{}'"\\]*\}|[^'"\\;&|()<>\n\#\$]+|[\#\$])
+| (?P<kept>\$?'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\{[^{}'"\\]*\}|[^'"\\`;&|()<>\n\#\$]+|[\#\$])
 | (?P<broken>.)"""
 _SIGNS = {"|&": "|", "\n": ";", ";;": ";", ";;&": ";", ";&": ";", "(": ";", ")": ";"}
 _OPENS, _CLOSES = names_of("if for while until case select"), names_of("fi done esac")
@@ -129,6 +129,8 @@ def segments(text: str) -> tuple[Segment, ...]:
         elif match.lastgroup == "redirect" and parts and parts[-1][-1:].isdigit():
             parts[-1] = re.sub(r"(?<!\S)\d\Z", "", parts[-1])
     cut.close("".join(parts), "")
+    if cut.level or cut.depth:
+        raise UnreadableError
     if cut.found and cut.found[-1].after == ";":
         cut.found[-1] = replace(cut.found[-1], after="")
     return tuple(cut.found)

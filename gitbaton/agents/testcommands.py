@@ -658,7 +658,7 @@ def _check(name: str, tool: _Tool | None, words: Sequence[str]) -> Check | None:
         head=head,
         forms=() if fixing else _forms(kind, ANY if name == "bun" and head > 2 else tool.forms),
         fixing=fixing,
-        silent=tool.silent,
+        silent=tool.silent and kind != "test",
         listing=name in ("gofmt", "goimports", "gofumpt") and any(word in ("-l", "-d") for word in own),
     )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gitbaton.agents import testcommands, testing, testoutput
 from gitbaton.agents.testcommands import MAX_COMMAND
-from gitbaton.agents.testing import Verdict, verdict
+from gitbaton.agents.testing import Verdict, check_of, mends, outcomes, verdict
 from gitbaton.agents.testoutput import MAX_NAME, MAX_NAMES
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model
@@ -597,6 +597,290 @@ PLACES = [  # command line, status, output; result
 ]
 
 
+NOTHING = [  # command line, status, output: no test ran
+    ("go test ./... -run XXX", 0, "ok  \tm/a\t0.003s [no tests to run]\n"),
+    ("go test ./...", 0, "?   \ta\t[no test files]\n?   \tb\t[no test files]\n"),
+    ("go test -v ./...", 0, "testing: warning: no tests to run\nPASS\nok  \tm/a\t0.003s [no tests to run]\n"),
+    ("go test -cover .", 0, "testing: warning: no tests to run\nPASS\ncoverage: 0.0%\nok  \tm/a\t0.1s [no tests to run]\n"),
+    ("go test ./... | tail -3", 0, "ok  \tm/a\t0.003s [no tests to run]\n"),
+    ("gotestsum ./...", 0, "DONE 0 tests in 0.200s\n"),
+    ("ginkgo -r", 0, "Found no test suites\n"),
+    ("npx jest --passWithNoTests", 0, "No tests found, exiting with code 0\n"),
+    ("jest", 1, "No tests found, exiting with code 1\n"),
+    ("npx vitest run --passWithNoTests", 0, "No test files found, exiting with code 0\n"),
+    ("vitest run", 1, "No test files found, exiting with code 1\n"),
+    ("mocha", 0, "\n\n  0 passing (1ms)\n\n"),
+    ("playwright test x", 1, "Error: No tests found\n"),
+    ("cypress run", 1, "Can't run because no spec files were found.\n"),
+    ("karma start --single-run", 1, "Executed 0 of 0 ERROR\n"),
+    ("node --test", 0, "ℹ tests 0\nℹ pass 0\nℹ fail 0\nℹ skipped 0\n"),
+    ("deno test", 1, "error: No test modules found\n"),
+    ("deno test", 0, "\nok | 0 passed | 0 failed (0ms)\n"),
+    ("bun test", 1, 'error: 0 test files matching **{.test} in --cwd="/x"\n'),
+    ("bun test -t x", 0, " 0 pass\n 3 skip\n 0 fail\n"),
+    ("npm test", 0, "> x@1.0.0 test\n> vitest run --passWithNoTests\n\nNo test files found, exiting with code 0\n"),
+    ("nx run-many -t test", 0, " NX   No tasks were run\n"),
+    ("turbo run test", 0, "No tasks were executed as part of this run.\n"),
+    ("make test", 0, "make: Nothing to be done for 'test'.\n"),
+    ("make check", 0, "make[1]: 'check' is up to date.\n"),
+    ("task test", 0, 'task: Task "test" is up to date\n'),
+    ("mise run test", 0, "[test] $ go test ./...\n?   \ta\t[no test files]\n"),
+    ("./x test", 0, "collected 0 items\n"),
+    ("dotnet test --filter Nope", 0, "No test matches the given testcase filter Nope in /r/T.dll\n"),
+    ("dotnet test", 8, "Zero tests ran - failed: 0, passed: 0\n"),
+    ("vendor/bin/phpunit --filter nope", 0, "No tests executed!\n"),
+    ("mvn test", 0, "[INFO] No tests to run.\n[INFO] BUILD SUCCESS\n"),
+    ("mvn test", 0, "[INFO] Tests run: 0, Failures: 0, Errors: 0, Skipped: 0\n[INFO] BUILD SUCCESS\n"),
+    ("mvn test", 0, "[INFO] Tests are skipped.\n[INFO] BUILD SUCCESS\n"),
+    ("mvn test -Dtest=No", 1, '[ERROR] No tests matching pattern "No" were executed!\n[INFO] BUILD FAILURE\n'),
+    ("gradle test", 0, "> Task :compileTestJava NO-SOURCE\n> Task :test NO-SOURCE\n\nBUILD SUCCESSFUL in 1s\n"),
+    ("gradle test --tests No", 1, "> No tests found for given includes: [No](--tests filter)\n\nBUILD FAILED in 1s\n"),
+    ("sbt test", 0, "[info] No tests were executed.\n[success] Total time: 1 s\n"),
+    ("cargo test", 0, "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 3 filtered out\n"),
+    ("cargo nextest run x", 4, "     Summary [   0.000s] 0 tests run: 0 passed, 3 skipped\nerror: no tests to run\n"),
+    ("rspec", 0, "No examples found.\n\n0 examples, 0 failures\n"),
+    ("rake test", 0, "0 runs, 0 assertions, 0 failures, 0 errors, 0 skips\n"),
+    ("bats t", 0, "1..0\n"),
+    ("prove", 0, "Files=0, Tests=0,  0 wallclock secs\nResult: NOTESTS\n"),
+    ("swift test", 0, "\t Executed 0 tests, with 0 failures (0 unexpected) in 0.000 (0.001) seconds\n"),
+    ("swift test", 0, "✔ Test run with 0 tests passed after 0.001 seconds.\n"),
+    ("mix test", 0, "There are no tests to run\n"),
+    ("mix test", 0, "0 tests, 0 failures\n"),
+    ("Rscript -e 'devtools::test()'", 0, "[ FAIL 0 | WARN 0 | SKIP 0 | PASS 0 ]\n"),
+    ("behave", 0, "0 features passed, 0 failed, 0 skipped\n0 scenarios passed, 0 failed, 0 skipped\n"),
+    ("ctest", 0, "Test project /x\nNo tests were found!!!\n"),
+    ("bazel test //x", 4, "INFO: No test targets were found, yet testing was requested\n"),
+    ("pytest", 5, "collected 0 items\n\n===== no tests ran in 0.01s =====\n"),
+    ("pytest -k x | tail -2", 0, "3 deselected in 0.01s\n"),
+    ("python -m unittest", 0, "\n----\nRan 0 tests in 0.000s\n\nOK\n"),
+]
+
+SOME = [  # what speaks of nothing where something ran
+    ("go test ./...", 0, "?   \ta\t[no test files]\nok  \tb\t0.1s\n", PASSED),
+    ("go test ./...", 1, "?   \ta\t[no test files]\nFAIL\tb\t0.1s\nFAIL\n", FAILED),
+    ("cargo test", 0, "running 0 tests\n\ntest result: ok. 0 passed; 0 failed\n\n" + CARGO_OK, PASSED),
+    ("gradle test", 0, "> Task :a:test NO-SOURCE\n> Task :b:test\n\nBUILD SUCCESSFUL in 1s\n", PASSED),
+    ("gradle test", 0, "> Task :test UP-TO-DATE\n> Task :it:test NO-SOURCE\n\nBUILD SUCCESSFUL in 1s\n", PASSED),
+    ("mvn test", 0, "[INFO] No tests to run.\n[INFO] Tests run: 5, Failures: 0, Errors: 0, Skipped: 0\n", PASSED),
+    ("make test", 0, "make[1]: Nothing to be done for 'all'.\n3 passed in 0.1s\n", PASSED),
+    ("pytest nope.py", 4, "ERROR: file or directory not found: nope.py\n\nno tests ran in 0.00s\n", FAILED),
+    ("pytest", 0, "2 skipped in 0.01s\n", UNKNOWN),
+    ("sbt test", 1, "[error] Failed: Total 5, Failed 1, Errors 0, Passed 4\n", FAILED),
+    ("flutter test", 0, "00:02 +3: All tests passed!\n", PASSED),
+    ("flutter test | tail", 0, "00:02 +2 -1: Some tests failed.\n", FAILED),
+    ("zig build test | cat", 0, "All 3 tests passed.\n", PASSED),
+    ("./build/unit_tests", 1, "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Sum.Breaks\n", FAILED),
+    ("lein test | tail", 0, "Ran 3 tests containing 5 assertions.\n1 failures, 0 errors.\n", FAILED),
+    ("ginkgo -r | tail", 0, "FAIL! -- 2 Passed | 1 Failed | 0 Pending | 0 Skipped\n", FAILED),
+    ("Rscript -e 'testthat::test_local()' | tail", 0, "[ FAIL 1 | WARN 0 | SKIP 0 | PASS 4 ]\n", FAILED),
+]
+
+PIPED = [  # command line, output, result: the status is that of another
+    ("go test ./... 2>&1 | head -50", "ok  \ta\t0.1s\n--- FAIL: TestB (0.00s)\n", FAILED),
+    ("go test ./... 2>&1 | tail -1", "FAIL\n", FAILED),
+    ("go test ./... 2>&1 | tail -5", "ok  \ta\t0.1s\nok  \tb\t0.1s\n", PASSED),
+    ("go test ./... 2>&1 | head -2", "ok  \ta\t0.1s\nok  \tb\t0.1s\n", UNKNOWN),  # what comes after may have failed
+    ("go test ./... 2>&1 | head -20", "ok  \ta\t0.1s\nok  \tb\t0.1s\n", PASSED),
+    ("go test ./... 2>&1 | grep ok", "ok  \ta\t0.1s\n", UNKNOWN),
+    ("go test ./... 2>&1 | grep -E '^(ok|FAIL)'", "ok  \ta\t0.1s\n", PASSED),
+    ("go test ./... 2>&1 | grep -v 'no test files'", "ok  \ta\t0.1s\n", PASSED),
+    ("go test ./... 2>&1 | grep -v FAIL", "ok  \ta\t0.1s\n", UNKNOWN),
+    ("go test ./... | grep -c ok", "3\n", UNKNOWN),
+    ("go test ./... | tee log | tail -3", "panic: boom\n\ngoroutine 1 [running]:\n", FAILED),
+    ("go test ./... 2>&1 | grep -v ok", "./b.go:3:7: undefined: x\n", FAILED),
+    ("go test ./... |& sed 's/^/  /' | head", "", UNKNOWN),
+    ("cargo test 2>&1 | grep error", "error[E0425]: cannot find value `x` in this scope\n", FAILED),
+    ("cargo test 2>&1 | head -3", "running 2 tests\ntest result: ok. 2 passed; 0 failed; 0 ignored\n", PASSED),
+    ("cargo test 2>&1 | head -2", "running 2 tests\ntest result: ok. 2 passed; 0 failed; 0 ignored\n", UNKNOWN),
+    ("npx tsc --noEmit && npx jest 2>&1 | tail -20", JEST, FAILED),
+    ("npm test 2>&1 | tail -4", JEST_OK, PASSED),
+    ("make test 2>&1 | tail -2", "make: *** [Makefile:2: test] Error 1\n", FAILED),
+    ("mise run test 2>&1 | tail -30", "[test] ERROR task failed\n", FAILED),
+    ("mise run test:ci 2>&1 | tail -30", "ok  \ta\t0.1s\nFAIL\tb [build failed]\nFAIL\n", FAILED),
+    ("just test | cat", OK, PASSED),
+    ("nx test app | cat", JEST, FAILED),
+    ("turbo run test | cat", VITEST_OK, PASSED),
+    ("bazel test //... | tail -3", BAZEL, FAILED),
+    ("npm run test:unit | tail", "npm error Lifecycle script `test` failed\n", FAILED),
+    ("pytest | grep passed", "1 failed, 3 passed in 0.1s\n", FAILED),
+    ("pytest -q 2>&1 | tail -3", "E   AssertionError\n", FAILED),
+    ("pytest -q 2>&1 | tail -3", "....\n", UNKNOWN),
+    ("tox | tail -1", "  congratulations :) (1.30 seconds)\n", PASSED),
+    ("./test.sh | tail", NOT_OK, FAILED),
+    ("cd a && timeout 60 go test ./... 2>/dev/null | tail -3 ; echo done", "FAIL\tb\t0.1s\nFAIL\ndone\n", FAILED),
+]
+
+LINES = """
+go test ./... 2>&1 | tail -5 => test go test ./...
+cd web && CI=1 timeout 60 npx eslint --fix src > log 2>&1 | head => lint eslint --fix src
+golangci-lint run ./... => lint golangci-lint run ./...
+mise run lint 2>&1 => lint mise run lint
+mise lint => lint mise lint
+mise exec -- go build ./... => build go build ./...
+mise x -- golangci-lint run => lint golangci-lint run
+go vet ./... => lint go vet ./...
+go build -o x ./cmd/x => build go build -o x ./cmd/x
+go test -c ./a => build go test -c ./a
+go run gotest.tools/gotestsum@latest ./... => test gotestsum ./...
+gofmt -l . => lint gofmt -l .
+cargo build --release => build cargo build --release
+cargo check => build cargo check
+cargo clippy -- -D warnings => lint cargo clippy -- -D warnings
+cargo fmt --check => lint cargo fmt --check
+npm run build && npm test => test npm test
+npm run build; npm run lint => build npm run build
+npm run typecheck => lint npm run typecheck
+npm run lint:fix => lint npm run lint:fix
+pnpm build => build pnpm build
+yarn tsc --noEmit => build tsc --noEmit
+bun run format => lint bun run format
+npx biome check . => lint biome check .
+prettier --check . => lint prettier --check .
+ruff check . && mypy . => lint mypy .
+uv run pyright => lint pyright
+poetry run black --check . => lint black --check .
+python -m flake8 a => lint flake8 a
+python -m build => build python -m build
+tox -e lint => lint tox -e lint
+pre-commit run -a => lint pre-commit run -a
+shellcheck a.sh => lint shellcheck a.sh
+make => build make
+make -C x -j4 => build make -C x -j4
+make build lint => build make build lint
+make fmt => lint make fmt
+cmake --build build => build cmake --build build
+cmake --build build --target test => test cmake --build build --target test
+mvn -q package => build mvn -q package
+mvn -DskipTests verify => build mvn -DskipTests verify
+gradlew assembleDebug => build gradlew assembleDebug
+gradle lintDebug => lint gradle lintDebug
+dotnet build => build dotnet build
+swift build => build swift build
+bazel build //... => build bazel build //...
+just fmt => lint just fmt
+task build => build task build
+nx lint app => lint nx lint app
+nx run app:build => build nx run app:build
+rake lint => lint rake lint
+docker compose exec -T web pytest -q => test pytest -q
+docker run --rm -v a:b image npm test => test npm test
+./x test => test ./x test
+./dev lint => lint ./dev lint
+bash scripts/test.sh -v => test bash scripts/test.sh -v
+python scripts/build.py => build python scripts/build.py
+for f in *; do shellcheck a; done => lint shellcheck a
+if go build ./...; then go test ./...; fi => test go test ./...
+go run ./cmd/x => None
+make install => None
+make clean => None
+npm run dev => None
+npm ci => None
+docker compose up test => None
+ls build lint => None
+cat test.sh => None
+git commit -m 'fix: lint' => None
+chmod +x scripts/test.sh => None
+./entire status => None
+gh pr checks => None
+"""
+
+SEVERAL = [  # command line, status, output; what each of its commands is, and how it ended
+    ("go build ./... && go test ./...", 0, "ok  \ta\t0.1s\n", "build passed, test passed"),
+    ("go build ./... && go test ./...", 1, "FAIL\ta\t0.1s\nFAIL\n", "build passed, test failed"),
+    ("go build ./... && go test ./...", 1, "# a\n./a.go:3:4: undefined: x\n", "build failed, test unknown"),
+    ("go build ./... && go test ./... 2>&1 | tail -3", 0, "FAIL\n", "build passed, test failed"),
+    ("go build ./... && go vet ./... 2>&1 | head", 0, "", "build passed, lint passed"),
+    ("go build ./... 2>&1 | head -20", 0, "", "build passed"),  # it prints nothing where all is well
+    ("go build ./... 2>&1 | grep x", 0, "", "build unknown"),
+    ("go build ./... 2>&1 | head -20", 0, "# a\na/b.go:3:4: undefined: x\n", "build failed"),
+    ("go build ./... && ./a list | head", 0, "a: error: none\n", "build passed"),
+    ("tsc --noEmit | head", 0, "src/a.ts(3,4): error TS2322: no\n", "build failed"),
+    ("golangci-lint run", 0, "", "lint passed"),
+    ("golangci-lint run", 1, "a.go:3:4: unused (deadcode)\n1 issues:\n", "lint failed"),
+    ("golangci-lint run", 127, "bash: golangci-lint: command not found\n", "lint unknown"),
+    ("golangci-lint run | tail -3", 0, "0 issues.\n", "lint passed"),
+    ("golangci-lint run | tail -3", 0, "3 issues:\n* errcheck: 3\n", "lint failed"),
+    ("ruff check . | tail -1", 0, "Found 2 errors.\n", "lint failed"),
+    ("ruff check . | tail -1", 0, "All checks passed!\n", "lint passed"),
+    ("ruff check . && pytest", 1, "Found 1 error.\n", "lint failed, test unknown"),
+    ("ruff check . && pytest", 1, NOT_OK, "lint passed, test failed"),
+    ("gofmt -l .", 0, "a.go\n", "lint failed"),  # it lists what is wrong, and its status is 0
+    ("gofmt -l .", 0, "", "lint passed"),
+    ("gofmt -w .", 0, "", "lint passed"),
+    ("gofmt -w . && golangci-lint run", 1, "2 issues:\n", "lint unknown, lint failed"),
+    (
+        "mise run fmt && mise run lint",
+        1,
+        "[lint] ERROR task failed\n1 issues:\n[fmt] $ gofmt -w .\n",
+        "lint passed, lint failed",
+    ),
+    ("mise run fmt && mise run lint | tail", 0, "[lint] $ golangci-lint run\n0 issues.\n", "lint passed, lint passed"),
+    ("mise run lint && mise run test", 1, "[lint] $ golangci-lint run\n1 issues:\n", "lint failed, test unknown"),
+    ("mise run test && mise run lint", 1, "[test] $ go test\nFAIL\ta\t0.1s\nFAIL\n", "test failed, lint unknown"),
+    ("make build && make test", 2, "a.c:3:4: error: x\nmake: *** [a.o] Error 1\n", "build failed, test unknown"),
+    ("npm run build | tail -3", 0, "✓ built in 1.20s\n", "build passed"),
+    ("npm run build | tail -3", 0, "Failed to compile.\n", "build failed"),
+    ("make build", 0, "make: Nothing to be done for 'build'.\n", "build passed"),
+    ("pytest; npm test", 0, NOT_OK + JEST_OK, "test failed, test passed"),
+    ("git pull && go build ./... | head", 0, "Already up to date.\n", "build unknown"),
+    ("x=$(go test ./...)", 0, "", "test unknown"),
+    ("ls", 0, "", ""),
+]
+
+MENDS = """
+go test ./... | go test ./pkg/a
+go test ./... | go test ./pkg/a -run TestX -v -count=1
+go test -v ./pkg/... | go test ./pkg/a
+go test ./pkg/a -count=1 | go test ./pkg/a
+go test . | go test
+go test ./a ./b | go test ./a
+go test -tags=integration ./... | go test -tags=integration ./a -run X
+go build ./... | go build -o x ./cmd/x
+golangci-lint run | golangci-lint run ./...
+golangci-lint run ./... | golangci-lint run ./pkg/a/...
+pytest | pytest tests/a.py::t
+pytest -q | pytest -x tests
+pytest tests | pytest tests/a.py
+pytest tests/a.py | pytest tests/a.py::t
+pytest tests/a | pytest tests/a/b.py tests/a/c.py
+pytest --lf | pytest
+cargo test | cargo test foo
+cargo test --workspace | cargo test -p a
+npm test | npm test -- --testNamePattern x
+vitest run | vitest run src/x.test.ts -t name
+mise run test:integration | mise run test:integration -- -run TestX -v
+ruff check . | ruff check src
+mypy . | mypy src/a.py
+mvn test | mvn test -Dtest=Foo
+gradle test | gradle test --tests Foo
+rspec | rspec spec/a_spec.rb:3
+bazel test //... | bazel test //a:b
+./x test | ./x test
+"""
+MENDS_NOT = """
+go test ./pkg/a | go test ./...
+go test ./pkg/b | go test ./pkg/a
+go test ./pkg/a | go test ./pkg/ab
+go test | go test ./pkg/a
+go test ./... | go test -tags=integration ./...
+go test ./... -run X | go test ./...
+go test -short ./... | go test ./...
+go vet ./... | go test ./...
+pytest -k x | pytest
+pytest -k x | pytest -k y
+pytest tests/a.py::t | pytest
+pytest tests/a.py::t | pytest tests/a.py::tt
+pytest tests | pytest
+pytest tests/a.py | pytest tests/ab.py
+cargo test | cargo test --workspace
+cargo test foo | cargo test bar
+npm run test:unit | npm test
+mise run test | mise run test:ci
+mise run lint | mise run test
+ls | ls -a
+"""
+
+
 @each("command, status, output, result, counts, names, shown", PROGRAMS)
 def test_every_program_in_its_own_words(
     command: str,
@@ -633,6 +917,55 @@ def test_a_status_counts_only_where_it_is_the_tests(command: str, status: int, o
     found = verdict(command, status, output)
     assert found is not None
     assert found.result == result
+
+
+@each("command, status, output", NOTHING)
+def test_a_run_in_which_nothing_was_tested_is_unknown(command: str, status: int, output: str) -> None:
+    found = verdict(command, status, output)
+    assert found is not None
+    assert (found.result, found.empty, found.names) == ("unknown", True, ())
+
+
+@each("command, status, output, result", SOME)
+def test_a_run_that_tested_something_is_not_called_empty(command: str, status: int, output: str, result: str) -> None:
+    found = verdict(command, status, output)
+    assert found is not None
+    assert (found.result, found.empty) == (result, False)
+
+
+@each("command, output, result", PIPED)
+def test_behind_a_pipe_what_is_shown_decides(command: str, output: str, result: str) -> None:
+    found = verdict(command, 0, output)
+    assert found is not None
+    assert found.result == result
+
+
+@each("command, wanted", [row.split(" => ") for row in LINES.strip().split("\n")])
+def test_what_a_line_does_and_how_it_is_shown(command: str, wanted: str) -> None:
+    assert " ".join(check_of(command) or ("None",)) == wanted
+
+
+@each("command, status, output, wanted", SEVERAL)
+def test_each_command_of_a_line_has_its_own_end(command: str, status: int, output: str, wanted: str) -> None:
+    assert ", ".join(f"{one.kind} {one.result}" for one in outcomes(command, status, output)) == wanted
+
+
+@each("later, earlier", [row.split(" | ") for row in MENDS.strip().split("\n")])
+def test_a_success_of_the_same_or_of_more_mends_a_failure(later: str, earlier: str) -> None:
+    assert mends(later, earlier)
+    assert mends(earlier, earlier)
+
+
+@each("later, earlier", [row.split(" | ") for row in MENDS_NOT.strip().split("\n")])
+def test_a_success_of_less_or_of_something_else_mends_nothing(later: str, earlier: str) -> None:
+    assert not mends(later, earlier)
+
+
+@each("command", ["pytest 'a", 'pytest && echo "', "pytest \\", "go test ./... $(", "cd x; go test `"])
+def test_a_line_that_cannot_be_read_is_unknown(command: str) -> None:
+    for status, output in ((0, OK), (1, NOT_OK), (0, ""), (None, "")):
+        found = verdict(command, status, output)
+        assert found is None or found.result == "unknown"
 
 
 @each(
@@ -731,6 +1064,13 @@ def test_the_worst_outputs_come_to_an_end() -> None:
         "  1) a\n",
         "Ran 1 tests in\n",
         "[ERROR] a",
+        "a:1:",
+        "no tests ",
+        "make: ",
+        "> Task :a:",
+        "Executed 1 of 1 ",
+        "0 tests",
+        "NX ",
     )
     for piece in pieces:
         for joined in (piece, piece + "\n"):
@@ -775,16 +1115,16 @@ ODD = (
     " -m python env cd timeout uv run set -e pipefail -o coverage - -- xargs eval script npx exec"
 )
 WORDS = st.sampled_from(ODD.split(" "))
-LINES = st.one_of(st.text(), st.lists(WORDS, max_size=20).map(" ".join), st.lists(WORDS, max_size=20).map("".join))
+ANY_LINES = st.one_of(st.text(), st.lists(WORDS, max_size=20).map(" ".join), st.lists(WORDS, max_size=20).map("".join))
 
 
 @pytest.mark.deep
 @model(examples(1000, 60))
 @given(
-    LINES,
+    ANY_LINES,
     st.none() | st.integers(-20, 300),
     st.text() | st.lists(st.sampled_from((OK, NOT_OK, GO, JEST, "\x1b", "\r"))).map("".join),
-    LINES,
+    ANY_LINES,
 )
 def test_no_text_is_too_odd(command: str, status: int | None, output: str, mine: str) -> None:
     for text in (command, f"pytest {command}", f"{command} pytest"):
@@ -798,7 +1138,7 @@ def test_no_text_is_too_odd(command: str, status: int | None, output: str, mine:
 
 @pytest.mark.deep
 @model(examples(1000, 60))
-@given(LINES, st.integers(0, 255), st.sampled_from([shown for _, shown in THROUGH]))
+@given(ANY_LINES, st.integers(0, 255), st.sampled_from([shown for _, shown in THROUGH]))
 def test_before_a_pipe_no_status_is_a_test_that_passed(before: str, status: int, test: str) -> None:
     for line in (f"{test} | tail", f"({test}) | tail", f"{test} || true", f"{test}; echo {before!r}"):
         found = verdict(line, status, "")
