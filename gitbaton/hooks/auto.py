@@ -105,14 +105,15 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     if event.moment == "prompt" and of is None and not _moved(baton, plan.draft, tip):
         return replace(session, turns=turns, words=carried)
     agent = _agent(baton, of[0] if of else event, tip)  # last: the client may still be writing
-    news = False
+    news = back = False
     if of is not None:
-        observed, news = _observed(baton, *of, agent, tip, plan.draft)
+        observed, news, back = _observed(baton, *of, agent, tip, plan.draft)
     elif event.moment == "prompt":  # what this session has on record now may be of the turn that begins
         observed = tip.checkpoint.observed if tip is not None and not tip.foreign else None
     else:
-        observed, news = _observed(baton, event, session, agent, tip, plan.draft)
-    checkpoint = replace(words, step=_begun(words.step, _STEP), agent=agent, observed=observed)
+        observed, news, back = _observed(baton, event, session, agent, tip, plan.draft)
+    text = _not_taken_back(words.step, of[1] if of else session, observed) if back else words.step
+    checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed)
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
@@ -134,13 +135,13 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
 
 def _observed(
     baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: Draft
-) -> tuple[Observed | None, bool]:
+) -> tuple[Observed | None, bool, bool]:
     """What the client has on record, with what was said of it stored beside the conversation, None where nothing is wanted or
-    known; and whether that alone is worth a checkpoint. Raises ScanError; whatever else goes wrong is noted, and the
-    checkpoint is taken all the same."""
+    known; whether that alone is worth a checkpoint; and whether the user took something back. Raises ScanError; whatever else
+    goes wrong is noted, and the checkpoint is taken all the same."""
     mode, root = baton.settings.observe, baton.repo.layout.root
     if mode == "none" or root is None:
-        return None, False
+        return None, False, False
     from gitbaton.transcripts import observing
     from gitbaton.transcripts.storing import keep_told
 
@@ -159,11 +160,21 @@ def _observed(
         raise
     except Exception as error:  # a stranger's file: whatever it does, the checkpoint is taken
         log(baton.repo, f"what the client has on record is not read: {type(error).__name__}: {error}")
-        return (old if tip is not None and not tip.foreign else None), False
+        return (old if tip is not None and not tip.foreign else None), False, False
     words = [one.said and one.said.text for one in (said, beside)]
     lost = event.moment in ("compact", "end", "start", "other")  # what is not recorded then is lost
     news = words[0] != words[1] if event.moment == "turn" else lost and said != beside
-    return (found if _gist(found) != Observed() or found.said is not None else None), news
+    return (found if _gist(found) != Observed() or found.said is not None else None), news, bool(seen.taken)
+
+
+def _not_taken_back(said: str, session: Session, observed: Observed | None) -> str:
+    """What a checkpoint says has happened, with the first prompt that still stands for the task that hooks heard of."""
+    task, last = first_line(session.task), first_line(session.prompt)
+    first = next((first_line(one.text) for one in (observed.asked if observed else ()) if not one.earlier), "")
+    begun, _, _ = said.partition(": ")
+    if not first or task in ("", first) or begun not in (TURN_ENDED, NOT_ENDED) or not said.startswith(f"{begun}: {task[:40]}"):
+        return said
+    return f"{begun}: {first}" + (f"{LAST_PROMPT}{last}" if last not in ("", first) else "")
 
 
 def heard(session: Session) -> Heard:

@@ -7,7 +7,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ def prompt(name: str) -> str:
 
 def turn(talk: Talk, name: str) -> str | None:
     """A whole turn of which each part bears a name; the record before it."""
+    talk.client.asked(prompt(name), transcript_path=str(talk.path))
     before = talk.ask(prompt(name))
     talk.plan(**{f"{name} item": "in_progress"})
     talk.edit(file_of(name), "x\n")
@@ -208,10 +209,12 @@ class Rollout:
 
     def __init__(self, repo: Sandbox, path: Path) -> None:
         self.repo, self.path, self.client, self.ids = repo, path, Client("codex", repo.path), 0
+        self.now = datetime.now(UTC)
         self.event("session_meta", {"id": self.client.session})
 
     def event(self, kind: str, payload: dict[str, Any]) -> None:
-        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self.now = max(self.now + timedelta(milliseconds=1), datetime.now(UTC))
+        at = self.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         with self.path.open("a") as file:
             file.write(json.dumps({"timestamp": at, "type": kind, "payload": payload}) + "\n")
 
