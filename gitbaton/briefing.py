@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gitbaton.codec import bare, cut, first_line, in_quotes, middle, plain, quotable
-from gitbaton.model import Action, Checkpoint, ClientPlan, DecisionChanges, Live, Observed, Stored, TestRun, Told
+from gitbaton.model import Action, Checkpoint, ClientPlan, DecisionChanges, Live, Observed, Prompt, Stored, TestRun, Told
 from gitbaton.render import (
     NO_CHANGES,
     age,
@@ -41,6 +41,7 @@ _LOOKED = 6000  # characters of a text, from either end, that are looked at
 _CUT = " [...]"
 _SHORT = 100  # characters of a request that says little without the words before it
 _EDITS = ("edited ", "edit of ")  # how an action that is one begins
+_TOLD = 40  # characters of a text that is told already where it stands inside of another
 _FEW = 400  # characters of what is cut at its end and told in a line; longer texts lose their middle
 # What clients put around context: stored text must not look as if it closed or opened one of these.
 _NAMES = "system|reminder|hook|context|command|user|assistant|human|developer|function|instruction|prompt"
@@ -230,7 +231,9 @@ class _Brief:
         close = said is not None and said.at <= last.at and _folded(said.text).endswith(_folded(about)[-_SHORT:])
         if said is not None and close and (about or (not last.kind and len(last.text) <= _SHORT)):
             about = said.text  # whose end it is
-        rows += self._once("  which answers" if last.about else "  said before it", about, self.sizes.said)
+        to = {"answer": "to the question", "refused": "the call", "rejected": "the plan"}.get(last.kind, "which answers")
+        rows += self._once(f"  {to if last.about else 'said before it'}", about, self.sizes.said)
+        self._new(_prompt(last))
         if last.kind or last.about:
             tasks = [one for one in self.asked if not one.kind and one.at <= last.at and one.text != last.text]
             task = max(tasks, key=lambda one: (not one.earlier, one.at), default=None)
@@ -376,7 +379,7 @@ class _Brief:
             if task and one in (task[0], long):
                 size = self.sizes.done if done else self.sizes.first
             key = f"asked {age(one.at, self.now)}" + (" in a session before" if one.earlier else "")
-            rows += self._once(key, f"{one.about}: {one.text}" if one.kind and one.about else one.text, size)
+            rows += self._once(key, _prompt(one), size)
         rows += ["The beginning of a long conversation was not read."] if self.observed.partial else []
         return _Section(rows=rows, title="Requests before, newest first:" if rows and self.asked else "", floor=200)
 
@@ -410,7 +413,8 @@ class _Brief:
     def _new(self, text: str) -> bool:
         """Whether a text says something that does not stand there yet; from now on it does."""
         folded = _folded(text)
-        if not folded or any(folded in one for one in self.shown):
+        short = len(folded) < _TOLD  # by chance part of something else
+        if not folded or any(folded == one if short else folded in one for one in self.shown):
             return False
         self.shown.append(folded)
         return True
@@ -418,6 +422,11 @@ class _Brief:
     def _once(self, key: str, text: str, size: int) -> list[str]:
         """``key: text``, in so many characters, where it does not stand there yet."""
         return self.words.within(size).lines(key, text) if self._new(text) else []
+
+
+def _prompt(prompt: Prompt) -> str:
+    """What the user said, and where it says what was decided, to what."""
+    return f"{prompt.about}: {prompt.text}" if prompt.kind and prompt.about else prompt.text
 
 
 def _folded(text: str) -> str:
