@@ -60,7 +60,7 @@ class Scene:
     was said, where that is stored here; ``uncommitted``: paths that the checkpoint and its HEAD tell apart, each with a mark
     of MARKS; ``commits``: the subjects of those made since the words, or since the first request; ``unread``: what is to be
     said where newer checkpoints cannot be read; ``changes``: what changed the files that its decisions are about, by the
-    numbers of these."""
+    numbers of these; ``root``: what paths of the work tree begin with where they are absolute."""
 
     stored: Stored
     live: Live
@@ -77,6 +77,7 @@ class Scene:
     commits: tuple[str, ...] = ()
     unread: str = ""
     changes: Mapping[int, DecisionChanges] = NO_CHANGES
+    root: str = ""
 
 
 LEFT = {"ended": "that session has ended", "open": "cut in the midst of a turn", "done": "its turn ended"}
@@ -254,7 +255,9 @@ class _Brief:
         if told.error is not None:
             command, at = self.words.line(told.error.command, self.sizes.line), age(told.error.ended, self.now)
             error = f"{command}: {_ended(told.error.status, told.error.command)}, {at}"
-            rows += self.words.within(600).lines("not mended", f"{error}\n{told.error.output}".rstrip("\n"))
+            before = self.latest is not None and told.error.ended < self.latest.at  # it may not matter any more
+            output = self._here(f"{error}\n{told.error.output}").rstrip("\n")
+            rows += self.words.within(_FEW - 1 if before else 600).lines("not mended", output)
         lines = [f"{self.words.line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
         rows += self.words.within(3 * self.sizes.line).listed("still running", lines)
         return _Section(rows=rows, title=title)
@@ -268,8 +271,12 @@ class _Brief:
         times = f"{action.count}x " if action.count > 1 else ""
         how = "" if action.status is None else f": {_ended(action.status, action.text)}"
         how = "" if action.text.startswith(_EDITS) and not action.status else how
-        text = self.words.line(action.text, self.sizes.line)
-        answered = f"\n    it answered: {' '.join(action.output.split())}" if action.output and self._new(action.output) else ""
+        text = self.words.line(self._here(action.text), self.sizes.line)
+        answered = (
+            f"\n    it answered: {' '.join(self._here(action.output).split())}"
+            if action.output and self._new(action.output)
+            else ""
+        )
         return f"{times}{text}{how}{answered}"
 
     def _plan(self) -> _Section:
@@ -277,7 +284,8 @@ class _Brief:
         approved, rows = self.told.approved, list[str]()
         plans = [plan for plan in current_plans(self.observed) if self._holds(plan)]
         newest = max((plan.changed for plan in plans), default=datetime.min.replace(tzinfo=UTC))
-        size = self.sizes.beside if approved is not None and newest > approved.at else self.sizes.plan
+        asked = max((one.at for one in self.asked if not one.kind), default=newest)
+        size = self.sizes.beside if approved is not None and approved.at < max(newest, asked) else self.sizes.plan
         if approved is not None:
             rows += self._once(f"plan that the user approved {age(approved.at, self.now)}", approved.text, size)
         for plan in plans:
@@ -339,7 +347,9 @@ class _Brief:
         rows += self._paths(key, _by_folder(others), marks, left)
         rows += self._paths("read last", [path for path in self.told.read if path not in edited][:_READ], {})
         if self.scene.commits:
-            rows += self.words.listed("commits since", [self.words.line(text, 100) for text in self.scene.commits])
+            rows += self.words.listed(
+                "commits since", [self.words.line(text, 100) for text in dict.fromkeys(self.scene.commits)]
+            )
         going = self.c.files.operation if self.c.files else None
         if going is not None and not self.scene.stored.foreign:
             rows.append(f"in progress: {bare(first_line(going.kind))}")
@@ -421,12 +431,16 @@ class _Brief:
 
     def _once(self, key: str, text: str, size: int) -> list[str]:
         """``key: text``, in so many characters, where it does not stand there yet."""
-        return self.words.within(size).lines(key, text) if self._new(text) else []
+        return self.words.within(size).lines(key, self._here(text)) if self._new(text) else []
+
+    def _here(self, text: str) -> str:
+        """A text of the agent's, or to it, with paths of the work tree as seen from there."""
+        return text.replace(self.scene.root, "") if self.scene.root else text
 
 
 def _prompt(prompt: Prompt) -> str:
     """What the user said, and where it says what was decided, to what."""
-    return f"{prompt.about}: {prompt.text}" if prompt.kind and prompt.about else prompt.text
+    return f"{cut(first_line(prompt.about), _SHORT)}: {prompt.text}" if prompt.kind and prompt.about else prompt.text
 
 
 def _folded(text: str) -> str:

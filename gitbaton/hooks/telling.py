@@ -91,6 +91,7 @@ def tell(
         own=own,
         ended=_ended(repo, stored),
         told=told,
+        root=f"{repo.layout.root}/" if repo.layout.root else "",
     )
     return brief(_more(baton, scene, comparing, marks) if stored.checkpoint.observed is not None else scene), found
 
