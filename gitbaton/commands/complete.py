@@ -14,7 +14,7 @@ from gitbaton.cli.verbs import GROUPS, VERBS, below, find, verb_module
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import BatonError
 from gitbaton.model import Stored
-from gitbaton.render import title_of
+from gitbaton.render import kept_names, title_of
 
 FILES = "\tfiles"  # the line that asks the shell for its own completion of paths
 _STEPS = 20  # checkpoints of a track that are offered
@@ -75,7 +75,7 @@ def _candidates(ctx: Call, before: list[str], word: str) -> Found:
 
 
 def _kind(option: str, parameter: Declared) -> str:
-    return "TRACK" if option == "--track" else parameter.of.metavar or ""
+    return {"--track": "TRACK", "--withdraw": "DECISION", "--keep": "KEPT"}.get(option, parameter.of.metavar or "")
 
 
 def _valued(named: dict[str, Declared], before: list[str]) -> bool:
@@ -110,8 +110,22 @@ def _values(ctx: Call, metavar: str, verb: str, given: list[str]) -> Found:
         yield from (*_verbs(), *((name, "a guide") for name in guides()))
     if kinds & {"TRACK", "CHECKPOINT", "RUN", "THREAD", "REMOTE"} or (verb == "tracks" and given):
         yield from _stored(ctx, kinds | ({"TRACK"} if verb == "tracks" else set()), given)
+    if kinds & {"DECISION", "KEPT"}:
+        yield from _standing(ctx, kinds, given)
     if kinds & _PATHS:
         yield FILES, ""
+
+
+def _standing(ctx: Call, kinds: set[str], given: list[str]) -> Found:
+    """The decisions that stand, by their numbers, and what else of the words is kept, or could be."""
+    with Baton(repo=located(ctx)) as baton:
+        track = given[given.index("--track") + 1] if "--track" in given[:-1] else None
+        c = baton.with_standing(baton.tip(track)).checkpoint
+        yield from ((str(one.number), f"{'> ' * one.foreign}{plain(first_line(one.text))}") for one in c.decided)
+        if "KEPT" in kinds:
+            yield from ((name, "") for name in (*(["note"] if c.note else []), *(f"extra.{key}" for key, _ in c.extra)))
+        else:
+            yield from ((name, "is kept") for name in kept_names(c).split(", ") if name)
 
 
 def _step(stored: Stored) -> str:

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from gitbaton.model import Agent, Carried, Checkpoint, FileState, Flag, IndexState, Operation, Skipped, WorktreeId
+from gitbaton.model import (
+    Agent,
+    Carried,
+    Checkpoint,
+    Decided,
+    FileState,
+    Flag,
+    IndexState,
+    Operation,
+    Skipped,
+    Standing,
+    Withdrawn,
+    WorktreeId,
+)
+from gitbaton.values import replace
 
 OID = "0123456789abcdef0123456789abcdef01234567"
 WHEN = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
@@ -72,6 +87,26 @@ CARRIED = st.builds(
     operation=st.none() | st.sampled_from(["merge", "rebase"]),
     foreign=st.booleans(),
 )
+
+
+def standing(decisions: Sequence[str]) -> st.SearchStrategy[Standing]:
+    """What may stand of words with these decisions."""
+    numbers = st.lists(st.integers(1, 1_000_000), min_size=len(decisions), max_size=len(decisions), unique=True).map(sorted)
+    one = st.tuples(st.none() | TIME, st.lists(PATH, max_size=2).map(tuple), st.booleans())
+    made = st.tuples(numbers, st.lists(one, min_size=len(decisions), max_size=len(decisions))).map(
+        lambda both: tuple(Decided(number=n, made=m, about=a, foreign=f) for n, (m, a, f) in zip(*both, strict=True))
+    )
+    gone = st.builds(Withdrawn, number=st.integers(1, 1_000_000), digest=st.just("0123456789abcdef"), at=st.none() | TIME)
+    return st.builds(
+        Standing,
+        decisions=made,
+        withdrawn=st.lists(gone, max_size=2).map(tuple),
+        last=st.integers(0, 1_000_000),
+        note=TEXT,
+        extra=st.lists(KEY, max_size=2).map(tuple),
+    )
+
+
 CHECKPOINTS = st.builds(
     Checkpoint,
     track=st.just("main"),
@@ -90,4 +125,4 @@ CHECKPOINTS = st.builds(
     carried=st.none() | CARRIED,
     files=st.none() | FILES,
     previous=st.none() | SHA,
-)
+).flatmap(lambda c: st.just(c) | standing(c.decisions).map(lambda found: replace(c, standing=found)))

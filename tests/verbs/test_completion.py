@@ -57,6 +57,14 @@ def test_everything_that_may_follow_is_offered_with_what_it_means(two: Sandbox) 
         assert set(offered(two, f"{verb} --")) == {name for name in known if name.startswith("--")} | {"--help"}
 
 
+def test_the_decisions_that_stand_are_offered_by_their_numbers(repo: Sandbox) -> None:
+    repo.ok("snapshot", "--track", "alpha", "a", "--decision", "one", "--decision", "two", "--note", "n", "--keep", "note")
+    repo.ok("snapshot", "--track", "beta", "b", "--decision", "three", "--extra", "pr=1")
+    assert offered(repo, "snapshot x --track alpha --withdraw ") == {"1": "one", "2": "two", "note": "is kept"}
+    assert offered(repo, "snapshot x --withdraw=") == {"--withdraw=1": "three"}
+    assert offered(repo, "snapshot x --keep ") == {"1": "three", "extra.pr": ""}
+
+
 def test_where_there_is_no_repository_verbs_are_offered_and_nothing_fails(tmp_path: Path, repo: Sandbox) -> None:
     for words, least in (([""], "snapshot"), (["show", ""], "")):
         done = repo.run("git", "baton", "complete", "--", *words, cwd=tmp_path)

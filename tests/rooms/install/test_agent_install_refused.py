@@ -23,8 +23,16 @@ KEPT = (
     " command) when\n  a piece is done and before stopping; it commits nothing to your branches:\n"
 )
 ASKED = "- When a piece is done and its tests ran, before risky steps and before stopping:\n"
+DECIDED = (
+    "- Decisions (`--decision TEXT`) stand until withdrawn: give only new ones, end one with `--withdraw N`, its number in"
+    " `resume`.\n"
+)
 OLDER = (  # as an earlier version shipped it
-    shipped("agents", "AGENTS.md").replace(KEPT, ASKED).replace(NEWER, "; recorded text").replace(" --track NAME", "")
+    shipped("agents", "AGENTS.md")
+    .replace(KEPT, ASKED)
+    .replace(NEWER, "; recorded text")
+    .replace(" --track NAME", "")
+    .replace(DECIDED, "")
 )
 
 
