@@ -151,10 +151,10 @@ def changed_by(changes: DecisionChanges) -> str:
 
 def _as_cause(stored: Stored) -> str:
     """A checkpoint as what changed a file: a turn by its number and prompt, a manual one by its step."""
-    c, (named, _) = stored.checkpoint, title(stored)
+    c = stored.checkpoint
     if c.kind == "auto" and c.step == BEFORE_PROMPT:
         return "an edit between two turns"
-    number, _, prompt = named.partition("  ")
+    number, _, prompt = (named := title_of(c)).partition("  ")
     if turn_of(c) and number.startswith("turn "):
         return f"{number}, {in_double_quotes(_short(prompt))}"
     return in_double_quotes(_short(first_line(named)))

@@ -14,6 +14,7 @@ from tests.kit.agents import Client, checkpoints
 from tests.kit.mcp import Client as McpClient
 from tests.kit.mcp import said, talk
 from tests.kit.state import forget_what_no_ref_holds
+from tests.kit.talks import Talk
 
 OLD, DEP, ASYNC = "keep the old API until 2.0", "no new dependency", "no async: 3.8 must run it"
 
@@ -120,6 +121,20 @@ def test_what_a_decision_is_about_is_watched_from_then_on(repo: Sandbox) -> None
     row = repo.ok("resume", "--json").json["decisions"][0]
     assert row["about"] == ["src/api", "nix"] and len(row["changed"]) == 2
     assert 'since changed by "made it"' in client.fire("start", source="compact")
+
+
+def test_a_turn_that_changed_it_is_named_as_the_log_names_it(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "a", "--decision", ASYNC, "--about", "a.txt")
+    client = Talk(repo, tmp_path / "talk.jsonl")
+    for text, asked in (("one more\n", "add a line"), ("two more\n", "make it async")):
+        client.ask(asked)
+        client.edit("a.txt", text)
+        client.say("done")
+        client.stop()
+    assert facts(repo, 1) == 'about a.txt; since changed by turn 2, "make it async", and 1 time before'
+    assert "turn 2  make it async" in repo.ok("log").out
+    told = Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f").fire("start")
+    assert f'decision 1: {ASYNC} (about a.txt; since changed by turn 2, "make it async", and 1 time before)' in told
 
 
 def test_paths_are_seen_from_where_one_is(repo: Sandbox) -> None:
