@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from gitbaton.agents.client import Client, Hook, Query, trusts
 from gitbaton.agents.payload import names_one, word
 from gitbaton.agents.records import (
+    answered,
+    called,
     dict_of,
     edited,
     ended,
     list_of,
+    looked,
     name_of,
     patched,
     plain,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from gitbaton.agents.signs import Planned, Record, Sign
     from gitbaton.model import Finding
 
+_ANSWER = r"\A(?:The )?[Uu]ser (?:responded|selected|answered)(?: with)?: *"
 _SHELL_ID = r"\n?<shellId: [^\n<>]*>\s*\Z"
 
 
@@ -123,12 +127,17 @@ class Copilot(Client):
             yield from _told(kind, data, at)
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
-        """A rewind may name the events that it takes back."""
+        """A rewind may name the events that it takes back; the end of a call does not say what was called."""
         gone = set[str | None]()
+        calls: dict[str | None, Record] = {}
         for record in records:
+            data = dict_of(record.get("data"))
             if record.get("type") == "session.snapshot_rewind":
-                gone.update(map(word, list_of(dict_of(record.get("data")).get("eventIds"))))
-        return [record for record in records if word(record.get("id")) not in gone] if gone - {None} else records
+                gone.update(map(word, list_of(data.get("eventIds"))))
+            elif record.get("type") == "tool.execution_start":
+                calls[word(data.get("toolCallId"))] = data
+        kept = [record for record in records if word(record.get("id")) not in gone] if gone - {None} else records
+        return [_with_call(record, calls) if record.get("type") == "tool.execution_complete" else record for record in kept]
 
     def step(self, record: Record) -> Step | None:
         """A line, from which an event and all that follows it can be taken back."""
@@ -162,6 +171,11 @@ class Copilot(Client):
 CLIENT = Copilot()
 
 
+def _with_call(record: Record, calls: dict[str | None, Record]) -> Record:
+    data = dict_of(record.get("data"))
+    return {**record, "data": {**data, "asked": calls.get(word(data.get("toolCallId")))}}
+
+
 def _told(kind: str, data: Record, at: float | None) -> Iterator[Sign]:
     key = word(data.get("toolCallId"))
     if kind == "user.message":
@@ -176,11 +190,19 @@ def _told(kind: str, data: Record, at: float | None) -> Iterator[Sign]:
             yield from ran(at, key, given.get("command"))
         elif data.get("toolName") in ("create", "edit"):
             yield from edited(at, key, given.get("path"))
+        elif data.get("toolName") == "view":
+            yield from looked(at, given.get("path"))
+        elif data.get("toolName") == "task":
+            yield from called(at, key, given.get("description") or given.get("prompt"))
     elif kind == "tool.execution_complete":
         edits = list_of(data.get("fileEdits"))
         for edit in edits:
             yield from patched(at, at, key, dict_of(edit).get("path"), made=data.get("success") is True)
-        if not edits:
+        asked = dict_of(data.get("asked"))
+        if asked.get("toolName") == "ask_user" and data.get("success") is True:
+            answer = re.sub(_ANSWER, "", text_of(dict_of(data.get("result")).get("content")))
+            yield from answered(at, dict_of(asked.get("arguments")).get("question"), answer)
+        elif not edits:
             shell, result = dict_of(data.get("shellExecution")), dict_of(data.get("result") or data.get("error"))
             printed = text_of(result.get("content") or result.get("message"))
             yield from ended(at, key, shell.get("exitCode"), re.sub(_SHELL_ID, "", printed))

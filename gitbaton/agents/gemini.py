@@ -7,7 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gitbaton.agents.client import Client, Hook, inner, trusts
 from gitbaton.agents.payload import word
-from gitbaton.agents.records import dict_of, edited, ended, list_of, name_of, ran, texts_of, time_of, whole, words
+from gitbaton.agents.records import (
+    answered,
+    dict_of,
+    edited,
+    ended,
+    list_of,
+    looked,
+    name_of,
+    nth,
+    parsed,
+    ran,
+    texts_of,
+    time_of,
+    whole,
+    words,
+)
 from gitbaton.agents.signs import Asked, Said, Shown, Step
 from gitbaton.model import Finding
 
@@ -136,20 +151,32 @@ def _call(at: float | None, call: Record) -> Iterator[Sign]:
         yield from ran(at, key, given.get("command"))
         if over:
             code, printed = _shell(call)
-            yield from ended(done, key, code if status == "success" else None, printed)
+            running = code is None and status == "success" and given.get("is_background") is True
+            yield from ended(done, key, code if status == "success" else None, printed, running=running)
     elif name in ("write_file", "replace"):
         yield from edited(at, key, given.get("file_path"))
         if over:
             yield from ended(done, key, 0 if status == "success" else 1)
+    elif name == "read_file":
+        yield from looked(at, given.get("file_path") or given.get("absolute_path"))
+    elif name == "ask_user" and status == "success":
+        answers = dict_of(parsed(_output(call)).get("answers"))
+        for number, question in enumerate(map(dict_of, list_of(given.get("questions")))):
+            answer = answers.get(str(number))
+            yield from answered(nth(done, number), question.get("question"), answer if isinstance(answer, str) else "")
     elif name == "write_todos" and status == "success":
         yield from whole(done, given.get("todos"), "description")
 
 
+def _output(call: Record) -> str:
+    """What the model was told that a call gave."""
+    responses = (dict_of(dict_of(part).get("functionResponse")) for part in list_of(call.get("result")))
+    return "".join(text for found in responses if isinstance(text := dict_of(found.get("response")).get("output"), str))
+
+
 def _shell(call: Record) -> tuple[int | None, str]:
     """The exit status of a command, and what it printed."""
-    responses = (dict_of(dict_of(part).get("functionResponse")) for part in list_of(call.get("result")))
-    texts = [text for found in responses if isinstance(text := dict_of(found.get("response")).get("output"), str)]
-    text, shown = "".join(texts), call.get("resultDisplay")
+    text, shown = _output(call), call.get("resultDisplay")
     end = text.rfind("\nProcess Group PGID:")
     if end < 0:  # in the background, or cut
         return None, shown if isinstance(shown, str) else ""

@@ -8,11 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from gitbaton.agents.client import Client, Query
 from gitbaton.agents.payload import word
 from gitbaton.agents.records import (
+    answered,
+    called,
     dict_of,
     edited,
     ended,
     items_of,
     list_of,
+    looked,
+    nth,
     number,
     patched,
     ran,
@@ -150,5 +154,15 @@ def _call(at: float | None, key: str | None, name: object, state: Record) -> Ite
         for file in map(dict_of, list_of(more.get("files"))):
             for changed in (file.get("filePath"), file.get("movePath")):
                 yield from patched(begun, done, key, changed, made=status == "completed")
+    elif name == "read":
+        yield from looked(begun, given.get("filePath"))
+    elif name == "task":
+        yield from called(begun, key, given.get("description") or given.get("prompt"))
+        if over:
+            yield from ended(done, key, 0 if status == "completed" else 1, state.get("output"))
+    elif name == "question" and status == "completed":
+        asked = zip(list_of(given.get("questions")), list_of(more.get("answers")), strict=False)
+        for number, (question, answers) in enumerate(asked):
+            yield from answered(nth(done, number), dict_of(question).get("question"), ", ".join(texts_of(answers)))
     elif name == "todowrite" and status == "completed":
         yield from whole(done, given.get("todos"), "content")

@@ -394,3 +394,66 @@ def test_each_turn_of_an_older_rollout_can_be_taken_back() -> None:
     raw = b"".join(json.dumps(record).encode() + b"\n" for record in (*turns, back, message("user", "next")))
     assert [found.text for found in reading.messages(of, raw)] == ["kept", "kept done", "next"]
     assert shown(*told("codex", *turns, back)) == ["asked | kept"]
+
+
+def gemini(*calls: dict[str, Any]) -> dict[str, Any]:
+    return {"id": "g", "timestamp": AT, "type": "gemini", "content": "", "toolCalls": list(calls)}
+
+
+def gave(name: str, output: str, **args: object) -> dict[str, Any]:
+    answer = [{"functionResponse": {"id": "k", "name": name, "response": {"output": output}}}]
+    return {"id": "k", "name": name, "args": args, "status": "success", "timestamp": AT, "result": answer}
+
+
+def begun(name: str, **arguments: object) -> dict[str, Any]:
+    data = {"toolCallId": "k", "toolName": name, "arguments": arguments}
+    return {"type": "tool.execution_start", "timestamp": AT, "id": "a", "data": data}
+
+
+def over(content: str) -> dict[str, Any]:
+    data = {"toolCallId": "k", "success": True, "result": {"content": content}}
+    return {"type": "tool.execution_complete", "timestamp": AT, "id": "b", "data": data}
+
+
+def part(tool: str, given: dict[str, Any], **state: object) -> dict[str, Any]:
+    data = {"type": "tool", "tool": tool, "callID": "k", "state": {"status": "completed", "input": given, **state}}
+    return {"data": data, "message_role": "assistant", "message_agent": "build", "time_created": 1000}
+
+
+@each(
+    "agent, records, expected",
+    [
+        (
+            "gemini",
+            (
+                gemini(
+                    gave("ask_user", '{"answers": {"0": "SQLite"}}', questions=[{"question": "Which?"}, {"question": "Port?"}])
+                ),
+            ),
+            ["answer | Which? | SQLite"],
+        ),
+        ("gemini", (gemini(gave("ask_user", "dismissed", questions=[{"question": "Which?"}])),), []),
+        ("gemini", (gemini(gave("read_file", "x", file_path="/a.py")),), ["looked /a.py"]),
+        (
+            "gemini",
+            (gemini(gave("run_shell_command", "Command moved to background", command="serve", is_background=True)),),
+            ["ran serve", "k goes on"],
+        ),
+        (
+            "copilot",
+            (begun("ask_user", question="Which?", choices=["a"]), over("User responded: SQLite")),
+            ["answer | Which? | SQLite"],
+        ),
+        ("copilot", (begun("view", path="/a.py"), over("x")), ["looked /a.py", "k ended None x"]),
+        ("copilot", (begun("task", description="look around"), over("fine")), ["called look around", "k ended None fine"]),
+        (
+            "opencode",
+            (part("question", {"questions": [{"question": "Which?"}]}, metadata={"answers": [["SQLite", "3"]]}),),
+            ["answer | Which? | SQLite, 3"],
+        ),
+        ("opencode", (part("read", {"filePath": "/a.py"}, output="x"),), ["looked /a.py"]),
+        ("opencode", (part("task", {"description": "look"}, output="fine"),), ["called look", "k ended 0 fine"]),
+    ],
+)
+def test_what_other_clients_have_of_the_kind(agent: str, records: tuple[dict[str, Any], ...], expected: list[str]) -> None:
+    assert shown(*told(agent, *records)) == expected
