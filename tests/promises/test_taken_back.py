@@ -204,6 +204,34 @@ def test_calls_that_ran_at_once_all_count(talk: Talk) -> None:
     assert sorted(run["command"] for run in found["tests"]) == ["pytest -q a", "pytest -q b"]
 
 
+@pytest.mark.deep
+def test_a_session_that_goes_on_in_its_file_keeps_what_it_has(talk: Talk) -> None:
+    turn(talk, "kept1")
+    talk.fire("turn", last_assistant_message=None)
+    talk.fire("end")
+    talk.fire("start", source="resume")
+    turn(talk, "kept2")
+    talk.fire("turn", last_assistant_message=None)
+    judged(talk.repo)
+    assert "kept1" in shown(talk.repo)
+
+
+@pytest.mark.deep
+def test_a_forked_session_tells_what_its_copy_holds(talk: Talk, tmp_path: Path) -> None:
+    """The records before the fork stand in the new file, too; what the first session did afterwards is not of its branch."""
+    turn(talk, "kept1")
+    talk.fire("turn", last_assistant_message=None)
+    copied, last = talk.path.read_bytes(), talk.last
+    fork = Talk(talk.repo, tmp_path / "fork.jsonl", session="5e551011-0000-4000-8000-000000000002")
+    fork.path.write_bytes(copied)
+    fork.last, fork.ids, fork.now = last, itertools.count(1000), talk.now
+    turn(fork, "kept2")
+    fork.fire("turn", last_assistant_message=None)
+    found = json.loads(talk.repo.ok("resume", "--json").out)
+    assert [one["text"] for one in found["checkpoint"]["observed"]["asked"]] == [prompt("kept1"), prompt("kept2")]
+    assert found["checkpoint"]["observed"]["turns"] == 2
+
+
 class Rollout:
     """A session of Codex, whose rollout is written as things happen."""
 

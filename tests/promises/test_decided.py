@@ -1,0 +1,96 @@
+"""What the user decided outside a prompt is told like what they asked for, and what goes on in the background is told, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.agents import Client, log_of
+from tests.kit.talks import Talk
+
+REFUSED = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\n"
+PLAN = "# Cache plan\n\nIt is slow.\n\n1. add an LRU class\n2. do not cache POST requests\n"
+
+
+@pytest.fixture
+def talk(repo: Sandbox, tmp_path: Path) -> Talk:
+    repo.commit("first", **{"x.py": "one\n"})
+    repo.ok("snapshot", "--track", "t", "the old words")
+    return Talk(repo, tmp_path / "talk.jsonl")
+
+
+def answer(talk: Talk, name: str, given: dict[str, Any], text: str, *, failed: bool = False, outcome: Any = None) -> None:
+    """A tool is called, and the user's answer is its result."""
+    talk.record("assistant", [{"type": "tool_use", "id": f"{name}-1", "name": name, "input": given}])
+    block = {"type": "tool_result", "tool_use_id": f"{name}-1", "content": text, "is_error": failed}
+    talk.record("user", [block], toolUseResult=outcome)
+
+
+def told(talk: Talk) -> str:
+    """What the next session is told, and what is kept beside the conversation."""
+    talk.fire("compact", trigger="auto")
+    assert not log_of(talk.repo)
+    return talk.fire("start", source="compact")
+
+
+def test_answers_and_words_at_a_refusal_count_as_asked(talk: Talk) -> None:
+    talk.ask("add storage")
+    questions = {"questions": [{"question": "Which database?"}, {"question": "Which port?"}]}
+    text = 'User has answered your questions: "Which database?"="Postgres, no PII", "Which port?"="5433". You can now continue.'
+    answer(talk, "AskUserQuestion", questions, text)
+    answer(talk, "Bash", {"command": "rm -rf data"}, f"{REFUSED}never delete data, archive it", failed=True)
+    found = told(talk)
+    assert "Postgres, no PII" in found and "Which database?" in found and "5433" in found
+    assert "never delete data, archive it" in found and "rm -rf data" in found
+    asked = json.loads(talk.repo.ok("resume", "--json").out)["told"]["asked"]
+    assert [(one.get("kind", ""), one["text"]) for one in asked] == [
+        ("", "add storage"),
+        ("answer", "Postgres, no PII"),
+        ("answer", "5433"),
+        ("refused", "never delete data, archive it"),
+    ]
+
+
+@pytest.mark.parametrize("edited", [False, pytest.param(True, marks=pytest.mark.deep)])
+def test_a_plan_that_the_user_approved_is_the_plan(talk: Talk, edited: bool) -> None:
+    talk.ask("plan the cache")
+    text = "User has approved your plan. You can now start coding."
+    mine = PLAN.replace("an LRU", "a bounded LRU")
+    text += f"\n\n## Approved Plan (edited by user):\n{mine}" if edited else ""
+    answer(talk, "ExitPlanMode", {"plan": PLAN}, text)
+    found = told(talk)
+    assert "do not cache POST requests" in found and ("a bounded LRU" if edited else "an LRU") in found
+    (plan,) = json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["observed"]["plans"]
+    assert plan["title"] == "Cache plan" and [item["state"] for item in plan["items"]] == ["open", "open"]
+
+
+@pytest.mark.deep
+def test_why_a_plan_was_rejected_is_told(talk: Talk) -> None:
+    talk.ask("plan the cache")
+    answer(talk, "ExitPlanMode", {"plan": PLAN}, f"{REFUSED}no LRU, it is too big", failed=True)
+    assert "no LRU, it is too big" in told(talk)
+
+
+def test_what_runs_in_the_background_is_told_until_it_ends(talk: Talk) -> None:
+    talk.ask("run the migration")
+    begun = "Command running in background with ID: b1. Output is being written to: /tmp/b1.output."
+    answer(talk, "Bash", {"command": "python migrate.py", "run_in_background": True}, begun)
+    talk.say("It runs.")
+    running = [{"id": "b1", "type": "shell", "status": "running", "command": "python migrate.py"}]
+    talk.fire("turn", last_assistant_message=None, background_tasks=running)
+    other = Client("claude", talk.repo.path, session="5e551011-0000-4000-8000-00000000000f")
+    assert "python migrate.py" in other.fire("start")
+    talk.record(
+        "user",
+        "<task-notification>\n<task-id>b1</task-id>\n<tool-use-id>Bash-1</tool-use-id>\n<status>completed</status>\n"
+        '<summary>Background command "migrate" completed (exit code 0)</summary>\n</task-notification>',
+    )
+    talk.say("It has ended.")
+    talk.fire("turn", last_assistant_message=None, background_tasks=[])
+    told = json.loads(talk.repo.ok("resume", "--json").out)["told"]
+    assert not told.get("running") and ("python migrate.py", 0) in [(ran["command"], ran["status"]) for ran in told["commands"]]
+    assert [one["text"] for one in told["asked"]] == ["run the migration"], "a notice is nobody's prompt"
