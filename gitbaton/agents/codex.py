@@ -14,8 +14,10 @@ from gitbaton.agents.records import (
     list_of,
     name_of,
     nth,
+    outlined,
     parsed,
     patched,
+    plain,
     ran,
     text_of,
     texts_of,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _TURNS = 1 << 20
 _ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}
 _OURS = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>", "<skill>", "<image")
+_PROPOSED = r"(?s)<proposed_plan>\s*(.*?)\s*</proposed_plan>"
 _PATCHED = r"(?m)^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$"
 _HEAD = r"(?s)(?:Chunk ID|Exit code|Wall time): .{0,400}?\nOutput:\n"
 _CODE = r"(?m)^(?:Process exited with code|Exit code:) (\d{1,10})$"
@@ -122,6 +125,8 @@ class Codex(Client):
             yield from _response(payload, record, at)
         elif kind in ("user_message", "agent_message"):
             yield from words(Asked if kind == "user_message" else Said, at, payload.get("message"))
+            plan = re.search(_PROPOSED, plain(payload.get("message"))) if kind == "agent_message" else None
+            yield from outlined(at, plan[1]) if plan else ()
         elif payload.get("type") == "item_completed":
             begun, done = (time_of(payload.get(name)) for name in ("started_at_ms", "completed_at_ms"))
             yield from _item(dict_of(payload.get("item")), begun or at, done or at)
@@ -230,6 +235,8 @@ def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sig
         yield from words(Asked, begun, item.get("content"))
     elif kind == "AgentMessage":
         yield from words(Said, done, item.get("content"))
+    elif kind == "Plan":
+        yield from outlined(done, plain(item.get("text")))
     elif kind == "CommandExecution":
         over = item.get("status") in ("completed", "failed")
         yield from ran(begun, key, _command(item.get("command")))

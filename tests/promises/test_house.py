@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import gitbaton
+from gitbaton.agents.values import NAMES
 from tests.kit.places import ROOT
 
 PACKAGE = ROOT / "gitbaton"
@@ -208,6 +209,18 @@ OURS = {name: source for name, source in modules(PACKAGE).items() if name != "gi
 def test_modules_keep_the_rules() -> None:
     rules = (floors, outsiders, loose, unquoted, undocumented)
     assert not [wrong for name, source in OURS.items() for rule in rules for wrong in rule(name, source)]
+
+
+def test_a_client_is_named_only_in_its_own_module() -> None:
+    """A further one costs a module, and a line in the list of names."""
+    allowed = {"gitbaton.agents.values": set(NAMES), "gitbaton.install.agentdoctor": {"codex"}}
+    named = {
+        name: {node.value for node in ast.walk(parsed(source)) if isinstance(node, ast.Constant) and node.value in NAMES}
+        for name, source in OURS.items()
+    }
+    others = {name: found - allowed.get(name, set()) - {name.rpartition(".")[2]} for name, found in named.items()}
+    assert not {name: found for name, found in others.items() if found}
+    assert all(f"gitbaton.agents.{name}" in OURS for name in NAMES)
 
 
 def test_no_circles() -> None:

@@ -376,6 +376,14 @@ def output(text: str, kind: str = "function_call_output") -> dict[str, Any]:
             ["ran ls", "c ended 0"],
         ),
         (({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "oldest"}]},), ["asked | oldest"]),
+        (
+            (event("item_completed", item={"type": "Plan", "id": "p", "text": "# Cache\n- [ ] LRU"}),),
+            ["plan Cache: LRU open"],
+        ),
+        (
+            (event("agent_message", message="<proposed_plan>\n# Cache\n1. LRU\n</proposed_plan>"),),
+            ["said <proposed_plan>\n# Cache\n1. LRU\n</proposed_plan>", "plan Cache: LRU open"],
+        ),
     ],
 )
 def test_rollouts_of_codex_of_all_ages(records: tuple[dict[str, Any], ...], expected: list[str]) -> None:
