@@ -215,7 +215,7 @@ def test_why_quotes_no_other_turn_and_names_no_checkpoint_that_is_gone(repo: San
         talk.stop()
     last = len((repo.path / "num.py").read_text().splitlines())
     out = repo.ok("why", f"num.py:{last - 1}").out
-    assert "  prompt   two\n" in out and "said" not in out and "git baton diff" in out
+    assert "  prompt   add two\n" in out and "said" not in out and "git baton diff" in out
     assert "  said     One old test expects strings.\n" in repo.ok("why", f"num.py:{last - 2}").out
     repo.ok("prune", "main", "--keep-last", "1")
     for number in (last - 2, last - 1, last):
@@ -240,18 +240,18 @@ def test_why_tells_of_a_snapshot_in_a_turn_the_prompt_of_that_turn(repo: Sandbox
         talk.say(said)
         talk.stop()
 
-    turn("one", "# 1\n", "Done with one.")
-    turn("two", "# 2\n", "Done with two.", "the agent's own words")
+    turn("add one", "# 1\n", "Done with one.")
+    turn("add two", "# 2\n", "Done with two.", "the agent's own words")
     repo.write("num.py", (repo.path / "num.py").read_text() + "# by hand\n")
     repo.ok("snapshot", "my own words")
-    turn("three", "# 3\n", "Done with three.")
+    turn("add three", "# 3\n", "Done with three.")
 
     def why(line: str) -> str:
         return repo.ok("why", f"num.py:{(repo.path / 'num.py').read_text().splitlines().index(line) + 1}").out
 
     told = why("# 2")
-    assert "  step     the agent's own words\n  prompt   two\n  said     Done with two.\n" in told
-    assert "  prompt   two\n" in why("# after the agent's own words")
+    assert "  step     the agent's own words\n  prompt   add two\n  said     Done with two.\n" in told
+    assert "  prompt   add two\n" in why("# after the agent's own words")
     told = why("# by hand")
     assert "  step     my own words\n" in told and "prompt" not in told and "said" not in told
     repo.ok("pin", repo.ok("log", "--json", "--grep", "my own words").json["checkpoints"][0]["id"])
