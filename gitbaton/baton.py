@@ -196,6 +196,7 @@ class Baton:
         self._checkpoint_dir = checkpoint_dir
         self._settings = settings
         self._redactor: Redactor | None = None
+        self._compared: tuple[Oid, Oid, bytes] = ("", "", b"")
 
     def __enter__(self) -> Baton:
         return self
@@ -568,13 +569,24 @@ class Baton:
 
     def count_changed(self, before: Oid, after: Oid) -> int:
         """How many paths differ between two trees."""
-        options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
-        result = self.repo.git.run("diff-tree", *options, before, after)
-        if result.code != 0:  # the tree before cannot be read: then all is new
-            result = self.repo.git.run("ls-tree", "-r", "-z", "--name-only", after)
-        if result.code != 0:
-            raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
-        return result.out.count(b"\0")
+        return self._changed(before, after).count(b"\0")
+
+    def changed_paths(self, before: Oid, after: Oid, most: int) -> list[str]:
+        """List the paths that differ between two trees; none where they are more than so many."""
+        found = self._changed(before, after).split(b"\0")[:-1] if before != after else []
+        return [os.fsdecode(path) for path in found] if len(found) <= most else []
+
+    def _changed(self, before: Oid, after: Oid) -> bytes:
+        """The names that git lists; a hook asks for those of one pair twice."""
+        if (before, after) != self._compared[:2]:
+            options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
+            result = self.repo.git.run("diff-tree", *options, before, after)
+            if result.code != 0:  # the tree before cannot be read: then all is new
+                result = self.repo.git.run("ls-tree", "-r", "-z", "--name-only", after)
+            if result.code != 0:
+                raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
+            self._compared = before, after, result.out
+        return self._compared[2]
 
     def apply(self, plan: Plan) -> Snapshot:
         """Record a planned checkpoint: the chain first, then what is derived from it. Where git has collected an object of it,

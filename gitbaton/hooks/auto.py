@@ -15,7 +15,6 @@ from gitbaton.briefing import ENDED
 from gitbaton.codec import Json, document, first_line, in_quotes, parse_transcript, transcript_text
 from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
-from gitbaton.git.treediff import differences
 from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
 from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, TURN_ENDED, Agent, Carried, Checkpoint, Observed, Stored, Told
@@ -196,9 +195,8 @@ def _changed(baton: Baton, root: str, tip: Stored | None, draft: Draft) -> dict[
     HEAD brings many that nobody here has written."""
     head = draft.checkpoint.head
     before = tip.tree if tip is not None else baton.store.base_tree(head)
-    changed = differences(baton.repo, [(before, draft.tree)])[before, draft.tree] if before != draft.tree else {}
-    if len(changed) > (_MANY if tip is None or tip.checkpoint.head == head else _FEW):
-        return {}
+    most = _MANY if tip is None or tip.checkpoint.head == head else _FEW
+    changed = baton.changed_paths(before, draft.tree, most)
     return {path: at for path in changed if (at := written(os.path.join(root, path)))}
 
 

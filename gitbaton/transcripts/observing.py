@@ -54,6 +54,7 @@ _TAKEN = 50
 _EVER = 1e11
 _CLOCK = 0.001  # seconds; a moment is kept in thousandths of one
 _APART, _TICK = 60.0, 0.002  # seconds between the record of a prompt and its hook; and in which a time may be rounded
+_AT_ONCE = 5.0  # and of one that was taken back
 _COARSE = 0.05  # and in which the clock of files goes on
 _FEW = 60  # characters by which a prompt is known again
 NOTHING = Told()
@@ -118,6 +119,8 @@ def _with_prompts(seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> li
     prompt may not be on one yet; an older one that is not was taken back, or is none."""
     for prompt in prompts[-1:] if found or seen.at > 0 else prompts:
         at = prompt.at or 0.0
+        if any(since - _AT_ONCE <= at <= until for since, until in seen.taken):
+            continue
         known = [(one.at or 0.0, one.text) for one in found if isinstance(one, Asked)]
         known += [(one.at, one.text) for one in (*seen.facts.asked, *([seen.facts.latest] if seen.facts.latest else []))]
         begun, near = _known_by(prompt.text), _APART if found or seen.at > 0 else _TICK
