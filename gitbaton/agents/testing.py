@@ -80,7 +80,13 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
         alone = (
             first and (len(runs) == 1 or not run.check.fixing) and all(one is told or one.result != "failed" for one in sums)
         )
-        shows = alone and not told.result and not (status == 0 and run.zero) and shows_failure(text)
+        shows = (
+            alone
+            and not told.result
+            and not (status == 0 and run.zero)
+            and shows_failure(text)
+            and not re.search(_NOT_RUN, text)
+        )
         if run.check.guessed and not told.result and not shows:
             continue
         result = _result(run, status, told, text, begun=begun[number], shows=shows, quiet=quiet)

@@ -232,7 +232,8 @@ _FORMS |= {
         hints=("",),
         well=r"^(?:.* )?0 issues\.$|^All checks passed!|(?i:\bno issues found)|^All matched files use |\b0 errors\b"
         r"|^\d+ files? (?:would be left unchanged|left unchanged|already formatted)|^Checked \d+ files? in .*No fixes",
-        bad=r"^[1-9]\d* issues?[.:]|Found [1-9]\d* errors?\b|^✖ [1-9]\d* problem|^would reformat|^\[warn\] Code style issues",
+        bad=r"^[1-9]\d* issues?[.:]|Found [1-9]\d* errors?\b|^✖ [1-9]\d* problem|(?i:\bwould (?:be )?reformat)"
+        r"|^\[warn\] Code style issues",
     ),
     "build": _Form(
         hints=("",),

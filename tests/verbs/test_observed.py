@@ -104,6 +104,16 @@ def test_a_test_behind_a_pipe_is_not_called_passed(talk: Talk) -> None:
     assert runs == {"pytest -q": "unknown", "pytest -q tests/b": "failed"}
 
 
+def test_a_run_in_which_nothing_was_tested_is_not_called_passed(talk: Talk) -> None:
+    talk.ask("go through it")
+    talk.run("go test ./... -run Nope", "ok  \tm/a\t0.003s [no tests to run]\n")
+    found = talk.stop()
+    (run,) = observed(found)["tests"]
+    assert (run["command"], run["result"], run["empty"]) == ("go test ./... -run Nope", "unknown", True)
+    assert "unknown (no test ran)" in talk.repo.ok("resume", "--live").out.split("tests=")[1].splitlines()[0]
+    assert found["checkpoint"]["validation"] == "green", "nothing observed becomes validation"
+
+
 @pytest.mark.full
 def test_a_test_that_passed_after_the_last_edit_is_not_lost(talk: Talk) -> None:
     talk.ask("go through it")

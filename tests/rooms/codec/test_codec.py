@@ -16,11 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gitbaton
-from gitbaton.codec import canonical, decode, encode, message, parse, path_document, payload, plain
+from gitbaton import model
+from gitbaton.codec import canonical, decode, encode, message, parse, path_document, payload, plain, timestamp
 from gitbaton.codec.checkpoint import MAX_FLAGS, MAX_SKIPPED
 from gitbaton.codec.text import MAX_BYTES, MAX_EXTRAS, MAX_FIELD
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.model import Agent, Checkpoint, FileState, Flag, IndexState, Skipped, WorktreeId
+from gitbaton.model import Agent, Checkpoint, FileState, Flag, IndexState, Observed, Skipped, WorktreeId
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.checkpoints import CHECKPOINTS, OID, TEXT, WHEN
@@ -140,6 +141,16 @@ def test_an_unknown_key_is_no_error() -> None:
     document["later"] = {"deep": [1, 2, {"x": None}]}
     hold(json.dumps(document).encode())
     assert decode(json.dumps(document).encode()) == checkpoint()
+
+
+def test_a_test_run_of_yesterday_says_nothing_of_whether_a_test_ran() -> None:
+    run = model.TestRun(command="go test ./...", result="unknown", passed=0, ended=WHEN)
+    c = checkpoint(observed=Observed(tests=(run,)))
+    yesterday = b'{"command":"go test ./...","ended":"%s","passed":0,"result":"unknown"}' % timestamp(WHEN).encode()
+    assert json.loads(encode(c))["observed"]["tests"] == [json.loads(yesterday)] and decode(encode(c)) == c
+    today = checkpoint(observed=Observed(tests=(replace(run, empty=True),)))
+    hold(encode(today))
+    assert decode(encode(today)) == today != c
 
 
 @pytest.mark.deep
