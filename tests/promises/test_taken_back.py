@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -288,6 +289,22 @@ def test_turns_that_codex_rolled_back_are_told_nowhere(repo: Sandbox, tmp_path: 
     talk.stop()
     judged(repo)
     assert "kept1" in shown(repo)
+
+
+def test_a_prompt_that_was_taken_back_last_is_not_told_from_its_hook(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "--track", "t", "the old words")
+    talk = Rollout(repo, tmp_path / "rollout.jsonl")
+    talk.turn("kept1")
+    early = (talk.now - timedelta(minutes=2)).strftime("%Y-%m-%dT%H:%M")
+    talk.path.write_text(re.sub(r'(?<="timestamp": ")\d{4}-\d\d-\d\dT\d\d:\d\d', early, talk.path.read_text()))
+    talk.stop()
+    talk.client.fire("prompt", prompt=prompt("gone1"), transcript_path=str(talk.path))
+    talk.turn("gone1")
+    talk.stop()
+    talk.back(1)
+    talk.client.fire("compact", transcript_path=str(talk.path))
+    told = json.loads(repo.ok("resume", "--json").out)["told"]
+    assert told["latest"]["text"] == prompt("kept1") and [one["text"] for one in told["asked"]] == [prompt("kept1")]
 
 
 @pytest.mark.deep
