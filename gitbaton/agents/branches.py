@@ -62,17 +62,15 @@ class Branch:
 
     def _taken_back(self, head: int, step: Step) -> int | None:
         """The record after which the conversation goes on; None where that is not here."""
-        left, found = step.back, None
-        while head >= 0:
+        left, found, last = step.back, None, head
+        while head >= 0 and (left or step.to is not None):
             here = self._steps[head]
-            if step.to is None:
-                left -= here.prompt
-                if left == 0:
-                    return self._after[head]
-            elif here.key == step.to:
-                found = self._after[head]  # of one that was written again, the first
+            if here.key == step.to or (step.to is None and here.prompt):
+                found, left = self._after[head], left - 1  # of one that was written again, the first
             head = self._after[head]
-        return found
+        if step.to is None and left and not self._above:
+            return last if found is None else found  # what comes before all prompts is not theirs
+        return None if step.to is None and left else found
 
     def _settle(self, head: int, *, beyond: bool) -> None:
         chain, key = set[int](), self._steps[head].key if head >= 0 else ""
