@@ -87,9 +87,9 @@ MARKS = {"changed": "*", "new": "+", "deleted": " (deleted)"}
 @value
 class _Sizes:
     """How many characters are told of what there is: of the newest ``request``, of the ``task`` that it belongs to, of a
-    ``line``, of what was ``said`` last, of a ``plan`` that was approved, and ``beside`` another one; of the ``first`` and the
-    longest request, of them when they are ``done``, and of others ``earlier``. ``most``: bytes that the whole may have;
-    ``wide``: bytes of a character, on average."""
+    ``line``, of what was ``said`` last, of the ``deeds`` after and before it, of a ``plan`` that was approved, and ``beside``
+    another one; of the ``first`` and the longest request, of them when they are ``done``, and of others ``earlier``.
+    ``most``: bytes that the whole may have; ``wide``: bytes of a character, on average."""
 
     most: int
     wide: int = 2
@@ -97,6 +97,7 @@ class _Sizes:
     task: int = 1500
     line: int = 160
     said: int = 1000
+    deeds: int = 1400
     plan: int = 1500
     beside: int = 500
     first: int = 600
@@ -117,6 +118,7 @@ _SIZES = (
             task=600,
             line=120,
             said=600,
+            deeds=450,
             plan=900,
             beside=300,
             first=300,
@@ -244,12 +246,16 @@ class _Brief:
     def _turn(self) -> _Section:
         """What was said and done in the turn that has not ended, and what of it is still open."""
         told, rows = self.told, list[str]()
+        done = list(reversed(told.actions[-_ACTIONS:]))
         if told.texts:
-            rows += self._once(f"said {age(told.texts[-1].at, self.now)}", told.texts[-1].text, self.sizes.said)
+            last = told.texts[-1]
+            rows += self._done("done after what was said last", [one for one in done if one.at >= last.at])
+            done = [one for one in done if one.at < last.at]
+            rows += self._once(f"said {age(last.at, self.now)}", last.text, self.sizes.said)
             lines = [first_line(one.text) for one in reversed(told.texts[-_TEXTS:-1])]
             lines = [self.words.line(text, self.sizes.line) for text in lines if self._new(text)]
             rows += self.words.listed("said before", lines)
-        rows += self.words.listed("done", [self._action(one) for one in reversed(told.actions[-_ACTIONS:])])
+        rows += self._done("done before" if told.texts else "done", done)
         of = "last turn of a session before, which did not end" if self._before() else "turn that has not ended"
         title = f"Of the {of}, newest first:" if rows else ""
         if told.error is not None:
@@ -262,6 +268,10 @@ class _Brief:
         rows += self.words.within(3 * self.sizes.line).listed("still running", lines)
         return _Section(rows=rows, title=title)
 
+    def _done(self, key: str, actions: Iterable[Action]) -> list[str]:
+        """What was done, a line each."""
+        return self.words.within(self.sizes.deeds).listed(key, [self._action(one) for one in actions])
+
     def _before(self) -> bool:
         """Whether the turn that has not ended is that of a session before."""
         return bool(self.told.texts) and self.told.texts[-1].earlier
@@ -273,7 +283,7 @@ class _Brief:
         how = "" if action.text.startswith(_EDITS) and not action.status else how
         text = self.words.line(self._here(action.text), self.sizes.line)
         answered = (
-            f"\n    it answered: {' '.join(self._here(action.output).split())}"
+            f"\n    it answered: {self.words.line(self._here(action.output), 2 * self.sizes.line)}"
             if action.output and self._new(action.output)
             else ""
         )
@@ -332,6 +342,10 @@ class _Brief:
         checks = [ran for ran in reversed(self.told.checks) if _folded(ran.command) not in told][:_CHECKS]
         lines = [f"{self.words.line(ran.command, 120)}: {_ended(ran.status)}, {age(ran.ended, self.now)}" for ran in checks]
         rows += self.words.listed("checks", lines)
+        edits = [one.at for one in self.told.actions if one.text.startswith(_EDITS) and not one.status]
+        ran = max((*(one.ended for one in runs), *(one.ended for one in self.told.checks)), default=None)
+        if edits and (ran is None or ran < max(edits)):
+            rows.append("Nothing was tested, built or linted since the last edit.")
         return _Section(rows=rows, floor=300)
 
     def _files(self) -> _Section:
@@ -345,7 +359,13 @@ class _Brief:
         rows = self._paths("edited last, newest first", edited, marks)
         key = "edited before, or not committed" if edited else "not committed"
         rows += self._paths(key, _by_folder(others), marks, left)
-        rows += self._paths("read last", [path for path in self.told.read if path not in edited][:_READ], {})
+        read = [path for path in self.told.read if path not in edited][:_READ]
+        rows += self._paths("read last", read, {})
+        rows += self._paths(
+            "named by the last searches and commands",
+            [path for path in self.told.found if path not in (*edited, *others, *read)],
+            {},
+        )
         if self.scene.commits:
             rows += self.words.listed(
                 "commits since", [self.words.line(text, 100) for text in dict.fromkeys(self.scene.commits)]

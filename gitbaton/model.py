@@ -289,7 +289,8 @@ class Told:
     ``said``: the last words of its last turn. Of the turn that has not ended: ``texts``, what the agent said in it, and
     ``actions``, what it did, both oldest first. ``commands``: its newest commands, oldest first; ``checks``: the newest run of
     each of its last test, build and lint commands, oldest first; ``error``: the newest failure that no later success has
-    mended; ``running``: what goes on in the background; ``read``: the files that it read last, newest first."""
+    mended; ``running``: what goes on in the background; ``read``: the files that it read last, newest first;
+    ``found``: others that its last searches and commands named."""
 
     asked: tuple[Prompt, ...] = ()
     latest: Prompt | None = None
@@ -303,6 +304,7 @@ class Told:
     error: Ran | None = None
     running: tuple[Running, ...] = ()
     read: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
 
     @property
     def saying(self) -> Prompt | None:

@@ -563,7 +563,8 @@ def observed_pairs(
         if error is not None:
             found.append(("error", "\n".join([command_line(error, when(error.ended)), error.output]).rstrip("\n")))
         found += [("running", f"{when(one.since)} {first_line(one.text)}") for one in told.running]
-        found += [("read", "\n".join(map(first_line, told.read)))] if told.read else []
+        files = (("read", told.read), ("found", told.found))
+        found += [(key, "\n".join(map(first_line, paths))) for key, paths in files if paths]
     if observed.edited:
         more = f"\nand {observed.edited_more} more" if observed.edited_more else ""
         found.append(("edited", "\n".join(map(first_line, observed.edited)) + more))

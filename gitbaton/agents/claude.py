@@ -21,6 +21,7 @@ from gitbaton.agents.records import (
     nth,
     plain,
     ran,
+    searched,
     state_of,
     text_of,
     texts_of,
@@ -343,6 +344,8 @@ def _result(at: float | None, block: Record, result: Record, record: Record) -> 
         yield from _answers(at, result, text)
     elif plan := re.match(_APPROVED, text):
         yield from approved(at, plan[1] or plain(result.get("plan")) or plain(given.get("plan")))
+    elif name in ("Grep", "Glob"):
+        yield from searched(at, text)
     elif name in _AGENTS or "agentId" in result:
         parts = texts_of(block.get("content"))
         yield from ended(at, key, 0, "\n".join(part for part in parts if not part.startswith(("agentId:", "<usage>"))))

@@ -14,7 +14,7 @@ from gitbaton.agents import deeds as doing
 from gitbaton.agents.deeds import Deed
 from gitbaton.agents.payload import valid
 from gitbaton.agents.prompts import MINUTE, alike, answers, idle, tidy
-from gitbaton.agents.signs import STATES, Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
+from gitbaton.agents.signs import STATES, Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Said
 from gitbaton.codec import Json, cut, ending, first_line, middle
 from gitbaton.values import replace, value
 
@@ -51,12 +51,19 @@ APPROVED, ABOUT = (1500, 1500), 600
 LISTED, SAID, SAYING = (500, 1000), (600, 1400), (500, 1000)
 TEXTS, LINE = 6, 160
 DEEDS, DEED, ANSWER = 8, 400, 300
-READ, RUNNING = 10, 10
+READ, NAMED, RUNNING = 20, 10, 10
 COMMANDS, COMMAND, OUTPUT = 10, 300, 500
 _EDITS = 10
 _CALLS = 50  # that have begun and not ended
 _ENDED = 200
 _READ = 40  # files, of which some are not in the work tree
+_FOUND, _OF_ONE, _LISTING, _TEXTS_NAMING = (
+    120,
+    20,
+    4 << 10,
+    20,
+)  # names, those of a text, of how many characters, how many texts
+_FILE = r"(?<![\w./@+~-])(?:[\w./@+~-]*/)?[\w@+~-][\w.@+~-]*\.[A-Za-z][A-Za-z0-9]{0,5}(?![\w./-])"
 _RAW = 120  # actions that are looked through for the like
 _FAILED = 5  # failures that nothing has mended
 _LOOKED, _TAIL = 64 << 10, 8 << 10  # characters of a text, and of an output's end, that are redacted before they are cut
@@ -156,6 +163,7 @@ class Facts:
     tests: tuple[Test, ...] = ()
     edited: tuple[Touched, ...] = ()
     read: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
     asked: tuple[Prompt, ...] = ()
     latest: Prompt | None = None
     turns: int = 0
@@ -230,6 +238,7 @@ class _Fold:
         self.made: list[str] = []  # edits
         self.edited = {touched.path: touched.at for touched in reversed(facts.edited)}
         self.read = dict.fromkeys(reversed(facts.read))
+        self.named: list[str] = []  # texts that name files
         self.asked: list[Prompt | _Heard] = list(facts.asked)
         self.latest: Prompt | _Heard | None = facts.latest
         self.turns = facts.turns
@@ -262,6 +271,8 @@ class _Fold:
         elif isinstance(sign, Looked):
             self.read.pop(sign.path, None)
             self.read[sign.path] = None
+        elif isinstance(sign, Found):
+            self.named.append(sign.text)
         elif sign.text.strip():
             self._say(sign, at)
 
@@ -288,6 +299,7 @@ class _Fold:
             self.calls[sign.key] = replace(call, running=call.running or sign.running)
             return
         del self.calls[sign.key]
+        self.named += [] if call.kind == "edited" else [call.text, sign.output]
         self.spoke = False
         status = sign.status
         if call.kind == "edited":
@@ -513,6 +525,7 @@ class _Fold:
             tests=tuple(reversed(self.tests.values()))[:TESTS],
             edited=tuple(Touched(path=path, at=at) for path, at in reversed(self.edited.items()))[: EDITED * 4],
             read=tuple(reversed(self.read))[:_READ],
+            found=self._found(),
             asked=tuple(self._kept(one, size) for one, size in kept(self.asked)),
             latest=None if self.latest is None else self._kept(self.latest, WHOLE),
             turns=self.turns,
@@ -532,6 +545,14 @@ class _Fold:
             ended=tuple(self.ended)[-_ENDED:],
             edits=tuple(self.edits[-_EDITS:]),
         )
+
+    def _found(self) -> tuple[str, ...]:
+        """What may be files of those that searches and commands named, the newest first."""
+        names = [
+            list(dict.fromkeys(re.findall(_FILE, text[:_LISTING])))[:_OF_ONE] for text in reversed(self.named[-_TEXTS_NAMING:])
+        ]
+        found = dict.fromkeys(name.removeprefix("./") for some in names for name in some)
+        return tuple(map(valid, dict.fromkeys([*found, *self.before.found])))[:_FOUND]
 
     def _kept(self, said: Prompt | _Heard, size: tuple[int, int]) -> Prompt:
         """A text as it is kept."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from gitbaton.agents.client import Client, folder
 from gitbaton.agents.payload import MAX_PATH, valid, word
-from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Record, Said, Shown
+from gitbaton.agents.signs import Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Record, Said, Shown
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -254,6 +254,12 @@ def looked(at: float | None, path: object) -> Iterator[Sign]:
     """A file was read."""
     if (found := _path(path)) is not None:
         yield Looked(at=at, path=found)
+
+
+def searched(at: float | None, text: str) -> Iterator[Sign]:
+    """What a search found."""
+    if text:
+        yield Found(at=at, text=text)
 
 
 def _path(path: object) -> str | None:

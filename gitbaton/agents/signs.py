@@ -113,6 +113,14 @@ class Looked:
 
 
 @value
+class Found:
+    """A search by a tool of the client's own has ended: ``text``, what it found, names files."""
+
+    at: float | None
+    text: str
+
+
+@value
 class Called:
     """Another tool was called of which the next one should know: a subagent with its task; ``key`` names the call, ``text`` is
     what is shown of it in one line."""
@@ -136,4 +144,4 @@ class Ended:
 
 
 if TYPE_CHECKING:
-    Sign = Asked | Said | Planned | Ran | Edited | Looked | Called | Ended
+    Sign = Asked | Said | Planned | Ran | Edited | Looked | Found | Called | Ended

@@ -235,6 +235,7 @@ def told_document(told: Told) -> dict[str, Json]:
         "checks": [_ran_document(ran) for ran in told.checks],
         "running": [{"text": one.text, "since": timestamp(one.since)} for one in told.running],
         "read": [path_document(path) for path in told.read],
+        "found": [path_document(path) for path in told.found],
     }
     result |= {key: found for key, found in lists.items() if found}
     return {**result, **({} if told.error is None else {"error": _ran_document(told.error)})}
@@ -264,7 +265,8 @@ def read_told(raw: bytes) -> Told:
     saying = _maybe_prompt(r, "saying")
     texts = tuple(map(_prompt, _objects(r, "texts", MAX_FEW))) or ((saying,) if saying else ())
     error = r.maybe_object("error") if "error" in r.value else None
-    read = r.items("read", MAX_FEW) if "read" in r.value else []
+    paths = {key: r.items(key, MAX_FEW) if key in r.value else [] for key in ("read", "found")}
+    read, named = (tuple(Reader({"path": item}, f"{r.where}.{key}").path("path") for item in paths[key]) for key in paths)
     return Told(
         asked=tuple(map(_prompt, _objects(r, "asked", MAX_FEW))),
         latest=_maybe_prompt(r, "latest"),
@@ -277,7 +279,8 @@ def read_told(raw: bytes) -> Told:
         checks=tuple(map(_ran, _objects(r, "checks", MAX_FEW))),
         error=_ran(error) if error else None,
         running=tuple(Running(text=one.text("text"), since=one.time("since")) for one in _objects(r, "running", MAX_FEW)),
-        read=tuple(Reader({"path": item}, f"{r.where}.read").path("path") for item in read),
+        read=read,
+        found=named,
     )
 
 

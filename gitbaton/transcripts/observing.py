@@ -6,9 +6,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from zlib import crc32
 
 from gitbaton.agents import facts as folding
@@ -360,7 +361,8 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
         said=told.said or _maybe(facts.said),
         commands=tuple(map(_ran, facts.commands)) or told.commands,
         checks=_checks(facts, told.checks, ground.root),
-        read=tuple(dict.fromkeys([*_inside(facts.read, ground.root), *told.read]))[: folding.READ],
+        read=(read := tuple(dict.fromkeys([*_inside(facts.read, ground.root), *told.read]))[: folding.READ]),
+        found=_found(facts.found, ground.root, {*edited, *read}),
     )
     if not (facts.asked or facts.plan or facts.commands or changed):
         # It was only told to go on: what another session said and was at still is what there is to do.
@@ -375,6 +377,12 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
         error=_error(facts, ground.root),
         running=tuple(running[-folding.RUNNING :]),
     )
+
+
+def _found(names: Iterable[str], root: str, known: Container[str]) -> tuple[str, ...]:
+    """The files of the work tree among the names that searches and commands named, but for those that are known."""
+    inside = (path for path in _inside(names, root) if path not in known)
+    return tuple(islice((path for path in inside if os.path.isfile(os.path.join(root, path))), folding.NAMED))
 
 
 def _same_session(facts: Facts, agent: Agent, before: Stored | None, old: Observed) -> bool:

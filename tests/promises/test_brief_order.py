@@ -118,6 +118,7 @@ TOLD = Told(
     error=ran("pytest -q tests/parser", 4, 1, "E  assert None is not None\n1 failed"),
     running=(Running(text="python migrate.py --all", since=ago(30)),),
     read=("src/parser/if.py", "src/nodes.py", "docs/grammar.md"),
+    found=("src/nodes.py", "src/tokens.py"),
 )
 LIVE = Live(
     head=Head(branch="main", oid=OID),
@@ -138,12 +139,12 @@ Newest request, 20 minutes ago: yes, do that
 Request before it, 1 hour ago: The printer must not break
 
 Of the turn that has not ended, newest first:
+done after what was said last: pytest -q tests/parser: exit status 1
 said 5 minutes ago: The test of else fails because the node
     has no body.
 said before: Now the while loop.
     Let me look at else.
-done: pytest -q tests/parser: exit status 1
-    subagent: find all users of else: ok
+done before: subagent: find all users of else: ok
         it answered: There are three users: a, b and c.
     edited src/parser/while.py
     10x gh api repos/x: ok
@@ -170,6 +171,7 @@ Files (* changed, + new: not committed):
 edited last, newest first: src/parser/{if.py*, while.py+}, src/lexer.py, build/out.txt
 edited before, or not committed: notes.txt+
 read last: src/nodes.py, docs/grammar.md
+named by the last searches and commands: src/tokens.py
 commits since: lexer: ported
 
 a list the agent wrote 10 minutes ago: - one
@@ -368,3 +370,18 @@ def test_each_line_of_strangers_is_marked() -> None:
     }
     for row in brief(replace(scene(), stored=stored)).split("\n"):
         assert row.startswith("> ") or any(row.startswith(one) if one else row == one for one in ours), row
+
+
+def test_edits_that_nothing_checked_are_said_to_be_that() -> None:
+    text = "Nothing was tested, built or linted since the last edit."
+    edit = Action(text="edited src/parser/if.py", at=ago(3), status=0)
+    for actions, checks, found in [
+        ((edit,), TOLD.checks, True),
+        ((replace(edit, status=1),), TOLD.checks, False),
+        ((edit,), (*TOLD.checks, ran("go build ./...", 1)), False),
+        ((replace(edit, at=ago(6)),), TOLD.checks, False),
+        ((replace(edit, text="git add src/parser/if.py"),), TOLD.checks, False),
+    ]:
+        words = replace(WORDS, observed=replace(OBSERVED, tests=OBSERVED.tests[1:]))
+        told = brief(scene(words, replace(TOLD, actions=actions, checks=checks), live=replace(LIVE, tests=LIVE.tests[1:])))
+        assert (text in told.split("\n")) is found, (actions, checks)

@@ -447,3 +447,22 @@ def test_what_was_asked_before_a_label_stays_done_when_another_snapshot_follows(
     talk.edit("a.txt", "2\n")
     asked = talk.stop()["checkpoint"]["observed"]["asked"]
     assert [one["text"] for one in asked] == ["and now the next"]
+
+
+@pytest.mark.deep
+def test_what_searches_and_commands_named_is_told_where_it_is_there(talk: Talk) -> None:
+    for name in ("src/a.py", "src/b.py", "src/c.py", "src/d.py", "notes.md"):
+        talk.repo.write(name, "x\n")
+    talk.repo.commit("more")
+    talk.repo.ok("snapshot", "--track", "t", "more")
+    talk.ask("find where it is used")
+    talk.call("Grep", {"pattern": "half"}, f"Found 2 files\n{talk.repo.path}/src/a.py\nsrc/gone.py")
+    talk.call("Glob", {"pattern": "**/*.md"}, "notes.md")
+    talk.run("sed -n 1,5p ./src/b.py && fmt.Print x.y", "src/c.py:3:1: error: no such name\nsee example.org")
+    talk.call("Read", {"file_path": str(talk.repo.path / "src/d.py")}, "x")
+    talk.edit("x.py", "two\n")
+    talk.fire("compact")
+    found = json.loads(talk.repo.ok("resume", "--json").out)["told"]
+    assert found["found"] == ["src/c.py", "src/b.py", "notes.md", "src/a.py"] and found["read"] == ["src/d.py"]
+    assert "named by the last searches and commands: src/{c.py, b.py}, notes.md, src/a.py" in next_session(talk)
+    assert "found=src/c.py\n\tsrc/b.py\n" in talk.repo.ok("resume").out
