@@ -408,6 +408,7 @@ _MODULES = names_of(
     "pytest tox nox coverage nose2 behave mypy ruff black flake8 isort pylint pyright pre_commit build compileall unittest"
     " unittest.main django bandit"
 )
+_MODULAR = ("python", "coverage", "uv")  # that run a module
 _FILES = frozenset(("node", "tsx", "php", "python", "ruby"))  # that run a file
 _JS = frozenset(("npm", "pnpm", "yarn", "bun"))
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish", "ash"))
@@ -426,7 +427,7 @@ _BUILD_WORDS = names_of("build compile dist bundle assemble classes")
 _OTHER_WORDS = names_of(
     "doc docs release clean deps dep dependencies package publish install setup prepare results result report "
     "reports image images fixtures data db env up down server list help init generate gen commit "
-    "security audit spelling spell links license licenses code type fix"
+    "security audit spelling spell links license licenses code type"
 )
 HARMLESS = names_of(  # options that change nothing of what is checked, nor how
     "-v -vv -vvv -q -qq -s -x -l -ra -rA -race -count -json -cover -coverprofile -covermode -coverpkg -timeout "
@@ -493,17 +494,15 @@ def _options_end(words: Sequence[str], valued: Iterable[str], at: int = 1) -> in
 def kind_of(name: str, *, check: bool) -> Kind | None:
     """What a task of that name does: tests, builds or lints. ``check``: one that is called check tests."""
     parts = set(_parts(name))
-    if parts & _LINT_WORDS:
-        return "lint"
-    if parts & _OTHER_WORDS and not parts & {"fix"}:
+    if parts & _OTHER_WORDS and not parts & _LINT_WORDS:
         return None
-    if parts & _BUILD_WORDS or name == "all":
-        return "build"
-    if parts & _TEST_WORDS:
-        return "test"
-    if parts & {"check", "checks", "verify"}:
-        return "test" if check else "lint"
-    return None
+    known: tuple[tuple[Kind, frozenset[str]], ...] = (
+        ("lint", _LINT_WORDS),
+        ("build", _BUILD_WORDS),
+        ("test", _TEST_WORDS),
+        ("test" if check else "lint", names_of("check checks verify")),
+    )
+    return next((kind for kind, words in known if parts & words), "build" if name == "all" else None)
 
 
 def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | Script | None:
@@ -517,6 +516,8 @@ def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | 
         mine = any(words[: len(one)] == one for one in own)
         if name in ("docker", "podman") and words[1:2] == ("compose",) and not mine:
             words, name = ("docker-compose", *words[2:]), "docker-compose"
+        if name == "python":  # -mpytest
+            words = tuple(part for word in words for part in ((word[:2], word[2:]) if re.match(r"-m\w", word) else (word,)))
         tool = _TOOLS.get(name)
         idle = bool(_HELP & set(words[1:]))
         found = None if idle else _check(name, tool, words)
@@ -539,22 +540,13 @@ def _script(name: str, words: Sequence[str]) -> Script | Check | None:
     """The command line that a shell, ``eval`` or ``script`` is given; or the file, where its name says what it does."""
     if name == "eval":
         return Script(text=" ".join(words[1:]), options=())
-    for at, word in enumerate(words[1:], 1):
-        if name == "script" and word.startswith("--command="):
-            return Script(text=word.partition("=")[2], options=(), masked="--return" not in words)
-        if not word.startswith(("-", "+")):
-            if words[at - 1] in ("-o", "+o", "-eo", "-euo", "-uo"):
-                continue
-            told = name in _SHELLS and not any("n" in option and option[:2] != "--" for option in words[1:at])
-            return _file(words, at) if told else None
-        if word == "--command" or ("c" in word and not word.startswith("--")):
-            end = _options_end(words, ("-o", "-O"), at + 1)
-            if end >= len(words):
-                return None
-            masked = name == "script" and not any(w == "--return" or (w[:1] == "-" != w[1:2] and "e" in w) for w in words[:end])
-            options = tuple(words[1:at]) + ((word,) if name != "script" else ())
-            return Script(text=words[end], options=() if name == "script" else options, masked=masked)
-    return None
+    end = _options_end(words, ("-o", "-O", "-eo", "-euo", "-uo"))
+    options = words[1:end]
+    given = "".join(option for option in options if option[:2] != "--")
+    if end < len(words) and ("c" in given or "--command" in options):
+        masked = name == "script" and "e" not in given
+        return Script(text=words[end], options=tuple(options) if name != "script" else (), masked=masked)
+    return _file(words, end) if end < len(words) and name in _SHELLS and "n" not in given else None
 
 
 def _through(name: str, tool: _Tool, words: Sequence[str]) -> tuple[str, ...] | None:
@@ -569,14 +561,11 @@ def _through(name: str, tool: _Tool, words: Sequence[str]) -> tuple[str, ...] | 
         at = _options_end(words, valued, at + 1)
     elif "." not in tool.runs.split():
         return None
-    module = next((i for i in range(1, at) if words[i] in ("-m", "--module")), 0) if name in ("python", "coverage", "uv") else 0
-    if name == "python" and not module and (glued := next((i for i in range(1, at) if re.match(r"-m\w", words[i])), 0)):
-        words, module = (*words[:glued], "-m", words[glued][2:], *words[glued + 1 :]), glued
+    module = next((i + 1 for i in range(1, at) if words[i] in ("-m", "--module")), 0) if name in _MODULAR else 0
     if module:
-        chosen = words[module + 1] if module + 1 < len(words) else ""
         if name != "python":
-            return ("python", "-m", *words[module + 1 :])
-        return (chosen.replace("_", "-"), *words[module + 2 :]) if chosen in _MODULES else None
+            return ("python", "-m", *words[module:])
+        return (words[module].replace("_", "-"), *words[module + 1 :]) if set(words[module : module + 1]) & _MODULES else None
     if name == "mise" and "--" in words:
         at = list(words).index("--") + 1
     inner = list(words[at + tool.places :])
@@ -734,9 +723,7 @@ def _filed(name: str, tool: _Tool, words: tuple[str, ...]) -> Check | None:
         return Check(kind="test", words=words, head=1, forms=("counted",))
     if name == "python":
         module = next((words[i + 1] for i in range(1, min(at, len(words) - 1)) if words[i] == "-m"), "")
-        glued = next((word[2:] for word in words[1:at] if re.match(r"-m\w", word)), "")
         rest = words[list(words).index(module) + 1 :] if module else words[at:]
-        module = module or glued
         if module in ("unittest", "unittest.main") and "-h" not in rest:
             return Check(kind="test", words=("python", "-m", "unittest", *rest), head=3, forms=_PYTHON)
         if module in ("build", "compileall"):

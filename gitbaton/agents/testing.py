@@ -285,60 +285,45 @@ def _line(
 
 def _zero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> bool:
     """Whether a status of 0 of the whole says the same of one command."""
-    if parts[number].before == "||":
-        return False
-    at = number
-    if parts[at].after == "|":
-        if "pipefail" not in flags:
-            return False
-        while parts[at].after == "|":
-            at += 1
-    if parts[at].after == ";" and "errexit" in flags:
-        return not parts[at].grouped
-    rest = [part.after for part in parts[at:]]
-    pure = all(sign == "&&" for sign in rest[:-1]) and rest[-1] == ""
-    loud = any(part.grouped for part in parts)
-    return pure or (not loud and all(sign in ("&&", "|") for sign in rest[:-1]) and rest[-1] == "" and rest[:1] == ["&&"])
+    end = number
+    while parts[end].after == "|" and "pipefail" in flags:
+        end += 1
+    signs = [part.after for part in parts[end:]]
+    if signs[0] == ";" and "errexit" in flags:
+        return parts[number].before != "||" and not parts[end].grouped
+    joined = ("&&", "|") if signs[0] == "&&" and not any(part.grouped for part in parts) else ("&&",)
+    return parts[number].before != "||" and signs[-1] == "" and all(sign in joined for sign in signs[:-1])
 
 
 def _nonzero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> int:
     """What a status of the whole that is not 0 says of one command."""
-    after = number
-    while parts[after].after == "|":
-        after += 1
-        if "pipefail" not in flags or parts[after].name not in _PASSING | _LOUDLESS | {"head"}:
+    end, strict = number, {"&&", ";"} if "errexit" in flags else {"&&"}
+    while parts[end].after == "|":
+        end += 1
+        if "pipefail" not in flags or parts[end].name not in _PASSING | _LOUDLESS | {"head"}:
             return _OTHER
-    for part in parts[after + 1 :]:
-        strict = part.before == "&&" or (part.before == ";" and "errexit" in flags and not part.grouped)
-        if not strict or part.name not in _LOUDLESS:
-            return _OTHER
-    if parts[-1].after == "&" or parts[number].after == "&":
+    later = parts[end + 1 :]
+    ends = all(part.before in strict and part.name in _LOUDLESS and not (part.grouped and part.before == ";") for part in later)
+    if not ends or "&" in (parts[-1].after, parts[number].after):
         return _OTHER
-    at = number
-    while at and parts[at].before in ("|", "&&", ";"):
-        sign, at = parts[at].before, at - 1
-        if sign == ";" and "errexit" not in flags:
+    for at in range(number - 1, -1, -1):
+        sign, part = parts[at + 1].before, parts[at]
+        if sign not in strict | {"|"}:
             break
         if sign == "|":
-            if "pipefail" in flags and parts[at].name not in _LOUDLESS | _PASSING:
+            if "pipefail" in flags and part.name not in _LOUDLESS | _PASSING:
                 return _OTHER
-        elif parts[at].name not in _QUIET | {""} or parts[at].inner:
+        elif part.name not in _QUIET | {""} or part.inner:
             return _AFTER
     return _OWN
 
 
 def _set(flags: frozenset[str], words: Sequence[str]) -> frozenset[str]:
     """What is set after these words of ``set``, or options of a shell."""
-    found, on, named = set(flags), True, False
-    for word in words:
-        if named:
-            found = found | {word} if on else found - {word}
-            named = False
-        elif word[:1] in ("-", "+") and not word.startswith("--"):
-            on, named = word[0] == "-", "o" in word
-            if "e" in word:
-                found = found | {"errexit"} if on else found - {"errexit"}
-    return frozenset(found)
+    text = " ".join(words)
+    named = re.findall(r"(?<!\S)([-+])\w*o (\w+)", text)
+    named += [(sign, "errexit") for sign in re.findall(r"(?<!\S)([-+])\w*e", text)]
+    return (flags | {name for sign, name in named if sign == "-"}) - {name for sign, name in named if sign == "+"}
 
 
 def mends(later: str, earlier: str) -> bool:

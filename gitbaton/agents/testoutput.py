@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from gitbaton.values import replace, value
@@ -335,21 +335,18 @@ def _one(text: str, name: str, form: _Form, cut: bool) -> tuple[int, Summary]:
     """What one form says of a window, and where its summary stands."""
     matches = list(re.finditer(form.line, text, re.M)) if form.line else []
     several = form.how in ("sum", "tally")
+    lines = [[(match[1], 1)] if form.how == "tally" else _pairs(match, form.pairs) for match in matches]
+    if form.how == "block":
+        words: dict[str, int] = {}
+        for pairs in lines:
+            if any(word in words or word in form.opens.split() for word, _ in pairs):
+                words = {}
+            words.update(pairs)
+        lines = [list(words.items())]
     counts: dict[str, int] = {}
-    if form.how == "tally":
-        for match in matches:
-            _add(counts, [(match[1], 1)])
-    elif form.how == "block":
-        for match in matches:
-            pairs = _pairs(match, form.pairs)
-            if any(word in counts or word in form.opens.split() for word, _ in pairs):
-                counts = {}
-            counts.update(pairs)
-        words, counts = counts, {}
-        _add(counts, words.items())
-    else:
-        for match in matches if several else matches[-1:]:
-            _add(counts, _pairs(match, form.pairs))
+    for word, number in (pair for pairs in (lines[-1:] if form.how == "last" else lines) for pair in pairs):
+        meaning = _MEANS.get(word.lower(), "")
+        counts[meaning] = counts.get(meaning, 0) + number
     passed, failed, skipped = _totals(counts, tally=form.how == "tally") if matches else (None, None, None)
     bad = bool(failed) or any(re.search(_BAD, match[0]) for match in (matches if several else matches[-1:]))
     if cut and several:
@@ -372,13 +369,6 @@ def _pairs(match: re.Match[str], pattern: str) -> list[tuple[str, int]]:
     if match.re.groupindex:
         return [(word, int(number)) for word, number in match.groupdict().items() if number]
     return [((b or c).lower(), int(a or d)) for a, b, c, d in re.findall(pattern, match[0])]
-
-
-def _add(counts: dict[str, int], pairs: Iterable[tuple[str, int]]) -> None:
-    for word, number in pairs:
-        meaning = _MEANS.get(word.lower())
-        if meaning:
-            counts[meaning] = counts.get(meaning, 0) + number
 
 
 def _totals(counts: dict[str, int], *, tally: bool) -> tuple[int | None, int | None, int | None]:
