@@ -92,9 +92,7 @@ _PYTEST = _Tool(
     idle="--collect-only --co -V --fixtures --funcargs --markers --setup-plan --setup-only --cache-show --fixtures-per-test",
 )
 _PHPUNIT = _Tool(
-    test=".",
-    forms=("phpunit", "js"),
-    idle="--list-tests --list-groups --list-suites --generate-configuration --list-tests-xml",
+    test=".", forms=("phpunit", "js"), idle="--list-tests --list-groups --list-suites --generate-configuration --list-tests-xml"
 )
 _JAVA_IDLE = "-v -DskipTests -DskipTests=true -Dmaven.test.skip -Dmaven.test.skip=true"
 _MAVEN = _Tool(
@@ -138,13 +136,10 @@ _TOOLS: dict[str, _Tool] = {
         chosen="-e --env",
     ),
     "nox": _Tool(
-        test=".",
-        forms=_PYTHON,
-        idle="-l --list --list-sessions --install-only",
-        chosen="-s -e --session --sessions -k -t",
+        test=".", forms=_PYTHON, idle="-l --list --list-sessions --install-only", chosen="-s -e --session --sessions -k -t"
     ),
     **dict.fromkeys(("nose2", "nosetests"), _Tool(test=".", forms=_PYTHON)),
-    **dict.fromkeys(("trial", "behave", "cucumber", "ginkgo"), _Tool(test=".", idle="--help-reporters -d --dry-run")),
+    **dict.fromkeys(names_of("trial behave cucumber ginkgo"), _Tool(test=".", idle="--help-reporters -d --dry-run")),
     "gotestsum": _Tool(test=".", forms=("counted", "go"), idle="tool"),
     "jest": _Tool(test=".", forms=("js",), idle="--listTests --showConfig --init --clearCache -v"),
     "vitest": _Tool(test="run watch .", forms=("js",), idle="list init bench -v"),
@@ -155,7 +150,7 @@ _TOOLS: dict[str, _Tool] = {
     "karma": _Tool(test="start run"),
     "rspec": _Tool(test=".", forms=("counted",), idle="--dry-run --init -v"),
     "minitest": _Tool(test=".", forms=("counted",)),
-    **dict.fromkeys(("phpunit", "paratest", "pest", "simple-phpunit"), _PHPUNIT),
+    **dict.fromkeys(names_of("phpunit paratest pest simple-phpunit"), _PHPUNIT),
     "artisan": _Tool(test="test", forms=("phpunit", "js")),
     "bats": _Tool(test=".", forms=("counted", "tap"), idle="-c --count -v"),
     "prove": _Tool(test=".", forms=("tap",), idle="-D --dry -V"),
@@ -182,13 +177,7 @@ _TOOLS: dict[str, _Tool] = {
     "mvn": _MAVEN,
     "mvnw": _MAVEN,
     "mvnd": _MAVEN,
-    "dotnet": _Tool(
-        test="test vstest",
-        build="build publish",
-        lint="format",
-        forms=("dotnet",),
-        idle="--list-tests -t -lt -?",
-    ),
+    "dotnet": _Tool(test="test vstest", build="build publish", lint="format", forms=("dotnet",), idle="--list-tests -t -lt -?"),
     "swift": _Tool(test="test", build="build", lint="format", forms=("swift",), idle="list --list-tests -l"),
     "xcodebuild": _Tool(
         test="test test-without-building",
@@ -198,16 +187,14 @@ _TOOLS: dict[str, _Tool] = {
         idle="-dry-run -n -list",
         valued="-scheme -project -workspace -configuration -sdk -destination",
     ),
-    **dict.fromkeys(("bazel", "bazelisk", "blaze"), _BAZEL),
+    **dict.fromkeys(names_of("bazel bazelisk blaze"), _BAZEL),
     "meson": _Tool(test="test", build="compile", forms=("tap",), idle="--list"),
     "mix": _Tool(test="test", build="compile", lint="format credo dialyzer", forms=("counted",)),
     "deno": _Tool(test="test", lint="lint fmt check", tasks="task", forms=("js",), idle="--no-run"),
     "zig": _Tool(test="test", tasks="build", build="build", forms=("counted",)),
-    **dict.fromkeys(
-        ("sbt", "stack", "cabal", "dune", "lein"), _Tool(test="test", build="build compile", idle="--no-run-tests")
-    ),
+    **dict.fromkeys(names_of("sbt stack cabal dune lein"), _Tool(test="test", build="build compile", idle="--no-run-tests")),
     **dict.fromkeys(("flutter", "dart"), _Tool(test="test", build="build compile", lint="analyze format")),
-    **dict.fromkeys(("cmake", "R", "Rscript"), _Tool()),
+    **dict.fromkeys(names_of("cmake R Rscript"), _Tool()),
     "tsc": _Tool(build=".", silent=True, idle="--init --showConfig --watch -w"),
     "vue-tsc": _Tool(build=".", silent=True),
     "webpack": _Tool(build=".", idle="serve"),
@@ -217,52 +204,14 @@ _TOOLS: dict[str, _Tool] = {
     "docker-compose": replace(_CONTAINER, build="build"),
     **dict.fromkeys(("docker", "podman"), replace(_CONTAINER, build="build buildx")),
     # linters
-    **dict.fromkeys(("golangci-lint",), _Tool(lint="run fmt", idle="linters", silent=False)),
+    "golangci-lint": _Tool(lint="run fmt", idle="linters"),
+    **dict.fromkeys(names_of("gofmt goimports gofumpt shellcheck eslint shfmt hadolint yamllint luacheck"), _SILENT),
     **dict.fromkeys(
-        ("gofmt", "goimports", "gofumpt", "shellcheck", "eslint", "shfmt", "hadolint", "yamllint", "luacheck"), _SILENT
-    ),
-    **dict.fromkeys(
-        (
-            "staticcheck",
-            "revive",
-            "mypy",
-            "pyright",
-            "basedpyright",
-            "flake8",
-            "pylint",
-            "black",
-            "isort",
-            "prettier",
-            "stylelint",
-            "rubocop",
-            "standardrb",
-            "phpstan",
-            "psalm",
-            "ktlint",
-            "detekt",
-            "swiftlint",
-            "clang-format",
-            "clang-tidy",
-            "actionlint",
-            "markdownlint",
-            "markdownlint-cli2",
-            "xo",
-            "standard",
-            "svelte-check",
-            "oxlint",
-            "pyflakes",
-            "bandit",
-            "codespell",
-            "djlint",
-            "sqlfluff",
-            "tflint",
-            "buf",
-            "credo",
-            "dprint",
-            "knip",
-            "php-cs-fixer",
-            "pint",
-            "rustfmt",
+        names_of(
+            "staticcheck revive mypy pyright basedpyright flake8 pylint black isort prettier stylelint rubocop standardrb "
+            "phpstan psalm ktlint detekt swiftlint clang-format clang-tidy actionlint markdownlint markdownlint-cli2 xo "
+            "standard svelte-check oxlint pyflakes bandit codespell djlint sqlfluff tflint dprint knip "
+            "php-cs-fixer pint rustfmt"
         ),
         _LINT,
     ),
@@ -270,7 +219,6 @@ _TOOLS: dict[str, _Tool] = {
     "biome": _Tool(lint="check lint format ci"),
     "pre-commit": _Tool(lint="run"),
     "terraform": _Tool(lint="validate fmt"),
-    "python-build": _Tool(build="."),
     # tasks by name
     **dict.fromkeys(("make", "gmake"), _MAKE),
     "ninja": _Tool(build=".", tasks=".", several=True, check=True, valued="-C -f -j -k -l", idle="-n -t"),
@@ -320,9 +268,7 @@ _TOOLS: dict[str, _Tool] = {
     "lerna": _Tool(tasks="run", valued="--scope"),
     "ng": _Tool(tasks="."),
     "mise": _Tool(tasks="run r tasks .", runs="exec x", check=True, valued="-C --cd -E --env -j --jobs -o --output"),
-    **dict.fromkeys(
-        ("earthly", "dagger", "moon", "pants", "buck2", "please", "plz", "wireit", "lage"), _Tool(tasks="run call .")
-    ),
+    **dict.fromkeys(names_of("earthly dagger moon pants buck2 please plz wireit lage"), _Tool(tasks="run call .")),
     "npm": _Tool(tasks="run run-script rum urn", test="test t tst it install-test cit", runs="exec x", valued=_JS_VALUED),
     "pnpm": _Tool(tasks="run run-script .", test="test t tst it install-test", runs="exec dlx run .", valued=_JS_VALUED),
     "yarn": _Tool(tasks="run .", test="test", runs="exec dlx run .", valued=_JS_VALUED),
@@ -338,18 +284,7 @@ _TOOLS: dict[str, _Tool] = {
     "taskset": _Tool(runs=".", places=1),
     "flock": _Tool(runs=".", valued="-w -E --timeout --wait", places=1),
     **dict.fromkeys(
-        (
-            "nohup",
-            "setsid",
-            "command",
-            "builtin",
-            "unbuffer",
-            "caffeinate",
-            "chronic",
-            "dbus-run-session",
-            "spring",
-            "cross-env",
-        ),
+        names_of("nohup setsid command builtin unbuffer caffeinate chronic dbus-run-session spring cross-env"),
         _PLAIN,
     ),
     "exec": _Tool(runs=".", valued="-a"),
@@ -383,7 +318,7 @@ _TOOLS: dict[str, _Tool] = {
         valued="-e --env -p --project --data-dir --cache-dir --config",
     ),
     "pixi": _Tool(runs="run", tasks="run", check=True, valued="-e --environment --manifest-path"),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), _Tool(runs="run", valued="-n -p --name --prefix --cwd")),
+    **dict.fromkeys(names_of("conda mamba micromamba"), _Tool(runs="run", valued="-n -p --name --prefix --cwd")),
     "bundle": _Tool(runs="exec"),
     "direnv": _Tool(runs="exec", places=1),
     "asdf": _Tool(runs="exec"),
@@ -392,7 +327,7 @@ _TOOLS: dict[str, _Tool] = {
     "doppler": _Tool(runs="run", valued="-p -c --project --config"),
     "op": _Tool(runs="run", valued="--env-file"),
     "env-cmd": _Tool(runs=".", valued="-f -e -r --file"),
-    **dict.fromkeys(("npx", "bunx", "pnpx"), _NPX),
+    **dict.fromkeys(names_of("npx bunx pnpx"), _NPX),
     "nyc": _COVER,
     "c8": _COVER,
     "coverage": _Tool(runs="run", valued="--source --omit --include --rcfile --data-file --context --concurrency"),

@@ -69,9 +69,10 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
     runs = _runs(command, own)
     if not runs:
         return ()
-    text, cut = window(output)
+    marked, cut = window(output)
+    text = re.sub(_MARKS, "", marked) if any(run.check.forms in (ANY, ("lint",), ("build",)) for run in runs) else marked
     sums = [_summary(runs, number, text, cut) for number in range(len(runs))]
-    begun = [_begun(run, told, text) for run, told in zip(runs, sums, strict=True)]
+    begun = [_begun(run, told, marked) for run, told in zip(runs, sums, strict=True)]
     quiet = not text.strip() and all(run.check.silent for run in runs)
     found, broken = list[Verdict](), set[tuple[int, ...]]()  # the chains in which something has failed
     for number, (run, told) in enumerate(zip(runs, sums, strict=True)):
@@ -80,13 +81,9 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
         alone = (
             first and (len(runs) == 1 or not run.check.fixing) and all(one is told or one.result != "failed" for one in sums)
         )
-        shows = (
-            alone
-            and not told.result
-            and not (status == 0 and run.zero)
-            and shows_failure(text)
-            and not re.search(_NOT_RUN, text)
-        )
+        sure = told.result == "passed" and run.check.forms == ANY  # it may be the summary of one of several programs
+        shows = alone and (sure or not told.result) and not (status == 0 and run.zero) and shows_failure(text, sure=sure)
+        shows = shows and not re.search(_NOT_RUN, text)
         if run.check.guessed and not told.result and not shows:
             continue
         result = _result(run, status, told, text, begun=begun[number], shows=shows, quiet=quiet)
@@ -131,6 +128,10 @@ def _summary(runs: Sequence[_Run], number: int, text: str, cut: bool) -> Summary
     return summary(text, forms, cut=cut or not run.whole(text), tests=run.check.kind == "test")
 
 
+_MARKS = (  # of lines of several tasks at once: [web:test], web:test:, packages/web test:, web-1 |
+    r"(?m)^(?:\[(?!info|error|warn|success)[a-z][\w:./@-]{0,80}\]|[\w@./-]{1,80}:[a-z][\w-]{0,40}:"
+    r"|[\w@.-]{1,80}/[\w@./-]{1,80} [\w:-]{1,40}:|[\w.-]{1,80}-\d{1,3} {1,9}\|) "
+)
 _KILLED = frozenset((124, 125, 126, 127, 129, 130, 131, 137, 141, 143))  # by timeout, not found, by a signal of another's
 _NOTHING = {"python": (2, 5), "bazel": (4, 8)}  # no tests, or interrupted, where no summary says more
 _NOT_RUN = (
@@ -153,7 +154,7 @@ def _result(run: _Run, status: int | None, told: Summary, text: str, *, begun: b
         return "failed"
     if told.result == "none" and (told.empty or status in (0, None)):
         return "failed" if status == 4 and run.check.forms == ("python",) else "unknown"
-    likely: Result = "passed" if told.result == "passed" else "failed" if shows else "unknown"
+    likely: Result = "failed" if shows else "passed" if told.result == "passed" else "unknown"
     if status == 0:
         if run.check.listing and run.zero and not run.filters:
             return "failed" if text.strip() else "passed"

@@ -251,8 +251,10 @@ _NOTHING = (
     r"|\b0 (?:passing|examples|scenarios|pass|specs|total)\b|\b0 tests?\b(?! (?:failed|skipped|with))|^1\.\.0\b|:test NO-SOURCE"
     r"|tests are skipped|^zero tests|executed 0 of 0|couldn't find any files to test|^Result: NOTESTS|^[ℹ#] tests 0$"
 )
+_FAIL = r"^ *(?:--- |=== )?FAIL(?:ED|URE|URES)?\b|^panic: "
 _SHOWS = (
-    r"(?m)^ *(?:--- |=== )?FAIL(?:ED|URE|URES)?\b|^panic: |^(?:[^\s:]{1,80}: )?(?:fatal )?(?i:error)(?:\[\w+\])?: "
+    rf"(?m){_FAIL}"
+    r"|^(?:[^\s:]{1,80}: )?(?:fatal )?(?i:error)(?:\[\w+\])?: "
     r"|^[^\s:]{1,200}:\d+:\d+:? |^[^\s:]{1,200}\(\d+,\d+\): error|^[^\s:]{1,200}:\d+: (?:error|undefined)"
     r"|^\w+(?:\[\d+\])?: \*\*\* "
     r"|^(?:\[\w+\] )?BUILD FAIL|^(?:\[[\w:.-]+\] )?ERROR (?:task failed|in )|^exit status [1-9]|^npm (?:ERR!|error) |^E {3}\S"
@@ -284,9 +286,9 @@ def window(output: str) -> tuple[str, bool]:
     return "\n" + "\n".join(line[:_LINE].rstrip() for line in lines), cut
 
 
-def shows_failure(text: str) -> bool:
-    """Whether a window has a line that a failed program prints, whatever program it is."""
-    return re.search(_SHOWS, text) is not None
+def shows_failure(text: str, *, sure: bool) -> bool:
+    """Whether a window has a line that a failed program prints, whatever program it is; ``sure``: one that no other prints."""
+    return re.search(rf"(?m){_FAIL}" if sure else _SHOWS, text) is not None
 
 
 def summary(text: str, forms: Sequence[str], *, cut: bool, tests: bool = True) -> Summary:
