@@ -44,8 +44,8 @@ from gitbaton.model import (
     WorktreeId,
     covered,
 )
-from gitbaton.render import NO_CHANGES, left_out, path_in_quotes, uncompared
-from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, newest, tip_ref, track_of
+from gitbaton.render import NO_CHANGES, left_out, path_in_quotes, restored, uncompared
+from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, newest, safety_ref, tip_ref, track_of
 from gitbaton.survey import Surveyor
 from gitbaton.values import replace, value
 
@@ -232,7 +232,8 @@ class Baton:
 
     def exported(self, items: Sequence[Stored]) -> tuple[Stored, ...]:
         """Checkpoints as they may stand in files and reach a model: older ones may hold secrets. Raises ScanError."""
-        return tuple(replace(s, checkpoint=self.redactor.checkpoint(s.checkpoint)) for s in items)
+        redact = self.redactor
+        return tuple(replace(s, checkpoint=redact.checkpoint(s.checkpoint), restored=redact.text(s.restored)) for s in items)
 
     def told(self, stored: Stored) -> Told | None:
         """What was said around a checkpoint, as it may be shown; None where that is not stored here, or not readable. Raises
@@ -307,9 +308,10 @@ class Baton:
         head, warnings = self.head()
         written = self._words(request, head)
         tip = self.store.before(written.track)
+        here = self.here(tip) if tip is not None else None
         follow, about, ended = None, self._about(request), tuple[Decision, ...]()
         if request.kind == "manual":
-            written, ended, follow, said = self._taking_over(request, written, tip, tuple(about))
+            written, ended, follow, said = self._taking_over(request, written, here, tuple(about))
             warnings += said
         encode(written)
         checkpoint = self.redactor.checkpoint(written)  # before the capture: a scanner that fails leaves no object
@@ -320,7 +322,7 @@ class Baton:
                     refuse_name(self.store, checkpoint.track)
         captured = self._capture(tip, head, request, fresh=fresh) if request.files and self.repo.layout.root else None
         if request.kind == "manual" and tip is not None and not tip.foreign:
-            checkpoint = replace(checkpoint, observed=self._seen_before(tip))
+            checkpoint = replace(checkpoint, observed=self._seen_before(here or tip))
             if captured is not None and (away := self.home(tip)) is not None:
                 newest = f"its newest checkpoint was taken in the work tree {in_quotes(away)}"
                 warnings.append(f"track {in_quotes(checkpoint.track)} goes on here from now on; {newest}")
@@ -363,6 +365,7 @@ class Baton:
 
         def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
             """Called with the lock held, so that nothing that was decided meanwhile is left out."""
+            newest = self.here(newest) if newest is not None else None
             if newest is None or (tip is not None and newest.id == tip.id):
                 return draft.checkpoint
             plain = replace(draft.checkpoint, note=new.note, decisions=new.decisions, extra=new.extra, standing=None)
@@ -676,7 +679,7 @@ class Baton:
         and how many others there are; asked only where LATEST is not as it was left with this ``mark``."""
         current = self.store.current()
         tip = self._own_tip(current)
-        head = tip.checkpoint.head if tip else None
+        head = self.here(tip).checkpoint.head if tip else None
         if head is not None and head != self.repo.objects.head().oid:
             head = rewrites.successor(rewrites.pairs(self.repo), head)
         self.repo.expect(head)
@@ -705,12 +708,15 @@ class Baton:
         if tip is not None and more and all(s.checkpoint.track != current for s in items):
             items, more = (*items, tip), more - 1
         wrong = f"{in_quotes(tips.problems[0].where)}: {tips.problems[0].reason}" if tips.problems else ""
-        named = self.exported(list(map(self.with_standing, items)))
+        named = self.exported(list(map(self.with_standing, self._here(items))))
         return mirror.Told(tips=named, more=more, current=current, generated=timestamp(self.clock()), wrong=wrong)
 
     def _mark(self) -> str:
         """What is equal as long as LATEST has to say the same; empty where that cannot be known."""
-        return newest.mark(self.repo, (self.store.current(), self.settings.redact, *self.settings.redact_allow))
+        layout = self.repo.layout
+        step = self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir))
+        words = (self.store.current(), step.oid if step else "", self.settings.redact, *self.settings.redact_allow)
+        return newest.mark(self.repo, words)
 
     def latest_is_stale(self) -> bool:
         """Whether LATEST.json is there and says something else than the tracks do."""
@@ -805,7 +811,7 @@ class Baton:
         Also repairs what is derived from the chains and refreshes LATEST. Raises NotFoundError, AmbiguousNameError.
         """
         try:
-            stored = self.lead(name, track)
+            stored = self._begun(name, track)
         except BatonError:
             if name is None and os.path.isdir(self.repo.shared_dir):  # LATEST of a track that was removed elsewhere
                 self.refresh(only_existing=True, track=track or self.store.current() or "")
@@ -824,6 +830,29 @@ class Baton:
             warnings=(*missed, *self.refresh(track=stored.checkpoint.track), *self.newer([tip or stored])),
             since=since,
         )
+
+    def here(self, stored: Stored) -> Stored:
+        """A track's newest checkpoint as it is in this work tree: the one that a restore brought back, with what was taken
+        back, while nothing has followed it; else the very same one."""
+        return self._here((stored,), stored.checkpoint.track)[0]
+
+    def _here(self, items: Sequence[Stored], track: str | None = None) -> list[Stored]:
+        """As ``here`` for several tracks; ``track``: the only one."""
+        layout = self.repo.layout
+        told = any(s.checkpoint.carried is not None and s.checkpoint.carried.restored for s in items)
+        if not told and self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir)) is None:
+            return list(items)  # nearly always
+        from gitbaton.store.here import last_steps, stance
+
+        steps = last_steps(self.store, track)
+        found = [stance(self.store, stored, steps) for stored in items]
+        return [replace(one.stored, restored=restored(one.stored, one.step, one.gone, one.paths)) for one in found]
+
+    def _begun(self, name: str | None, track: str | None) -> Stored:
+        """As ``lead``, and where that is the newest checkpoint of a track as it is in this work tree."""
+        stored = self.lead(name, track)
+        newest = name is None or (track is None and self._is_track(name))
+        return self.here(stored) if newest else stored
 
     def with_standing(self, stored: Stored) -> Stored:
         """A checkpoint with all decisions that stood at it: where others' checkpoints were joined, with theirs, too. The very
@@ -880,7 +909,7 @@ class Baton:
 
         Raises as ``lead``.
         """
-        stored, surveyor = self.lead(name, track), self._surveyor()
+        stored, surveyor = self._begun(name, track), self._surveyor()
         live = surveyor.live(stored)
         return (surveyor.written(stored), live.words) if words and live.words is not None else (stored, live)
 
@@ -890,7 +919,7 @@ class Baton:
         tips = self.readable_tips()
         current = self.store.current()
         found = []
-        for stored, (live, place) in zip(tips.items, self._at_home(tips.items), strict=True):
+        for stored, live, place in self._at_home(tips.items):
             track = stored.checkpoint.track
             remotes = self.store.origins(track)
             if stored.foreign and not remotes:  # joined, and nothing of here follows yet
@@ -919,15 +948,16 @@ class Baton:
         items = sorted((*found.items, *lower), key=_age, reverse=True)
         return replace(found, items=tuple(items), problems=tuple(lost))
 
-    def _at_home(self, items: Sequence[Stored]) -> list[tuple[Live, str | None]]:
-        """Each checkpoint against the work tree that it was taken in, or this one, and where that is."""
+    def _at_home(self, items: Sequence[Stored]) -> list[tuple[Stored, Live, str | None]]:
+        """Each checkpoint against the work tree that it was taken in, or this one: as it is there (``here``), and where that
+        is."""
         from gitbaton.git.questions import met, others
 
         layout = self.repo.layout
         here = met(layout.git_dir, layout.root or "")
         taken = {n: s.checkpoint.files.worktree for n, s in enumerate(items) if s.checkpoint.files is not None}
         away = {n: place for n, place in taken.items() if here is None or not place.same(here)}
-        lives: dict[int, tuple[Live, str | None]] = {}
+        lives: dict[int, tuple[Stored, Live, str | None]] = {}
         for git_dir, place in others(self.repo) if away else ():
             numbers = [n for n, known in away.items() if place is not None and known.same(place) and n not in lives]
             baton = self._neighbour(git_dir, place) if numbers and place is not None else None
@@ -938,8 +968,10 @@ class Baton:
         lives |= zip(left, self._held([items[n] for n in left]), strict=True)
         return [lives[n] for n in range(len(items))]
 
-    def _held(self, items: Sequence[Stored]) -> list[tuple[Live, str | None]]:
-        return [(live, self.repo.layout.root) for live in self._surveyor().lives(items, tests=True)]
+    def _held(self, items: Sequence[Stored]) -> list[tuple[Stored, Live, str | None]]:
+        items = self._here(items)
+        lives = self._surveyor().lives(items, tests=True)
+        return [(stored, live, self.repo.layout.root) for stored, live in zip(items, lives, strict=True)]
 
     def _neighbour(self, git_dir: str, place: WorktreeId) -> Baton | None:
         """Another work tree of this repository, opened; None where something else has taken its place."""

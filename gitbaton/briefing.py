@@ -210,6 +210,8 @@ class _Brief:
         if live.drift.words or live.uncounted:
             rows += [_drift(live), *(f"  {_clipped(text, _SENTENCE)}" for text in sentences(live))]
         rows += [f"  {_clipped(plain(text), _SENTENCE)}" for text in uncompared(live)]
+        back = scene.stored.restored
+        rows += _Words(bool(self.words.mark), _SENTENCE, 1).lines("in this work tree", back) if back else []
         rows += [_other(one, self.now) for one in scene.others if c.kind != "auto" or one not in newest]
         rows += [_clipped(plain(scene.unread), _SENTENCE)] if scene.unread else []
         if scene.waiting:
@@ -509,6 +511,7 @@ def reminder(scene: Scene) -> str:
     rows = [f"git baton, track {_named(c.track)}, data of {age(c.written, scene.now)} and no instruction:"]
     rows += [*words.lines("step", c.headline), *words.quoted("next_cmd", c.next_cmd)]
     rows += words.lines("validation", validation(c, scene.live.since))
+    rows += words.lines("in this work tree", scene.stored.restored) if scene.stored.restored else []
     rows += [_drift(scene.live)]
     return _fitted([_Section(rows=rows)], SHORT_LIMIT, f"[more: git baton show {scene.short}]")[0]
 

@@ -162,10 +162,20 @@ class Transcript:
 
 
 @value
+class Here:
+    """Where a work tree is on a track: ``at`` is the checkpoint whose state and words are there, and ``top`` the newest one
+    that was taken back to come to it; the same one where nothing was."""
+
+    at: Oid
+    top: Oid
+
+
+@value
 class Carried:
     """The manual checkpoint whose words an automatic one takes along: its id, step, time, branch, HEAD and tree (None without
     files). ``turns``: how many turns of the agent have ended since; ``operation``: the kind that was in progress then;
-    ``foreign``: the words were fetched from elsewhere."""
+    ``foreign``: the words were fetched from elsewhere; ``restored``: what was taken back to come to them, where nothing
+    was written since."""
 
     id: Oid
     step: str
@@ -176,19 +186,25 @@ class Carried:
     turns: int = 0
     operation: str | None = None
     foreign: bool = False
+    restored: Here | None = None
 
 
 @value
 class Restore:
     """What a safety checkpoint was taken before. ``origin`` (``from``): the current track's newest checkpoint then, if any;
     ``target`` (``to``): the checkpoint whose files came back; ``position``: how many steps could be redone afterwards;
-    ``index``: whether the whole index came back, too."""
+    ``index``: whether the whole index came back, too. ``tip``: the newest checkpoint of the target's track then; ``before``
+    and ``after``: where the work tree was on it, and is afterwards; ``after`` is None where only some paths came back, so that
+    the words stay."""
 
     op: Op
     origin: Oid | None
     target: Oid
     position: int
     index: bool
+    tip: Oid | None = None
+    before: Here | None = None
+    after: Here | None = None
 
 
 @value
@@ -433,7 +449,8 @@ class Checkpoint:
 @value
 class Stored:
     """A checkpoint as it lies in a chain: ``raw`` is its canonical JSON, ``id`` that blob's id, ``commit`` the chain commit,
-    ``base`` the commit it stands on."""
+    ``base`` the commit it stands on. ``restored``: what was taken back to come to its words, as far as that was
+    looked at (``Baton.here``)."""
 
     id: Oid
     commit: Oid
@@ -442,6 +459,7 @@ class Stored:
     raw: bytes
     checkpoint: Checkpoint
     foreign: bool = False
+    restored: str = ""
 
     @property
     def foreign_words(self) -> bool:

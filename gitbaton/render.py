@@ -103,10 +103,11 @@ def resume_lines(
     since: Since | None = None,
     observed: Sequence[tuple[str, str]] = (),
     changes: Mapping[int, DecisionChanges] = NO_CHANGES,
+    back: str = "",
 ) -> list[str]:
-    """The lines of ``git baton resume``, in their promised order; carried words first, then how the checkpoint is called and
-    what has happened since the words, then what the client's own records tell. ``changes``: what changed the files that
-    decisions are about, by the numbers of these."""
+    """The lines of ``git baton resume``, in their promised order; carried words first, then how the checkpoint is called, what
+    was taken ``back`` and what has happened since the words, then what the client's own records tell. ``changes``: what
+    changed the files that decisions are about, by the numbers of these."""
     c = checkpoint
     pairs = [("track", c.track), ("step", c.headline), ("note", c.note), ("validation", validation(c, since))]
     pairs += [("branch", c.branch or ""), ("head", short_head), ("next_cmd", c.next_cmd)]
@@ -116,6 +117,7 @@ def resume_lines(
     if c.carried is not None:
         pairs += [("carried", f"{c.carried.id} {timestamp(c.carried.created)}")]
     pairs += [("title", title_of(c))] if c.kind == "auto" else []
+    pairs += [("restored", back)] if back else []
     pairs += [("since", happened(c, since))] if c.carried is not None and since is not None else []
     pairs += observed
     if live is not None:
@@ -221,6 +223,34 @@ def happened(c: Checkpoint, since: Since | None, step: str | None = None) -> str
     branch main -> feature``; ``nothing`` where that is so. ``step``: their first line, where it is to be another."""
     named = in_double_quotes(first_line(c.headline) if step is None else step)
     return f"{named}: {passed(since) or 'nothing'}" if since is not None else ""
+
+
+def restored(stored: Stored, step: Stored | None, gone: Sequence[Stored], paths: Sequence[str]) -> str:
+    """What was taken back to come to the words of a checkpoint, in words; empty where nothing was. ``step``: the restore that
+    nothing has followed; ``gone``: what it took back, newest first; ``paths``: what came back where that was named."""
+    done = step.checkpoint.restore if step is not None else None
+    own = step is not None and step.checkpoint.track == stored.checkpoint.track
+    if step is not None and done is not None and (not own or done.after is None):
+        if done.op == "undo" or (done.after is None and not paths):
+            return ""
+        said = step.checkpoint.step.partition("restore of ")[2].partition(": ")[2]
+        of = f"{in_double_quotes(first_line(said))}{'' if own else f' of track {in_quotes(step.checkpoint.track)}'}"
+        return f"put back from {of}: {some(len(paths), first_few(paths))}" if paths else f"the files are those of {of}"
+    carried = stored.checkpoint.carried
+    if done is not None and done.after is not None and done.after.at != stored.id:
+        return "restored to a checkpoint that is not here any more"
+    if step is None and (carried is None or carried.restored is None):
+        return ""
+    name = title_of(stored.checkpoint) if step is not None else stored.checkpoint.headline
+    said = f"restored to {in_double_quotes(first_line(name))}"
+    named = [s.checkpoint.step for s in gone if s.checkpoint.kind == "manual" and stored.foreign_words >= s.foreign]
+    turns = sum(s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED)) for s in gone)
+    parts = [in_double_quotes(first_line(text)) for text in named[:_NAMED]]
+    parts += [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
+    parts += [counted(turns, "turn")] if turns else []
+    parts = parts or ([counted(len(gone), "checkpoint")] if gone else [])
+    listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return f"{said}; taken back: {listed}" if listed else said
 
 
 def passed(since: Since) -> str:
@@ -334,6 +364,7 @@ def stored_document(stored: Stored) -> dict[str, Json]:
         "commit": stored.commit,
         "base": stored.base,
         "foreign": stored.foreign_words,
+        **({"restored": stored.restored} if stored.restored else {}),
     }
 
 
@@ -398,7 +429,8 @@ def _seen(value: Json) -> bytes:
 
 def _told(stored: Stored) -> dict[str, Json]:
     """A checkpoint's JSON plus ``id``; a foreign one says that it is."""
-    return {**document(stored.checkpoint), "id": stored.id, **({"foreign": True} if stored.foreign_words else {})}
+    more: dict[str, Json] = {"restored": stored.restored} if stored.restored else {}
+    return {**document(stored.checkpoint), "id": stored.id, **({"foreign": True} if stored.foreign_words else {}), **more}
 
 
 def checkpoint_markdown(stored: Stored) -> bytes:
@@ -411,7 +443,7 @@ def checkpoint_markdown(stored: Stored) -> bytes:
 def _section(stored: Stored) -> list[str]:
     c = stored.checkpoint
     head = c.head or ""
-    text = [f"id={stored.id}", f"created={document(c)['created']}", *resume_lines(c, head, None, "")]
+    text = [f"id={stored.id}", f"created={document(c)['created']}", *resume_lines(c, head, None, "", back=stored.restored)]
     text = [*(["foreign=yes"] if stored.foreign_words else []), *quote(text, stored)]
     return ["    " + row.expandtabs(4) for part in text for row in part.split("\n")] + [""]
 

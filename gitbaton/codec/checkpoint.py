@@ -32,6 +32,7 @@ from gitbaton.model import (
     Decided,
     FileState,
     Flag,
+    Here,
     IndexState,
     Observed,
     Operation,
@@ -399,18 +400,26 @@ def document(c: Checkpoint) -> dict[str, Json]:
     }
     if c.restore is not None:
         r = c.restore
-        result["restore"] = {"op": r.op, "from": r.origin, "to": r.target, "position": r.position, "index": r.index}
+        done: dict[str, Json] = {"op": r.op, "from": r.origin, "to": r.target, "position": r.position, "index": r.index}
+        done |= {"tip": r.tip} if r.tip else {}
+        known = (("before", r.before), ("after", r.after))
+        result["restore"] = {**done, **{name: _here_document(here) for name, here in known if here is not None}}
     if c.carried is not None:
         w = c.carried
         branch = None if w.branch is None else path_document(w.branch)
         words: dict[str, Json] = {"id": w.id, "step": w.step, "created": timestamp(w.created), "branch": branch}
         words |= {"head": w.head, "tree": w.tree, "turns": w.turns, "operation": w.operation, "foreign": w.foreign}
+        words |= {"restored": _here_document(w.restored)} if w.restored else {}
         result["carried"] = words
     if c.observed is not None:
         result["observed"] = observed_document(c.observed)
     if c.standing is not None:
         result["standing"] = _standing_document(c.standing)
     return result
+
+
+def _here_document(here: Here) -> Json:
+    return {"at": here.at, "top": here.top}
 
 
 def _standing_document(s: Standing) -> dict[str, Json]:
@@ -578,7 +587,15 @@ def _restore(r: Reader) -> Restore:
         target=r.oid("to"),
         position=r.count("position"),
         index=r.flag("index"),
+        tip=r.maybe_oid("tip") if "tip" in r.value else None,
+        before=_here(r, "before"),
+        after=_here(r, "after"),
     )
+
+
+def _here(r: Reader, key: str) -> Here | None:
+    found = r.maybe_object(key) if key in r.value else None
+    return Here(at=found.oid("at"), top=found.oid("top")) if found else None
 
 
 def _carried(r: Reader) -> Carried:
@@ -594,6 +611,7 @@ def _carried(r: Reader) -> Carried:
         turns=r.count("turns"),
         operation=None if r.value.get("operation") is None else r.text("operation"),
         foreign=r.flag("foreign"),
+        restored=_here(r, "restored"),
     )
 
 

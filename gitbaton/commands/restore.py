@@ -59,7 +59,9 @@ def command(
     """Put the files back as they were at a checkpoint.
 
     Every byte that is overwritten or removed is in a safety checkpoint first: 'git baton undo' brings it back. HEAD, branches
-    and stashes stay; ignored files, and what is somebody else's work, are left alone and named.
+    and stashes stay; ignored files, and what is somebody else's work, are left alone and named. The words come back, too: until
+    somebody writes others, 'git baton resume' and agents are told those of the checkpoint, and what was taken back; with PATH
+    the words stay.
 
     One line a path says what is done: write, create, remove, keep, conflict, refuse. Files that the checkpoint does not know
     are kept; --exact removes them. Of the files that are touched the index entries come back, too, but for what was committed

@@ -67,7 +67,8 @@ def command(
             head = baton.abbreviate(found.stored.checkpoint.head)
             later = found.live.tests if found.live else tests_then(baton.store, found.stored)
             seen = observed_pairs(found.stored.checkpoint.observed, later, told)
-            rows = resume_lines(found.stored.checkpoint, head, found.live, here, found.since, seen, found.changes)
+            c, back = found.stored.checkpoint, found.stored.restored
+            rows = resume_lines(c, head, found.live, here, found.since, seen, found.changes, back)
             for row in quote(rows, found.stored):
                 terminal.say(row)
             for one in runs:

@@ -28,7 +28,7 @@ def command(ctx: Call) -> int:
         with opened(ctx) as baton:
             look = looking(ctx, baton)
             try:
-                stored = baton.tip()
+                stored = baton.here(baton.tip())
             except (NotFoundError, AmbiguousNameError):
                 _without(baton, look)
                 _runs(baton)
@@ -107,6 +107,7 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
         (f"  {look.age(c.created)}  ", ""),
         *drift,
         (since, ""),
+        (f"  {plain(stored.restored)}" if stored.restored else "", ""),
     )
     next_ = [((("next", "heading"),), (*mark, (line(c.next_cmd), "")))] if c.next_cmd else []
     for text in look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]):

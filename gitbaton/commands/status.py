@@ -127,7 +127,8 @@ def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everyt
     and where the words of the current one are older, what has happened since."""
     tracks = sorted(tracks, key=lambda t: not t.current)
     older = tracks[0].current and tracks[0].stored.checkpoint.carried is not None
-    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - BESIDE - older, 1)]
+    back = plain(tracks[0].stored.restored) if tracks[0].current else ""
+    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - BESIDE - older - bool(back), 1)]
     yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
     parts = [counted(len(tracks), "track"), f"{foreign} foreign" * bool(foreign), f"{hidden} not shown (--all)" * bool(hidden)]
@@ -136,6 +137,8 @@ def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everyt
     if first.current:
         drift = look.drift(first.live)
         yield from look.table((Column(),), [(((f"{said}.  {bare(first.stored.checkpoint.track)}: ", ""), *drift),)])
+        if back:
+            yield look.fit(look.mark(first.stored), back)
         if older:
             c = first.stored.checkpoint
             yield look.fit(look.mark(first.stored), f"since {happened(c, first.live.since, look.cut(line(c.headline)))}")

@@ -17,7 +17,19 @@ from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.hooks.guard import AgainError, log
 from gitbaton.hooks.sessions import Session, facts_path
-from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, TURN_ENDED, Agent, Carried, Checkpoint, Observed, Stored, Told
+from gitbaton.model import (
+    BEFORE_PROMPT,
+    LAST_PROMPT,
+    NOT_ENDED,
+    TURN_ENDED,
+    Agent,
+    Carried,
+    Checkpoint,
+    Here,
+    Observed,
+    Stored,
+    Told,
+)
 from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
 from gitbaton.store.write import Draft
@@ -97,20 +109,21 @@ def take(baton: Baton, event: Event, session: Session, track: Track, said: str, 
 
 def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str, of: Whose) -> Session:
     tip = baton.store.before(track)
+    here = baton.here(tip) if tip is not None else None  # after a restore the words are those of the state that is here
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton.store, track)))
     words = plan.draft.checkpoint
-    carried, ended = words_of(tip), int(event.moment == "turn")
+    carried, ended = words_of(here), int(event.moment == "turn")
     turns = ended + (session.turns if session.words == carried else 0)
     if event.moment == "prompt" and of is None and not _moved(baton, plan.draft, tip):
         return replace(session, turns=turns, words=carried)
     agent = _agent(baton, of[0] if of else event, tip)  # last: the client may still be writing
     news = back = False
     if of is not None:
-        observed, news, back = _observed(baton, *of, agent, tip, plan.draft)
+        observed, news, back = _observed(baton, *of, agent, here, plan.draft)
     elif event.moment == "prompt":  # what this session has on record now may be of the turn that begins
-        observed = tip.checkpoint.observed if tip is not None and not tip.foreign else None
+        observed = here.checkpoint.observed if here is not None and not here.foreign else None
     else:
-        observed, news, back = _observed(baton, event, session, agent, tip, plan.draft)
+        observed, news, back = _observed(baton, event, session, agent, here, plan.draft)
     text = _not_taken_back(words.step, of[1] if of else session, observed) if back else words.step
     checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed)
 
@@ -123,7 +136,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
             return draft.checkpoint
         if not news and _same(baton, draft, newest):
             raise UnchangedError("nothing is new since the newest checkpoint")
-        return baton.redactor.checkpoint(carry(draft.checkpoint, newest, turns))
+        return baton.redactor.checkpoint(carry(draft.checkpoint, baton.here(newest), turns, newest))
 
     try:
         baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint, follow=follow)))
@@ -225,27 +238,29 @@ def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
     return Agent(name=event.agent, session=event.session, transcript=transcript_text(found) if found else None)
 
 
-def carry(checkpoint: Checkpoint, tip: Stored, turns: int) -> Checkpoint:
-    """``checkpoint`` with the words of the manual checkpoint that is, or that stands behind, the tip of its track.
+def carry(checkpoint: Checkpoint, here: Stored, turns: int, newest: Stored | None = None) -> Checkpoint:
+    """``checkpoint`` with the words of the manual checkpoint that is, or that stands behind, the one at which this work tree
+    is: the ``newest`` of its track, or the one below it that a restore brought back.
 
-    ``turns``: how many turns have ended since the tip.
+    ``turns``: how many turns have ended since.
     """
-    last = tip.checkpoint
+    last = here.checkpoint
     source = last.carried
     if last.kind == "manual":
         tree = last.files.tree if last.files else None
         source = Carried(
-            id=tip.id,
+            id=here.id,
             step=last.step,
             created=last.created,
             branch=last.branch,
             head=last.head,
             tree=tree,
             operation=last.files.operation.kind if last.files and last.files.operation else None,
-            foreign=tip.foreign,
+            foreign=here.foreign,
         )
     if source is None:
         return checkpoint
+    back = Here(at=here.id, top=newest.id) if newest is not None and here.id != newest.id else source.restored
     return replace(
         checkpoint,
         note=last.note,
@@ -254,7 +269,7 @@ def carry(checkpoint: Checkpoint, tip: Stored, turns: int) -> Checkpoint:
         decisions=last.decisions,
         extra=last.extra,
         standing=last.standing,
-        carried=replace(source, turns=source.turns + turns, foreign=source.foreign or tip.foreign),
+        carried=replace(source, turns=source.turns + turns, foreign=source.foreign or here.foreign, restored=back),
     )
 
 

@@ -34,6 +34,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
     stored = baton.store.tip(track)
     if stored is None or questions.last_move(baton.repo).startswith(_STEPS.get(event, ("rebase",))):
         return []
+    stored = baton.here(stored)
     live = Surveyor(baton.store, baton.settings.short).live(stored)
     if not live.drift.moved:
         baton.repo.expect(live.head.oid)  # rewritten, and at home all the same: be quiet next time

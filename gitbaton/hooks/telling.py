@@ -50,7 +50,8 @@ def tell(
     found = _unended(baton, event, track) if event.inject != "short" else ()
     if baton.current() is None and not found and not baton.store.chains()[0]:
         return "", ()
-    tip = stored = baton.store.readable(baton.chosen(track))
+    tip = baton.store.readable(baton.chosen(track))
+    stored = baton.here(tip) if tip is not None else None
     if not found and (stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None)):
         known = _worded(baton)
         if known and event.inject != "short":
@@ -58,7 +59,7 @@ def tell(
     told, marks = None, None
     if found:
         marks = _marks(repo)
-        stored, told = as_taken(baton, found, baton.chosen(track), tip, _times(repo, marks))
+        stored, told = as_taken(baton, found, baton.chosen(track), stored, _times(repo, marks))
     if stored is None:
         return "", ()
     (stored,) = baton.exported([baton.with_standing(stored)])
@@ -203,6 +204,7 @@ def nudge(repo: Repo, track: str | None, edited: float, complain: Callable[[str]
     stored = baton.store.tip(baton.chosen(track)) if settings.nudge and baton.store.chains()[0] else None
     if stored is None or (stored.checkpoint.kind != "manual" and stored.checkpoint.carried is None):
         return "", ""
+    stored = baton.here(stored)
     c = stored.checkpoint
     written, words = (c.carried.created, c.carried.id) if c.carried else (c.created, stored.id)
     now = baton.clock()

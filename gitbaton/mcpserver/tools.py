@@ -223,7 +223,7 @@ def _words(baton: Baton, stored: Stored, live: Live | None = None, since: Since 
     later = live.tests if live else tests_then(baton.store, stored)
     seen = observed_pairs(stored.checkpoint.observed, later, baton.told(stored))
     changes, head = baton.decision_changes(stored), baton.abbreviate(stored.checkpoint.head)
-    rows = resume_lines(stored.checkpoint, head, live, here, since, seen, changes)
+    rows = resume_lines(stored.checkpoint, head, live, here, since, seen, changes, stored.restored)
     cut = [row if len(row) <= MAX_LINE else f"{row[:MAX_LINE]}... ({len(row) - MAX_LINE} more characters)" for row in rows]
     return _quoted(cut, stored)
 

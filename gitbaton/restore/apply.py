@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
-from gitbaton.errors import BatonError, CollectedError, GitError, PathError, StaleError
+from gitbaton.errors import BatonError, CollectedError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
-from gitbaton.model import Checkpoint, Oid, Op, Restore, Stored
+from gitbaton.model import Checkpoint, Here, Oid, Op, Restore, Stored
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER_HELD, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.intent import Intent, alone, reached
@@ -20,6 +20,7 @@ from gitbaton.restore.recover import recover, restaging, roll_back, told
 from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.restore.writing import Writing
 from gitbaton.store import safety_ref
+from gitbaton.store.here import last_steps, stance
 from gitbaton.store.safety import AFTER, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
@@ -124,6 +125,7 @@ class _Work:
         flush(self.repo, tuple(self.plan.wanted), self.scene.root)
         reached("done")
         intents.remove(self.repo)
+        said += self.baton.refresh(only_existing=True, track=self.plan.target.checkpoint.track)  # the words are others
         return Restored(plan=self.plan, safety=self.safety, warnings=(*self.plan.warnings, *said))
 
     def _prepare(self) -> Intent:
@@ -196,12 +198,14 @@ class _Work:
             head=scene.head.oid,
             created=self.baton.clock(),
             files=files,
-            restore=Restore(
-                op=plan.op,
-                origin=tip.id if tip else None,
-                target=plan.target.id,
-                position=plan.position,
-                index=plan.index,
+            restore=self._moves(
+                Restore(
+                    op=plan.op,
+                    origin=tip.id if tip else None,
+                    target=plan.target.id,
+                    position=plan.position,
+                    index=plan.index,
+                )
             ),
         )
         changed = len(plan.wanted)
@@ -212,6 +216,25 @@ class _Work:
             stages=stages,
             count_changed=lambda before, after: changed,
         )
+
+    def _moves(self, done: Restore) -> Restore:
+        """With where the work tree is on the target's track before and after it. Of a step that is taken back the words come
+        back, too, unless newer ones were written meanwhile."""
+        target, store = self.plan.target, self.baton.store
+        with suppress(RecordError):  # nobody's words come back where they cannot be read
+            tip = store.tip(target.checkpoint.track)
+            if tip is None:
+                return done
+            now = stance(store, tip, last_steps(store, tip.checkpoint.track))
+            after, led = None, target.checkpoint.restore
+            if done.op == "restore":
+                came = Here(at=target.id, top=tip.id) if led is None else led.before
+                after = came if self.plan.whole else None
+            elif led is not None and led.after is not None:
+                late = now.stored.checkpoint.written > target.checkpoint.created
+                after = None if late else led.before
+            return replace(done, tip=tip.id, before=now.here, after=after)
+        return done
 
     def _beside(self) -> list[TreeEntry | NewObject]:
         """The tree to come, the bytes to be written over its checkout, and the paths of which only bytes change."""

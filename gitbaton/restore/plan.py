@@ -146,6 +146,7 @@ class _Planner:
             digest=self._digest(found, changing),
             warnings=(*self._warnings(changing), *self._told(kept)),
             scene=self.scene,
+            whole=not self.order.paths,
         )
 
     def _present(self, differing: list[Difference]) -> list[Difference]:

@@ -63,7 +63,7 @@ class Plan:
     ``target`` is the checkpoint whose files come back; ``scope`` the paths whose index entries come back; ``wanted`` what each
     path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by path
     (None: what git would check out), ``same`` the paths of which only such bytes change; ``permits`` says which permissions
-    what comes back gets; ``digest`` is the same for the same plan.
+    what comes back gets; ``digest`` is the same for the same plan. ``whole``: no paths are named.
     """
 
     op: Op
@@ -80,6 +80,7 @@ class Plan:
     digest: str
     warnings: tuple[str, ...]
     scene: Scene
+    whole: bool = True
 
     @property
     def what(self) -> str:

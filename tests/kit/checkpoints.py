@@ -15,6 +15,7 @@ from gitbaton.model import (
     Decided,
     FileState,
     Flag,
+    Here,
     IndexState,
     Operation,
     Skipped,
@@ -75,6 +76,7 @@ FILES = st.builds(
     skipped_more=COUNT,
     worktree=st.builds(WorktreeId, path=PATH, created=TIME),
 )
+HERE = st.builds(Here, at=SHA, top=SHA)
 CARRIED = st.builds(
     Carried,
     id=SHA,
@@ -86,6 +88,7 @@ CARRIED = st.builds(
     turns=COUNT,
     operation=st.none() | st.sampled_from(["merge", "rebase"]),
     foreign=st.booleans(),
+    restored=st.none() | HERE,
 )
 
 
