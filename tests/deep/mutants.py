@@ -105,8 +105,8 @@ agents agents/claude.py: Copilot's events count twice
 +if env.get("CURSOR_VERSION") or fields.get("cursor_version"):
 
 waist briefing.py: stored text forges our rows
--return ["\n".join([self.mark + opening + kept[0], *(f"{self.mark}    {row}" for row in kept[1:])])]
-+return ["\n".join([self.mark + opening + kept[0], *kept[1:]])]
+-rest = (f"{self.mark}    {row}" if row.strip() else self.mark for row in kept[1:])
++rest = kept[1:]
 
 secrets secrets/redactor.py: allowed beginnings allow the rest
 -if text[start:end].strip("\f") and not any(pattern.fullmatch(text, start, end) for pattern in self.allow):
