@@ -888,7 +888,7 @@ class Baton:
 
     def newer(self, tips: Iterable[Stored]) -> list[str]:
         """What should be said of remotes that have newer checkpoints of tracks; nothing where nothing was fetched."""
-        tips = list(tips)
+        tips = [(self._own_tip(s.checkpoint.track) if s.restored else None) or s for s in tips]
         one = tips[0].checkpoint.track if len(tips) == 1 else None
         if one is not None:
             elsewhere = {one: chains} if (chains := self.store.at_remotes(one)) else {}

@@ -120,7 +120,7 @@ def _standing(ctx: Call, kinds: set[str], given: list[str]) -> Found:
     """The decisions that stand, by their numbers, and what else of the words is kept, or could be."""
     with Baton(repo=located(ctx)) as baton:
         track = given[given.index("--track") + 1] if "--track" in given[:-1] else None
-        c = baton.with_standing(baton.tip(track)).checkpoint
+        c = baton.with_standing(baton.here(baton.tip(track))).checkpoint
         yield from ((str(one.number), f"{'> ' * one.foreign}{plain(first_line(one.text))}") for one in c.decided)
         if "KEPT" in kinds:
             yield from ((name, "") for name in (*(["note"] if c.note else []), *(f"extra.{key}" for key, _ in c.extra)))

@@ -77,7 +77,7 @@ def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> t
     if ctx.meta.get(AFTER) is not None:
         names, paths = divided(ctx, words, 2)
         found = [checkpoint_of(baton, name, track) for name in names]
-        return found or [baton.tip(track)], paths
+        return found or [baton.here(baton.tip(track))], paths
     place = ctx.obj.repo_root or ""
     for word in words[:2]:
         try:
@@ -97,4 +97,4 @@ def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> t
         found.append(stored)
     paths = words[len(found) :]
     refuse_no_paths(place, paths)
-    return found or [baton.tip(track)], paths
+    return found or [baton.here(baton.tip(track))], paths

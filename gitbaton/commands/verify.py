@@ -85,8 +85,9 @@ def way_on(
     home in another work tree is not taken over."""
     carried, name = stored.checkpoint.carried, in_shell(stored.checkpoint.track)
     seen = in_shell(checkpoint) if checkpoint else name if track else "@"
+    seen = stored.id[:10] if stored.restored else seen  # other names mean what is not here
     if words and carried is not None:
-        seen = carried.id[:10] if checkpoint else f"{seen.removesuffix('@')}@{{manual}}"
+        seen = carried.id[:10] if checkpoint or stored.restored else f"{seen.removesuffix('@')}@{{manual}}"
     shows = f"'git baton diff {seen}' shows what changed"
     if (elsewhere := baton.home(stored)) is not None:
         return f"{shows}; it was taken in the work tree {in_quotes(elsewhere)}"

@@ -241,7 +241,7 @@ def diff(baton: Baton, call: Call) -> Answer:
 
     given, track = call.given, call.given.get("track")
     paths = _paths(given.get("paths", ()))
-    found = [baton.resolve(name, track) for name in given.get("checkpoints", ())] or [baton.tip(track)]
+    found = [baton.resolve(name, track) for name in given.get("checkpoints", ())] or [baton.here(baton.tip(track))]
     forms = [f"--{name.replace('_', '-')}" for name in ("stat", "name_status", "patch") if given.get(name)]
     warnings: list[str] = []
     with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:

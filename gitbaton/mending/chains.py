@@ -10,7 +10,7 @@ from gitbaton.codec import canonical, counted, document, encode, message, parse
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import TreeEntry, author_at, commit_data, object_id, tree_data
 from gitbaton.mending.survey import Lost, Made, Survey
-from gitbaton.model import Checkpoint, FileState, IndexState, Oid, Skipped, Stored
+from gitbaton.model import Checkpoint, FileState, Here, IndexState, Oid, Skipped, Stored
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES, root_objects
 from gitbaton.store.join import Link, linked, on_top
 from gitbaton.store.safety import ROOMS, beside
@@ -181,10 +181,14 @@ class Chains:
                 lost += (Lost(where=where, what=os.fsdecode(path)) for path in gone)
                 alone = (os.fsdecode(path) for path in self._pruned(staged)[1] if path not in gone)
                 lost += (Lost(where=where, what=f"{path or 'all'} (staged)") for path in alone)
-        if new.carried is not None and new.carried.id in self.renamed:
-            new = replace(new, carried=replace(new.carried, id=self.renamed[new.carried.id]))
-        if new.restore is not None and new.restore.target in self.renamed:
-            new = replace(new, restore=replace(new.restore, target=self.renamed[new.restore.target]))
+        words, done = new.carried, new.restore
+        if words is not None:
+            words = replace(words, id=self._now(words.id), restored=self._here(words.restored))
+        if done is not None:
+            tip = self._now(done.tip) if done.tip else None
+            done = replace(done, tip=tip, before=self._here(done.before), after=self._here(done.after))
+            done = replace(done, target=self._now(done.target))
+        new = replace(new, carried=words, restore=done)
         if new == stored.checkpoint:
             return replace(link, base=base, tree=tree)
         known = parse(stored.raw)
@@ -192,6 +196,13 @@ class Chains:
         raw = canonical({key: said for key, said in told.items() if key != "restore" or new.restore is not None})
         oid = self.renamed[stored.id] = object_id(self.survey.algorithm, "blob", raw)
         return replace(link, id=oid, message=message(new.step, raw), tree=tree, base=base, commit=None)
+
+    def _now(self, oid: Oid) -> Oid:
+        """What a checkpoint is called from now on."""
+        return self.renamed.get(oid, oid)
+
+    def _here(self, here: Here | None) -> Here | None:
+        return Here(at=self._now(here.at), top=self._now(here.top)) if here is not None else None
 
     def _of_index(self, files: FileState, link: Link, stored: Stored, gone: list[bytes]) -> tuple[FileState, Oid | None, bool]:
         """The file state and the base of what is left of the index and of what lies beside it; whether a restore that the

@@ -69,6 +69,7 @@ def test_the_words_come_back_with_the_state(begun: Sandbox) -> None:
     assert step(begun, next_cmd="do C") == "B done"
     begun.ok("redo")
     assert step(begun, next_cmd="do B", back=LINE) == "A done"
+    assert begun.ok("diff").out == "" and "b.txt" in begun.ok("diff", "--stat", "@").out
     assert "step=B done" in begun.ok("show", "@").out and "B done" in begun.ok("log").out, "nothing is gone"
 
 
@@ -83,6 +84,8 @@ def test_what_follows_carries_them(begun: Sandbox) -> None:
     assert step(begun, next_cmd="do B", back=LINE) == "A done"
     last = checkpoints(begun, "t")[-1]
     assert last["carried"]["step"] == "A done" and last["decisions"] == ["keep A"]
+    shown = begun.baton("verify", "--words", "--strict").err.partition("'git ")[2].partition("'")[0]
+    assert "c.txt" in begun.ok(*shown.split()[1:], "--stat").out and "b.txt" not in begun.ok(*shown.split()[1:]).out, shown
     assert '\nsince="A done": 1 turn, 1 file\n' in begun.ok("resume", "--live").out
     assert "carried.restored" not in begun.ok("show", "@").out and "stale" in begun.ok("resume").out
     snap(begun, "t", "C done", "--next-cmd", "do D", "--decision", "keep C")
