@@ -17,7 +17,7 @@ _IDLE = (
     r"|and|or|then|just|so|go|on|ahead|continue|carry|keep|going|proceed|next|resume|do|it|this|that|these|those|them|all|both|of|the"
     r"|first|second|third|last|one|ones|two|three|option|choice|number|point|points|with|let'?s|let us|i"
     r"|agree|agreed|approved?|correct|exactly|absolutely|definitely|sounds|looks|works|for me|to me|as|you|suggest(?:ed)?"
-    r"|propose[ds]?|recommend(?:ed)?|lgtm|weiter|ja|nein|bitte|retry|again|try|\#?[0-9]{1,2}|[a-e])"
+    r"|propose[ds]?|recommend(?:ed)?|lgtm|hi|hello|hey|weiter|ja|nein|bitte|retry|again|try|\#?[0-9]{1,2}|[a-e])"
     r"(?:[\s.,!:;)&+]|\Z)+)+\Z"
 )
 _IDLE_LENGTH = 80
