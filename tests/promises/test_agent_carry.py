@@ -79,7 +79,7 @@ def test_words_first_then_what_happened(repo: Sandbox) -> None:
     assert max(order.index(k) for k in ("step", "note", "next_cmd", "decision", "extra.k")) < order.index("since")
     assert said["carried"].startswith(written)
     assert said["validation"] != "green" and said["validation"].startswith("green") and "stale" in said["validation"]
-    assert said["title"] == "turn ended: commit it" and said["since"] == '"S": 4 turns, 5 files, 1 commit'
+    assert said["title"] == "turn 4  commit it" and said["since"] == '"S": 4 turns, 5 files, 1 commit'
     assert since(repo) == {"turns": 4, "files_changed": 5, "commits": 1, "gone": 0, "stale": True}
     assert since(repo, "--live") == since(repo)
     live = repo.ok("resume", "--live", "--json").json
