@@ -551,8 +551,9 @@ class _Fold:
         names = [
             list(dict.fromkeys(re.findall(_FILE, text[:_LISTING])))[:_OF_ONE] for text in reversed(self.named[-_TEXTS_NAMING:])
         ]
-        found = dict.fromkeys(name.removeprefix("./") for some in names for name in some)
-        return tuple(map(valid, dict.fromkeys([*found, *self.before.found])))[:_FOUND]
+        found = dict.fromkeys(valid(name).removeprefix("./") for some in names for name in some)
+        shown = self.redact("\n".join(found)).split("\n") if found else []  # what looks like a name may be a secret
+        return tuple(dict.fromkeys([*(name for name in shown if name in found), *self.before.found]))[:_FOUND]
 
     def _kept(self, said: Prompt | _Heard, size: tuple[int, int]) -> Prompt:
         """A text as it is kept."""

@@ -347,6 +347,7 @@ def test_no_secret_is_kept_also_where_a_cut_would_halve_it() -> None:
         s.ask(f"{'x' * size} {KEY} " + "y " * 1500)
         s.say(f"{'x' * size} {KEY} " + "y " * 1500 + KEY)
         s.run(f"echo {'x' * (size % 150)} {KEY}", 1, "x" * 470 + KEY)
+        s.run(f"cat {KEY}.txt", 0, f"{KEY}.json src/{KEY}.py")
         s.signs += [Called(at=s.tick(), key=f"t{size}", text=f"{'x' * 140} {KEY}")]
         s.signs += [Ended(at=s.tick(), key=f"t{size}", status=0, output=KEY + "z" * 290)]
     written = json.dumps(document(s.look(redact=Redactor().text)))
