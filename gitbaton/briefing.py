@@ -264,8 +264,9 @@ class _Brief:
             command, at = self.words.line(told.error.command, self.sizes.line), age(told.error.ended, self.now)
             error = f"{command}: {_ended(told.error.status, told.error.command)}, {at}"
             before = self.latest is not None and told.error.ended < self.latest.at  # it may not matter any more
-            output = self._here(f"{error}\n{told.error.output}").rstrip("\n")
-            rows += self.words.within(_FEW - 1 if before else 600).lines("not mended", output)
+            output = self._here(told.error.output).strip("\n").split("\n")
+            output = [self.words.line(output[-1], self.sizes.line)] if before else output
+            rows += self.words.within(600).lines("not mended", "\n".join([error, *output]).rstrip("\n"))
         lines = [f"{self.words.line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
         rows += self.words.within(3 * self.sizes.line).listed("still running", lines)
         return _Section(rows=rows, title=title)
