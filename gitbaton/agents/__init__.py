@@ -1,1 +1,4 @@
-"""Coding agents' clients, without I/O: payloads of hooks, transcripts, settings files, and commands that are tests."""
+"""Coding agents' clients, without I/O: payloads of hooks, transcripts, settings files, and commands that are tests.
+
+A further client is a module of its name, whose CLIENT is a ``client.Client``, and a line in ``values.SESSIONS``.
+"""

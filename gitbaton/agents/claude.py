@@ -127,7 +127,13 @@ class Claude(Client):
         tasks = fields.get("background_tasks")
         found = [task for task in map(dict_of, list_of(tasks)) if task.get("status") in (None, "running", "pending")]
         running = tuple(text for task in found if (text := plain(task.get("command") or task.get("description"))))
-        return {**(super().told(fields, env) or {}), "running": running if isinstance(tasks, list) else None}
+        prompt = fields.get("prompt")
+        said = {"prompt": re.sub(_BLOCKS, "", prompt).strip()} if isinstance(prompt, str) and re.search(_BLOCKS, prompt) else {}
+        return {**(super().told(fields, env) or {}), **said, "running": running if isinstance(tasks, list) else None}
+
+    def own_words(self, prompt: str) -> bool:
+        """Whether what comes as a prompt is a notice, or else what the client says in the user's name."""
+        return not prompt or prompt.lstrip().startswith((_NOTICE, *_OURS))
 
     def doubts(self, of: Installed) -> Iterator[Finding]:
         """Every hook can be switched off."""

@@ -290,6 +290,22 @@ def test_only_the_users_words_are_a_prompt(text: str, expected: str) -> None:
     assert shown(*told("claude", said("user", text))) == ([f"asked | {expected}"] if expected else [])
 
 
+@each(
+    "text, moment, prompt",
+    [
+        ("<ide_selection>lines 1 to 3</ide_selection>\nrename this", "prompt", "rename this"),
+        ("rename this", "prompt", "rename this"),
+        ("[Image #1]", "prompt", "[Image #1]"),
+        ("<ide_selection>lines 1 to 3</ide_selection>", "other", ""),
+        ("Stop hook feedback:\nrun the tests", "other", "Stop hook feedback:\nrun the tests"),
+        ("<task-notification>\n<task-id>b</task-id>", "other", "<task-notification>\n<task-id>b</task-id>"),
+    ],
+)
+def test_only_the_users_words_open_a_turn(text: str, moment: str, prompt: str) -> None:
+    event = read("claude", "UserPromptSubmit", json.dumps({"session_id": "s", "prompt": text}).encode(), {})
+    assert event is not None and (event.moment, event.prompt) == (moment, prompt)
+
+
 @each("source, counts", [(None, True), ("local", True), ("hook", False), ("harness", False), ("recorded", False)])
 def test_only_rows_of_the_users_own_are_a_prompt(source: str | None, counts: bool) -> None:
     more = {"rowSource": source} if source else {}
