@@ -29,6 +29,13 @@ _NAMES = (
     " cmp tree du df ps pgrep kill pkill lsof read fi for done case esac { } ( ) #"
 )
 _LOOKING = frozenset(_NAMES.split())
+_READING = frozenset(
+    f"git {word}"
+    for word in (
+        *("cat-file", "show", "log", "diff", "status", "rev-parse", "rev-list", "ls-tree", "ls-files", "ls-remote", "blame"),
+        *("grep", "merge-base", "check-ignore", "for-each-ref", "describe", "reflog", "show-ref", "shortlog", "diff-tree"),
+    )
+)
 """Programs that only look, prepare or show: what they end with is no failure that anybody has to mend."""
 _WORD = re.compile(r"[A-Za-z][\w.:@/+-]*\Z")
 
@@ -68,7 +75,8 @@ def segments(command: str) -> tuple[str, ...]:
     """Split a command line into what it does: each command alone, without redirections, assignments, and what only looks."""
     command = _INLINE.sub(r"\3", command) if "<<" in command else command
     found = (_REDIRECTED.sub("", _BEFORE.sub("", part.strip(" \t({!"), 1)).strip(" \t)}") for part in _SEGMENT.findall(command))
-    return tuple(" ".join(part.split()) for part in found if part and _base(part.split()[0]) not in _LOOKING)
+    lines = (" ".join(part.split()) for part in found if part)
+    return tuple(line for line in lines if not (_base(line.split()[0]) in _LOOKING or " ".join(line.split()[:2]) in _READING))
 
 
 def program(command: str) -> str:

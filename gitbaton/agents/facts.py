@@ -152,9 +152,10 @@ class Facts:
     commands, and ``failures``, both oldest first; the last words of the last turn that ended.
 
     Of the turn that goes on: ``open``, whether one does; what the agent said in it (``texts``) and did (``deeds``), oldest
-    first, and whether it said something last (``spoke``). ``calls`` have not ended. ``begun`` and ``until``: the times of the
-    first record and of the newest; ``ended``: the keys of commands that have ended; ``edits``: when the newest ten edits were
-    made."""
+    first, and whether it said something last (``spoke``); ``since``: when it, with those that only go on with it, was begun,
+    and the one before: failures of others count no more, but for those of ``checks``. ``calls`` have not ended. ``begun`` and
+    ``until``: the times of the first record and of the newest; ``ended``: the keys of commands that have ended; ``edits``: when
+    the newest ten edits were made."""
 
     plan: tuple[Item, ...] | None = None
     planned: float = 0.0
@@ -177,6 +178,7 @@ class Facts:
     texts: tuple[Prompt, ...] = ()
     deeds: tuple[Deed, ...] = ()
     spoke: bool = False
+    since: tuple[float, ...] = ()
     calls: tuple[Call, ...] = ()
     begun: float = 0.0
     until: float = 0.0
@@ -245,7 +247,7 @@ class _Fold:
         self.approved: Prompt | _Heard | None = facts.approved
         self.listed: Prompt | _Heard | None = facts.listed
         self.said: Prompt | _Heard | None = facts.said
-        self.open, self.spoke = facts.open, facts.spoke
+        self.open, self.spoke, self.since = facts.open, facts.spoke, facts.since
         self.texts: list[Prompt | _Heard] = list(facts.texts)
         self.deeds: dict[str, Deed | Call] = {deed.key: deed for deed in facts.deeds}
         self.commands: list[tuple[Command, str] | Command] = list(facts.commands)
@@ -416,7 +418,7 @@ class _Fold:
         prompts = not sign.kind or (sign.kind == "approved" and not self.open)  # that plan began a session of its own
         self.turns += prompts
         if newest and prompts:
-            self._begin_turn()
+            self._begin_turn(0.0 if idle(text) else at)
         heard = _Heard(at=at, text=text, size=len(text), kind=sign.kind, about=sign.about, before=words)
         self.latest = heard if newest and text else self.latest
         if sign.kind == "approved":
@@ -428,12 +430,13 @@ class _Fold:
                 self.asked.pop()
             self.asked.append(heard)
 
-    def _begin_turn(self) -> None:
-        """A prompt was said: the turn before has ended, where the agent said something last; else the prompt came while it was
-        at work, and the turn goes on."""
+    def _begin_turn(self, since: float) -> None:
+        """Take a prompt as the beginning of a turn, where the agent said something last; else it came while the agent was at
+        work, and the turn goes on. ``since``: when what is wanted became something else, 0 where the prompt does not say."""
         if self.spoke or not (self.texts or self.deeds):
             self.said = self.texts[-1] if self.texts else self.said
             self.texts, self.deeds = [], {}
+            self.since = (*self.since, since)[-2:] if since else self.since
         self.open, self.spoke = True, False
 
     def _say(self, sign: Said, at: float) -> None:
@@ -516,7 +519,10 @@ class _Fold:
         plan = None if self.plan is None else list(self.plan.values())
         if plan is not None and len(plan) > ITEMS:  # what is done is told last
             plan = sorted(plan, key=lambda item: item.state in ("done", "dropped"))
-        failures = sorted(self.failures.values(), key=lambda failure: failure.ran.ended)
+        checks = list(self.checks)[-CHECKS:]
+        since = min(self.since, default=0.0)
+        failures = [one for one in self.failures.values() if one.ran.ended >= since or one.ran.command in checks]
+        failures.sort(key=lambda failure: failure.ran.ended)
         return Facts(
             plan=None if plan is None else tuple(plan[:ITEMS]),
             planned=self.planned,
@@ -532,13 +538,14 @@ class _Fold:
             approved=None if self.approved is None else self._kept(self.approved, APPROVED),
             listed=None if self.listed is None else self._kept(self.listed, LISTED),
             commands=tuple(map(self._ran, self.commands[-COMMANDS:])),
-            checks=tuple(self.checks.values())[-CHECKS:],
+            checks=tuple(self.checks[name] for name in checks),
             failures=tuple(failures[-_FAILED:]),
             said=None if self.said is None else self._kept(self.said, SAID),
             open=self.open,
             texts=tuple(self._kept(one, SAYING) for one in self.texts),
             deeds=tuple(doing.rows(map(self._done, list(self.deeds.values())[-_RAW:])))[-DEEDS:],
             spoke=self.spoke,
+            since=self.since,
             calls=tuple(map(self._call, list(self.calls.values())[-_CALLS:])),
             begun=self.begun,
             until=self.until,

@@ -287,6 +287,26 @@ def test_a_failure_stands_until_a_success_mends_it() -> None:
     assert failed(facts) == [] and [one.result for one in facts.tests] == ["passed", "passed"]
 
 
+def test_a_failure_of_a_task_before_counts_where_it_is_a_check() -> None:
+    s = Session()
+    s.ask("Mend the parser")
+    s.run("git show nothing", 128, "fatal: bad revision")
+    s.run("./deploy", 1, "no such host")
+    s.run("go build ./...", 1, "x.go:1:1: undefined: y")
+    assert failed(s.look()) == [("ran", "./deploy"), ("check", "go build ./...")]
+    s.say("The host is not there.")
+    s.ask("yes, go on")
+    assert len(failed(s.stop())) == 2, "it is the same task"
+    s.ask("Try the other host")
+    assert len(failed(s.look())) == 2, "and that may be of it"
+    s.say("It is not there, too.")
+    s.ask("Now the changelog")
+    assert failed(s.look()) == [("check", "go build ./...")]
+    for number in range(5):
+        s.run(f"pytest tests/{number}", 0, "1 passed in 0.1s")
+    assert failed(s.look()) == []
+
+
 def test_how_each_of_the_last_checks_ended() -> None:
     s = Session()
     s.ask("one")
