@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from gitbaton.agents.client import Client, Hook
 from gitbaton.agents.payload import word
@@ -31,11 +31,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from gitbaton.agents.client import Fields
     from gitbaton.agents.signs import Record, Sign
 
 _TURNS = 1 << 20
 _ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}
-_OURS = ("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>", "<skill>", "<image")
+_OURS = (
+    *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>", "<skill>", "<image"),
+    *("<user_shell_command>", "<subagent_notification>"),
+)
+_AROUND = (
+    r"(?s)\A(?:# Context from my IDE|# Files mentioned by the user|(?=## My request)|This block is)"
+    r".*?## My request for Codex:\s*"
+)
 _PROPOSED = r"(?s)<proposed_plan>\s*(.*?)\s*</proposed_plan>"
 _PATCHED = r"(?m)^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$"
 _HEAD = r"(?s)(?:Chunk ID|Exit code|Wall time): .{0,400}?\nOutput:\n"
@@ -81,6 +89,11 @@ class Codex(Client):
     mark = rb'"(?:item_completed|thread_rolled_back|user_message|agent_message|message)"|_call(?:_output)?"'
     resume = "codex resume {}"
 
+    def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
+        """What a payload says, the prompt without what an editor puts around it."""
+        prompt = fields.get("prompt")
+        return super().told({**fields, "prompt": re.sub(_AROUND, "", prompt) if isinstance(prompt, str) else None}, env)
+
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """What was said and done stands there twice: as the model saw it, and as items that were completed, or as events before
         there were such items. Each record is told what of it counts, and an answer which call it belongs to."""
@@ -110,7 +123,7 @@ class Codex(Client):
         if payload.get("type") == "thread_rolled_back":
             turns = payload.get("num_turns")
             return Step(back=turns) if isinstance(turns, int) and 0 < turns < _TURNS else None
-        asked = record.get("alone") is True and payload.get("role") == "user" and _said(payload) != ""
+        asked = record.get("alone") is True and payload.get("role") == "user" and _said(payload.get("content")) != []
         event = _event(record) in ("UserMessage", "user_message") and record.get("begun") is not True
         return Step(prompt=asked or event or record.get("begins") is True)
 
@@ -123,9 +136,11 @@ class Codex(Client):
         elif record.get("type") == "response_item":
             yield from _shown(payload)
             yield from _response(payload, record, at)
-        elif kind in ("user_message", "agent_message"):
-            yield from words(Asked if kind == "user_message" else Said, at, payload.get("message"))
-            plan = re.search(_PROPOSED, plain(payload.get("message"))) if kind == "agent_message" else None
+        elif kind == "user_message":
+            yield from words(Asked, at, _said(payload.get("message")))
+        elif kind == "agent_message":
+            yield from words(Said, at, payload.get("message"))
+            plan = re.search(_PROPOSED, plain(payload.get("message")))
             yield from outlined(at, plan[1]) if plan else ()
         elif payload.get("type") == "item_completed":
             begun, done = (time_of(payload.get(name)) for name in ("started_at_ms", "completed_at_ms"))
@@ -172,9 +187,9 @@ def _event(record: Record) -> str | None:
     return word(dict_of(payload.get("item")).get("type") if kind == "item_completed" else kind)
 
 
-def _said(payload: Record) -> str:
-    """What the user said in a message to the model; nothing of what the client says there."""
-    return "\n".join(text for text in texts_of(payload.get("content")) if not text.startswith(_OURS))
+def _said(content: object) -> list[str]:
+    """What the user said; nothing of what the client says in the user's name, or around their words."""
+    return [re.sub(_AROUND, "", text) for text in texts_of(content) if not text.startswith(_OURS)]
 
 
 def _response(item: Record, record: Record, at: float | None) -> Iterator[Sign]:
@@ -182,7 +197,7 @@ def _response(item: Record, record: Record, at: float | None) -> Iterator[Sign]:
     kind, key, name = str(item.get("type")), word(item.get("call_id")), item.get("name")
     if kind == "message" and record.get("alone") is True:
         if item.get("role") == "user":
-            yield from words(Asked, at, _said(item))
+            yield from words(Asked, at, _said(item.get("content")))
         elif item.get("role") == "assistant":
             yield from words(Said, at, item.get("content"))
     elif kind.endswith("_call"):
@@ -232,7 +247,7 @@ def _output(at: float | None, key: str | None, call: Record, output: object) -> 
 def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sign]:
     kind, key = item.get("type"), word(item.get("id"))
     if kind == "UserMessage":
-        yield from words(Asked, begun, item.get("content"))
+        yield from words(Asked, begun, _said(item.get("content")))
     elif kind == "AgentMessage":
         yield from words(Said, done, item.get("content"))
     elif kind == "Plan":

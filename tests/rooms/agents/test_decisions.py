@@ -356,6 +356,15 @@ def output(text: str, kind: str = "function_call_output") -> dict[str, Any]:
             ["asked | go", "said done"],
         ),
         ((message("assistant", "done"), event("agent_message", message="done")), ["said done"]),
+        (
+            (
+                event(
+                    "user_message", message="# Context from my IDE setup:\n\n## Active file: a\n\n## My request for Codex:\ngo"
+                ),
+            ),
+            ["asked | go"],
+        ),
+        ((event("user_message", message="<turn_aborted>x</turn_aborted>"),), []),
         ((SHELL, output(json.dumps({"output": "a\n", "metadata": {"exit_code": 2}}))), ["ran ls", "c ended 2 a"]),
         (
             (EXEC, output("Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\na")),
