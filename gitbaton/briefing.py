@@ -239,10 +239,13 @@ class _Brief:
         to = {"answer": "to the question", "refused": "the call", "rejected": "the plan"}.get(last.kind, "which answers")
         rows += self._once(f"  {to if last.about else 'said before it'}", about, self.sizes.said)
         self._new(_prompt(last))
-        if last.kind or last.about:
+        if last.kind or (last.about and len(last.text) <= 2 * _SHORT):
             tasks = [one for one in self.asked if not one.kind and one.at <= last.at and one.text != last.text]
             task = max(tasks, key=lambda one: (not one.earlier, one.at), default=None)
-            rows += self._once(f"Request before it, {age(task.at, self.now)}", task.text, self.sizes.task) if task else []
+            if task is not None and (
+                told := self._once(f"Request before it, {age(task.at, self.now)}", task.text, self.sizes.task)
+            ):
+                rows += [*told, *self._once("  which answers", task.about, self.sizes.said)]
         return _Section(rows=rows)
 
     def _turn(self) -> _Section:
@@ -412,7 +415,8 @@ class _Brief:
             if task and one in (task[0], long):
                 size = self.sizes.done if done else self.sizes.first
             key = f"asked {age(one.at, self.now)}" + (" in a session before" if one.earlier else "")
-            rows += self._once(key, _prompt(one), size)
+            told = self._once(key, _prompt(one), size)
+            rows += [*told, *(self._once("  which answers", one.about, self.sizes.earlier) if told and not one.kind else [])]
         rows += ["The beginning of a long conversation was not read."] if self.observed.partial else []
         return _Section(rows=rows, title="Requests before, newest first:" if rows and self.asked else "", floor=200)
 

@@ -20,6 +20,11 @@ _IDLE = (
     r"|propose[ds]?|recommend(?:ed)?|lgtm|hi|hello|hey|weiter|ja|nein|bitte|retry|again|try|\#?[0-9]{1,2}|[a-e])"
     r"(?:[\s.,!:;)&+]|\Z)+)+\Z"
 )
+_GRANTS = (
+    r"(?i)\b(?:(?:as|what|like|how|whatever|the way) you(?:'d|'ve| have| would|r last)? (?:just )?"
+    r"(?:propose|suggest|recommend|sa(?:y|id)|describe|outline|plan|list|wrote|put it)"
+    r"|your (?:last |first |second |third )?(?:proposal|suggestion|recommendation|idea|option|plan|point)s?\b)"
+)
 _IDLE_LENGTH = 80
 _ANSWER = 200  # characters of a prompt that may be an answer to a question
 _INDENT = 8
@@ -42,9 +47,9 @@ def idle(text: str) -> bool:
 
 
 def answers(text: str, words: str) -> bool:
-    """Whether a prompt cannot be understood without the ``words`` of the agent before it: it says nothing by itself, or it is
-    short and they ask something."""
-    return idle(text) or (len(text) <= _ANSWER and "?" in words.rstrip()[-_ANSWER:])
+    """Whether a prompt cannot be understood without the ``words`` of the agent before it: it says nothing by itself, it grants
+    what they propose, or it is short and they ask something."""
+    return idle(text) or re.search(_GRANTS, text) is not None or (len(text) <= _ANSWER and "?" in words.rstrip()[-_ANSWER:])
 
 
 def tidy(text: str) -> str:

@@ -215,8 +215,8 @@ def scene(checkpoint: Checkpoint = WORDS, told: Told | None = TOLD, **more: obje
     return replace(whole, **more)
 
 
-def huge(char: str) -> Scene:
-    """The same with very much of everything, each text another."""
+def huge(char: str, *, newest: bool) -> Scene:
+    """The same with very much of everything, each text another; also of the ``newest`` request."""
     numbers = iter(range(10_000))
 
     def long(text: str) -> str:
@@ -229,7 +229,7 @@ def huge(char: str) -> Scene:
     told = replace(
         TOLD,
         asked=(*old, *map(longer, TOLD.asked)),
-        latest=TOLD.latest and longer(TOLD.latest),
+        latest=TOLD.latest and (longer(TOLD.latest) if newest else replace(TOLD.latest, about=long("Shall I?"))),
         approved=TOLD.approved and longer(TOLD.approved),
         listed=TOLD.listed and longer(TOLD.listed),
         said=TOLD.said and longer(TOLD.said),
@@ -255,12 +255,14 @@ def test_everything_stands_in_its_order() -> None:
 
 
 @pytest.mark.parametrize("char", ["x", "\u00e9", "\u4e2d", "\U0001f600", "<b>", "\t"])
-def test_however_much_there_is_the_newest_state_is_whole(char: str) -> None:
-    text = brief(huge(char))
+@pytest.mark.parametrize("newest", [True, False])
+def test_however_much_there_is_the_newest_state_is_whole(char: str, newest: bool) -> None:
+    text = brief(huge(char, newest=newest))
     assert len(text.encode()) <= LIMIT
     check_safe(text)
     rows = text.split("\n")
-    for key in (*IN_ORDER[:14], "step", "next_cmd", "tests", "plan", *IN_ORDER[-2:]):
+    keys = [key for key in IN_ORDER[:14] if not (newest and key.startswith("Request before"))]
+    for key in (*keys, "step", "next_cmd", "tests", "plan", *IN_ORDER[-2:]):
         assert any(row.startswith(key) for row in rows), f"{key} fell out of\n{text}"
     newest = [row for row in rows if row.startswith(("Newest request", "said 5 minutes", "not mended"))]
     assert len(newest) == 3 and "[the rest: git baton show 1111111]" in rows

@@ -198,6 +198,28 @@ def test_a_short_prompt_that_says_something_is_a_request(prompt: str) -> None:
     assert not idle(prompt)
 
 
+@each(
+    "prompt",
+    [
+        "Looks good, go on with 2. And yes, do the exit status as you propose. " + "Two things I forgot. " * 20,
+        "What you say about the minus: yes, refuse it in just those words. " + "No section over 120 words. " * 20,
+        "your second suggestion is the better one; " + "and the table by size. " * 20,
+    ],
+)
+def test_a_long_prompt_that_grants_something_is_told_with_the_words_that_proposed_it(prompt: str) -> None:
+    s = Session()
+    s.ask("Port the parser")
+    s.say("It is ported. For the fifth I would end with an exit status of its own, 3.")
+    s.stop()
+    s.ask(prompt)
+    s.ask("continue")
+    facts = s.look()
+    assert facts.asked[-1].text.startswith(prompt[:40]) and "an exit status of its own, 3." in facts.asked[-1].about
+    s.say("I go on.")
+    s.ask("The plan of the year says nothing of you; add a parser for it." + " It is long." * 30)
+    assert s.look().asked[-1].about == "", "it grants nothing"
+
+
 def test_answers_and_plans_are_kept_beside_prompts() -> None:
     s = Session()
     s.ask("Add storage")
