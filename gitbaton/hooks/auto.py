@@ -16,7 +16,7 @@ from gitbaton.codec import Json, document, first_line, in_quotes, parse_transcri
 from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.hooks.guard import AgainError, log
-from gitbaton.hooks.sessions import Session, facts_path
+from gitbaton.hooks.sessions import Session, at_work, facts_path
 from gitbaton.model import (
     BEFORE_PROMPT,
     LAST_PROMPT,
@@ -161,7 +161,8 @@ def _observed(
     try:
         seen = observing.look(baton, event, facts_path(baton.repo, event), heard(session))
         beside = (baton.told(tip) if tip is not None else None) or Told()
-        ground = observing.Ground(root=root, tree=draft.tree, changed=cache(lambda: _changed(baton, root, tip, draft)))
+        changed, shared = cache(lambda: _changed(baton, root, tip, draft)), at_work(baton.repo, event) is not None
+        ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared)
         found, said = observing.gather(mode, seen, agent, tip, beside, ground)
         if mode == "all" and baton.settings.transcripts == "full":
             kept = found.said if said == beside else keep_told(baton, agent, said) if said != Told() else None

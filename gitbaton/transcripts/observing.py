@@ -317,11 +317,13 @@ def moment(at: float) -> datetime:
 @value
 class Ground:
     """Where facts are held against: the work tree's ``root``, its captured ``tree`` (None where it was not), and ``changed``,
-    which gives the paths that differ from the checkpoint before, and when each was written, in seconds since 1970."""
+    which gives the paths that differ from the checkpoint before, and when each was written, in seconds since 1970. ``shared``:
+    another session is at work there, whose changes they may be."""
 
     root: str
     tree: Oid | None
     changed: Callable[[], Mapping[str, float]]
+    shared: bool = False
 
 
 def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told: Told, ground: Ground) -> tuple[Observed, Told]:
@@ -459,13 +461,13 @@ def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tupl
 
 def _changed(facts: Facts, ground: Ground) -> dict[str, float]:
     """The files that a session changed, and when: those that its tools edited, and what else was written since it began and
-    the checkpoint before was taken, by a shell or a subagent."""
+    the checkpoint before was taken, by a shell or a subagent, where the session is alone."""
     found: dict[str, float] = {}
     places = _places((touched.path for touched in facts.edited), ground.root)
     for touched in reversed(facts.edited):
         if touched.path in places:
             found[places[touched.path]] = touched.at
-    for path, at in ground.changed().items() if facts.begun else ():
+    for path, at in ground.changed().items() if facts.begun and not ground.shared else ():
         if at >= facts.begun - _COARSE:
             found[path] = max(at, found.get(path, 0.0))
     return found

@@ -187,6 +187,18 @@ def test_what_a_shell_changed_before_the_first_checkpoint_is_edited(repo: Sandbo
     assert observed["edited"]["paths"] == ["tables.py"]
 
 
+def test_what_another_session_at_work_writes_is_not_this_ones(talk: Talk) -> None:
+    other = another(talk)
+    other.fire("prompt", prompt="Generate the tables")
+    other.ask("Generate the tables")
+    talk.ask("Mend the parser")
+    other.run("python gen.py")
+    talk.repo.write("tables.py", "made\n")
+    talk.edit("x.py", "two\n")
+    talk.stop()
+    assert newest(talk.repo)[0]["edited"]["paths"] == ["x.py"]
+
+
 def test_a_move_of_head_brings_no_edits(talk: Talk) -> None:
     talk.repo.git("checkout", "-q", "-b", "other")
     talk.repo.commit("many", **{f"m{n}.txt": "x\n" for n in range(30)})
