@@ -7,10 +7,11 @@ import sys
 import time
 
 from gitbaton import terminal
+from gitbaton.agents.client import client
 from gitbaton.agents.events import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.hooks.guard import AgainError, DeadlineError, deadline, log
+from gitbaton.hooks.guard import LATE, AgainError, DeadlineError, deadline, log
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 SECONDS = 2.0
 LATE_SECONDS = 120.0
 TELLING_SECONDS = 1.2  # after so many the text goes out without what is not known yet
-LATE = "GIT_BATON_LATE"  # the step of a checkpoint that is due, in the process that goes on with it; empty: ask again
+MARGIN = 2.0  # seconds before a client's own time is over
+STORE = "GIT_BATON_STORE"  # the session whose conversation is to be stored, in the process that does
 MAX_PAYLOAD = 64 << 20
 _KEPT = ("compact", "request", "edit", "turn", "end", "prompt")  # moments at which a checkpoint may be due
 _LOOKS = ("compact", "turn", "end", "prompt")  # and at these the work tree is looked at
@@ -59,8 +61,8 @@ def parse_call(words: list[str]) -> Call | None:
 class _Work:
     """What a hook has come to, for whoever has to end it: the event, the repository, and the checkpoint that is due."""
 
-    def __init__(self, call: Call) -> None:
-        self.call, self.late, self.begun = call, os.environ.get(LATE), time.monotonic()
+    def __init__(self, call: Call, words: list[str]) -> None:
+        self.call, self.words, self.late, self.begun = call, words, os.environ.get(LATE), time.monotonic()
         self.data, self.due = b"", self.late
         self.event: Event | None = None
         self.ahead: Ahead | None = None
@@ -85,14 +87,15 @@ class _Work:
 def run(words: list[str]) -> None:
     """``git baton hook AGENT EVENT``: the payload is on standard input, the answer goes to standard output.
 
-    Never raises, and ends within two seconds; what went wrong is in ``<common dir>/baton/log``. A checkpoint that takes
-    longer is begun anew by a process of its own, which nobody waits for and which has two minutes.
+    Never raises, and ends within two seconds, or before a compaction in the time for which the client waits; what went wrong
+    is in ``<common dir>/baton/log``. A checkpoint that takes longer is begun anew by a process of its own, which nobody waits
+    for and which has two minutes.
     """
     call = parse_call(words)
     if call is None or os.environ.get("GIT_BATON") == "0":
         return
-    work = _Work(call)
-    seconds = SECONDS if work.late is None else LATE_SECONDS
+    work = _Work(call, words)
+    seconds = _seconds(call) if work.late is None else LATE_SECONDS
     try:
         with deadline(seconds):
             work.data = terminal.read_input(MAX_PAYLOAD)
@@ -101,16 +104,24 @@ def run(words: list[str]) -> None:
                 _attend(work, work.event)
     except DeadlineError:
         work.log(f"not done after {seconds:.0f} s")
-        _go_on(words, work)
+        _go_on(work)
         work.close()
     except AgainError as error:
         work.log(error.message)
-        _go_on(words, work)
+        _go_on(work)
     except Exception as error:
         work.log(f"{type(error).__name__}: {error}")
     finally:
         if work.repo is not None:
             work.repo.clear()
+
+
+def _seconds(call: Call) -> float:
+    """For how long a hook may take: before a compaction as long as its client waits. (Those that say so count in seconds.)"""
+    of = client(call.agent)
+    if of is None or of.events.get(call.event, ("other", "no"))[0] != "compact":
+        return SECONDS
+    return max(SECONDS, next((hook.timeout - MARGIN for hook in of.hooks if hook.event == call.event), 0))
 
 
 def _opened(work: _Work, event: Event) -> bool:
@@ -159,7 +170,7 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
     """Whether the project's own settings call us, or the user wants us everywhere: checkpoints from the first turn on."""
     if repo.boolean("baton.everywhere"):
         return True
-    from gitbaton.agents.client import OURS, client
+    from gitbaton.agents.client import OURS
     from gitbaton.system.files import read_regular
 
     of = client(agent)
@@ -175,6 +186,9 @@ def _attend(work: _Work, event: Event) -> None:
     from gitbaton.hooks import sessions
 
     assert work.repo is not None
+    if STORE in os.environ:
+        _store(work, work.repo)
+        return
     repo, session = work.repo, sessions.load(work.repo, event)
     before, left = session, work.late is not None and event.moment == "start"
     if work.late is None:
@@ -296,13 +310,14 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
             return baton.chosen(work.call.track, automatic=True)
 
         if event.moment == "start":
-            _keep_unended(baton, event, track)
+            _keep_unended(work, baton, event, track)
             return
         after = auto.take(baton, event, session, track, work.due, other)
         sessions.save(repo, event, turns=after.turns, words=after.words)
+    _leave_to_store(work, baton, other[0] if other else event)
 
 
-def _keep_unended(baton: Baton, event: Event, track: Callable[[], str]) -> None:
+def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], str]) -> None:
     """Take the checkpoint of each session that did not end, the oldest first; that of one which may still be at work is its
     own, but for the first of all."""
     from gitbaton.hooks import auto, sessions
@@ -316,9 +331,39 @@ def _keep_unended(baton: Baton, event: Event, track: Callable[[], str]) -> None:
         after = auto.take(baton, event, session, track, auto.step(event, session), (one.event, session))
         ends = {} if one.at_work else {"open": False, "ended": True}
         sessions.save(baton.repo, one.event, turns=after.turns, words=after.words, **ends)
+        _leave_to_store(work, baton, one.event)
 
 
-def _go_on(words: list[str], work: _Work) -> None:
+def _leave_to_store(work: _Work, baton: Baton, event: Event) -> None:
+    """Have what is new of a conversation stored by a process that nobody waits for, where that is much."""
+    from gitbaton.codec import canonical
+    from gitbaton.system.process import detach
+    from gitbaton.transcripts import behind
+
+    if baton.settings.transcripts == "full" and behind(baton, event) and os.path.isfile(sys.argv[0]):
+        whose = canonical({"agent": event.agent, "session": event.session, "transcript": event.transcript}).decode()
+        command = [sys.executable, sys.argv[0], "hook", *work.words]
+        detach(command, {**os.environ, LATE: "", STORE: whose}, work.data)
+
+
+def _store(work: _Work, repo: Repo) -> None:
+    """Store what is new of the conversation of the session that the environment names. Raises BatonError."""
+    from gitbaton.baton import Baton
+    from gitbaton.codec import parse
+    from gitbaton.config import load
+    from gitbaton.hooks import auto
+    from gitbaton.transcripts import record
+
+    whose = parse(os.environ[STORE].encode())
+    names = {name: text for name, text in whose.items() if isinstance(text, str)} if isinstance(whose, dict) else {}
+    event = Event(name="", moment="other", agent=names["agent"], session=names["session"], transcript=names["transcript"])
+    with auto.alone(repo, late=True) as free:
+        if free:
+            baton = Baton(repo=repo, settings=load(repo, work.log))
+            record(baton, event, baton.settings.transcripts, None, work.log, auto.time_for(event))
+
+
+def _go_on(work: _Work) -> None:
     """Take the checkpoint without anybody waiting for it; the one that is due already is not asked for again. Never raises."""
     from gitbaton.hooks.auto import LATE_AT
     from gitbaton.system.process import detach
@@ -330,6 +375,6 @@ def _go_on(words: list[str], work: _Work) -> None:
     try:
         if os.path.isfile(sys.argv[0]):
             late = {LATE: work.due or "", LATE_AT: str(round(time.time() * 1000))}
-            detach([sys.executable, sys.argv[0], "hook", *words], {**os.environ, **late}, work.data)
+            detach([sys.executable, sys.argv[0], "hook", *work.words], {**os.environ, **late}, work.data)
     except (BatonError, OSError) as error:
         work.log(f"{type(error).__name__}: {error}")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from gitbaton.git.repo import Repo
 
+LATE = "GIT_BATON_LATE"
+"""Names the step of a checkpoint that is due, in the process that goes on with it; empty: ask again."""
 LOG_BYTES = 1 << 20
 GRACE = 0.5  # seconds in which what was begun may be cleaned up
 

@@ -5,14 +5,16 @@
 
 from gitbaton.transcripts.layout import CHUNK, MAX_STORED, chunks, sessions_of, transcript_ref
 from gitbaton.transcripts.reading import HINTS, original, position, read
-from gitbaton.transcripts.storing import PART, Mode, record
+from gitbaton.transcripts.storing import LITTLE, PART, Mode, behind, record
 
 __all__ = [
     "CHUNK",
     "HINTS",
+    "LITTLE",
     "MAX_STORED",
     "PART",
     "Mode",
+    "behind",
     "chunks",
     "original",
     "position",

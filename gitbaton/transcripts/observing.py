@@ -87,8 +87,9 @@ class Heard:
     ended: float | None = None
 
 
-def look(baton: Baton, event: Event, path: str, heard: Heard | None = None) -> Seen:
-    """What is known of an event's session now; it is left in the file ``path`` for the next look.
+def look(baton: Baton, event: Event, path: str, heard: Heard | None = None, seconds: float | None = None) -> Seen:
+    """What is known of an event's session now; it is left in the file ``path`` for the next look. It reads for so many
+    ``seconds``, SECONDS where None are given.
 
     A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing; a prompt and last words
     that are on no record are those that hooks have ``heard``. Raises ScanError where a text cannot be redacted, OSError where
@@ -96,7 +97,7 @@ def look(baton: Baton, event: Event, path: str, heard: Heard | None = None) -> S
     """
     before, heard = load(path), heard or Heard()
     now = baton.clock().timestamp()
-    seen, found = _read_on(event, before or Seen(facts=Facts()))
+    seen, found = _read_on(event, before or Seen(facts=Facts()), seconds or SECONDS)
     found = _with_prompts(seen, found, heard.prompts)
     end = None
     if event.moment in ("turn", "end"):
@@ -162,7 +163,7 @@ def _document(seen: Seen) -> dict[str, Json]:
     return {**where, "partial": seen.partial, "facts": folding.document(seen.facts)}
 
 
-def _read_on(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
+def _read_on(event: Event, before: Seen, seconds: float) -> tuple[Seen, list[Sign]]:
     """What was known where the records go on, and the signs that are new."""
     of = client(event.agent)
     if of is None:
@@ -172,21 +173,21 @@ def _read_on(event: Event, before: Seen) -> tuple[Seen, list[Sign]]:
     fd = opened(event.transcript)
     if fd is not None:
         with open(fd, "rb"), suppress(OSError):
-            return _lines_after(fd, of, before)
+            return _lines_after(fd, of, before, seconds)
     return before, []
 
 
-def _lines_after(fd: int, of: Client, before: Seen) -> tuple[Seen, list[Sign]]:
+def _lines_after(fd: int, of: Client, before: Seen, seconds: float) -> tuple[Seen, list[Sign]]:
     stat = os.fstat(fd)
     fresh = Seen(facts=Facts(), file=(stat.st_dev, stat.st_ino))
     same = before.file == fresh.file and 0 <= before.at <= stat.st_size and _mark(fd, before.at) == before.mark
-    found = _branch_after(fd, of, before if same else fresh, stat.st_size)
-    return found or _branch_after(fd, of, fresh, stat.st_size) or (fresh, [])
+    found = _branch_after(fd, of, before if same else fresh, stat.st_size, seconds)
+    return found or _branch_after(fd, of, fresh, stat.st_size, seconds) or (fresh, [])
 
 
-def _branch_after(fd: int, of: Client, seen: Seen, size: int) -> tuple[Seen, list[Sign]] | None:
+def _branch_after(fd: int, of: Client, seen: Seen, size: int, seconds: float) -> tuple[Seen, list[Sign]] | None:
     """What is new on the branch that counts; None where that does not go on from what was seen: something was taken back."""
-    records, end, reached = _backwards(fd, of, seen.at, size)
+    records, end, reached = _backwards(fd, of, seen.at, size, seconds)
     branch = Branch([of.step(record) for record in records], above=seen.at > 0 or not reached, linked=seen.linked)
     if seen.at and reached:
         known = branch.goes_on or (branch.from_key != "" and _stays(fd, of, seen, branch.from_key))
@@ -232,10 +233,10 @@ def _mark(fd: int, at: int) -> int:
     return crc32(os.pread(fd, min(at, _MARK), max(0, at - _MARK)))
 
 
-def _backwards(fd: int, of: Client, start: int, size: int) -> tuple[Sequence[Record], int, bool]:
+def _backwards(fd: int, of: Client, start: int, size: int, seconds: float) -> tuple[Sequence[Record], int, bool]:
     """The records between two places that may tell something, in their order; where the last one ends; and whether all of them
     could be read in the time there is. Read from the end: the newest are what counts."""
-    late, low = time.monotonic() + SECONDS, max(start, size - MOST)
+    late, low = time.monotonic() + seconds, max(start, size - MOST)
     rows = lines_back(fd, low, size)
     end = size - len(next(rows, b""))  # the last line may be half written
     found: list[Record] = []

@@ -6,6 +6,7 @@ A digest of a text of which only a password is unknown would give the password a
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import suppress
 from stat import S_ISREG
@@ -13,6 +14,7 @@ from stat import S_ISREG
 from gitbaton.git.repo import clear_old, make_folder, put
 from gitbaton.model import Oid
 from gitbaton.system.files import read_regular
+from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,34 +23,68 @@ if TYPE_CHECKING:
     from gitbaton.git.repo import Repo
 
 KEPT_SECONDS = 14 * 86_400
+BLOCK = 1 << 20
 _FORGOTTEN = b"forgotten"
-_MAX_BYTES = 256
-_DIGITS = 64
+_MAX_BYTES = 512
+_V1, _V2 = re.compile(r"1 (\w+) (\d+) ([0-9a-f]{64})"), re.compile(r"2 (\w+) (\d+) ([0-9a-f]{64}) ([0-9a-f]{64}) (\d+) (\d+)")
 
 
-def hasher() -> blake2b:
-    """A digest of nothing yet. CPython's own BLAKE2 where it is there: importing OpenSSL's costs a start 3 ms."""
+def hasher(data: bytes = b"") -> blake2b:
+    """A digest of some bytes. CPython's own BLAKE2 where it is there: importing OpenSSL's costs a start 3 ms."""
     try:
         from _blake2 import blake2b as found
     except ImportError:
         from hashlib import blake2b as found
-    made: blake2b = found(digest_size=32)
+    made: blake2b = found(data, digest_size=32)
     return made
 
 
-def proof(commit: Oid, size: int, digest: str) -> bytes:
-    """What says that a stored conversation was made from the first ``size`` bytes of a file, which have this digest."""
-    return f"1 {commit} {size} {digest}".encode()
+class Digest:
+    """The digest of a file that grows: of its last bytes, and of the ``chain``, which is that of its whole blocks; from these
+    it can be gone on with."""
+
+    def __init__(self, size: int = 0, chain: str = "0" * 64) -> None:
+        """``size``: of the whole blocks that ``chain`` is of."""
+        self.size, self.chain, self._last = size, chain, hasher()
+
+    def update(self, data: bytes) -> None:
+        """Go on with some more bytes."""
+        while data:
+            part = data[: BLOCK - self.size % BLOCK]
+            self._last.update(part)
+            self.size += len(part)
+            if self.size % BLOCK == 0:
+                self.chain, self._last = self.hexdigest(), hasher()
+            data = data[len(part) :]
+
+    def hexdigest(self) -> str:
+        """That of all bytes until now."""
+        return hasher(f"{self.chain} {self._last.hexdigest()}".encode()).hexdigest()
 
 
-def tells_another(noted: bytes, now: bytes) -> bool:
-    """Whether what was noted is of the same conversation, as long, and with another digest: the file was rewritten."""
-    return noted != now and noted[:-_DIGITS] == now[:-_DIGITS]
+@value
+class Proof:
+    """What says that a stored conversation, its ``commit``, was made from the first ``size`` bytes of a file, which have a
+    ``digest``, its whole blocks a ``chain``; ``file``: the device and the number of that file. One of the first kind has no
+    chain, and one digest of all."""
+
+    commit: Oid
+    size: int
+    digest: str
+    chain: str = ""
+    file: tuple[int, int] = (0, 0)
 
 
-def load(repo: Repo, ref: str) -> bytes:
-    """What was noted last of the conversation of a ref; empty where nothing was that can be read."""
-    return _noted(path(repo, ref))
+def load(repo: Repo, ref: str) -> Proof | None:
+    """What was noted last of the conversation of a ref; None where nothing was that can be read."""
+    noted = _noted(path(repo, ref)).decode("ascii", "replace")
+    if found := _V2.fullmatch(noted):
+        commit, size, digest, chain, device, inode = found.groups()
+        return Proof(commit=commit, size=int(size), digest=digest, chain=chain, file=(int(device), int(inode)))
+    if found := _V1.fullmatch(noted):
+        commit, size, digest = found.groups()
+        return Proof(commit=commit, size=int(size), digest=digest)
+    return None
 
 
 def _noted(name: str) -> bytes:
@@ -58,13 +94,13 @@ def _noted(name: str) -> bytes:
         return b""
 
 
-def save(repo: Repo, ref: str, noted: bytes) -> None:
+def save(repo: Repo, ref: str, proof: Proof) -> None:
     """Note it, readable by its owner alone, or by those who share the repository; with a conversation's first, what is old
     goes. Never raises: without it the next one compares everything."""
     name = path(repo, ref)
     first = not os.path.lexists(name)
     try:
-        _put(repo, name, noted)
+        _put(repo, name, f"2 {proof.commit} {proof.size} {proof.digest} {proof.chain} {proof.file[0]} {proof.file[1]}".encode())
     except OSError:
         return
     if first:
@@ -85,7 +121,7 @@ def _put(repo: Repo, name: str, data: bytes) -> None:
 
 def forgotten(repo: Repo, ref: str) -> bool:
     """Whether the conversation of a ref was forgotten: only its positions are recorded from then on."""
-    return load(repo, ref) == _FORGOTTEN
+    return _noted(path(repo, ref)) == _FORGOTTEN
 
 
 def path(repo: Repo, ref: str) -> str:

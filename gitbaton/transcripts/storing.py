@@ -4,6 +4,7 @@ any other writer; and what was said around a checkpoint."""
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from io import BytesIO
@@ -24,7 +25,6 @@ from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hashlib import blake2b
     from typing import Literal
 
     from gitbaton.secrets import Redactor
@@ -33,15 +33,23 @@ if TYPE_CHECKING:
 else:
     Mode = str
 MARK = b"[redacted:"  # begins whatever stands for a secret
-PART = 2 << 20  # bytes of new lines that one call stores at most: to redact them takes half a second
+PART = 2 << 20  # bytes of new lines that are stored at once: to redact them takes half a second
+LITTLE = 32 << 10
+"""Bytes of new lines that a hook stores itself while its client waits."""
 _BATCH = 16 << 20
 _AHEAD = 2  # attempts that build before the lock: to read a conversation takes long
 
 
 def record(
-    baton: Baton, event: Event, mode: Mode, before: Transcript | None, warn: Callable[[str], None] | None = None
+    baton: Baton,
+    event: Event,
+    mode: Mode,
+    before: Transcript | None,
+    warn: Callable[[str], None] | None = None,
+    seconds: float | None = 0.0,
 ) -> Transcript | None:
-    """How far the conversation that an event names has come, at a line's end; in mode ``full`` its content is stored, too.
+    """How far the conversation that an event names has come, at a line's end; in mode ``full`` its content is stored, too, for
+    so many ``seconds``, PART of it at least; for None only where no more than a LITTLE is new, and ``behind`` tells of it.
 
     ``before`` is the last position of the same session: where the file goes on from it, only what follows is read. The last
     words of a turn are waited for, for a moment. None in mode ``off``, and where there is no regular file that can be read or
@@ -63,7 +71,10 @@ def record(
                 or proofs.forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
             ):
                 return measure(fd, event.agent, before)
-            found, said = _keep(baton, fd, event.agent, event.session)
+            known = _position(baton, event.agent, event.session)
+            if seconds is None and os.fstat(fd).st_size - (known.size if known else 0) > LITTLE:
+                return measure(fd, event.agent, before or known)
+            found, said = _keep(baton, fd, event.agent, event.session, seconds)
         except ScanError:
             raise
         except BatonError as error:
@@ -102,6 +113,7 @@ class _Talk:
     agent: str
     session: str
     ref: str
+    hurry: bool
 
 
 @value
@@ -112,29 +124,57 @@ class _Tip:
     kept: Kept
     whole: tuple[Oid, ...]
     rest: bytes
-    hashed: blake2b
+    hashed: proofs.Digest
 
 
-def _keep(baton: Baton, fd: int, agent: str, session: str) -> tuple[Transcript | None, str | None]:
+def behind(baton: Baton, event: Event) -> bool:
+    """Whether of a conversation that is stored more is new than a hook stores itself. Never raises."""
+    if event.session is None or event.agent not in NAMES or (fd := opened(event.transcript)) is None:
+        return False
+    try:
+        known, size = _position(baton, event.agent, event.session), os.fstat(fd).st_size
+        much = size - (known.size if known else 0) > LITTLE and size <= layout.MAX_STORED
+        return much and not proofs.forgotten(baton.repo, layout.transcript_ref(event.agent, event.session))
+    except (OSError, BatonError):
+        return False
+    finally:
+        os.close(fd)
+
+
+def _position(baton: Baton, agent: str, session: str) -> Transcript | None:
+    """How far in the client's file what is stored goes; None where nothing is that can be read. Raises UsageError, GitError."""
+    found = baton.repo.objects.info(layout.transcript_ref(agent, session))
+    try:
+        return layout.kept(baton.repo.objects, found.oid, agent, session).position if found else None
+    except RecordError:
+        return None
+
+
+def _keep(baton: Baton, fd: int, agent: str, session: str, seconds: float | None) -> tuple[Transcript | None, str | None]:
     """Store what is new, redacted; what another process has stored meanwhile is built upon, at last with the lock held all
     along. Raises BatonError; ScanError where a secret may be in what cannot be looked at."""
     ref = layout.transcript_ref(agent, session)
     look = cache(baton.redactor.line)  # who has to begin anew, because another was first, is done soon
-    talk = _Talk(baton=baton, look=look, fd=fd, agent=agent, session=session, ref=ref)
-    return append_to(
-        baton.repo,
-        (ref,),
-        lambda guard: _once(talk, guard),
-        seconds=0,
-        lock=lambda: baton.repo.lock((ref,), wait=layout.LOCK_WAIT),
-        ahead=_AHEAD,
-    )
+    talk = _Talk(baton=baton, look=look, fd=fd, agent=agent, session=session, ref=ref, hurry=seconds is None)
+    late = time.monotonic() + (seconds or 0)
+    while True:
+        found, said, more = append_to(
+            baton.repo,
+            (ref,),
+            lambda guard: _once(talk, guard),
+            seconds=0,
+            lock=lambda: baton.repo.lock((ref,), wait=layout.LOCK_WAIT),
+            ahead=_AHEAD,
+        )
+        if not more or time.monotonic() >= late:
+            return found, said
+        look.cache_clear()
 
 
-def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None]:
+def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None, bool]:
     """Store what is new: objects first, then the ref under the guard. Raises RefConflictError where another was first.
 
-    Of much that is new only a part, for a hook has little time: then what comes back names no commit, and why.
+    Of much that is new only a part: then what comes back names no commit, and why; and whether a further call would go on.
     """
     found = talk.baton.repo.objects.info(talk.ref)
     old = found.oid if found else None
@@ -142,19 +182,19 @@ def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None]:
     known = tip.kept.position if tip else None
     now = measure(talk.fd, talk.agent, known)
     if now is None or now.size > layout.MAX_STORED:
-        return now, f"not stored: it has {now.size} bytes, and the limit is {layout.MAX_STORED}" if now else None
+        return now, f"not stored: it has {now.size} bytes, and the limit is {layout.MAX_STORED}" if now else None, False
     if tip is not None and now == known:
-        return replace(now, stored=tip.kept.commit), None
+        return replace(now, stored=tip.kept.commit), None, False
     part = _part(talk, known, now)
     commit, digest = _write(talk, part, tip, found)
     with guard:
         if proofs.forgotten(talk.baton.repo, talk.ref):
-            return now, None
+            return now, None, False
         publish(talk.baton.repo, [RefChange(name=talk.ref, new=commit, old=old)], automatic=True)
-        proofs.save(talk.baton.repo, talk.ref, proofs.proof(commit, part.size, digest))
+        proofs.save(talk.baton.repo, talk.ref, _proof(talk, commit, part.size, digest))
     if part != now:
-        return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there"
-    return replace(now, stored=commit), None
+        return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there", True
+    return replace(now, stored=commit), None, False
 
 
 def _part(talk: _Talk, known: Transcript | None, now: Transcript) -> Transcript:
@@ -183,19 +223,53 @@ def _extended(talk: _Talk, oid: Oid | None) -> _Tip | None:
     found = objects.info(kept.chunks[-1])
     if found is None or found.kind != "blob":
         return None
-    hashed = proofs.hasher()
-    for block in blocks(talk.fd, 0, kept.position.size):
-        hashed.update(block)
-    noted = proofs.load(talk.baton.repo, talk.ref)
-    now = proofs.proof(kept.commit, kept.position.size, hashed.hexdigest())
-    if noted != now:
-        if proofs.tells_another(noted, now) or not _made_of(talk, kept):
-            return None
-        proofs.save(talk.baton.repo, talk.ref, now)
+    hashed = _proven(talk, kept)
+    if hashed is None:
+        return None
     if found.size >= CHUNK:
         return _Tip(kept=kept, whole=kept.chunks, rest=b"", hashed=hashed)
     last = objects.read(found.oid)
     return _Tip(kept=kept, whole=kept.chunks[:-1], rest=last.data, hashed=hashed) if last and last.data else None
+
+
+def _proven(talk: _Talk, kept: Kept) -> proofs.Digest | None:
+    """The digest of the beginning of the file, where that is what is stored; None where it was rewritten.
+
+    In a hurry the last block counts for all, while it is the same file: who changes what lies before it in its place is found
+    out by the next call that has time.
+    """
+    noted, size = proofs.load(talk.baton.repo, talk.ref), kept.position.size
+    if noted is not None and (noted.commit, noted.size) != (kept.commit, size):
+        noted = None
+    if talk.hurry and noted is not None and noted.chain and noted.file == _file(talk.fd):
+        whole = size // proofs.BLOCK * proofs.BLOCK
+        hashed = proofs.Digest(whole, noted.chain)
+        for block in blocks(talk.fd, whole, size):
+            hashed.update(block)
+        if hashed.hexdigest() == noted.digest:
+            return hashed
+    hashed, first = proofs.Digest(), proofs.hasher()
+    for block in blocks(talk.fd, 0, size):
+        hashed.update(block)
+        if noted is not None and not noted.chain:
+            first.update(block)
+    now = _proof(talk, kept.commit, size, hashed)
+    if noted is not None and noted.digest != (now.digest if noted.chain else first.hexdigest()):
+        return None
+    if noted is None and not _made_of(talk, kept):
+        return None
+    if noted != now:
+        proofs.save(talk.baton.repo, talk.ref, now)
+    return hashed
+
+
+def _proof(talk: _Talk, commit: Oid, size: int, hashed: proofs.Digest) -> proofs.Proof:
+    return proofs.Proof(commit=commit, size=size, digest=hashed.hexdigest(), chain=hashed.chain, file=_file(talk.fd))
+
+
+def _file(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
 
 
 def _made_of(talk: _Talk, kept: Kept) -> bool:
@@ -210,12 +284,12 @@ def _made_of(talk: _Talk, kept: Kept) -> bool:
     return next(known, None) is None and (size, count) == (kept.size, kept.position.lines)
 
 
-def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | None) -> tuple[Oid, str]:
+def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | None) -> tuple[Oid, proofs.Digest]:
     """Write the objects of a conversation, those of whole chunks that are stored already are used again; the commit, and the
     digest of the part of the file that it was made from."""
     objects = talk.baton.repo.objects
     oids, start = (list(tip.whole), tip.kept.position.size) if tip else ([], 0)
-    hashed, made = (tip.hashed, tip.kept.size - len(tip.rest)) if tip else (proofs.hasher(), 0)
+    hashed, made = (tip.hashed, tip.kept.size - len(tip.rest)) if tip else (proofs.Digest(), 0)
     end = start
 
     def fresh() -> Iterator[bytes]:
@@ -242,7 +316,7 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
     batch += layout.frame(objects, entries, layout.meta(found, made, talk.agent, talk.session))
     batch.append(layout.commit(talk.baton, batch[-1].oid, above, f"conversation of {found.lines} lines\n"))
     talk.baton.repo.stow(batch)
-    return batch[-1].oid, hashed.hexdigest()
+    return batch[-1].oid, hashed
 
 
 def keep_told(baton: Baton, agent: Agent, told: Told) -> Oid | None:

@@ -111,9 +111,8 @@ def conversations(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
         said = folder / f"talk{size}.jsonl"
         more = talk(said, size << 20)
         stdin = payload(folder / f"talk{size}.json", path, session_id=f"talk{size}", transcript_path=str(said))
-        for _ in range(size):  # it is stored in parts
-            edit()
-            subprocess.run(hook("Stop"), stdin=stdin.open(), cwd=path, env=env, check=True)
+        edit()
+        stored_all(path, stdin, env)
 
         def before(more: Callable[[], None] = more) -> None:
             edit()
@@ -122,6 +121,47 @@ def conversations(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
         words = {"runs": runs, "budget": 6.5, "yardstick": " ".join(STATUS), "stdin": stdin}
         title = f"Stop, 20 lines more than {size} MiB"
         rows.append(pair(title, hook("Stop"), STATUS, path, env, before=before, **words))  # type: ignore
+    return rows
+
+
+def stored_all(path: Path, stdin: Path, env: dict[str, str]) -> None:
+    """The whole conversation is stored, as before a compaction."""
+    subprocess.run(hook("PreCompact"), stdin=stdin.open(), cwd=path, env=env, check=True)
+
+
+def growing(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
+    """What a conversation adds to a hook: the end of a turn that brings 200 KB, beside the same without a transcript; before a
+    compaction, and at a start after a session of 50 MB died, beside `git status`."""
+    path = prepared(folder, env, 200)
+    subprocess.run(["git", "checkout", "-q", "."], cwd=path, env=env, check=True)
+    edit, rows = editor(path, 10, FILES), []
+    none = payload(folder / "none.json", path, session_id="none")
+    for size in (1, 20, 50):
+        said = folder / f"growing{size}.jsonl"
+        more = calls(said, size << 20)
+        stdin = payload(folder / f"growing{size}.json", path, session_id=f"growing{size}", transcript_path=str(said))
+        edit()
+        stored_all(path, stdin, env)
+
+        def before(more: Callable[[], None] = more) -> None:
+            edit()
+            more()
+
+        ours, theirs = (("sh", "-c", f"{' '.join(hook('Stop'))} <{each}") for each in (stdin, none))
+        words = {"runs": runs, "before": before, "yardstick": "the same without a transcript"}
+        rows.append(pair(f"Stop, 200 KB more than {size} MiB", ours, theirs, path, env, **words))  # type: ignore
+    status = {"runs": max(1, runs // 3), "before": before, "yardstick": " ".join(STATUS)}
+    rows.append(pair("PreCompact, 200 KB more than 50 MiB", hook("PreCompact"), STATUS, path, env, stdin=stdin, **status))  # type: ignore
+    other = payload(folder / "other.json", path, session_id="other")
+
+    def died() -> None:
+        before()
+        subprocess.run(hook("UserPromptSubmit"), stdin=stdin.open(), cwd=path, env=env, check=True)
+        for left in path.glob(".git/baton/sessions/*.facts"):
+            left.unlink()
+
+    words = {**status, "before": died}
+    rows.append(pair("SessionStart, a session of 50 MiB died", hook("SessionStart"), STATUS, path, env, stdin=other, **words))  # type: ignore
     return rows
 
 
@@ -180,4 +220,5 @@ def observing(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
 def main(folder: Path, env: dict[str, str], runs: int, histories: list[int]) -> list[Row]:
     """All rows of part 4, and what a stored conversation adds to them."""
     rows = [row for count in histories for row in events(folder, env, runs, count)]
-    return [*quiet(folder, env, runs), *rows, *conversations(folder, env, runs), *observing(folder, env, runs)]
+    more = [conversations, growing, observing]
+    return [*quiet(folder, env, runs), *rows, *(row for each in more for row in each(folder, env, runs))]

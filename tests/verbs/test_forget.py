@@ -342,7 +342,7 @@ def test_the_conversation_that_it_names_goes_and_what_was_noted_of_it(repo: Sand
         agent = Agent(name="claude", session="s1")
         baton.apply(baton.plan(Request(step="SECRET-STEP", track="t", agent=agent)))
         baton.apply(baton.plan(Request(step="later", track="t", agent=agent)))
-        proofs.save(baton.repo, ref, proofs.proof(made[-1].oid, 24, "0" * 64))
+        proofs.save(baton.repo, ref, proofs.Proof(commit=made[-1].oid, size=24, digest="0" * 64, chain="0" * 64))
     session = repo.write(".git/baton/sessions/claude-s1", '{"prompt": "SECRET-NEXT"}')
     done = repo.ok("forget", "--yes", "t~1", "--everywhere")
     assert "1 transcript went as well" in done.out and "1 fetched ref went as well" in done.out

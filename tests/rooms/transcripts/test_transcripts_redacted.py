@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import random
 import re
 import stat
 from datetime import UTC, datetime
@@ -150,9 +152,42 @@ def test_the_proof_is_of_its_owner_alone_and_in_no_object(repo: Sandbox, path: P
     path.write_bytes(secret(1))
     found = take(repo, path)
     words = proof(repo).read_text().split()
-    assert words[:3] == ["1", found.stored, str(found.size)] and re.fullmatch("[0-9a-f]{64}", words[3])
+    assert words[:3] == ["2", found.stored, str(found.size)] and re.fullmatch("[0-9a-f]{64} [0-9a-f]{64}", " ".join(words[3:5]))
     assert stat.S_IMODE(proof(repo).stat().st_mode) == 0o600 and words[3] not in everything(repo)
     assert [entry.name for entry in proof(repo).parent.iterdir()] == [SESSION]
+
+
+def test_a_proof_of_yesterday_is_believed_and_written_anew(repo: Sandbox, path: Path) -> None:
+    """It had one digest of all that was stored, and no more."""
+    path.write_bytes(secret(1) + line(2))
+    old, before = path.read_bytes(), take(repo, path)
+    noted = f"1 {before.stored} {before.size} {hashlib.blake2b(old, digest_size=32).hexdigest()}\n"
+    proof(repo).write_text(noted)
+    repo.git("config", "baton.redact", "off")  # so that a comparison would find another conversation
+    with path.open("ab") as file:
+        file.write(secret(3))
+    after = take(repo, path)
+    assert content(repo, after.stored) == hidden(old) + secret(3) and proof(repo).read_bytes().startswith(b"2 ")
+    proof(repo).write_text(noted.replace(str(before.stored), str(after.stored)).replace(f" {before.size} ", f" {after.size} "))
+    with path.open("ab") as file:
+        file.write(line(4))
+    assert content(repo, take(repo, path).stored) == path.read_bytes(), "its digest is another's: all is stored anew"
+
+
+@pytest.mark.parametrize("size", [10, proofs.BLOCK - 1, proofs.BLOCK, 2 * proofs.BLOCK + 3])
+def test_a_digest_goes_on_from_its_whole_blocks(size: int) -> None:
+    data = random.Random(size).randbytes(size)
+    whole, parts = proofs.Digest(), proofs.Digest()
+    whole.update(data)
+    for start in range(0, size, 70_001):
+        parts.update(data[start : start + 70_001])
+    at = size // proofs.BLOCK * proofs.BLOCK
+    again = proofs.Digest(at, whole.chain)
+    again.update(data[at:])
+    assert whole.hexdigest() == parts.hexdigest() == again.hexdigest() and whole.size == again.size == size
+    other = proofs.Digest()
+    other.update(data[:-1])
+    assert other.hexdigest() != whole.hexdigest()
 
 
 def test_a_proof_that_was_not_written_any_more_is_only_stale(repo: Sandbox, path: Path) -> None:
