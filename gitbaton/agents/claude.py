@@ -63,6 +63,7 @@ _UNSAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _EDITORS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _AGENTS = ("Task", "Agent")
 _ABOUT = ("command", "file_path", "notebook_path", "description", "url", "query", "pattern", "prompt")
+_LARGE = ("originalFile", "structuredPatch", "oldString", "newString", "file", "content")
 _STOPS = ("KillShell", "KillBash", "TaskStop")
 _SPOKEN = ("user", "assistant", "system")
 _CODE = r"Exit code (\d{1,10})(?:\n|\Z)"
@@ -144,6 +145,14 @@ class Claude(Client):
             text = f"'disableAllHooks' in '{of.shown(path)}' switches every hook off"
             yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
 
+    def light(self, record: Record) -> Record:
+        """The result of an edit holds the whole file, twice."""
+        result = record.get("toolUseResult")
+        if isinstance(result, dict):
+            for name in _LARGE:
+                result.pop(name, None)
+        return record
+
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """A result does not say which call it is of, nor what is told of a task which call began that."""
         calls: Record = {}
@@ -194,8 +203,11 @@ class Claude(Client):
         after = parent if isinstance(parent, str) and parent else None
         if after is None and isinstance(before, str):
             return Step(key=key, after=before, aside=True)
-        prompt = kind == "user" and _is_prompt(record)
-        return Step(key=key, after=after or "", prompt=prompt, aside=not (prompt or kind == "assistant" or _results(record)))
+        if kind != "user":
+            return Step(key=key, after=after or "", aside=kind != "assistant")
+        results = bool(_results(record))  # else it begins a turn, where it is not what the client says or does by itself
+        prompt = not results and _prompt(record, dict_of(record.get("message")).get("content"), alone=True) != ""
+        return Step(key=key, after=after or "", prompt=prompt, aside=not (prompt or results))
 
     def id_of(self, record: Record) -> object:
         """Of what was said."""
@@ -214,12 +226,6 @@ class Claude(Client):
 
 
 CLIENT = Claude()
-
-
-def _is_prompt(record: Record) -> bool:
-    """Whether a user's record begins a turn: it is no result, and not what the client says or does by itself."""
-    content = dict_of(record.get("message")).get("content")
-    return not _results(record) and _prompt(record, content, alone=True) != ""
 
 
 def _results(record: Record) -> list[Record]:

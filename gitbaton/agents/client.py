@@ -147,6 +147,10 @@ class Client(Protocol):
         that are not as expected. One call that edits several files begins and ends under its key once for each."""
         return iter(())
 
+    def light(self, record: Record) -> Record:
+        """A record without what is large in it and tells nothing: many are held at once."""
+        return record
+
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """Records that follow each other as they are to be read, where one alone does not tell how."""
         return records

@@ -243,7 +243,7 @@ def _backwards(fd: int, of: Client, start: int, size: int, seconds: float) -> tu
     reached = low == start
     for line in rows:
         if may_tell(of, line) and (record := record_of(line)) is not None:
-            found.append(record)
+            found.append(of.light(record))
         if time.monotonic() > late:
             reached = False
             break
