@@ -93,12 +93,16 @@ waist mirror.py: the user's LATEST is overwritten
 +return []
 
 hooks hooks/auto.py: earlier turns are not counted
--carried=replace(source, turns=source.turns + turns, foreign=source.foreign or tip.foreign),
-+carried=replace(source, turns=turns, foreign=source.foreign or tip.foreign),
+-carried=replace(source, turns=source.turns + turns, foreign=source.foreign or here.foreign, restored=back),
++carried=replace(source, turns=turns, foreign=source.foreign or here.foreign, restored=back),
 
 hooks main.py: a hook fails its caller
 -os._exit(0 if sys.argv[1:2] == ["hook"] else code)  # a guard never breaks the guarded
 +os._exit(code)
+
+agents agents/branches.py: what was taken back counts
+-self.kept = [firm[number] in chain for number in range(len(self._steps))]
++self.kept = [True for _ in self._steps]
 
 agents agents/claude.py: Copilot's events count twice
 -if env.get("COPILOT_CLI") or env.get("CURSOR_VERSION") or fields.get("cursor_version"):
