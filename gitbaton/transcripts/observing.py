@@ -63,10 +63,11 @@ NOTHING = Told()
 
 @value
 class Seen:
-    """What is known of a session. ``file``: the device and the number of its transcript, up to ``at`` read, and ``mark``, the
-    checksum of what stands before; of a database the time of its newest row, and how many messages it had. ``leaf``: the key of
-    the newest record that was read, of the branch that counts; ``linked``: whether records name the ones that they follow;
-    ``taken``: from when to when was done what the user took back. ``partial``: a beginning was not reached."""
+    """What is known of a session. ``file``: the device and the number of its transcript, up to ``at`` read, and ``mark``,
+    the checksum of what stands before; of a database the time of its newest row, and how many messages it had. ``leaf``:
+    the key of the newest record that was read, of the branch that counts; ``linked``: whether records name the ones that
+    they follow; ``taken``: from when to when was done what the user took back. ``partial``: a beginning was not reached.
+    ``later``: how many prompts came after the end of the turn that is recorded; that is not kept."""
 
     facts: Facts
     file: tuple[int, int] = (0, 0)
@@ -76,6 +77,7 @@ class Seen:
     linked: bool = False
     taken: tuple[tuple[float, float], ...] = ()
     partial: bool = False
+    later: int = 0
 
 
 @value
@@ -113,7 +115,9 @@ def look(baton: Baton, event: Event, path: str, heard: Heard | None = None, seco
     after = replace(seen, facts=facts)
     if after != before:
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
-    return after
+    ended = now if heard.ended is None else heard.ended
+    prompts = [one for one in (*facts.asked, *([facts.latest] if facts.latest else [])) if not one.kind]
+    return replace(after, later=len({one.at for one in prompts if one.at > ended}))
 
 
 def _with_prompts(seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> list[Sign]:
@@ -348,7 +352,7 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
         edited=edited,
         edited_more=more,
         asked=tuple(replace(one, text=cut(first_line(one.text), folding.ITEM), about="") for one in asked),
-        turns=facts.turns,
+        turns=max(0, facts.turns - seen.later),
         said=old.said,
         milestone=since,
         until=moment(facts.until) if facts.until else old.until,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def late(talk: Talk, words: str, at: float) -> None:
     """The end of a turn at a moment, whose checkpoint a process of its own takes now."""
     name = talk.client.words["turn"]
     payload = talk.client.payload(name, transcript_path=str(talk.path), last_assistant_message=words)
-    env = {"GIT_BATON_LATE": "turn ended: it", "GIT_BATON_LATE_AT": str(round(at * 1000))}
+    env = {"GIT_BATON_LATE": "turn ended: Mend the parser", "GIT_BATON_LATE_AT": str(round(at * 1000))}
     assert talk.client.send(name, payload, env=env).code == 0
 
 
@@ -49,8 +50,7 @@ def test_a_late_end_of_a_turn_takes_nothing_of_the_turn_after(talk: Talk) -> Non
     talk.edit("x.py", "two\n")
     talk.say("The parser is mended.")
     ended = talk.now.timestamp()
-    talk.now = talk.now.replace(year=talk.now.year)  # the next turn begins a moment later
-    time.sleep(0.01)
+    talk.now += timedelta(milliseconds=1)  # the next turn begins a moment later
     talk.ask("Now write the changelog")
     talk.edit("y.py", "new\n")
     talk.say("Let me look at the tags.")
@@ -62,6 +62,8 @@ def test_a_late_end_of_a_turn_takes_nothing_of_the_turn_after(talk: Talk) -> Non
     assert told["latest"]["text"] == "Now write the changelog"
     talk.say("The changelog is written.")
     talk.stop()
+    rows = talk.repo.ok("log", "--no-fold").out
+    assert "turn 1  Mend the parser" in rows and "turn 2  Now write the changelog" in rows, rows
     _, told = newest(talk.repo)
     assert told["said"]["text"] == "The changelog is written." and "texts" not in told
 
@@ -233,7 +235,6 @@ def test_what_an_earlier_session_was_asked_and_planned_is_marked_and_goes(talk: 
     observed, told = newest(talk.repo)
     assert "plans" not in observed and [one["text"] for one in told["asked"]] == ["Rewrite the auth", "Fix a typo"]
     talk.repo.ok("snapshot", "--track", "t", "typo fixed", "--label", "v1")
-    time.sleep(0.01)
     other.ask("and the other one")
     other.edit("README", "typo 3\n")
     other.stop()
