@@ -178,7 +178,7 @@ def _observed(
     words = [one.said and one.said.text for one in (said, beside)]
     lost = event.moment in ("compact", "end", "start", "other")  # what is not recorded then is lost
     news = words[0] != words[1] if event.moment == "turn" else lost and said != beside
-    return (found if _gist(found) != Observed() or found.said is not None else None), news, bool(seen.taken)
+    return (found if gist(found) != Observed() or found.said is not None else None), news, bool(seen.taken)
 
 
 def _not_taken_back(said: str, session: Session, observed: Observed | None) -> str:
@@ -291,7 +291,7 @@ def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
     stages = draft.stages[-1].oid if draft.stages else None
     if _ends(new) and old.kind == "auto" and not _ends(old) and _said(new) != _said(old):
         return False  # the end of a turn in whose midst the newest checkpoint was taken
-    if _gist(new.observed) != _gist(old.observed):
+    if gist(new.observed) != gist(old.observed):
         return False
     same = new.files.worktree.same(old.files.worktree) and _told(new) == _told(old)
     return same and stages == beside(baton.store, tip)
@@ -313,7 +313,7 @@ def _said(c: Checkpoint) -> str | None:
     return c.observed.said if c.observed else None
 
 
-def _gist(observed: Observed | None) -> Observed:
+def gist(observed: Observed | None) -> Observed:
     """What a client has on record, without times, and without the last words, which are others at each turn."""
     if observed is None:
         return Observed()

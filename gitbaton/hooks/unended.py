@@ -10,13 +10,12 @@ from gitbaton.baton import Baton
 from gitbaton.hooks import auto, sessions
 from gitbaton.hooks.guard import log
 from gitbaton.hooks.sessions import Session
-from gitbaton.model import Agent, Checkpoint, Stored, Told
+from gitbaton.model import Agent, Checkpoint, Observed, Stored, Told
 from gitbaton.transcripts import observing
 from gitbaton.values import replace, value
 
 _MOST = 3
 _GOES_ON = ("compact", "resume")  # why a session starts that was there before; some clients start one after its first prompt
-_CLOSE = 0.002  # seconds: times are stored in milliseconds
 
 
 @value
@@ -36,24 +35,44 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
     settings = baton.settings
     if event.source == "clear" or settings.observe == "none" or settings.auto not in ("turn", "edit"):
         return ()
-    known = tip.checkpoint.observed.until if tip is not None and not tip.foreign and tip.checkpoint.observed else None
-    since = known.timestamp() if known is not None else 0.0
+    ours = tip if tip is not None and not tip.foreign else None
     found: list[Unended] = []
     for of, session, at in sessions.unended(baton.repo, event):
-        if len(found) == _MOST:
-            break
         own = (of.agent, of.session) == (event.agent, event.session)
-        if (own and event.source not in _GOES_ON) or (not session.open and at <= since):
+        if len(found) == _MOST or (own and event.source not in _GOES_ON) or not _may_be_new(of, session, at, ours):
             continue
         try:
             seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session))
+            if _is_new(baton, of, seen, ours):
+                at_work = own or time.time() - at < sessions.AT_WORK
+                found.append(Unended(event=of, session=session, seen=seen, at_work=at_work))
         except Exception as error:  # a stranger's file
             log(baton.repo, f"what a session left is not read: {type(error).__name__}: {error}")
-            continue
-        if seen.facts.until > since + _CLOSE and (session.open or seen.facts.asked):
-            at_work = own or time.time() - at < sessions.AT_WORK
-            found.append(Unended(event=of, session=session, seen=seen, at_work=at_work))
     return tuple(sorted(found, key=lambda one: one.seen.facts.until, reverse=True))
+
+
+def _may_be_new(of: Event, session: Session, at: float, tip: Stored | None) -> bool:
+    """Whether a session said something after a tip was taken, or after the newest record that it knows of."""
+    if tip is None:
+        return True
+    c = tip.checkpoint
+    if c.agent is not None and (c.agent.name, c.agent.session) == (of.agent, of.session):
+        return session.open or at > c.created.timestamp()
+    return at > (c.observed.until if c.observed is not None and c.observed.until is not None else c.created).timestamp()
+
+
+def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None) -> bool:
+    """Whether what is known of a session says more than a tip."""
+    if tip is None:
+        return bool(seen.facts.asked or seen.facts.deeds)
+    old, told = tip.checkpoint.observed or Observed(), baton.told(tip) or Told()
+    agent = Agent(name=of.agent, session=of.session)
+    ground = observing.Ground(root=baton.repo.layout.root or "/", tree=None, changed=dict)
+    now, said = observing.gather(baton.settings.observe, seen, agent, tip, told, ground)
+    if said != told and baton.settings.transcripts == "full" and baton.settings.observe == "all":
+        return True
+    plain = (replace(auto.gist(each), edited=(), edited_more=0) for each in (now, old))
+    return next(plain) != next(plain) or not set(now.edited) <= set(old.edited)
 
 
 def as_taken(
