@@ -346,7 +346,7 @@ _MODULES = names_of(
 _MODULAR = ("python", "coverage", "uv")  # that run a module
 _FILES = frozenset(("node", "tsx", "php", "python", "ruby"))  # that run a file
 _JS = frozenset(("npm", "pnpm", "yarn", "bun"))
-_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish", "ash"))
+_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "pwsh", "powershell"))
 _FIXES = names_of("-w --write --fix fmt format fix")
 _HELP = names_of("-h --help --version")
 
@@ -401,7 +401,7 @@ def hinted(command: str) -> bool:
 def may_check(name: str) -> bool:
     """Whether a command may check something, or run what does, by its first word."""
     base = _base(name.strip("'\""))
-    return base in _TOOLS or base in _SHELLS or base in ("eval", "script") or "/" in name or "." in name or "\\" in name
+    return base in _TOOLS or base in _SHELLS or base in ("eval", "cmd", "script") or "/" in name or "." in name or "\\" in name
 
 
 def _parts(name: str) -> list[str]:
@@ -460,7 +460,7 @@ def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | 
             found = Check(kind="test", words=words, head=len(words), forms=ANY)
         if found is not None:
             return replace(found, masked=True) if masked else found
-        if name in _SHELLS or name in ("eval", "script"):
+        if name in _SHELLS or name in ("eval", "cmd", "script"):
             script = _script(name, words)
             return replace(script, masked=script.masked or masked) if isinstance(script, Script) else script
         masked = masked or name == "xargs"
@@ -473,12 +473,12 @@ def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | 
 
 def _script(name: str, words: Sequence[str]) -> Script | Check | None:
     """The command line that a shell, ``eval`` or ``script`` is given; or the file, where its name says what it does."""
-    if name == "eval":
-        return Script(text=" ".join(words[1:]), options=())
+    if name in ("eval", "cmd"):
+        return Script(text=" ".join(word for word in words[1:] if word.lower() != "/c"), options=())
     end = _options_end(words, ("-o", "-O", "-eo", "-euo", "-uo"))
     options = words[1:end]
     given = "".join(option for option in options if option[:2] != "--")
-    if end < len(words) and ("c" in given or "--command" in options):
+    if end < len(words) and ("c" in given or {"--command", "-Command"} & set(options)):
         masked = name == "script" and "e" not in given
         return Script(text=words[end], options=tuple(options) if name != "script" else (), masked=masked)
     return _file(words, end) if end < len(words) and name in _SHELLS and "n" not in given else None
@@ -711,6 +711,6 @@ def _looks_random(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    if text and re.fullmatch(r"[\w@%+=:,./~^-]+", text, re.ASCII) and not text.startswith("~"):
+    if text and re.fullmatch(r"(?:[\w@%+=:,./~^*?-]|\$\w)+", text, re.ASCII) and not text.startswith("~"):
         return text
     return "'" + text.replace("'", "'\\''") + "'"

@@ -66,7 +66,7 @@ def outcomes(command: str, status: int | None, output: str, own: Sequence[str] =
     else could have failed: before it stand only a cd, an export and the like, after it only an echo. Where something before
     it could have failed, its output shows that it did not. All else is for the output; ``unknown`` where that tells nothing.
     """
-    runs = _runs(command, own)
+    runs = _runs(command, own)[-_MOST:]
     if not runs:
         return ()
     marked, cut = window(output)
@@ -169,7 +169,7 @@ def _result(run: _Run, status: int | None, told: Summary, text: str, *, begun: b
     return "failed"
 
 
-_LONG = 1 << 15  # characters of a line that are read
+_LONG, _MOST = 1 << 15, 20  # characters of a line that are read, and commands in it
 _OTHER, _AFTER, _OWN = range(3)
 _QUIET = names_of(
     "cd pushd popd export source . set true : echo printf pwd unset shopt ulimit umask alias declare local readonly "
