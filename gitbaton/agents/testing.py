@@ -254,7 +254,8 @@ def _line(
         here = (*place[:-1], place[-1], chain)
         for inner in part.inner:
             found += _line(inner, own, False, _OTHER, flags, (*place, number, 0))
-        if part.name == "set" and not part.grouped:
+        sure = part.before in ("", ";") or (part.before == "&&" and parts[number - 1].name in _QUIET)
+        if part.name == "set" and sure and part.after not in ("|", "||") and not (part.grouped or parts[number - 1].turned):
             flags = _set(flags, part.words[1:])
         placed = placed or part.name in _PLACES
         if part.name in _QUIET or not (may_check(part.name) or any(part.name == one[0] for one in own)):
@@ -262,7 +263,7 @@ def _line(
         seen = check_in(part.words, own)
         if seen is None:
             continue
-        masked = seen.masked or part.loose or part.turned
+        masked = seen.masked or part.loose or parts[_start(parts, number)].turned
         mine_zero = zero and not masked and _zero(parts, number, flags)
         mine_nonzero = _OTHER if masked else min(nonzero, _nonzero(parts, number, flags))
         if isinstance(seen, Script):
@@ -284,16 +285,23 @@ def _line(
     return found
 
 
+def _start(parts: Sequence[Segment], number: int) -> int:
+    """Where the pipe begins in which a command stands."""
+    while parts[number].before == "|":
+        number -= 1
+    return number
+
+
 def _zero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> bool:
     """Whether a status of 0 of the whole says the same of one command."""
-    end = number
+    end, before = number, parts[_start(parts, number)].before
     while parts[end].after == "|" and "pipefail" in flags:
         end += 1
     signs = [part.after for part in parts[end:]]
     if signs[0] == ";" and "errexit" in flags:
-        return parts[number].before != "||" and not parts[end].grouped
+        return before not in ("&&", "||") and not parts[end].grouped
     joined = ("&&", "|") if signs[0] == "&&" and not any(part.grouped for part in parts) else ("&&",)
-    return parts[number].before != "||" and signs[-1] == "" and all(sign in joined for sign in signs[:-1])
+    return before != "||" and signs[-1] == "" and all(sign in joined for sign in signs[:-1])
 
 
 def _nonzero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> int:
@@ -309,12 +317,12 @@ def _nonzero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> in
         return _OTHER
     for at in range(number - 1, -1, -1):
         sign, part = parts[at + 1].before, parts[at]
-        if sign not in strict | {"|"}:
+        if sign not in strict | {"|"} and "errexit" not in flags:
             break
         if sign == "|":
             if "pipefail" in flags and part.name not in _LOUDLESS | _PASSING:
                 return _OTHER
-        elif part.name not in _QUIET | {""} or part.inner:
+        elif part.name not in _QUIET | {""} or part.inner or parts[_start(parts, at)].turned:
             return _AFTER
     return _OWN
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from typing import Any
 
 import pytest
@@ -1164,3 +1166,51 @@ def test_a_shown_command_is_shown_as_it_is(arguments: list[str]) -> None:
     found = verdict(shown, 0, "")
     assert found is None or found.command == shown
     assert len(shown) <= MAX_COMMAND
+
+
+BEFORE = ("cd .", "./deploy", "echo y", "set -e", "set -o pipefail", "set +e", "export A=b", "true", "false", "! true", "A=b")
+RUN = (
+    *("pytest", "(pytest)", "{ pytest; }", "bash -c 'pytest'", "bash -ec 'pytest; echo a'", "! pytest", "env A=b pytest"),
+    *("if pytest; then echo a; fi", "for i in 1; do pytest; done", "echo $(pytest)", "eval pytest", "pytest 2>&1 >/dev/null"),
+)
+AFTER = ("echo done", "./deploy", "true", "exit 1", "tail -1", "cat", "grep x", "head -1")
+SIGNS = st.sampled_from(("&&", ";", "||", "|", "\n"))
+AROUND = st.sampled_from(("{}", "{}", "{}", "( {} ) | tail", "( {} ) && echo ok", "set -e; {}", 'bash -c "{}"'))
+
+
+@pytest.mark.deep
+@model(examples(400, 30))
+@given(
+    st.lists(st.tuples(st.sampled_from(BEFORE), SIGNS), max_size=3),
+    st.sampled_from(RUN),
+    st.lists(st.tuples(SIGNS | st.just("&"), st.sampled_from(AFTER)), max_size=3),
+    AROUND,
+    st.booleans(),
+    st.booleans(),
+)
+def test_what_a_status_says_is_what_the_shell_did(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[tuple[str, str]],
+    run: str,
+    after: list[tuple[str, str]],
+    around: str,
+    test_fails: bool,
+    other_fails: bool,
+) -> None:
+    """The shell itself is the judge: with nothing printed, no test is said to have passed or failed that did not."""
+    folder = tmp_path_factory.mktemp("shell")
+    log = folder / "log"
+    for name, text in (("pytest", f"echo ran >>{log}\nexit {int(test_fails)}\n"), ("deploy", f"exit {int(other_fails)}\n")):
+        (folder / name).write_text(f"#!/bin/sh\n{text}")
+        (folder / name).chmod(0o755)
+    line = around.replace(
+        "{}", " ".join([*(part for pair in before for part in pair), run, *(p for pair in after for p in pair)])
+    )
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    found = verdict(line, done.returncode, "")
+    if "syntax error" not in done.stderr:
+        truth = ("failed" if test_fails else "passed") if log.exists() else "not run"
+        assert found is None or found.result in ("unknown", truth), line
