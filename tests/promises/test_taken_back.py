@@ -259,7 +259,9 @@ class Rollout:
     def turn(self, name: str) -> None:
         self.said("user", prompt(name))
         plan = json.dumps({"plan": [{"step": f"{name} item", "status": "in_progress"}]})
-        self.event("response_item", {"type": "function_call", "name": "update_plan", "arguments": plan, "call_id": name})
+        self.event(
+            "response_item", {"type": "function_call", "name": "update_plan", "arguments": plan, "call_id": f"c{self.ids}"}
+        )
         self.repo.write(file_of(name), "x\n")
         self.item("FileChange", changes={str(self.repo.path / file_of(name)): {"type": "add"}}, status="completed")
         command = ["bash", "-lc", f"pytest -q {name}"]
@@ -305,6 +307,21 @@ def test_a_prompt_that_was_taken_back_last_is_not_told_from_its_hook(repo: Sandb
     talk.client.fire("compact", transcript_path=str(talk.path))
     told = json.loads(repo.ok("resume", "--json").out)["told"]
     assert told["latest"]["text"] == prompt("kept1") and [one["text"] for one in told["asked"]] == [prompt("kept1")]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("turns", [1, 2])
+def test_who_rolls_back_and_leaves_hands_that_on(repo: Sandbox, tmp_path: Path, turns: int) -> None:
+    repo.ok("snapshot", "--track", "t", "the old words")
+    talk = Rollout(repo, tmp_path / "rollout.jsonl")
+    for name in ("kept2", *(f"gone{n}" for n in range(1, turns + 1))):
+        talk.client.asked(prompt(name), transcript_path=str(talk.path))
+        talk.turn(name)
+        talk.stop()
+    talk.back(turns)
+    remove(repo)
+    talk.client.fire("end", transcript_path=str(talk.path))
+    judged(repo)
 
 
 @pytest.mark.deep
