@@ -254,8 +254,8 @@ def _line(
         here = (*place[:-1], place[-1], chain)
         for inner in part.inner:
             found += _line(inner, own, False, _OTHER, flags, (*place, number, 0))
-        sure = part.before in ("", ";") or (part.before == "&&" and parts[number - 1].name in _QUIET)
-        if part.name == "set" and sure and part.after not in ("|", "||") and not (part.grouped or parts[number - 1].turned):
+        calm = part.before == "&&" and parts[number - 1].name in _QUIET and not parts[number - 1].turned
+        if part.name == "set" and (calm or part.before in ("", ";")) and part.after not in ("|", "||") and not part.grouped:
             flags = _set(flags, part.words[1:])
         placed = placed or part.name in _PLACES
         if part.name in _QUIET or not (may_check(part.name) or any(part.name == one[0] for one in own)):
