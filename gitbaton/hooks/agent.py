@@ -216,7 +216,7 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
     """Note in the session what the event means for it."""
     from gitbaton.hooks import sessions
 
-    changes: dict[str, object] = {"ended": event.moment == "end"}
+    changes: dict[str, object] = {"ended": event.moment == "end" or event.source == "clear"}
     if event.session is not None and not sessions.is_plain(event.session):
         changes["session"] = event.session
     if event.transcript and event.transcript.isprintable():  # of another kind there is none that a client has named so

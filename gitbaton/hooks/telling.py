@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 
@@ -32,6 +33,7 @@ _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old
 _COMMITS, _MANY = 5, 1000
 _STATUS = ("status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=none")
+_SHARE = 0.6  # of the time there is, for sessions that did not end
 _SECOND = 0.3  # seconds for a look without files
 _NOTHING = "nothing is compared: there was no time for it"
 _LATE = "the changed files are not counted: there was no time for it"
@@ -47,7 +49,8 @@ def tell(
     repo.prefetch_settings()
     list_ahead(repo, look)
     baton = Baton(repo=repo, settings=load(repo, complain))
-    found = _unended(baton, event, track) if event.inject != "short" else ()
+    begun = time.monotonic()
+    found = _unended(baton, event, track, seconds * _SHARE) if event.inject != "short" else ()
     if baton.current() is None and not found and not baton.store.chains()[0]:
         return "", ()
     tip = baton.store.readable(baton.chosen(track))
@@ -70,7 +73,7 @@ def tell(
         comparing = started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
     scene = Scene(
         stored=stored,
-        live=_live(baton, stored, seconds),
+        live=_live(baton, stored, seconds - (time.monotonic() - begun)),
         now=now,
         short="" if found else baton.short(stored.id),
         unread=baton.store.unread.get(stored.checkpoint.track, ""),
@@ -97,10 +100,10 @@ def tell(
     return brief(_more(baton, scene, comparing, marks) if stored.checkpoint.observed is not None else scene), found
 
 
-def _unended(baton: Baton, event: Event, track: str | None) -> tuple[Unended, ...]:
+def _unended(baton: Baton, event: Event, track: str | None, seconds: float) -> tuple[Unended, ...]:
     """The sessions that did not end and whose records hold more than the track, where the time allows it."""
     try:
-        with deadline(_SECOND):
+        with deadline(max(seconds, _SECOND)):
             return unended(baton, event, baton.store.readable(baton.chosen(track)) if baton.store.chains()[0] else None)
     except DeadlineError:
         baton.repo.close()

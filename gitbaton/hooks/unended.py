@@ -43,7 +43,7 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
             continue
         try:
             seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session))
-            if _is_new(baton, of, seen, ours):
+            if _is_new(baton, of, seen, ours, open=session.open):
                 at_work = own or time.time() - at < sessions.AT_WORK
                 found.append(Unended(event=of, session=session, seen=seen, at_work=at_work))
         except Exception as error:  # a stranger's file
@@ -61,8 +61,10 @@ def _may_be_new(of: Event, session: Session, at: float, tip: Stored | None) -> b
     return at > (c.observed.until if c.observed is not None and c.observed.until is not None else c.created).timestamp()
 
 
-def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None) -> bool:
-    """Whether what is known of a session says more than a tip."""
+def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *, open: bool) -> bool:
+    """Whether what is known of a session says more than a tip; where its turn is not ``open``, whether it did something."""
+    if not open and not seen.facts.deeds:
+        return False  # what a client writes down after the end of a turn
     if tip is None:
         return bool(seen.facts.asked or seen.facts.deeds)
     old, told = tip.checkpoint.observed or Observed(), baton.told(tip) or Told()

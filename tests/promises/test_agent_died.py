@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitbaton.hooks.agent import SECONDS
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, log_of, steps
 from tests.kit.state import snap
@@ -116,3 +119,143 @@ def test_the_same_with_what_other_turns_recorded(talk: Talk) -> None:
     assert steps(autos(talk.repo, "main"))[1:] == [f"turn not ended: Read it first; last prompt: {TASK}"]
     assert "The bug is in half()" in told(talk), "and all readers know it now"
     assert len(autos(talk.repo, "main")) == 2 and log_of(talk.repo) == ""
+
+
+def test_what_was_asked_is_told_before_the_client_has_written_it_down(talk: Talk) -> None:
+    talk.fire("prompt", prompt=f"{TASK}\nand nothing else")
+    text = told(talk)
+    assert f"Newest request, 0 seconds ago: {TASK}" in text and "and nothing else" in text
+
+
+def test_a_cleared_task_is_not_told_as_what_there_is_to_do(talk: Talk) -> None:
+    begun(talk)
+    assert TASK not in told(talk, source="clear")
+    assert TASK not in talk.fire("start", source="clear"), "its own session"
+    assert TASK not in told(talk), "and later neither"
+
+
+def test_a_session_that_is_resumed_is_told_its_own_turn(talk: Talk) -> None:
+    begun(talk)
+    talk.stop()
+    begun(talk, "Now the tests of it")
+    text = talk.fire("start", source="resume")
+    assert "Now the tests of it" in text and "may still be at work" not in text and "cut in the midst of a turn" in text
+    assert steps(autos(talk.repo, "main")) == [f"turn ended: {TASK}"], "its files are those of the next prompt"
+    talk.fire("prompt", prompt="go on")
+    assert steps(autos(talk.repo, "main"))[1:] == [] and log_of(talk.repo) == ""
+    talk.repo.write("y.py", "three\n")
+    talk.fire("prompt", prompt="go on now")
+    assert steps(autos(talk.repo, "main"))[1:] == [f"turn not ended: {TASK}; last prompt: go on"]
+
+
+def test_a_session_that_ended_is_not_told_as_cut(talk: Talk) -> None:
+    begun(talk)
+    talk.stop()
+    talk.say("a late word of the client's own")
+    text = told(talk)
+    assert "may still be at work" in text and "in the midst" not in text
+    talk.fire("end")
+    assert "that session has ended" in told(talk) and "turn not ended" not in " ".join(steps(autos(talk.repo, "main")))
+
+
+@pytest.mark.deep
+def test_two_sessions_that_died_are_both_told_the_newest_first(talk: Talk, tmp_path: Path) -> None:
+    begun(talk, "Mend the reader", idle=7200)
+    other = Talk(talk.repo, tmp_path / "other.jsonl", session="5e551011-0000-4000-8000-000000000002")
+    begun(other, "Mend the writer", idle=3600)
+    long_ago(talk)
+    long_ago(other)
+    text = told(talk, "codex")
+    assert text.index("Mend the writer") < text.index("Mend the reader")
+    assert steps(autos(talk.repo, "main")) == ["turn not ended: Mend the reader", "turn not ended: Mend the writer"]
+    again = told(talk)
+    assert again.index("Mend the writer") < again.index("Mend the reader") and len(autos(talk.repo, "main")) == 2
+    assert log_of(talk.repo) == ""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("agent", ["codex", "gemini", "opencode", "copilot", "cursor"])
+def test_a_session_that_died_is_told_in_every_client(talk: Talk, agent: str) -> None:
+    begun(talk)
+    text = told(talk, agent)
+    assert TASK in text and "mend it" in text and "The bug is in half()" in text and log_of(talk.repo) == ""
+
+
+@pytest.mark.deep
+def test_a_session_of_another_work_tree_is_not_told_here(talk: Talk, tmp_path: Path) -> None:
+    place = tmp_path / "linked"
+    talk.repo.git("worktree", "add", "-q", "-b", "side", str(place))
+    theirs = Talk(Sandbox(place), tmp_path / "theirs.jsonl")
+    begun(theirs)
+    assert TASK not in told(talk)
+    assert TASK in told(theirs, place=place) and not autos(talk.repo, "main")
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def half(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("spoil", [Path.unlink, emptied, half, fifo, endless, folder])
+@pytest.mark.parametrize("looked", [False, True], ids=["never looked at", "looked at"])
+def test_whatever_became_of_the_records_the_task_is_told(talk: Talk, spoil: Callable[[Path], None], looked: bool) -> None:
+    begun(talk)
+    if looked:
+        assert TASK in told(talk)
+    spoil(talk.path)
+    text = told(talk)
+    assert TASK in text and log_of(talk.repo) == ""
+    assert steps(autos(talk.repo, "main"))[0] == f"turn not ended: {TASK}"
+
+
+@pytest.mark.deep
+def test_a_session_that_died_with_fifty_megabytes_is_told_in_time(talk: Talk) -> None:
+    talk.fire("prompt", prompt=TASK)
+    talk.ask(TASK)
+    talk.run("grep -rn word src", "x" * 5000)
+    lines = talk.path.read_bytes().splitlines(keepends=True)
+    with talk.path.open("ab") as file:
+        for number in range(10_000):
+            file.write(b"".join(lines[1:]).replace(b"toolu_", b"toolu_%d_" % number))
+    talk.edit("x.py", "two\n")
+    talk.say("The bug is in half(), and I mend it now.")
+    begun_at = time.monotonic()
+    text = Client("claude", talk.repo.path, session="other")
+    done = text.send("SessionStart", text.payload("SessionStart"))
+    assert time.monotonic() - begun_at < 8 and TASK in done.out and "The bug is in half()" in done.out
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("agent", ["claude", "codex", "copilot"])
+def test_a_compactions_hook_has_the_time_that_its_client_gives_it(repo: Sandbox, tmp_path: Path, agent: str) -> None:
+    """Nobody has to take its checkpoint late, where git alone takes longer than any other hook has."""
+    snap(repo, "t", "S")
+    repo.write("a.txt", "two\n")
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    body = f'case " $* " in *" write-tree "*) sleep {SECONDS + 1};; esac\nexec "{shutil.which("git")}" "$@"\n'
+    (slow / "git").write_text("#!/bin/sh\n" + body)
+    (slow / "git").chmod(0o755)
+    client = Client(agent, repo.path)
+    name = client.words["compact"]
+    done = client.send(name, client.payload(name), env={"PATH": f"{slow}{os.pathsep}{os.environ['PATH']}"})
+    assert done.code == 0 and steps(autos(repo, "t")) == ["before compaction (auto)"] and log_of(repo) == ""
