@@ -70,7 +70,7 @@ _CODE = r"Exit code (\d{1,10})(?:\n|\Z)"
 _LAST_CODE = r"exit code (\d{1,10})\)?\s*\Z"
 _TAG = r"(?s)<({})>(.*?)</\1>"
 _TASK = r"(?:Command (?:running|was manually moved|did not complete)|Async agent launched).{0,200}?\b(?:ID|agentId): ?([\w-]+)"
-_REFUSED = "the user said:\n"
+_REFUSED = r"(?:The user doesn't want to|The tool use was rejected)[^\n]*the user said:\n"
 _NOTE = "\n\nNote: The user's next message may"
 _ANSWER = (
     r'(?s)"((?:(?!"=).)+)"=(?:"(.*?)"|\(no option selected\))(?: (?:user )?notes: (.*?))?'
@@ -234,7 +234,8 @@ def _results(record: Record) -> list[Record]:
 
 
 def _prompt(record: Record, content: object, *, alone: bool = False) -> str:
-    """What the user said in a record; empty where the client says it. ``alone``: also a command without words."""
+    """What the user said in a record; empty where the client says it. ``alone``: also a command or an image
+    without words."""
     human = dict_of(record.get("origin")).get("kind") in (None, "human") and record.get("rowSource") in (None, "local")
     ours = any(record.get(name) is True for name in _UNSAID) or record.get("commandMode") not in (None, "prompt")
     if ours or not human:
@@ -250,7 +251,8 @@ def _words(text: str, *, alone: bool) -> str:
         return f"{name} {args}".strip() if (args or alone) and not re.match(_OWN_COMMANDS, name) else ""
     if text.startswith((_NOTICE, *_OURS)):
         return ""
-    said = re.sub(_IMAGE, "", re.sub(_BLOCKS, "", text)).strip()
+    said = re.sub(_BLOCKS, "", text).strip()
+    said = said if alone else re.sub(_IMAGE, "", said).strip()
     return "" if re.match(rf"<(?:{_TAGS})\b", said) else said
 
 
@@ -352,9 +354,9 @@ def _result(at: float | None, block: Record, result: Record, record: Record) -> 
         yield from ended(at, key, None, running=True)
     elif name in _STOPS or name in ("TaskOutput", "BashOutput"):
         yield from _task_told(at, given, text, record, stopped=name in _STOPS)
-    elif name == "AskUserQuestion" or "answers" in result:
+    elif name == "AskUserQuestion" or (name is None and {"questions", "answers"} <= result.keys()):
         yield from _answers(at, result, text)
-    elif plan := re.match(_APPROVED, text):
+    elif (name == "ExitPlanMode" or (name is None and "plan" in result)) and (plan := re.match(_APPROVED, text)):
         yield from approved(at, plan[1] or plain(result.get("plan")) or plain(given.get("plan")))
     elif name in ("Grep", "Glob"):
         yield from searched(at, text)
@@ -369,8 +371,9 @@ def _result(at: float | None, block: Record, result: Record, record: Record) -> 
 
 def _refused(at: float | None, name: object, given: Record, text: str) -> Iterator[Sign]:
     """What the user said when a call was refused: words of its own, or answers to some of the questions that it asked."""
-    _, said, words = text.partition(_REFUSED)
-    if said and words.startswith("The user wants to clarify these questions"):
+    refused = re.match(_REFUSED, text)
+    words = text[refused.end() :] if refused else ""
+    if words.startswith("The user wants to clarify these questions"):
         for number, (question, answer, note) in enumerate(re.findall(_CLARIFIED, words)):
             yield from answered(nth(at, number), question, f"{answer} ({note})" if note else answer)
     elif words := plain(words.partition(_NOTE)[0]):

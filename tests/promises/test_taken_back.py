@@ -190,6 +190,16 @@ def test_the_same_prompt_again_counts_once(talk: Talk) -> None:
     assert [one["text"] for one in found["asked"]] == [prompt("kept2")] and found["turns"] == 1
 
 
+def test_what_an_image_alone_asked_for_is_taken_back_too(talk: Talk) -> None:
+    turn(talk, "kept1")
+    before = talk.ask("[Image #1]")
+    talk.run("pytest -q gone1", "1 passed in 0.1s")
+    back(talk, before)
+    turn(talk, "kept2")
+    talk.fire("turn", last_assistant_message=None)
+    judged(talk.repo)
+
+
 def test_calls_that_ran_at_once_all_count(talk: Talk) -> None:
     talk.ask("kept: run both")
     talk.record("assistant", [{"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "pytest -q a"}}])
