@@ -26,7 +26,7 @@ from gitbaton.agents.records import (
     whole_plan,
     words,
 )
-from gitbaton.agents.signs import Asked, Item, Said, Shown, Step
+from gitbaton.agents.signs import Asked, Edited, Ended, Item, Said, Shown, Step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Copilot(Client):
         yield trusts("copilot", root, yes=any(isinstance(path, str) and of.holds(path, root) for path in folders))
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
-        """A subagent's record tells nothing, but is shown."""
+        """A subagent's record is shown, and of what it tells its edits count."""
         kind, data, at = str(record.get("type")), dict_of(record.get("data")), time_of(record.get("timestamp"))
         key = str(data.get("toolCallId"))
         if kind in ("user.message", "assistant.message", "system.message"):
@@ -123,8 +123,8 @@ class Copilot(Client):
             yield Shown(who="tool", name=name_of(data.get("toolName")), key=key, content=data.get("arguments"))
         elif kind == "tool.execution_complete":
             yield Shown(who="tool", key=key, content=data.get("result") or data.get("error"), answer=True)
-        if not any(map(names_one, (record.get("agentId"), data.get("agentId"), data.get("parentToolCallId")))):
-            yield from _told(kind, data, at)
+        beside = any(map(names_one, (record.get("agentId"), data.get("agentId"), data.get("parentToolCallId"))))
+        yield from (sign for sign in _told(kind, data, at) if not beside or isinstance(sign, (Edited, Ended)))
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """A rewind may name the events that it takes back; the end of a call does not say what was called."""

@@ -545,6 +545,7 @@ def complete(**data: object) -> dict[str, Any]:
         ([{**copilot("user.message", content="go"), "agentId": "a"}], []),
         ([copilot("assistant.message", content="x", parentToolCallId="t")], []),
         ([{**start("bash", command="ls"), "agentId": "a"}], []),
+        ([{**start("edit", path="/x.py"), "agentId": "a"}], ["1 edited /x.py"]),
         ([copilot("assistant.message", content="I look", toolRequests=[{"name": "bash"}])], ["said I look"]),
         ([copilot("assistant.message", content="", toolRequests=[{"name": "bash"}])], []),
         ([copilot("system.message", content="x")], []),
