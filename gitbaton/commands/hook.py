@@ -12,7 +12,7 @@ def command(
 ) -> int:
     """What clients and hook scripts call; it never fails. A client's payload is read from standard input.
 
-    Within two seconds, always with exit 0.
+    Within two seconds, before a compaction within the client's own time, always with exit 0.
     """
     from gitbaton.hooks import dispatch
 

@@ -1,4 +1,4 @@
-"""Agents' hooks: automatic checkpoints, and the context that a session is told, in two seconds and without ever failing."""
+"""Agents' hooks: automatic checkpoints, and the context that a session is told, in little time and without ever failing."""
 
 from __future__ import annotations
 
