@@ -20,7 +20,7 @@ from gitbaton.restore.recover import recover, restaging, roll_back, told
 from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.restore.writing import Writing
 from gitbaton.store import safety_ref
-from gitbaton.store.here import last_steps, stance
+from gitbaton.store.here import has_words, last_steps, stance
 from gitbaton.store.safety import AFTER, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
@@ -231,8 +231,7 @@ class _Work:
                 came = Here(at=target.id, top=tip.id) if led is None else led.before
                 after = came if self.plan.whole else None
             elif led is not None and led.after is not None:
-                late = now.stored.checkpoint.written > target.checkpoint.created
-                after = None if late else led.before
+                after = led.before if has_words(store, tip, now.stored, led.after) else None
             return replace(done, tip=tip.id, before=now.here, after=after)
         return done
 

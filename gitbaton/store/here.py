@@ -78,6 +78,17 @@ def _numbered(stored: Stored, tip: Stored) -> Stored:
     return replace(stored, checkpoint=replace(c, standing=replace(c.standing or Standing(), last=last)))
 
 
+def has_words(store: Store, tip: Stored, stored: Stored, here: Here) -> bool:
+    """Whether a checkpoint has, or carries, the words that a step brought back: nobody has written others since."""
+    found = _between(store, tip, here)[0]
+    return found is not None and _words(found) == _words(stored)
+
+
+def _words(stored: Stored) -> Oid:
+    carried = stored.checkpoint.carried
+    return carried.id if carried is not None else stored.id
+
+
 def _between(store: Store, tip: Stored, here: Here) -> tuple[Stored | None, tuple[Stored, ...]]:
     """The checkpoint that came back, where the chain still has it, and what was taken back above it."""
     gone: list[Stored] | None = None

@@ -220,3 +220,24 @@ def test_safety_checkpoints_of_yesterday_still_read(begun: Sandbox) -> None:
         del new["restore"][key]
     old = decode(json.dumps(new).encode())
     assert old.restore is not None and old.restore.after is None and document(old)["restore"] == new["restore"]
+
+
+@pytest.mark.deep
+def test_what_others_wrote_meanwhile_is_newer(begun: Sandbox, tmp_path: Path) -> None:
+    begun.git("init", "-q", "--bare", str(tmp_path / "far.git"))
+    begun.git("remote", "add", "origin", str(tmp_path / "far.git"))
+    begun.git("push", "-q", "origin", "main")
+    begun.ok("push", "--yes", "origin")
+    begun.git("clone", "-q", str(tmp_path / "far.git"), str(tmp_path / "second"))
+    second = Sandbox(tmp_path / "second")
+    second.ok("fetch", "origin")
+    second.ok("restore", "--foreign", "t")
+    snap(second, "t", "C done")
+    second.ok("push", "--yes", "origin")
+    begun.ok("restore", "--exact", "@~2")
+    assert step(begun, next_cmd="do B", back=LINE) == "A done"
+    begun.ok("sync", "--yes", "origin")
+    found = begun.ok("resume").out
+    assert "step=C done" in found and "restored" not in found, "who came in between has the newest words"
+    begun.ok("undo")
+    assert "step=C done" in begun.ok("resume").out
