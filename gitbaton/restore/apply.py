@@ -125,7 +125,9 @@ class _Work:
         flush(self.repo, tuple(self.plan.wanted), self.scene.root)
         reached("done")
         intents.remove(self.repo)
-        said += self.baton.refresh(only_existing=True, track=self.plan.target.checkpoint.track)  # the words are others
+        done = self.safety.checkpoint.restore if self.safety else None
+        if done is not None and (done.after is None or done.after != done.before):  # the words are others, or a line is told
+            said += self.baton.refresh(only_existing=True, track=self.plan.target.checkpoint.track)
         return Restored(plan=self.plan, safety=self.safety, warnings=(*self.plan.warnings, *said))
 
     def _prepare(self) -> Intent:
