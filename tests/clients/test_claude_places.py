@@ -103,7 +103,7 @@ def test_on_a_terminal_it_is_told_after_clear_and_after_compact(claude: Claude) 
         screen.ended()
     first, second, third = model.turns
     assert_told(first, MOVED)
-    assert_told(second, "drift: ")
+    assert_told(second, "1 commit since")
     assert_once(second)
     assert_told(third)
     assert_once(third)

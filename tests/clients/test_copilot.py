@@ -43,7 +43,7 @@ def test_the_baton_is_there_after_an_automatic_compaction(copilot: Copilot) -> N
     compacted = [r for r in others if told(first) not in r.text]
     assert compacted, "nothing was compacted"
     for request in compacted:
-        assert_told(request, "drift: ", "1 commit")
+        assert_told(request, "1 commit since")
     assert_quiet(shop, model)
 
 
