@@ -167,7 +167,8 @@ class _Brief:
         self.observed = self.c.observed or Observed()
         self.told = scene.told or Told()
         self.asked = self.told.asked or self.observed.asked  # whole, where that is stored here
-        self.latest = self.told.latest or (self.asked[-1] if self.asked else None)
+        heard = [one for one in (self.told.latest or (self.asked[-1] if self.asked else None), self.told.approved) if one]
+        self.latest = max(heard, key=lambda one: one.at, default=None)
         self.words = _Words(scene.stored.foreign_words, sizes.words, _ROWS, sizes.wide)
         self.shown: list[str] = []
 
@@ -226,12 +227,11 @@ class _Brief:
         how = {
             "answer": "The user answered",
             "refused": "The user refused a call and said",
-            "approved": "The user approved a plan",
             "rejected": "The user rejected a plan and said",
         }.get(last.kind, "Newest request")
-        text = last.about if last.kind == "approved" and last.about else last.text
         before = " in a session before" if last.earlier else ""
-        rows = self._once(f"{how}{before}, {age(last.at, self.now)}", text, self.sizes.request)
+        plan = ", by approving it. Implement the following plan" if last.kind == "approved" else ""
+        rows = self._once(f"{how}{before}, {age(last.at, self.now)}{plan}", last.text, self.sizes.request)
         about = last.about if last.kind != "approved" else ""
         close = said is not None and said.at <= last.at and _folded(said.text).endswith(_folded(about)[-_SHORT:])
         if said is not None and close and (about or (not last.kind and len(last.text) <= _SHORT)):
@@ -305,7 +305,8 @@ class _Brief:
         if approved is not None:
             rows += self._once(f"plan that the user approved {age(approved.at, self.now)}", approved.text, size)
         for plan in plans:
-            if plan.title and approved is not None and _folded(plan.title) in _folded(approved.text) and rows:
+            begun = any(item.state != "open" for item in plan.items)
+            if plan.title and approved is not None and _folded(plan.title) in _folded(approved.text) and not begun:
                 continue  # the same, without its text
             items = [text for text in plan_items(plan) if text.startswith(("doing", "open"))]
             heading = plan_heading(plan, age(plan.changed, self.now)) + self._still(plan)
@@ -451,7 +452,7 @@ class _Brief:
         """Whether a text says something that does not stand there yet; from now on it does."""
         folded = _folded(text)
         short = len(folded) < _TOLD  # by chance part of something else
-        if not folded or any(folded == one if short else folded in one for one in self.shown):
+        if not folded or any(folded == one if short else _within(folded, one) for one in self.shown):
             return False
         self.shown.append(folded)
         return True
@@ -468,6 +469,11 @@ class _Brief:
 def _prompt(prompt: Prompt) -> str:
     """What the user said, and where it says what was decided, to what."""
     return f"{cut(first_line(prompt.about), _SHORT)}: {prompt.text}" if prompt.kind and prompt.about else prompt.text
+
+
+def _within(text: str, other: str) -> bool:
+    """Whether a text stands inside of another one, or did before it lost its middle."""
+    return text in other or (len(text) > 2 * _SHORT and text[:_SHORT] in other and text[-_SHORT:] in other)
 
 
 def _folded(text: str) -> str:

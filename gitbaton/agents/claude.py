@@ -59,6 +59,7 @@ _OWN_COMMANDS = (  # of the client: they ask for nothing of the agent's work
     r"|tasks|terminal-setup|theme|todos|upgrade|usage|vim|voice)\Z"
 )
 _PLAN = "Implement the following plan:"
+_AFTER_PLAN = r"(?s)\n\s*If you need specific details from before exiting plan mode .*\Z"
 _UNSAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _EDITORS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _AGENTS = ("Task", "Agent")
@@ -293,7 +294,7 @@ def _given(record: Record, at: float | None) -> Iterator[Sign]:
 
 def _asked(at: float | None, text: str) -> Iterator[Sign]:
     if text.startswith(_PLAN):  # the client asks for it in a conversation of its own
-        yield from approved(at, text.removeprefix(_PLAN))
+        yield from approved(at, re.sub(_AFTER_PLAN, "", text.removeprefix(_PLAN)))
     elif text:
         yield Asked(at=at, text=text)
 

@@ -355,6 +355,21 @@ def test_an_approved_plan_gives_way_to_the_one_that_is_worked_on() -> None:
     assert "part one" not in found, "the same plan, item by item"
 
 
+def test_a_plan_that_was_approved_last_is_the_newest_request() -> None:
+    text = "# Parser plan\n1. lexer\n2. DO NOT touch the printer"
+    told = replace(TOLD, approved=said(text, 2, kind="approved", about="Parser plan"))
+    found = brief(scene(told=told))
+    row = "Newest request, 2 minutes ago, by approving it. Implement the following plan: # Parser plan"
+    assert found.split("\n")[5] == row and found.count("DO NOT touch the printer") == 1
+    assert "Request before it, 1 hour ago: The printer must not break" in found
+    titled = replace(OBSERVED, plans=(replace(plan(2, lexer="open"), title="Parser plan"),))
+    assert "open: lexer" not in brief(scene(replace(WORDS, observed=titled), told)), "that is what its text says"
+    begun = replace(OBSERVED, plans=(replace(plan(2, lexer="done", printer="open"), title="Parser plan"),))
+    assert "plan: Parser plan (claude, changed 2 minutes ago: 1 open, 1 done)" in brief(
+        scene(replace(WORDS, observed=begun), told)
+    )
+
+
 def test_each_line_of_strangers_is_marked() -> None:
     stored = replace(scene().stored, foreign=True)
     ours = {
