@@ -27,6 +27,7 @@ SECONDS = 2.0
 LATE_SECONDS = 120.0
 TELLING_SECONDS = 1.2  # after so many the text goes out without what is not known yet
 MARGIN = 2.0  # seconds before a client's own time is over
+STORE_SECONDS = 60.0
 STORE = "GIT_BATON_STORE"  # the session whose conversation is to be stored, in the process that does
 MAX_PAYLOAD = 64 << 20
 _KEPT = ("compact", "request", "edit", "turn", "end", "prompt")  # moments at which a checkpoint may be due
@@ -360,7 +361,7 @@ def _store(work: _Work, repo: Repo) -> None:
     with auto.alone(repo, late=True) as free:
         if free:
             baton = Baton(repo=repo, settings=load(repo, work.log))
-            record(baton, event, baton.settings.transcripts, None, work.log, auto.time_for(event))
+            record(baton, event, baton.settings.transcripts, None, work.log, STORE_SECONDS)
 
 
 def _go_on(work: _Work) -> None:

@@ -39,7 +39,7 @@ from gitbaton.values import replace
 _STEP = len(f"{TURN_ENDED}: ") + 300
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
-_LONG, _COMPACTING = 60.0, 10.0  # seconds
+_LONG, _READING = 60.0, 5.0  # seconds for which a conversation is stored and records are read where nobody waits for less
 LATE_AT = "GIT_BATON_LATE_AT"
 """When a turn ended whose checkpoint a process of its own takes, in milliseconds since 1970."""
 _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
@@ -159,8 +159,9 @@ def _observed(
     from gitbaton.transcripts.storing import keep_told
 
     old = tip.checkpoint.observed if tip is not None else None
+    long = os.environ.get(LATE) is not None or event.moment == "compact"
     try:
-        seen = observing.look(baton, event, facts_path(baton.repo, event), heard(session), time_for(event))
+        seen = observing.look(baton, event, facts_path(baton.repo, event), heard(session), _READING if long else None)
         beside = (baton.told(tip) if tip is not None else None) or Told()
         changed, shared = cache(lambda: _changed(baton, root, tip, draft)), at_work(baton.repo, event) is not None
         ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared)
@@ -231,17 +232,12 @@ def words_of(stored: Stored | None) -> str:
     return carried.id if carried else stored.id if stored.checkpoint.kind == "manual" else ""
 
 
-def time_for(event: Event) -> float | None:
-    """For how many seconds a conversation may be read and stored; None where somebody waits for the hook."""
-    return _LONG if os.environ.get(LATE) is not None else _COMPACTING if event.moment == "compact" else None
-
-
 def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
     """Who takes the checkpoint, and how far the conversation had come."""
     last = tip.checkpoint.agent if tip and not tip.foreign else None
     same = last is not None and (last.name, last.session) == (event.agent, event.session)
     before = parse_transcript(last.transcript) if last is not None and same else None
-    seconds = time_for(event)
+    seconds = _LONG if os.environ.get(LATE) is not None else None  # None: somebody waits
     found = transcripts.record(baton, event, baton.settings.transcripts, before, lambda text: log(baton.repo, text), seconds)
     return Agent(name=event.agent, session=event.session, transcript=transcript_text(found) if found else None)
 

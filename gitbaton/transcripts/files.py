@@ -14,7 +14,7 @@ from gitbaton.model import Transcript
 
 BLOCK = 1 << 20
 _MAX_COUNTED = 1 << 30
-_LOOKED = 64 << 20
+_LOOKED = 4 << 20  # bytes in which the last message is looked for
 _WINDOW, _WIDEST = 64 << 10, 4 << 20
 _TAIL = 256 << 10
 _ESCAPED = 6  # bytes that JSON takes at most for one of text

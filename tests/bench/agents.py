@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,8 +126,16 @@ def conversations(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
 
 
 def stored_all(path: Path, stdin: Path, env: dict[str, str]) -> None:
-    """The whole conversation is stored, as before a compaction."""
-    subprocess.run(hook("PreCompact"), stdin=stdin.open(), cwd=path, env=env, check=True)
+    """The whole conversation is stored, by the process that nobody waits for."""
+    size, session = Path(json.loads(stdin.read_bytes())["transcript_path"]).stat().st_size, stdin.stem
+    meta = ["git", "cat-file", "blob", f"refs/baton/transcripts/claude/{session}:meta"]
+    while True:
+        subprocess.run(hook("Stop"), stdin=stdin.open(), cwd=path, env=env, check=True)
+        for _ in range(120):
+            done = subprocess.run(meta, cwd=path, env=env, capture_output=True)
+            if done.returncode == 0 and json.loads(done.stdout)["bytes"] == size:
+                return
+            time.sleep(0.5)
 
 
 def growing(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
@@ -177,7 +186,10 @@ def calls(path: Path, size: int) -> Callable[[], None]:
         result = {"type": "tool_result", "tool_use_id": key, "content": "x" * 3000 + "\n3 passed in 0.1s"}
         use = {"type": "tool_use", "id": key, "name": "Bash", "input": {"command": ran}}
         told = [("assistant", use), ("user", result)]
-        rows = [{"type": who, "timestamp": at, "message": {"role": who, "content": [part]}} for who, part in told]
+        rows = [
+            {"type": who, "timestamp": at, "uuid": f"{number}-{who}", "message": {"role": who, "content": [part]}}
+            for who, part in told
+        ]
         return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
     def more() -> None:

@@ -19,6 +19,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, log_of, steps
 from tests.kit.state import snap
 from tests.kit.talks import Talk
+from tests.promises.test_agent_deadline import wait_for
 
 TASK = "Mend the parser of dates"
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -259,3 +260,20 @@ def test_a_compactions_hook_has_the_time_that_its_client_gives_it(repo: Sandbox,
     name = client.words["compact"]
     done = client.send(name, client.payload(name), env={"PATH": f"{slow}{os.pathsep}{os.environ['PATH']}"})
     assert done.code == 0 and steps(autos(repo, "t")) == ["before compaction (auto)"] and log_of(repo) == ""
+
+
+def test_of_a_turn_that_said_much_the_rest_is_stored_when_nobody_waits(talk: Talk) -> None:
+    """The checkpoint has the position at once, and the conversation is read, redacted, from what was stored since."""
+    talk.fire("prompt", prompt=TASK)
+    talk.ask(TASK)
+    talk.run("cat log", f"{KEY} " + "word " * 10_000)
+    talk.edit("x.py", "two\n")
+    found = talk.stop()["checkpoint"]["agent"]["transcript"]
+    assert found.startswith(f"bytes={talk.path.stat().st_size} ") and "stored=" not in found
+    ref = f"refs/baton/transcripts/claude/{talk.client.session}"
+    assert wait_for(lambda: talk.repo.try_git("rev-parse", "-q", "--verify", ref).code == 0), log_of(talk.repo)
+    assert wait_for(lambda: f'"bytes": {talk.path.stat().st_size},' in talk.repo.git("cat-file", "blob", f"{ref}:meta"))
+    talk.path.unlink()  # the client's own
+    said = talk.repo.ok("transcript", "show").out
+    assert TASK in said and KEY not in said and log_of(talk.repo) == ""
+    assert KEY not in talk.repo.run("git", "cat-file", "--batch-all-objects", "--batch").out
