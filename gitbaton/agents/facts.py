@@ -14,7 +14,7 @@ from gitbaton.agents import deeds as doing
 from gitbaton.agents.deeds import Deed
 from gitbaton.agents.payload import valid
 from gitbaton.agents.prompts import MINUTE, alike, answers, idle, tidy
-from gitbaton.agents.signs import STATES, Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Said
+from gitbaton.agents.signs import POINT, STATES, Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Said
 from gitbaton.codec import Json, cut, ending, first_line, middle
 from gitbaton.values import replace, value
 
@@ -395,6 +395,8 @@ class _Fold:
 
     def _plan(self, sign: Planned, at: float) -> None:
         items = {} if sign.whole or self.plan is None else self.plan
+        if all(key.startswith(POINT) for key in items):
+            items = {}  # the agent's own list takes the place of the points of a text, and has its heading
         for item in sign.items:
             old = items.get(item.key)
             text = item.text or (old.text if old else "")

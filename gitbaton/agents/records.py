@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from gitbaton.agents.client import Client, folder
 from gitbaton.agents.payload import MAX_PATH, valid, word
-from gitbaton.agents.signs import Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Record, Said, Shown
+from gitbaton.agents.signs import POINT, Asked, Called, Edited, Ended, Found, Item, Looked, Planned, Ran, Record, Said, Shown
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -230,7 +230,7 @@ def outlined(at: float | None, plan: str) -> Iterator[Sign]:
     rows = re.sub(r"(?ms)^ {0,3}(```|~~~).*?(?:^ {0,3}\1|\Z)", "", plan)
     for form in _POINTS:
         items = [
-            Item(key=f"plan-{number}", text=plain(found[2]).strip("*"), state="done" if found[1] in ("x", "X") else "open")
+            Item(key=f"{POINT}{number}", text=plain(found[2]).strip("*"), state="done" if found[1] in ("x", "X") else "open")
             for number, found in enumerate(re.finditer(form, rows), 1)
         ]
         if items:

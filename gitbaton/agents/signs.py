@@ -65,6 +65,10 @@ class Said:
     text: str
 
 
+POINT = "plan-"
+"""How the key of an item begins that is a point of a plan which is a text: nothing changes one of them alone."""
+
+
 @value
 class Item:
     """One item of a plan; ``key`` names it in its list. In a change, an empty ``text`` or None as ``state`` is what it was."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gitbaton.agents import facts as folding
 from gitbaton.agents.facts import End, Facts, document, fold, read
 from gitbaton.agents.prompts import alike, idle, tidy
+from gitbaton.agents.records import approved, changed
 from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
 from tests.kit.tables import each
 
@@ -218,6 +219,19 @@ def test_a_long_prompt_that_grants_something_is_told_with_the_words_that_propose
     s.say("I go on.")
     s.ask("The plan of the year says nothing of you; add a parser for it." + " It is long." * 30)
     assert s.look().asked[-1].about == "", "it grants nothing"
+
+
+def test_an_agents_own_list_takes_the_place_of_the_points_of_the_plan_that_was_approved() -> None:
+    s = Session()
+    s.ask("Plan the cache")
+    s.signs += approved(s.tick(), "# Cache plan\n1. add a class\n2. use it")
+    assert [item.text for item in s.look().plan or ()] == ["add a class", "use it"] and s.facts.title == "Cache plan"
+    moves: list[tuple[str, str, Any]] = [("1", "Write the class", "open"), ("2", "Test it", "open"), ("1", "", "doing")]
+    for key, text, state in moves:
+        s.signs += changed(s.tick(), key, text, state)
+    found = s.look()
+    assert [(item.text, item.state) for item in found.plan or ()] == [("Write the class", "doing"), ("Test it", "open")]
+    assert found.title == "Cache plan", "it is the same work"
 
 
 def test_answers_and_plans_are_kept_beside_prompts() -> None:
