@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gitbaton.codec import bare, cut, first_line, in_quotes, middle, plain, quotable
-from gitbaton.model import Action, Checkpoint, ClientPlan, DecisionChanges, Live, Observed, Prompt, Stored, TestRun, Told
+from gitbaton.model import Action, Checkpoint, ClientPlan, DecisionChanges, Live, Observed, Prompt, Stored, Told
 from gitbaton.render import (
     NO_CHANGES,
     age,
@@ -339,7 +339,7 @@ class _Brief:
         runs, rows, told = self.observed.tests, list[str](), list[str]()
         later = dict(zip(runs, self.scene.live.tests or (None,) * len(runs), strict=True))
         known = [run for run in runs if run.result != "unknown"] or list(runs[:1])
-        failed = [run for run in known[1:] if run.result == "failed" and not _mended(run, known)]
+        failed = [run for run in known[1:] if run.result == "failed"]
         for run in [*known[:1], *failed[:1]]:
             changed = since_run(run, later[run])
             text = test_line(run, age(run.ended, self.now), changed, run.edited_more, named=1)
@@ -485,11 +485,6 @@ def _ended(status: int | None, text: str = "") -> str:
     """How a command ended, or an edit."""
     failed = "failed" if text.startswith(_EDITS) else f"exit status {status}"
     return "ok" if status == 0 else "no exit status is known" if status is None else failed
-
-
-def _mended(failed: TestRun, runs: Iterable[TestRun]) -> bool:
-    """Whether a later run of the same tests, or of more than them, passed."""
-    return any(run.result == "passed" and run.ended > failed.ended and failed.command.startswith(run.command) for run in runs)
 
 
 def _in_folders(paths: Sequence[str], marks: Mapping[str, str]) -> str:
