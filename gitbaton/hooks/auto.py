@@ -16,7 +16,7 @@ from gitbaton.codec import Json, document, first_line, in_quotes, parse_transcri
 from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.hooks.guard import LATE, AgainError, log
-from gitbaton.hooks.sessions import Session, at_work, facts_path
+from gitbaton.hooks.sessions import Session, at_work, facts_path, written
 from gitbaton.model import (
     BEFORE_PROMPT,
     LAST_PROMPT,
@@ -214,14 +214,6 @@ def _changed(baton: Baton, root: str, tip: Stored | None, draft: Draft) -> dict[
     most = _MANY if tip is None or tip.checkpoint.head == head else _FEW
     changed = baton.changed_paths(before, draft.tree, most)
     return {path: at for path in changed if (at := written(os.path.join(root, path)))}
-
-
-def written(path: str) -> float:
-    """When a file was written last, in seconds since 1970; 0 where there is none."""
-    try:
-        return os.lstat(path).st_mtime
-    except OSError:
-        return 0.0
 
 
 def words_of(stored: Stored | None) -> str:

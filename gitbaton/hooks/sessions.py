@@ -13,7 +13,7 @@ from gitbaton.agents.values import NAMES, Event
 from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import Repo, clear_old, has_folder, put
-from gitbaton.model import Agent
+from gitbaton.model import Agent, Stored
 from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 
@@ -28,6 +28,8 @@ _MAX_FACTS = 2 << 20
 _OPENING, _ASKED, _LOOKED = 1000, 2000, 100_000
 AT_WORK = 900
 """Seconds within which a session that is at work says something."""
+_AFTER = 10  # seconds for which a client still writes after a turn
+_GOES_ON = ("compact", "resume")  # why a session starts that was there before; some clients start one after its first prompt
 _MOST = 20  # sessions that are looked at
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 # The least baton.auto at which a moment counts.
@@ -126,13 +128,30 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
 def at_work(repo: Repo, event: Event) -> tuple[Event, Session] | None:
     """The other session of the same work tree whose turn goes on, or was cut short, an event that names it and what it left:
     it said something lately, the last of all, and no end of the turn was heard of."""
-    others = ((of, session) for of, session, at in unended(repo, event) if at > time.time() - AT_WORK and session.open)
+    others = ((of, session) for of, session, at in _known(repo, event) if at > time.time() - AT_WORK and session.open)
     return next((one for one in others if (one[0].agent, one[0].session) != (event.agent, event.session)), None)
 
 
-def unended(repo: Repo, event: Event) -> list[tuple[Event, Session, float]]:
-    """The sessions of a work tree that did not end, that of an event among them: an event that names each, what it left, and
-    when it said something last, in seconds since 1970. That one first, then the others, the newest first."""
+def unended(repo: Repo, event: Event, tip: Stored | None) -> list[tuple[Event, Session, float]]:
+    """The sessions of a work tree that did not end and may have said more than a tip knows: an event that names each, what it
+    left, and when it said something last, in seconds since 1970. That of an event first, if it goes on; the newest first."""
+    own, goes_on = (event.agent, event.session), event.source in _GOES_ON
+    found = [] if event.source == "clear" else _known(repo, event)
+    return [one for one in found if (goes_on or (one[0].agent, one[0].session) != own) and _may_be_new(*one, tip)]
+
+
+def _may_be_new(of: Event, session: Session, at: float, tip: Stored | None) -> bool:
+    """Whether a session said something after a tip was taken, or after the newest record that it knows of."""
+    if tip is None:
+        return True
+    c = tip.checkpoint
+    if c.agent is not None and (c.agent.name, c.agent.session) == (of.agent, of.session):
+        return session.open or at > c.created.timestamp() + _AFTER
+    return at > (c.observed.until if c.observed is not None and c.observed.until is not None else c.created).timestamp()
+
+
+def _known(repo: Repo, event: Event) -> list[tuple[Event, Session, float]]:
+    """The sessions of a work tree that did not end, that of an event first, the others the newest first."""
     own, found = _path(repo.own_dir, event.agent, event.session), []
     for path, when in _left(own):
         session = _read(path)
@@ -140,7 +159,7 @@ def unended(repo: Repo, event: Event) -> list[tuple[Event, Session, float]]:
         if session.ended or agent not in NAMES:
             continue
         of = Event(agent=agent, name="", moment="other", session=session.session or name, transcript=session.transcript or None)
-        found.append((of, session, max(when, _written(session.transcript))))
+        found.append((of, session, max(when, written(session.transcript))))
     return sorted(found, key=lambda one: (_path(repo.own_dir, one[0].agent, one[0].session) == own, one[2]), reverse=True)
 
 
@@ -153,7 +172,8 @@ def _left(own: str) -> list[tuple[str, float]]:
     return sorted(found, key=lambda one: one[1], reverse=True)[:_MOST]
 
 
-def _written(path: str) -> float:
+def written(path: str) -> float:
+    """When a file was written last, in seconds since 1970; 0 where there is none."""
     try:
         return os.lstat(path).st_mtime if path else 0.0
     except OSError:

@@ -16,10 +16,9 @@ from gitbaton.errors import GitError
 from gitbaton.git.prefetch import look
 from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
-from gitbaton.hooks.auto import written
+from gitbaton.hooks import sessions
 from gitbaton.hooks.guard import DeadlineError, deadline
-from gitbaton.hooks.sessions import has_ended, last
-from gitbaton.hooks.unended import Unended, as_taken, unended
+from gitbaton.hooks.sessions import has_ended, last, written
 from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, TURN_ENDED, Agent, DecisionChanges, Drift, Live, Oid, Stored, Told
 from gitbaton.render import NO_CHANGES
 from gitbaton.running.current import unfinished
@@ -28,6 +27,10 @@ from gitbaton.survey import Surveyor
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.index import list_ahead
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.hooks.unended import Unended
 
 _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old
@@ -61,6 +64,8 @@ def tell(
             return overview(baton.exported(known), baton.clock()), ()
     told, marks = None, None
     if found:
+        from gitbaton.hooks.unended import as_taken
+
         marks = _marks(repo)
         stored, told = as_taken(baton, found, baton.chosen(track), stored, _times(repo, marks))
     if stored is None:
@@ -102,9 +107,14 @@ def tell(
 
 def _unended(baton: Baton, event: Event, track: str | None, seconds: float) -> tuple[Unended, ...]:
     """The sessions that did not end and whose records hold more than the track, where the time allows it."""
+    tip = baton.store.readable(baton.chosen(track)) if baton.store.chains()[0] else None
+    if not sessions.unended(baton.repo, event, tip if tip is not None and not tip.foreign else None):
+        return ()
+    from gitbaton.hooks.unended import unended  # with all that reads records
+
     try:
         with deadline(max(seconds, _SECOND)):
-            return unended(baton, event, baton.store.readable(baton.chosen(track)) if baton.store.chains()[0] else None)
+            return unended(baton, event, tip)
     except DeadlineError:
         baton.repo.close()
         return ()

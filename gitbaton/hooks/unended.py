@@ -15,7 +15,6 @@ from gitbaton.transcripts import observing
 from gitbaton.values import replace, value
 
 _MOST = 3
-_GOES_ON = ("compact", "resume")  # why a session starts that was there before; some clients start one after its first prompt
 
 
 @value
@@ -33,14 +32,14 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
     """The sessions that did not end and whose records hold more than a tip does, the newest first. Never raises but for a
     deadline: a session whose records cannot be read is none of them."""
     settings = baton.settings
-    if event.source == "clear" or settings.observe == "none" or settings.auto not in ("turn", "edit"):
+    if settings.observe == "none" or settings.auto not in ("turn", "edit"):
         return ()
     ours = tip if tip is not None and not tip.foreign else None
     found: list[Unended] = []
-    for of, session, at in sessions.unended(baton.repo, event):
+    for of, session, at in sessions.unended(baton.repo, event, ours):
         own = (of.agent, of.session) == (event.agent, event.session)
-        if len(found) == _MOST or (own and event.source not in _GOES_ON) or not _may_be_new(of, session, at, ours):
-            continue
+        if len(found) == _MOST:
+            break
         try:
             seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session))
             if _is_new(baton, of, seen, ours, open=session.open):
@@ -49,16 +48,6 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
         except Exception as error:  # a stranger's file
             log(baton.repo, f"what a session left is not read: {type(error).__name__}: {error}")
     return tuple(sorted(found, key=lambda one: one.seen.facts.until, reverse=True))
-
-
-def _may_be_new(of: Event, session: Session, at: float, tip: Stored | None) -> bool:
-    """Whether a session said something after a tip was taken, or after the newest record that it knows of."""
-    if tip is None:
-        return True
-    c = tip.checkpoint
-    if c.agent is not None and (c.agent.name, c.agent.session) == (of.agent, of.session):
-        return session.open or at > c.created.timestamp()
-    return at > (c.observed.until if c.observed is not None and c.observed.until is not None else c.created).timestamp()
 
 
 def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *, open: bool) -> bool:
