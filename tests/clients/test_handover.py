@@ -79,7 +79,7 @@ def assert_handed(request: Request, words: str, result: str = r"passed \(2 passe
     assert re.search(rf"^tests: pytest -q: {result}", text, re.MULTILINE), text
     assert re.search(rf"^last words, \d+ (seconds?|minutes?) ago: {re.escape(words)}$", text, re.MULTILINE), text
     assert f"ago: {PROMPT}" in text, text
-    assert text.index(PROMPT) < text.index("tests: ") < text.index(f"step: {STEP}"), text
+    assert text.index("tests: ") < text.index("last words, ") < text.index(f"step: {STEP}"), text
 
 
 def test_it_is_there_after_a_compaction_in_a_cold_start_and_in_other_clients(
