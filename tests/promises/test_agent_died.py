@@ -175,6 +175,31 @@ def test_two_sessions_that_died_are_both_told_the_newest_first(talk: Talk, tmp_p
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("edits", [False, True])
+def test_who_dies_after_one_that_died_hands_both_on(talk: Talk, tmp_path: Path, edits: bool) -> None:
+    """Also where the first had only looked, so that no file tells of it."""
+    talk.fire("prompt", prompt="Find the bug in the reader")
+    talk.ask("Find the bug in the reader")
+    talk.run("grep -n half x.py", "1: half")
+    if edits:
+        talk.edit("x.py", "two\n")
+    other = Talk(talk.repo, tmp_path / "other.jsonl", session="5e551011-0000-4000-8000-000000000002")
+    begun(other, "Mend the writer")
+    assert steps(autos(talk.repo, "main"))[:1] == ["turn not ended: Find the bug in the reader"]
+    text = told(talk)
+    assert text.index("Mend the writer") < text.index("Find the bug in the reader") and log_of(talk.repo) == ""
+    other.stop()
+    assert "Find the bug in the reader" in told(talk), "and when the second had ended"
+
+
+def test_what_ran_when_the_session_died_is_told(talk: Talk) -> None:
+    begun(talk)
+    note = "Command running in background with ID: b1"
+    talk.call("Bash", {"command": "npm run watch", "run_in_background": True}, note)
+    assert "npm run watch" in told(talk)
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("agent", ["codex", "gemini", "opencode", "copilot", "cursor"])
 def test_a_session_that_died_is_told_in_every_client(talk: Talk, agent: str) -> None:
     begun(talk)
