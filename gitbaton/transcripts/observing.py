@@ -614,12 +614,13 @@ def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tup
     later success has mended is none any more."""
     from gitbaton.agents.testing import mends
 
-    runs = {run.command: run for run in old}
+    runs = {run.command: run for run in reversed(old)}
     for run in (_run(test, ground) for test in reversed(found)):
         last = runs.get(run.command)
         if last is None or run.ended > last.ended:
+            runs.pop(run.command, None)
             runs[run.command] = run
-    newest = sorted(runs.values(), key=lambda run: run.ended, reverse=True)
+    newest = sorted(reversed(runs.values()), key=lambda run: run.ended, reverse=True)  # of one moment, what was told last
     passed = [run for run in newest if run.result == "passed"]
     mended = {
         run.command

@@ -114,6 +114,18 @@ def test_a_run_in_which_nothing_was_tested_is_not_called_passed(talk: Talk) -> N
     assert found["checkpoint"]["validation"] == "green", "nothing observed becomes validation"
 
 
+def test_of_two_runs_of_one_moment_the_one_that_was_told_last_comes_first(talk: Talk) -> None:
+    talk.clock = lambda: talk.now
+    for command in ("pytest -q", "npm test", "go test ./..."):  # a client's records may have seconds only
+        moment = talk.now
+        talk.ask("go through it")
+        talk.run(command, "FAIL\n", 1)
+        runs = [run["command"] for run in observed(talk.stop())["tests"]]
+        assert runs[0] == command
+        talk.now = moment
+    assert runs == ["go test ./...", "npm test", "pytest -q"]
+
+
 @pytest.mark.full
 def test_a_test_that_passed_after_the_last_edit_is_not_lost(talk: Talk) -> None:
     talk.ask("go through it")
