@@ -57,6 +57,7 @@ _CLOCK = 0.001  # seconds; a moment is kept in thousandths of one
 _APART, _TICK = 10.0, 0.002  # seconds between the record of a prompt and its hook; and in which a time may be rounded
 _AT_ONCE = 5.0  # and of one that was taken back
 _COARSE = 0.05  # and in which the clock of files goes on
+_CUT_OFF = ("StopFailure", "Interrupt")  # events at which a turn ends in its midst
 _FEW = 60  # characters by which a prompt is known again
 NOTHING = Told()
 
@@ -104,7 +105,8 @@ def look(baton: Baton, event: Event, path: str, heard: Heard | None = None, seco
     end = None
     if event.moment in ("turn", "end"):
         at, words = now if heard.ended is None else heard.ended, event.said or ""
-        end = End(at=at, words=words if event.moment == "turn" else "", sure=event.moment == "turn", running=event.running)
+        sure = event.moment == "turn" and event.name not in _CUT_OFF
+        end = End(at=at, words=words if sure else "", sure=sure, running=event.running)
     facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now, end)
     plan = _plan_of(event)
     if plan is not None and (facts.plan is None or plan.items != facts.plan):

@@ -158,6 +158,20 @@ def test_a_session_that_is_closed_in_the_midst_of_a_turn_keeps_the_turn(talk: Ta
     ] == "and its tests"
 
 
+def test_a_turn_that_an_error_cut_off_is_kept(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.stop()
+    talk.ask("and its tests")
+    talk.say("I begin with the fixtures.")
+    talk.edit("fixtures.py", "new\n")
+    payload = talk.client.payload("Stop", transcript_path=str(talk.path), last_assistant_message="API Error: overloaded")
+    assert talk.client.send("StopFailure", {**payload, "hook_event_name": "StopFailure"}).code == 0
+    _, told = newest(talk.repo)
+    assert [one["text"] for one in told["texts"]] == ["I begin with the fixtures."]
+    assert [one["text"] for one in told["actions"]] == ["edited fixtures.py"]
+
+
 def test_what_a_shell_changed_and_what_is_ignored_is_edited_too(talk: Talk) -> None:
     talk.ask("Generate the tables")
     talk.edit("x.py", "two\n")
