@@ -622,7 +622,7 @@ def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tup
         if last is None or run.ended > last.ended:
             runs.pop(run.command, None)
             runs[run.command] = run
-    newest = sorted([*runs.values()][::-1], key=lambda run: run.ended, reverse=True)  # of one moment, what was told last
+    newest = sorted(runs.values(), key=lambda run: run.ended)[::-1]  # of one moment, what was told last comes first
     passed = [run for run in newest if run.result == "passed"]
     mended = {
         run.command
