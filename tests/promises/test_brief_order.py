@@ -264,8 +264,8 @@ def test_however_much_there_is_the_newest_state_is_whole(char: str, newest: bool
     keys = [key for key in IN_ORDER[:14] if not (newest and key.startswith("Request before"))]
     for key in (*keys, "step", "next_cmd", "tests", "plan", *IN_ORDER[-2:]):
         assert any(row.startswith(key) for row in rows), f"{key} fell out of\n{text}"
-    newest = [row for row in rows if row.startswith(("Newest request", "said 5 minutes", "not mended"))]
-    assert len(newest) == 3 and "[the rest: git baton show 1111111]" in rows
+    first = [row for row in rows if row.startswith(("Newest request", "said 5 minutes", "not mended"))]
+    assert len(first) == 3 and "[the rest: git baton show 1111111]" in rows
 
 
 def test_no_text_stands_there_twice() -> None:
