@@ -172,6 +172,24 @@ def test_an_earlier_part_that_was_rewritten_is_seen(repo: Sandbox, path: Path, p
 
 
 @pytest.mark.deep
+@some("place", [0, 10, 20, 29])
+def test_what_a_hook_in_a_hurry_passes_over_is_seen_by_the_next_that_is_not(repo: Sandbox, path: Path, place: int) -> None:
+    """It looks at the file's last mebibyte alone, while it is the same file: what was written into the middle of it waits."""
+    rows = [line(n, 60_000) for n in range(30)]
+    path.write_bytes(b"".join(rows))
+    first = take(repo, path)
+    rows[place] = rows[place].replace(b"xxx", b"yyy", 1)
+    with path.open("r+b") as file:
+        file.write(b"".join([*rows, line(40)]))
+    with repo.open(door="binary") as baton:
+        hurried = record(baton, event(path), "full", first, seconds=None)
+        assert hurried is not None and hurried.stored is not None and hurried.size == path.stat().st_size
+    if place > 17:  # in what it looks at
+        check_stored(repo, hurried, path.read_bytes())
+    check_stored(repo, take(repo, path, before=hurried), path.read_bytes())
+
+
+@pytest.mark.deep
 def test_what_is_appended_costs_only_itself(repo: Sandbox, path: Path) -> None:
     path.write_bytes(b"".join(line(n, 1000) for n in range(1000)))  # a megabyte
     before = take(repo, path)
