@@ -22,6 +22,11 @@ AUTO = "resume --track auto --live|verify --track auto"
 FREED = "'git gc' frees their bytes; git runs it in its own time"
 SETTLE = "'git baton run settle deploy --run single --done' or 'git baton run settle deploy --run single --undone'"
 CHANGED = (
+    # Decisions have numbers and times, and what stands is listed.
+    Changed("resume( --live)?( --json)", r'^  "runs": ', '  "decisions": [],\n  "runs": '),
+    Changed("status --json", r'^      "live": ', '      "decisions": [],\n      "live": '),
+    Changed("show before-rewrite", r"^decision=(?!no)(.*)", r"decision=\1\ndecision.1=made 2026-01-01T10:04:00.000000Z"),
+    Changed("show before-rewrite", r"^decision=no (.*)", r"decision=no \1\ndecision.2=made 2026-01-01T10:04:00.000000Z"),
     # Committed is not drift, and what came from elsewhere is named.
     Changed(AUTO, "head-ahead:1", "committed:1"),
     Changed(AUTO, AHEAD % "1 commit", r"\1, with nothing but what was captured"),
