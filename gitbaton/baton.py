@@ -311,7 +311,7 @@ class Baton:
         here = self.here(tip) if tip is not None else None
         follow, about, ended = None, self._about(request), tuple[Decision, ...]()
         if request.kind == "manual":
-            written, ended, follow, said = self._taking_over(request, written, here, tuple(about))
+            written, ended, follow, said = self._taking_over(request, written, tip, tuple(about))
             warnings += said
         encode(written)
         checkpoint = self.redactor.checkpoint(written)  # before the capture: a scanner that fails leaves no object
@@ -357,7 +357,7 @@ class Baton:
         fitted to another one that came in between, and what should be said. Raises UsageError, AmbiguousNameError."""
         from gitbaton.store import standing
 
-        stands, words = standing.at(self.store, tip, None), tip.checkpoint if tip else None
+        stands, words = standing.at(self.store, tip, None), self.here(tip).checkpoint if tip else None
         given = standing.asked(
             stands, words, new, about=about, withdraw=request.withdraw, keep=request.keep, meant=self.redactor.text
         )
@@ -365,12 +365,11 @@ class Baton:
 
         def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
             """Called with the lock held, so that nothing that was decided meanwhile is left out."""
-            newest = self.here(newest) if newest is not None else None
             if newest is None or (tip is not None and newest.id == tip.id):
                 return draft.checkpoint
             plain = replace(draft.checkpoint, note=new.note, decisions=new.decisions, extra=new.extra, standing=None)
             now = standing.at(self.store, newest, None)
-            return self.redactor.checkpoint(standing.taken_over(plain, newest.checkpoint, now, given))
+            return self.redactor.checkpoint(standing.taken_over(plain, self.here(newest).checkpoint, now, given))
 
         return over, standing.ended(stands, over), follow, standing.said(stands, given, over)
 
@@ -708,7 +707,7 @@ class Baton:
         if tip is not None and more and all(s.checkpoint.track != current for s in items):
             items, more = (*items, tip), more - 1
         wrong = f"{in_quotes(tips.problems[0].where)}: {tips.problems[0].reason}" if tips.problems else ""
-        named = self.exported(list(map(self.with_standing, self._here(items))))
+        named = self.exported(self._here(items))
         return mirror.Told(tips=named, more=more, current=current, generated=timestamp(self.clock()), wrong=wrong)
 
     def _mark(self) -> str:
@@ -822,7 +821,6 @@ class Baton:
         if found is None and stored.checkpoint.carried is not None:
             since = Surveyor(self.store, self.settings.short).recorded(stored, self.count_changed)
         tip = self._own_tip(stored.checkpoint.track) if name is not None else None
-        stored = self.with_standing(stored)
         return Resumed(
             stored=stored,
             changes=self.decision_changes(stored),
@@ -841,18 +839,18 @@ class Baton:
         layout = self.repo.layout
         told = any(s.checkpoint.carried is not None and s.checkpoint.carried.restored for s in items)
         if not told and self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir)) is None:
-            return list(items)  # nearly always
+            return list(map(self.with_standing, items))  # nearly always
         from gitbaton.store.here import last_steps, stance
 
         steps = last_steps(self.store, track)
-        found = [stance(self.store, stored, steps) for stored in items]
+        found = [stance(self.store, self.with_standing(stored), steps) for stored in items]
         return [replace(one.stored, restored=restored(one.stored, one.step, one.gone, one.paths)) for one in found]
 
     def _begun(self, name: str | None, track: str | None) -> Stored:
         """As ``lead``, and where that is the newest checkpoint of a track as it is in this work tree."""
         stored = self.lead(name, track)
         newest = name is None or (track is None and self._is_track(name))
-        return self.here(stored) if newest else stored
+        return self.here(stored) if newest else self.with_standing(stored)
 
     def with_standing(self, stored: Stored) -> Stored:
         """A checkpoint with all decisions that stood at it: where others' checkpoints were joined, with theirs, too. The very

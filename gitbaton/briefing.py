@@ -442,7 +442,7 @@ class _Brief:
         """The decisions that stand, by their numbers; of many the newest, and how many more there are."""
         decided, rows = self.c.decided, list[str]()
         for one in decided[-_DECIDED:]:
-            facts = decision_facts(one, self.scene.changes).removeprefix("; ")
+            facts = decision_facts(self.c, one, self.scene.changes).removeprefix("; ")
             words = _Words(True, self.words.size, _ROWS, self.sizes.wide) if one.foreign else self.words
             rows += words.within(_SENTENCE).lines(f"decision {one.number}", f"{one.text} ({facts})" if facts else one.text)
         more = len(decided) - _DECIDED

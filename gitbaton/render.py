@@ -130,16 +130,19 @@ def _decision_lines(c: Checkpoint, changes: Mapping[int, DecisionChanges]) -> li
     rows = list[str]()
     for one in c.decided:
         said = [key_value("decision", one.text)]
-        said.append(key_value(f"decision.{one.number}", f"made {timestamp(one.made)}{decision_facts(one, changes)}"))
+        said.append(key_value(f"decision.{one.number}", f"made {timestamp(one.made)}{decision_facts(c, one, changes)}"))
         rows += [f"> {text}" for row in said for text in row.split("\n")] if one.foreign else said
     return rows
 
 
-def decision_facts(one: Decision, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> str:
-    """What is known of a decision, as the end of a sentence: what it is about, and what changed that since."""
-    said = f"; about {', '.join(map(quoted, one.about))}" if one.about else ""
-    said += f"; {changed_by(changes[one.number])}" if one.number in changes and changed_by(changes[one.number]) else ""
-    return f"{said}; from elsewhere" if one.foreign else said
+def decision_facts(c: Checkpoint, one: Decision, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> str:
+    """What is known of a decision that stands at a checkpoint, as the end of a sentence: what it is about, what changed that
+    since, and that it was made in what a restore took back: it stands all the same."""
+    parts = [f"about {', '.join(map(quoted, one.about))}"] if one.about else []
+    parts += [changed_by(changes[one.number])] if one.number in changes else []
+    parts += ["decided in what was taken back"] if one.made > c.written else []
+    parts += ["from elsewhere"] if one.foreign else []
+    return "".join(f"; {part}" for part in parts if part)
 
 
 def changed_by(changes: DecisionChanges) -> str:

@@ -74,7 +74,7 @@ def command(
             listed: list[Json] = []
             for t in tracks:
                 item: dict[str, Json] = {"current": t.current, "checkpoint": stored_document(t.stored)}
-                item["decisions"] = decisions_document(baton.with_standing(t.stored).checkpoint)
+                item["decisions"] = decisions_document(t.stored.checkpoint)
                 item |= {"live": live_document(t.live), "place": None if t.place is None else path_document(t.place)}
                 listed.append({**item, "remotes": list(t.remotes)} if t.remotes else item)
             print_json({"tracks": listed})

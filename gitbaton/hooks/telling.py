@@ -70,7 +70,7 @@ def tell(
         stored, told = as_taken(baton, found, baton.chosen(track), stored, _times(repo, marks))
     if stored is None:
         return "", ()
-    (stored,) = baton.exported([baton.with_standing(stored)])
+    (stored,) = baton.exported([stored])
     now = baton.clock()
     c, comparing = stored.checkpoint, None
     if marks is None and event.inject != "short" and c.observed is not None and c.files is not None:

@@ -8,11 +8,11 @@ from itertools import islice
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.questions import met
 from gitbaton.git.treediff import differences
-from gitbaton.model import Here, Oid, Standing, Stored
+from gitbaton.model import Here, Oid, Stored
 from gitbaton.store.read import Store
 from gitbaton.store.refs import safety_ref
 from gitbaton.store.safety import AFTER, in_beside
-from gitbaton.store.standing import of_words
+from gitbaton.store.standing import at, shown
 from gitbaton.values import replace, value
 
 _STEPS = 5  # of the safety chain, among which that of a track is looked for
@@ -67,15 +67,14 @@ def stance(store: Store, tip: Stored, steps: Sequence[Stored]) -> Stance:
     below = stored.checkpoint.carried.restored if stored.checkpoint.carried else None
     if below is not None and stored is tip:  # what came back below an automatic checkpoint that carries its words
         gone = _between(store, tip, below)[1]
-    return Stance(stored=_numbered(stored, tip), here=here, step=step, gone=gone, paths=paths)
+    return Stance(stored=_decided(store, stored, tip), here=here, step=step, gone=gone, paths=paths)
 
 
-def _numbered(stored: Stored, tip: Stored) -> Stored:
-    """The checkpoint that came back, with the greatest number that a decision of its track was given: none is given again."""
-    c, last = stored.checkpoint, of_words(tip).last
-    if stored.id == tip.id or last <= of_words(stored).last:
+def _decided(store: Store, stored: Stored, tip: Stored) -> Stored:
+    """The checkpoint that came back with what stands on its track: a restore takes files back, and withdraws nothing."""
+    if stored.id == tip.id:
         return stored
-    return replace(stored, checkpoint=replace(c, standing=replace(c.standing or Standing(), last=last)))
+    return replace(stored, checkpoint=shown(stored.checkpoint, at(store, tip)))
 
 
 def has_words(store: Store, tip: Stored, stored: Stored, here: Here) -> bool:

@@ -18,7 +18,7 @@ from gitbaton.values import replace, value
 
 MAX_SIZE = 256 << 10  # bytes of the decisions that stand: automatic checkpoints, which carry them, have room beside them
 MANY = 50  # decisions after which it is said that they are many
-LOOKED = 500  # checkpoints of a joined track in which a reader looks for what stands
+LOOKED = 200  # checkpoints of a joined track in which a reader looks for what stands
 _WALKED = 1000  # checkpoints in which a change of a path is looked for
 _GREATEST = 100_000  # a number above is a stranger's jest, and given anew
 _LISTED = 10
@@ -322,10 +322,18 @@ def _size(text: str) -> int:
 
 
 def shown(c: Checkpoint, stands: Stands) -> Checkpoint:
-    """A checkpoint as it is shown: with the decisions that stand at it."""
+    """A checkpoint as it is shown: with what stands at it."""
     made = tuple(Decided(number=one.number, made=one.made, about=one.about, foreign=one.foreign) for one in stands.decisions)
-    standing = replace(c.standing or Standing(), decisions=made)
-    return replace(c, decisions=tuple(one.text for one in stands.decisions), standing=standing)
+    standing = Standing(
+        decisions=made,
+        withdrawn=stands.withdrawn,
+        last=stands.last,
+        note=stands.note,
+        extra=tuple(key for key, _ in stands.extra),
+    )
+    note = c.note if stands.note in c.note else f"{c.note}\n\n{stands.note}".lstrip("\n")
+    extra = tuple({**dict(c.extra), **dict(stands.extra)}.items())
+    return replace(c, note=note, extra=extra, decisions=tuple(one.text for one in stands.decisions), standing=standing)
 
 
 def said(stands: Stands, given: Given, new: Checkpoint) -> list[str]:

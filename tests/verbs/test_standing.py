@@ -242,6 +242,19 @@ def test_the_api_and_mcp_say_the_same(repo: Sandbox) -> None:
     assert decided(repo) == {3: ASYNC} and repo.ok("resume", "--json").json["checkpoint"]["extra"] == {"k": "v"}
 
 
+def test_none_is_lost_that_another_wrote_meanwhile(repo: Sandbox) -> None:
+    two(repo)
+    with Baton(repo.path) as one, Baton(repo.path) as other:
+        mine = one.plan(Request(step="mine", track="main", decisions=("of mine",), withdraw=("1",)))
+        theirs = other.plan(
+            Request(step="theirs", track="main", decisions=("of theirs",), withdraw=("1", "2"), note="n", keep=("note",))
+        )
+        other.apply(theirs)
+        one.apply(mine)
+    assert decided(repo) == {3: "of theirs", 4: "of mine"}
+    assert repo.ok("resume", "--json").json["checkpoint"]["note"] == "n"
+
+
 def test_many_are_said_to_be_many_and_too_many_are_refused(repo: Sandbox) -> None:
     with Baton(repo.path) as baton:
         baton.snapshot("a", track="main", decisions=[f"rule {n}" for n in range(200)])
@@ -303,6 +316,17 @@ def test_an_export_brings_them_back(repo: Sandbox, tmp_path: Path) -> None:
     other.ok("snapshot", "d", "--withdraw", "2")
     c = other.ok("resume", "--json").json["checkpoint"]
     assert decided(other) == {3: ASYNC} and c["note"] == "n"
+
+
+def test_a_restore_withdraws_nothing(repo: Sandbox) -> None:
+    repo.ok("snapshot", "a", "--decision", OLD)
+    repo.write("a.txt", "two\n")
+    repo.ok("snapshot", "b", "--decision", DEP, "--about", "a.txt", "--withdraw", "1", "--note", "n", "--keep", "note")
+    repo.ok("restore", "main~1")
+    assert decided(repo) == {2: DEP} and facts(repo, 2) == "about a.txt; decided in what was taken back"
+    repo.ok("snapshot", "c", "--note", "other")
+    assert decided(repo) == {2: DEP} and facts(repo, 2) == 'about a.txt; since changed by "c"'
+    assert repo.ok("resume", "--json").json["checkpoint"]["note"] == "other\n\nn"
 
 
 # Two clones of one remote.
