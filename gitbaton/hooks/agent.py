@@ -315,6 +315,8 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
             return
         after = auto.take(baton, event, session, track, work.due, other)
         sessions.save(repo, event, turns=after.turns, words=after.words)
+        if other is not None:
+            sessions.save(repo, other[0], recorded=int(time.time()))
     _leave_to_store(work, baton, other[0] if other else event)
 
 
@@ -330,7 +332,7 @@ def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], s
             continue
         session = replace(one.session, open=True)
         after = auto.take(baton, event, session, track, auto.step(event, session), (one.event, session))
-        ends = {} if one.at_work else {"open": False, "ended": True}
+        ends: dict[str, object] = {"recorded": int(time.time())} if one.at_work else {"open": False, "ended": True}
         sessions.save(baton.repo, one.event, turns=after.turns, words=after.words, **ends)
         _leave_to_store(work, baton, one.event)
 

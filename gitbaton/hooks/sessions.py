@@ -28,6 +28,7 @@ _MAX_FACTS = 2 << 20
 _OPENING, _ASKED, _LOOKED = 1000, 2000, 100_000
 AT_WORK = 900
 """Seconds within which a session that is at work says something."""
+_TICK = 2  # seconds in which what is noted of a session is no sign of life
 _AFTER = 10  # seconds for which a client still writes after a turn
 _GOES_ON = ("compact", "resume")  # why a session starts that was there before; some clients start one after its first prompt
 _MOST = 20  # sessions that are looked at
@@ -46,7 +47,7 @@ class Session:
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
     checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of whose age the agent
     was told. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its conversation,
-    ``session`` its own id where the name of the file does not say it.
+    ``session`` its own id where the name of the file does not say it. ``recorded``: when another session recorded its turn.
     ``asked_first`` and ``asked_last``: what the user said first and last, whole or its first 2,000 characters, redacted, and
     ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words."""
 
@@ -65,6 +66,7 @@ class Session:
     asked_last: str = ""
     asked_last_at: int = 0
     session: str = ""
+    recorded: int = 0
 
 
 _LATER = (
@@ -76,6 +78,7 @@ _LATER = (
     "asked_last",
     "asked_last_at",
     "session",
+    "recorded",
 )  # fields that not every version knew: written where they say something
 UNASKED: dict[str, object] = {"asked_first": "", "asked_first_at": 0, "asked_last": "", "asked_last_at": 0}
 """The state of a session of which no words are kept."""
@@ -127,8 +130,9 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
 
 def at_work(repo: Repo, event: Event) -> tuple[Event, Session] | None:
     """The other session of the same work tree whose turn goes on, or was cut short, an event that names it and what it left:
-    it said something lately, the last of all, and no end of the turn was heard of."""
-    others = ((of, session) for of, session, at in _known(repo, event) if at > time.time() - AT_WORK and session.open)
+    it said something lately, the last of all, and after another session recorded its turn, and no end of that was heard of."""
+    found, since = _known(repo, event), time.time() - AT_WORK
+    others = ((of, left) for of, left, at in found if left.open and at > max(since, left.recorded + _TICK))
     return next((one for one in others if (one[0].agent, one[0].session) != (event.agent, event.session)), None)
 
 

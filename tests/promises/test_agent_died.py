@@ -192,6 +192,20 @@ def test_who_dies_after_one_that_died_hands_both_on(talk: Talk, tmp_path: Path, 
     assert "Find the bug in the reader" in told(talk), "and when the second had ended"
 
 
+def test_what_the_user_edits_later_is_not_the_dead_sessions(talk: Talk) -> None:
+    """Its turn is recorded once, while it says nothing more."""
+    begun(talk)
+    mine = Client("claude", talk.repo.path, session="mine")
+    mine.fire("start")
+    mine.fire("prompt", prompt="one")
+    talk.repo.write("y.py", "by the second\n")
+    mine.fire("turn")
+    talk.repo.write("y.py", "by hand\n")
+    mine.fire("prompt", prompt="two")
+    said = steps(autos(talk.repo, "main"))
+    assert said == [f"turn not ended: {TASK}", "turn ended: one", "before a prompt (auto)"]
+
+
 def test_what_ran_when_the_session_died_is_told(talk: Talk) -> None:
     begun(talk)
     note = "Command running in background with ID: b1"
