@@ -91,7 +91,7 @@ def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
     rows = []
     if c.kind == "manual":
         rows += [_pair("step", c.step), *([_pair("note", c.note)] if c.note else [])]
-        rows += [_pair("decision", text) for text in c.decisions]
+        rows += [_pair("decision", one.text) for one in c.decided if one.made >= c.created]
     prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else None
     rows += [_pair("prompt", prompt.text)] if prompt is not None else []
     rows += [_tests(look, run) for run in (seen.tests[:1] if seen else ())]

@@ -157,7 +157,7 @@ def _fits(message: bytes, wanted: Selection) -> bool:
         if not (all(own) and _between(item["created"], wanted)):
             return False
         return not wanted.words or any(p.search(row) for p in wanted.words for text in _own(item) for row in text.split("\n"))
-    except (RecordError, LookupError, TypeError, AttributeError):
+    except (RecordError, LookupError, TypeError, ValueError, AttributeError):
         return True
 
 
@@ -171,7 +171,11 @@ def _own(item: Any) -> list[str]:
     turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
     asked = (item.get("observed") or {}).get("asked") if turn else None
     found = [item["step"], item["label"] or "", *([asked[-1]["text"]] if asked else [])]
-    return found if item.get("carried") else [*found, item["note"], item["next_cmd"], *item["decisions"]]
+    if item.get("carried"):
+        return found
+    known = (item.get("standing") or {}).get("decisions") or [{}] * len(item["decisions"])
+    decided = (text for text, one in zip(item["decisions"], known, strict=True) if "made" not in one)
+    return [*found, item["note"], item["next_cmd"], *decided]
 
 
 def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: Mapping[Oid, Oid]) -> list[_Link]:

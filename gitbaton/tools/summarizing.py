@@ -18,6 +18,7 @@ from gitbaton.render import current_plans, quoted, since_run, test_result, turn_
 from gitbaton.scanning.objects import scanner
 from gitbaton.store import SAFETY
 from gitbaton.store.safety import AFTER, in_beside, replay
+from gitbaton.store.standing import digest
 from gitbaton.survey import tests_then
 from gitbaton.values import value
 
@@ -109,12 +110,15 @@ def summary(baton: Baton, given: Part, home: str) -> list[str]:
             said = said.replace(path, short)
         return markdown(first_line(said))
 
-    decisions = dict.fromkeys(
-        f"{text(said)}{_origin(s)}" for s in given.items if s.checkpoint.carried is None for said in s.checkpoint.decisions
-    )
+    standing = given.items[-1].checkpoint.standing
+    gone = {one.digest for one in standing.withdrawn} if standing else set[str]()
+    decisions: dict[str, str] = {}
+    for stored, one in ((s, one) for s in given.items if s.checkpoint.carried is None for one in s.checkpoint.decided):
+        origin = " (foreign)" if one.foreign or stored.foreign_words else ""
+        decisions[one.text] = f"{text(one.text)}{' (withdrawn)' if digest(one.text) in gone else ''}{origin}"
     parts = [
         ("What was done", list(dict.fromkeys(_done(items, text)))),
-        ("Decisions", [f"- {said}" for said in decisions]),
+        ("Decisions", [f"- {said}" for said in decisions.values()]),
         ("Tests", list(_tests(baton, last, text))),
         ("Commits", list(_commits(baton, given, text))),
         ("Files", list(_files(baton, given.begin, last, text))),

@@ -212,6 +212,20 @@ def test_every_reader_shows_them_all(repo: Sandbox) -> None:
     assert all(c["decisions"] == [OLD, ASYNC] for c in checkpoints(repo, "main")[-2:])
 
 
+def test_a_decision_is_found_where_it_was_made(repo: Sandbox) -> None:
+    two(repo)
+    repo.ok("snapshot", "b", "--withdraw", "2", "--decision", ASYNC)
+    repo.ok("snapshot", "c")
+    found = [row["step"] for row in repo.ok("log", "--grep", "keep the old", "--json").json["checkpoints"]]
+    assert found == ["design done"], "those that took it over said nothing of it"
+    rows = [row for row in repo.ok("summary").out.splitlines() if row.startswith("- ") and "**" not in row]
+    assert [row for row in rows if "depend" in row or "async" in row or "old" in row] == [
+        f"- {OLD}",
+        f"- {DEP} (withdrawn)",
+        f"- {ASYNC}",
+    ]
+
+
 def test_a_dry_run_says_what_is_taken_over(repo: Sandbox) -> None:
     two(repo)
     done = repo.ok("snapshot", "x", "-n", "--withdraw", "2", "--decision", "new", "--note", "n", "--keep", "note").out
