@@ -413,7 +413,13 @@ def texts(baton: Baton, held: Sequence[Held], most: int = 20) -> list[str]:
     rows = [row.text for row in held[:most]] + ([f"and {len(held) - most} more"] if len(held) > most else [])
     ids = dict.fromkeys(oid for row in held if row.secret for oid in row.ids)
     named = " ".join(baton.short(oid) for oid in ids)
-    return [*rows, *([f"these hold a secret, too: git baton forget --everywhere {named}"] if ids else [])]
+    rows += [f"these hold a secret, too: git baton forget --everywhere {named}"] if ids else []
+    again = dict.fromkeys(oid for row in held if row.repeated and row.what == "its decision" for oid in row.ids)
+    if again:  # later words take over what stands, so its text is in each of them
+        named = " ".join(baton.short(oid) for oid in [*again][:_FEW])
+        rows.append("a decision stands until a snapshot ends it by --withdraw")
+        rows.append(f"these repeat it: git baton forget --everywhere {named}" + (" ..." if len(again) > _FEW else ""))
+    return rows
 
 
 def unknown(made: Forgetting) -> list[str]:

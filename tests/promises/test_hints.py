@@ -194,6 +194,7 @@ def furnish(repo: Sandbox) -> None:
     for text in ("one\n", "two\n", "three\n"):
         repo.write("a.txt", text)
         repo.ok("snapshot", text, "--track", "t")
+    repo.ok("snapshot", "four", "--track", "t", "--decision", "the api stays as it is")
     for words in (("restore", "t~2"), ("restore", "t~1"), ("undo",)):
         repo.ok(*words)
     repo.write("plan.toml", '[step.lint]\nrun = "true"\n')

@@ -41,7 +41,7 @@ def spilled(repo: Sandbox) -> Sandbox:
     repo.ok("snapshot", "--track", "t", "--step", "has SECRET-STEP", "--note", "two\nlines SECRET-NOTE", *words)
     repo.git("rm", "-q", "-f", "--cached", "s.txt")
     (repo.path / "s.txt").unlink()
-    repo.ok("snapshot", "--track", "t", "--step", "after")
+    repo.ok("snapshot", "--track", "t", "--step", "after", "--withdraw", "1")
     return repo
 
 
@@ -409,3 +409,18 @@ def test_a_file_that_only_a_safety_checkpoint_holds_goes_by_its_id(repo: Sandbox
     repo.git("gc", "-q", "--prune=now")
     assert "k.ini" not in repo.git("rev-list", "--all", "--objects")
     assert repo.baton("log").code == 0 and repo.baton("undo", "-n").code in (0, 1)
+
+
+def test_a_decision_that_stands_is_named_with_what_repeats_it(repo: Sandbox) -> None:
+    """Later words take over what stands: to forget the checkpoint that made it does not take its text away, and it says so."""
+    repo.ok("snapshot", "--track", "t", "--step", "one", "--decision", "use SECRET-DECISION", "--label", "first")
+    repo.ok("snapshot", "--track", "t", "--step", "two")
+    repo.ok("snapshot", "--track", "t", "--step", "three", "--withdraw", "1")
+    (later,) = [record["id"] for record in repo.ok("log", "t", "--json").json["checkpoints"] if record["step"] == "two"]
+    done = repo.baton("forget", "--yes", "--force", "first", "--everywhere")
+    assert (done.code, "a decision stands until a snapshot ends it by --withdraw" in done.out) == (1, True)
+    (hint,) = [row for row in done.out.splitlines() if row.startswith("these repeat it: git baton ")]
+    words = hint.removeprefix("these repeat it: git baton ").split()
+    assert words[:2] == ["forget", "--everywhere"] and [later.startswith(word) for word in words[2:]] == [True]
+    assert repo.baton(*words, "--yes").code == 0
+    assert "SECRET-DECISION" not in repo.ok("log", "t", "--json").out
