@@ -53,10 +53,9 @@ def tell(
     list_ahead(repo, look)
     baton = Baton(repo=repo, settings=load(repo, complain))
     begun = time.monotonic()
-    found = _unended(baton, event, track, seconds * _SHARE) if event.inject != "short" else ()
-    if baton.current() is None and not found and not baton.store.chains()[0]:
-        return "", ()
-    tip = baton.store.readable(baton.chosen(track))
+    chosen = baton.chosen(track)
+    tip = baton.store.readable(chosen) if baton.store.chains()[0] else None
+    found = _unended(baton, event, tip, seconds * _SHARE) if event.inject != "short" else ()
     stored = baton.here(tip) if tip is not None else None
     if not found and (stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None)):
         known = _worded(baton)
@@ -67,7 +66,7 @@ def tell(
         from gitbaton.hooks.unended import as_taken
 
         marks = _marks(repo)
-        stored, told = as_taken(baton, found, baton.chosen(track), stored, _times(repo, marks))
+        stored, told = as_taken(baton, found, chosen, stored, _times(repo, marks))
     if stored is None:
         return "", ()
     (stored,) = baton.exported([stored])
@@ -105,9 +104,8 @@ def tell(
     return brief(_more(baton, scene, comparing, marks) if stored.checkpoint.observed is not None else scene), found
 
 
-def _unended(baton: Baton, event: Event, track: str | None, seconds: float) -> tuple[Unended, ...]:
+def _unended(baton: Baton, event: Event, tip: Stored | None, seconds: float) -> tuple[Unended, ...]:
     """The sessions that did not end and whose records hold more than the track, where the time allows it."""
-    tip = baton.store.readable(baton.chosen(track)) if baton.store.chains()[0] else None
     if not sessions.unended(baton.repo, event, tip if tip is not None and not tip.foreign else None):
         return ()
     from gitbaton.hooks.unended import unended  # with all that reads records
