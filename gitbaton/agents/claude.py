@@ -137,6 +137,10 @@ class Claude(Client):
         """Whether what comes as a prompt is a notice, or else what the client says in the user's name."""
         return not prompt or prompt.lstrip().startswith((_NOTICE, *_OURS))
 
+    def heard(self, at: float | None, prompt: str) -> Iterator[Sign]:
+        """What a prompt that its hook heard says; one that asks for a plan is the approval of it."""
+        return _asked(at, prompt)
+
     def doubts(self, of: Installed) -> Iterator[Finding]:
         """Every hook can be switched off."""
         names = (".claude/settings.local.json", ".claude/settings.json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitbaton.agents.payload import names_one
-from gitbaton.agents.signs import Step
+from gitbaton.agents.signs import Asked, Step
 from gitbaton.agents.values import NAMES
 from gitbaton.model import Finding
 from gitbaton.values import value
@@ -136,6 +136,10 @@ class Client(Protocol):
     def own_words(self, prompt: str) -> bool:
         """Whether what comes as a prompt is the client's own: a notice."""
         return prompt.lstrip().startswith("<task-notification>")
+
+    def heard(self, at: float | None, prompt: str) -> Iterator[Sign]:
+        """What a prompt that its hook heard says, as the record of it would."""
+        yield Asked(at=at, text=prompt)
 
     def answer(self, name: str, text: str) -> object:
         """What it wants to read so that a text reaches the model at an event: JSON, or a text as it is. This form Claude Code

@@ -324,7 +324,7 @@ def _size(text: str) -> int:
 def shown(c: Checkpoint, stands: Stands) -> Checkpoint:
     """A checkpoint as it is shown: with what stands at it."""
     made = tuple(Decided(number=one.number, made=one.made, about=one.about, foreign=one.foreign) for one in stands.decisions)
-    standing = Standing(
+    standing: Standing | None = Standing(
         decisions=made,
         withdrawn=stands.withdrawn,
         last=stands.last,
@@ -333,6 +333,7 @@ def shown(c: Checkpoint, stands: Stands) -> Checkpoint:
     )
     note = c.note if stands.note in c.note else f"{c.note}\n\n{stands.note}".lstrip("\n")
     extra = tuple({**dict(c.extra), **dict(stands.extra)}.items())
+    standing = None if standing == Standing() else standing
     return replace(c, note=note, extra=extra, decisions=tuple(one.text for one in stands.decisions), standing=standing)
 
 

@@ -101,7 +101,7 @@ def look(baton: Baton, event: Event, path: str, heard: Heard | None = None, seco
     before, heard = load(path), heard or Heard()
     now = baton.clock().timestamp()
     seen, found = _read_on(event, before or Seen(facts=Facts()), seconds or SECONDS)
-    found = _with_prompts(seen, found, heard.prompts)
+    found = _with_prompts(client(event.agent), seen, found, heard.prompts)
     end = None
     if event.moment in ("turn", "end"):
         at, words = now if heard.ended is None else heard.ended, event.said or ""
@@ -122,20 +122,23 @@ def look(baton: Baton, event: Event, path: str, heard: Heard | None = None, seco
     return replace(after, later=len({one.at for one in prompts if one.at > ended}))
 
 
-def _with_prompts(seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> list[Sign]:
+def _with_prompts(of: Client | None, seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> list[Sign]:
     """The signs of records, and prompts that they do not have, each before what is later. Where there are records, the newest
     prompt may not be on one yet; an older one that is not was taken back, or is none."""
+    facts = seen.facts
     for prompt in prompts[-1:] if found or seen.at > 0 else prompts:
         at = prompt.at or 0.0
         if any(since - _AT_ONCE <= at <= until for since, until in seen.taken):
             continue
+        said = list(of.heard(prompt.at, prompt.text)) if of is not None else [prompt]
+        begun = {_known_by(sign.text) for sign in said if isinstance(sign, Asked)}
         known = [(one.at or 0.0, one.text) for one in found if isinstance(one, Asked)]
-        known += [(one.at, one.text) for one in (*seen.facts.asked, *([seen.facts.latest] if seen.facts.latest else []))]
-        begun, near = _known_by(prompt.text), _APART if found or seen.at > 0 else _TICK
-        recorded = near == _APART and any(one > at or _known_by(text) == begun for one, text in known)
+        known += [(one.at, one.text) for one in (*facts.asked, facts.latest, facts.approved) if one is not None]
+        near = _APART if found or seen.at > 0 else _TICK
+        recorded = near == _APART and any(one > at or _known_by(text) in begun for one, text in known)
         if not recorded and not any(abs(one - at) < near for one, _ in known):
             place = next((n for n, sign in enumerate(found) if sign.at is not None and sign.at >= at), len(found))
-            found = [*found[:place], prompt, *found[place:]]
+            found = [*found[:place], *said, *found[place:]]
     return found
 
 

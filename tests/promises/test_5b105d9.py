@@ -27,20 +27,33 @@ CHANGED = (
     Changed("status --json", r'^      "live": ', '      "decisions": [],\n      "live": '),
     Changed("show before-rewrite", r"^decision=(?!no)(.*)", r"decision=\1\ndecision.1=made 2026-01-01T10:04:00.000000Z"),
     Changed("show before-rewrite", r"^decision=no (.*)", r"decision=no \1\ndecision.2=made 2026-01-01T10:04:00.000000Z"),
-    # Committed is not drift, and what came from elsewhere is named.
-    Changed(AUTO, "head-ahead:1", "committed:1"),
-    Changed(AUTO, AHEAD % "1 commit", r"\1, with nothing but what was captured"),
+    # Committed is not drift, drift is against the newest checkpoint, and what came from elsewhere is named.
+    Changed("resume --track auto --live", r"^head=\w+", "head=9e322512a1"),
+    Changed(
+        "resume --track auto --live",
+        r"^since=(.*?);.*$",
+        r'title=\1\nsince="agent begins": 1 turn, 4 files, 1 commit',
+    ),
+    Changed("resume --track auto --live", r"^(drift=)head-ahead:1,files-changed:4", r"\1files-changed:3"),
+    Changed("show auto", r"^head=\w+", "head=9e322512a1877bb21c5bdba77e49c4708980c59f"),
+    Changed("show auto", r"^since=", "title="),
+    Changed(AUTO, r"^(?:head-ahead:1: )?HEAD .* is 1 commit ahead.*\n", ""),
+    Changed(AUTO, r"files-changed:4: 4 paths", "files-changed:3: 3 paths"),
+    Changed(AUTO, r"4 paths differ", "3 paths differ"),
+    Changed(AUTO, r"'out.txt', 'plan.toml', 'run.sh' and 1 more", "'out.txt', 'plan.toml', 'run.sh'"),
     Changed("verify --track auto", r"\Z", "", code=0),
     Changed("resume --live|resume --live --json|verify|verify --strict|verify --json", AHEAD % "1 commit", LEXER),
     Changed("verify --track far|hook claude SessionStart", AHEAD % "2 commits", BOTH),
-    Changed("status", r"^(   auto +(?!ID)\w+ AGE .*)head-ahead:1", r"\1committed as 9e322512a1"),
-    Changed("status", r"^(   auto +ID AGE .*)head-ahead:1", r"\1committed as ID"),
-    Changed("status --porcelain", r"^(\tauto\t.*)head-ahead:1", r"\1committed:1"),
+    Changed("status", r"^(   auto .*)head-ahead:1,files-changed:4", r"\1files-changed:3"),
+    Changed("status", r"^(   auto .*)head-ahead:1,files-changed:5", r"\1files-changed:5"),
+    Changed("status --porcelain", r"^(\tauto\t.*)head-ahead:1,files-changed:4", r"\1files-changed:3"),
     Changed(
         "status --json",
-        r'("track": "auto",[\s\S]*?)"head-ahead:1"([\s\S]*?)"moved": true',
-        r'\1"committed:1"\2"moved": false',
+        r'("track": "auto",[\s\S]*?)"head-ahead:1",\n *"files-changed:4"([\s\S]*?)"moved": true,\n( *)"files_changed": 4,',
+        r'\1"files-changed:3"\2"moved": false,\n\3"files_changed": 3,\n\3"words": {\n\3  "drift": [\n\3    "committed:1",\n'
+        r'\3    "files-changed:4"\n\3  ],\n\3  "moved": false,\n\3  "files_changed": 4\n\3},',
     ),
+    Changed("(resume|status|verify).* --json|status --json", r'^( *)("commits": \d+,)$', r'\1\2\n\1"gone": 0,'),
     Changed("steps far-run", r"\A\Z", r"run 'far-run' is foreign: its newest records came from elsewhere\n"),
     # Where a track was judged is a column.
     Changed("status --porcelain", r"(^\*?\t.*)$", r"\1\tHERE"),
@@ -67,17 +80,15 @@ CHANGED = (
         "log nothing", "there is no track 'nothing'\n", "there is no checkpoint 'nothing'\nhint: see 'git baton log --all'\n"
     ),
     Changed("forget before-rewrite", "--everywhere'", "--everywhere ID'"),
+    # A session is told the newest state first.
     Changed(
         "hook claude SessionStart",
-        r"instruction: check the drift first; nothing (.*?)\.(.*) '(.*?)' --step",
-        r"instruction, and nothing \1.\\nCheck the drift first: git baton verify --track '\3'\2 '\3' --step",
-    ),
-    Changed(
-        "hook claude SessionStart",
-        r"'git baton resume --live' shows this again\. To hand it on:\\ngit(.*?) --track '(.*?)'",
-        r"To see this again: git baton resume --live --track '\2'\\nBefore you stop, hand on what is done and what is left. It"
-        r" commits nothing to your branches and touches neither\\nthe index nor your files; only LATEST.md and LATEST.json"
-        r" change, where they are mirrored:\\ngit\1 --track '\2'",
+        r"instruction: check the drift first; nothing (.*?)\.\\n\\nstep(.*?)\\ndrift(.*?)\\nrecorded on"
+        r".*?--track '(.*?)' --step",
+        r"instruction, and nothing \1. Check the drift first: git baton verify --track '\4'\\ndrift\3\\n\\n"
+        r"Written AGE (3 files, 2 commits since):\\nstep\2\\n\\nTo see this again: git baton resume --live --track '\4'\\n"
+        r"Before you stop, hand on what is done and what is left (it commits nothing to your branches, and leaves the index and"
+        r" your files alone): git baton snapshot --track '\4' --step",
     ),
     # An age of more than 99 days is the date, which stands there already.
     Changed("(thread )?show( .*)?", r" \( AGE \)$", ""),
@@ -149,6 +160,7 @@ def _track(row: str, form: re.Pattern[str]) -> str:
     if old is None:
         name, *facts = re.split(" {2,}", row[2:])
         facts = facts[3:] if len(facts) > 3 else [facts[0], facts[2]]  # not WHERE, WHO and AGE
+        facts = [*facts[:2], facts[-1]] if len(facts) > 3 else facts  # nor SINCE
         return " | ".join((row[0], name.removeprefix("> "), *facts))
     mark, name, *facts = old.groups("")
     if len(facts) == 3:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +96,20 @@ def test_what_runs_in_the_background_is_told_until_it_ends(talk: Talk) -> None:
     told = json.loads(talk.repo.ok("resume", "--json").out)["told"]
     assert not told.get("running") and ("python migrate.py", 0) in [(ran["command"], ran["status"]) for ran in told["commands"]]
     assert [one["text"] for one in told["asked"]] == ["run the migration"], "a notice is nobody's prompt"
+
+
+def test_a_plan_that_a_hook_heard_is_the_plan_on_record(talk: Talk) -> None:
+    """The prompt that asks for a plan is told once, as the approval, and is not newer than what was said after it."""
+    talk.now = talk.clock() - timedelta(minutes=9)
+    talk.clock = lambda: talk.now
+    text = f"Implement the following plan:\n\n{PLAN}"
+    talk.ask(text)
+    talk.client.asked(text, transcript_path=str(talk.path))
+    talk.now += timedelta(minutes=5)
+    question = {"questions": [{"question": "Which size?"}]}
+    answer(
+        talk, "AskUserQuestion", question, 'User has answered your questions: "Which size?"="64 entries". You can now go on.'
+    )
+    found = told(talk)
+    assert re.findall(r"^(?:Newest request|The user answered), (.*?): ", found, re.M) == ["4 minutes ago"]
+    assert (found.count("add an LRU class"), "Implement the following plan" in found) == (1, False)
