@@ -224,8 +224,12 @@ def _holds(c: Checkpoint, since: Since | None) -> bool | None:
 def happened(c: Checkpoint, since: Since | None, step: str | None = None) -> str:
     """What has happened since a checkpoint's words were written, which it names: ``"lexer done": 2 turns, 3 files, 1 commit,
     branch main -> feature``; ``nothing`` where that is so. ``step``: their first line, where it is to be another."""
+    if since is None:
+        return ""
     named = in_double_quotes(first_line(c.headline) if step is None else step)
-    return f"{named}: {passed(since) or 'nothing'}" if since is not None else ""
+    unknown = since.files is None and c.files is not None and c.carried is not None and c.carried.tree is not None
+    parts = [*([passed(since)] if passed(since) else []), *(["files not compared"] if unknown else [])]
+    return f"{named}: {', '.join(parts) or 'nothing'}"
 
 
 def restored(stored: Stored, step: Stored | None, gone: Sequence[Stored], paths: Sequence[str]) -> str:

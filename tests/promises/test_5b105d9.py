@@ -101,6 +101,11 @@ CHANGED = (
         "a conflict is a change that this track did not bring; --force overwrites it",
     ),
     Changed(".*", "(an interrupted restore was completed)$", r"\1 (ID); 'git baton undo' takes it back"),
+    Changed(
+        "doctor",
+        "^ok   latest: LATEST says what the tracks say$",
+        "MEND latest: LATEST is behind the tracks\n     git baton export",
+    ),
     Changed("doctor", "so not 'git log' shows the entries", "so 'git log' does not show the entries"),
     # A pinned checkpoint is forgotten with --force only.
     Changed("forget -n main~1", r"^(would forget .*)$", r"\1 pinned", code=1),

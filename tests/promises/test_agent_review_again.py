@@ -80,7 +80,7 @@ def test_a_file_that_grew_too_large_has_changed(repo: Sandbox) -> None:
     snap(repo, "t", "S", "--validation", "green")
     repo.write("big", "x" * 5000)
     Client("claude", repo.path).turn("grow it")
-    assert repo.baton("verify", "--strict").code == 1
+    assert [repo.baton("verify", "--strict", *words).code for words in ((), ("--words",))] == [0, 1]
     assert "stale" in repo.ok("resume", "--live").out
 
 
@@ -94,11 +94,13 @@ def test_an_operation_is_not_hidden_by_an_automatic_checkpoint(repo: Sandbox) ->
     repo.try_git("merge", "side")
     client = Client("claude", repo.path)
     client.turn("merge it")
-    assert "operation:merge" in repo.baton("verify").out
+    told = [repo.baton("verify", *words).out for words in ((), ("--words",))]
+    assert ["operation:merge" in out for out in told] == [False, True]
     snap(repo, "t", "in the merge")
     repo.git("merge", "--abort")
     client.turn("never mind")
-    assert "operation:none" in repo.baton("verify").out
+    told = [repo.baton("verify", *words).out for words in ((), ("--words",))]
+    assert ["operation:none" in out for out in told] == [False, True]
 
 
 @pytest.mark.deep
@@ -113,20 +115,21 @@ def test_words_whose_files_are_not_here_are_not_compared(repo: Sandbox, tmp_path
     other.git("fetch", "-q", "--depth", "1", "origin", "refs/baton/tracks/*:refs/baton/tracks/*")
     other.write("a.txt", "changed\n")
     done = other.baton("resume", "--track", "t", "--live")
-    assert "not counted" in done.err and "validation=green (" in done.out
+    assert '> since="S": 1 turn, files not compared\n' in done.out and "validation=green (" in done.out
+    assert "not counted" in other.baton("verify", "--words", "--track", "t").err
 
 
 @pytest.mark.full
-def test_gits_hook_warns_below_the_words_though_a_checkpoint_was_taken_there(repo: Sandbox) -> None:
+def test_gits_hook_warns_where_head_leaves_the_newest_checkpoint_and_not_where_it_comes_back(repo: Sandbox) -> None:
     for number in range(3):
         repo.commit(f"c{number}", a_txt=f"{number}\n")
     repo.ok("install")
     snap(repo, "t", "S")
     repo.git("checkout", "-q", "-b", "z", "HEAD~1")
     Client("claude", repo.path).turn("look around")
-    repo.git("checkout", "-q", "main")
-    done = repo.run("git", "checkout", "-q", "z")
-    assert "HEAD has left the checkpoint 'S'" in done.err + done.out
+    there, back = (repo.run("git", "checkout", "-q", name) for name in ("main", "z"))
+    assert "HEAD has left the checkpoint 'turn 1  look around'" in there.err + there.out
+    assert "HEAD has left" not in back.err + back.out
 
 
 def test_a_value_is_told_whole_or_not_at_all() -> None:

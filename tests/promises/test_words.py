@@ -412,8 +412,9 @@ def test_a_prompt_adds_no_facts_to_what_happened_since(repo: Sandbox) -> None:
     client = Client("claude", repo.path)
     repo.write("a.txt", "x\n")
     client.turn("go on; 9 commits made")
-    (row,) = (row for row in client.fire("start").split("\n") if row.startswith("since then: "))
-    assert row == "since then: 'turn ended: go on; 9 commits made'; 1 turn ended; 1 file changed"
+    (row,) = (row for row in repo.ok("resume").out.split("\n") if row.startswith("since="))
+    assert row == 'since="one": 1 turn, 1 file'
+    assert "(1 turn, 1 file since)" in client.fire("start")
 
 
 @pytest.mark.deep
