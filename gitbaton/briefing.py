@@ -263,12 +263,14 @@ class _Brief:
         rows += self._done("done before" if told.texts else "done", done)
         of = "last turn of a session before, which did not end" if self._before() else "turn that has not ended"
         title = f"Of the {of}, newest first:" if rows else ""
-        if told.error is not None:
+        failed = {_folded(run.command) for run in self.observed.tests if run.result == "failed"}
+        failed |= {_folded(ran.command) for ran in told.checks if ran.status}
+        before = told.error is not None and self.latest is not None and told.error.ended < self.latest.at
+        if told.error is not None and not (before and _folded(told.error.command) in failed):  # else it stands among the checks
             command, at = self.words.line(told.error.command, self.sizes.line), age(told.error.ended, self.now)
             error = f"{command}: {_ended(told.error.status, told.error.command)}, {at}"
-            before = self.latest is not None and told.error.ended < self.latest.at  # it may not matter any more
             output = self._here(told.error.output).strip("\n").split("\n")
-            output = [self.words.line(output[-1], self.sizes.line)] if before else output
+            output = [self.words.line(output[-1], self.sizes.line)] if before else output  # it may not matter any more
             rows += self.words.within(600).lines("not mended", "\n".join([error, *output]).rstrip("\n"))
         lines = [f"{self.words.line(one.text, self.sizes.line)}, since {age(one.since, self.now)}" for one in told.running]
         rows += self.words.within(3 * self.sizes.line).listed("still running", lines)

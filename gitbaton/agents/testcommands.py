@@ -378,6 +378,7 @@ NARROW = names_of(  # that leave something out
     "--testPathPattern --only --deselect --ignore --project --session --example --lib --bins --doc -Dtest "
     "--onlyChanged --changed --new-from-rev --tag"
 )
+NAMED = names_of("-run -k -t --grep --filter --testNamePattern")  # that take what has a text in its name
 VALUED = names_of(  # after which a value comes as a word of its own
     "-run -skip -k -m -t -g -e -R -L -p -o -n -j -w -count -timeout -parallel -tags -coverprofile --grep --filter "
     "--tests --test --package --testNamePattern --testPathPattern --tb --maxfail --reporter --timeout --project "

@@ -10,7 +10,20 @@ import re
 from collections.abc import Sequence
 
 from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, segments, split, unassigned
-from gitbaton.agents.testcommands import HARMLESS, NARROW, VALUED, WIDE, Check, Kind, Script, check_in, hinted, may_check, shown
+from gitbaton.agents.testcommands import (
+    HARMLESS,
+    NAMED,
+    NARROW,
+    VALUED,
+    WIDE,
+    Check,
+    Kind,
+    Script,
+    check_in,
+    hinted,
+    may_check,
+    shown,
+)
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
 from gitbaton.values import value
 
@@ -342,6 +355,8 @@ def mends(later: str, earlier: str) -> bool:
     if later == earlier or one is None or other is None:
         return later == earlier
     (head, options, targets), (old_head, old_options, old_targets) = one, other
+    less = {new for new in options for old in old_options if _names_more(new, old)}
+    options, old_options = options - less, {old for old in old_options if not any(_names_more(new, old) for new in less)}
     differ = (item for item in options ^ old_options if item[0].rstrip("0123456789") not in HARMLESS)
     return (
         head == old_head
@@ -366,6 +381,11 @@ def _asked(command: str) -> tuple[tuple[str, ...], set[tuple[str, str]], list[st
     if check.words[0] == "go":  # the only one for which no target is this folder alone
         targets = ["./." if target == "." else target for target in targets or ["."]]
     return check.words[: check.head], options, targets
+
+
+def _names_more(new: tuple[str, str], old: tuple[str, str]) -> bool:
+    """Whether an option picks all that another one picks by name: of plain words the one that is in the other."""
+    return new[0] == old[0] and new[0] in NAMED and new[1].isidentifier() and old[1].isidentifier() and new[1] in old[1]
 
 
 def _within(old: str, new: str) -> bool:

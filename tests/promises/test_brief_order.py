@@ -402,3 +402,12 @@ def test_edits_that_nothing_checked_are_said_to_be_that() -> None:
         words = replace(WORDS, observed=replace(OBSERVED, tests=OBSERVED.tests[1:]))
         told = brief(scene(words, replace(TOLD, actions=actions, checks=checks), live=replace(LIVE, tests=LIVE.tests[1:])))
         assert (text in told.split("\n")) is found, (actions, checks)
+
+
+@pytest.mark.parametrize("minutes, stands", [(4, True), (60, False)])
+def test_a_failure_before_the_newest_request_stands_once(minutes: float, stands: bool) -> None:
+    """As one of the last checks; what failed since is told with what it printed."""
+    failed = ran("make lint", minutes, 1, "a.c:3:1: error: no such thing")
+    told = replace(TOLD, latest=said("go on with the lexer then", 30), error=failed, checks=(failed,))
+    text = brief(scene(told=told))
+    assert (text.count("make lint: exit status 1"), "not mended: make lint" in text) == (1 + stands, stands)

@@ -841,6 +841,8 @@ SEVERAL = [  # command line, status, output; what each of its commands is, and h
 ]
 
 MENDS = """
+go test ./a -run TestCache -v | go test ./a -run TestCache_Drops
+pytest -k cache | pytest -q -k cache_drops
 go test ./... | go test ./pkg/a
 go test ./... | go test ./pkg/a -run TestX -v -count=1
 go test -v ./pkg/... | go test ./pkg/a
@@ -871,6 +873,9 @@ bazel test //... | bazel test //a:b
 ./x test | ./x test
 """
 MENDS_NOT = """
+go test ./a -run TestCache_Drops | go test ./a -run TestCache
+go test ./a -run Test(A|B) | go test ./a -run TestA
+go test ./a -skip TestA | go test ./a -skip TestAB
 go test ./pkg/a | go test ./...
 go test ./pkg/b | go test ./pkg/a
 go test ./pkg/a | go test ./pkg/ab
