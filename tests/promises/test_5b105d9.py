@@ -208,7 +208,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("line", [line if line in A_FORMAT else deep(line) for line in lines(READS)])
-def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, line: str) -> None:
+def test_what_5b105d9_wrote_reads_as_it_did(whole: Path, tmp_path: Path, line: str) -> None:
+    if line == "doctor":  # it says that LATEST is of another form, until some verb has written it anew
+        whole = unpack(tmp_path, "whole")
     done = Sandbox(whole).baton(*words(line), stdin=payload(line, whole))
     then = today(answers()["reads"][line], line, CHANGED)
     assert worded(line, said(done, whole, fresh=False)) == worded(line, then)
