@@ -176,13 +176,15 @@ def kept_names(c: Checkpoint) -> str:
 
 
 def decisions_document(c: Checkpoint, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> Json:
-    """The decisions that stand, as JSON; ``changed`` by which checkpoints, newest first, of one that is about paths."""
+    """The decisions that stand, as JSON; ``changed`` by which checkpoints, newest first, of one that is about paths; None where
+    nobody has looked."""
     found: list[Json] = []
     for one in c.decided:
         said: dict[str, Json] = {"number": one.number, "text": one.text, "made": timestamp(one.made), "foreign": one.foreign}
         about: list[Json] = [path_document(path) for path in one.about]
         ids: list[Json] = [s.id for s in changes[one.number].items] if one.number in changes else []
-        found.append({**said, "about": about, "changed": ids})
+        unseen = bool(one.about) and (one.number not in changes or not (ids or changes[one.number].whole))
+        found.append({**said, "about": about, "changed": None if unseen else ids})
     return found
 
 

@@ -369,22 +369,55 @@ def changes(store: Chains, tip: Stored, decisions: Sequence[Decision]) -> dict[i
     since = min(one.made for one in tied)
     words = (f"--max-count={_WALKED}", f"--max-age={int(since.timestamp())}", "--end-of-options", tip.commit, "--")
     told = store.repo.git.changed({}, "log.showSignature=false").out(*_LOG, *words).decode("ascii").split("\0")[:-1]
-    rows = [(oid, tree, parents[0]) for oid, tree, *parents in (row.split(" ") for row in told) if parents]
-    trees = {oid: tree for oid, tree, _ in rows}
-    pairs = {oid: (trees.get(parent) or store.tree_of(parent), tree) for oid, tree, parent in rows}
+    rows = {oid: (tree, parents[0]) for oid, tree, *parents in (row.split(" ") for row in told) if parents}
     paths = tuple(dict.fromkeys(path for one in tied for path in one.about))
-    found = differences(store.repo, [(old, new) for old, new in pairs.values() if old], paths)
-    touched = [(oid, found[old, new].keys()) for oid, (old, new) in pairs.items() if old and found[old, new]]
-    read = zip(touched, store.objects.read_many([oid for oid, _ in touched], MAX_COMMIT), strict=True)
-    seen = [(store.stored(item, tip.checkpoint.track, oid), changed) for (oid, changed), item in read]
-    whole = len(rows) < _WALKED
-    return {
-        one.number: DecisionChanges(
-            items=tuple(s for s, changed in seen if s.checkpoint.created > one.made and _touches(one.about, changed)),
-            whole=whole,
-        )
-        for one in tied
-    }
+    edits = _edits(store, tip, rows, paths)
+    found = dict[int, DecisionChanges]()
+    for one in tied:
+        near = [edit for edit in edits if edit.stored.checkpoint.created > one.made and _touches(one.about, edit.changed)]
+        sure = tuple(edit.stored for edit in near if edit.since is None or edit.since >= one.made)
+        found[one.number] = DecisionChanges(items=sure, whole=len(rows) < _WALKED and len(sure) == len(near))
+    return found
+
+
+@value
+class _Edit:
+    """Paths that changed in a checkpoint. ``since``: None where that is what it was written on top of; else, where that one is
+    pruned, the time of the one that is below it now: what changed before may be in it, too."""
+
+    stored: Stored
+    changed: Collection[str]
+    since: datetime | None = None
+
+
+def _edits(store: Chains, tip: Stored, rows: Mapping[Oid, tuple[Oid, Oid]], paths: Sequence[str]) -> list[_Edit]:
+    """The checkpoints in which one of ``paths`` changed, newest first; ``rows``: tree and parent by commit. What stands below
+    one need not be what it was written on top of: chains are joined, and pruned."""
+    trees = {oid: old for oid, (_, parent) in rows.items() if (old := _tree(store, rows, parent))}
+    found = differences(store.repo, [(old, rows[oid][0]) for oid, old in trees.items()], paths)
+    touched = [oid for oid, old in trees.items() if found[old, rows[oid][0]]]
+    wanted = list(dict.fromkeys([*touched, *(rows[oid][1] for oid in touched if rows[oid][1] != store.root)]))
+    items = zip(wanted, store.objects.read_many(wanted, MAX_COMMIT), strict=True)
+    read = {oid: store.stored(item, tip.checkpoint.track, oid) for oid, item in items}
+    edits, known = list[_Edit](), dict[Oid, Oid]()
+    for oid in touched:
+        stored, (tree, parent) = read[oid], rows[oid]
+        before, below = stored.checkpoint.previous, read.get(parent)
+        if before is None or (below is not None and before == below.id):
+            edits.append(_Edit(stored=stored, changed=found[trees[oid], tree].keys()))
+            continue
+        known = known or {one.id: one.commit for one in store.below(tip, LOOKED).items}
+        old = _tree(store, rows, known[before]) if before in known else None
+        if old is not None:
+            edits.append(_Edit(stored=stored, changed=differences(store.repo, [(old, tree)], paths)[old, tree].keys()))
+        else:
+            since = below.checkpoint.created if below is not None else _NEVER
+            edits.append(_Edit(stored=stored, changed=found[trees[oid], tree].keys(), since=since))
+    return edits
+
+
+def _tree(store: Chains, rows: Mapping[Oid, tuple[Oid, Oid]], commit: Oid) -> Oid | None:
+    return rows[commit][0] if commit in rows else store.tree_of(commit)
 
 
 def _touches(about: Collection[str], changed: Iterable[str]) -> bool:

@@ -33,6 +33,12 @@ def facts(box: Sandbox, number: int, *options: str) -> str:
     return rows[0].partition("=made ")[2].partition("Z")[2].removeprefix("; ")
 
 
+def changed(box: Sandbox, verb: str) -> list[list[str] | None]:
+    """What ``--json`` of a verb says of what changed the files of each decision."""
+    found = box.ok(verb, "--json").json
+    return [row["changed"] for row in (found["tracks"][0] if verb == "status" else found)["decisions"]]
+
+
 def two(box: Sandbox) -> None:
     box.ok("snapshot", "design done", "--decision", OLD, "--decision", DEP)
 
@@ -121,6 +127,27 @@ def test_what_a_decision_is_about_is_watched_from_then_on(repo: Sandbox) -> None
     row = repo.ok("resume", "--json").json["decisions"][0]
     assert row["about"] == ["src/api", "nix"] and len(row["changed"]) == 2
     assert 'since changed by "made it"' in client.fire("start", source="compact")
+
+
+def test_what_changed_before_is_not_said_to_have_changed_since_where_checkpoints_were_pruned(repo: Sandbox) -> None:
+    repo.write("a.txt", "two\n")
+    repo.ok("snapshot", "a", "--decision", OLD, "--about", "a.txt")
+    repo.write("b.txt", "b\n")
+    repo.ok("snapshot", "b")
+    assert facts(repo, 1) == "about a.txt" and changed(repo, "resume") == [[]]
+    assert changed(repo, "status") == [None], "which does not look"
+    repo.ok("prune", "--keep-last", "1")
+    assert facts(repo, 1) == "about a.txt; what changed long ago is not looked for"
+    assert changed(repo, "resume") == [None]
+    repo.write("a.txt", "three\n")
+    repo.ok("snapshot", "c")
+    assert facts(repo, 1) == 'about a.txt; since changed by "c"'
+    repo.ok("snapshot", "d", "--keep", "1")
+    repo.write("a.txt", "four\n")
+    repo.ok("snapshot", "e")
+    repo.ok("snapshot", "f")
+    repo.ok("forget", "main~1", "--yes")
+    assert facts(repo, 1) == 'about a.txt; since changed by "f"', "which holds what went with the one below it"
 
 
 def test_a_turn_that_changed_it_is_named_as_the_log_names_it(repo: Sandbox, tmp_path: Path) -> None:
@@ -407,6 +434,19 @@ def test_two_that_decided_apart_have_the_union_and_what_is_withdrawn_stays_so(pa
     assert "kept elsewhere and not here: note; --keep takes what it names over" in done.err
     synced(other, one)
     assert decided(one) == decided(other)
+
+
+def test_what_one_side_changed_is_not_said_of_the_other_ones_turn(pair: tuple[Sandbox, Sandbox]) -> None:
+    one, other = pair
+    other.write("new.txt", "theirs\n")
+    other.ok("snapshot", "theirs", "--decision", ASYNC, "--about", "new.txt")
+    one.write("ours.txt", "ours\n")
+    one.ok("snapshot", "ours")
+    synced(other, one)
+    assert facts(one, 3) == "about new.txt; from elsewhere", "it stands below ours now, which was not written on top of it"
+    one.write("new.txt", "here, too\n")
+    one.ok("snapshot", "both")
+    assert facts(one, 3) == 'about new.txt; since changed by "both"; from elsewhere'
 
 
 @pytest.mark.deep
