@@ -47,8 +47,10 @@ def command(
             ]
             head += [("commit", stored.commit), ("base", stored.base or "")]
             head += [("agent", f"{c.agent.name} {c.agent.session or ''}".strip())] if c.agent else []
+            stands = baton.with_standing(stored)  # where chains were joined: numbered as 'resume' numbers them
             seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored))
-            said = resume_lines(c, c.head or "", None, "", observed=seen, changes=baton.decision_changes(stored))
+            changes = baton.decision_changes(stands)
+            said = resume_lines(stands.checkpoint, c.head or "", None, "", observed=seen, changes=changes)
             said += [key_value("withdrew", f"{one.number}: {one.text}") for one in baton.withdrew(stored)]
             for text in quote([*(key_value(*pair) for pair in head), *said, *_files(c.files)], stored):
                 terminal.say(text)

@@ -197,7 +197,7 @@ def show(baton: Baton, call: Call) -> Answer:
     c = stored.checkpoint
     pairs = [("label", c.label or ""), ("previous", c.previous or ""), ("commit", stored.commit), ("base", stored.base or "")]
     pairs += [("files", c.files.tree), ("changed", str(c.files.changed))] if c.files else [("files", "")]
-    text = [_origin(baton, stored), *_words(baton, stored)]
+    text = [_origin(baton, stored), *_words(baton, baton.with_standing(stored))]
     text += _quoted([key_value(key, value) for key, value in pairs], stored)
     meta, said = _meta(baton)
     value: dict[str, Json] = {**stored_document(stored), **meta.document(stored.id)}

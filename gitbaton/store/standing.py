@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from hashlib import sha256
 
 from gitbaton.codec import counted, first_line, in_quotes, plain
 from gitbaton.codec.checkpoint import MAX_ABOUT
@@ -58,6 +57,8 @@ class Given:
 
 def digest(text: str) -> str:
     """What stands for the text of a decision that was withdrawn."""
+    from hashlib import sha256  # OpenSSL is slow to load, and nearly no snapshot needs it
+
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -180,14 +181,15 @@ def asked(
             affirmed.add(_one(stands, track, name, meant).text)
     if both := ended & affirmed:
         raise UsageError(f"{in_quotes(first_line(min(both)))} is withdrawn and kept by the same snapshot")
-    if about and not new.decisions and not affirmed:
+    decisions = tuple(text for text in new.decisions if text.strip())  # nothing that nobody could name would stand
+    if about and not decisions and not affirmed:
         raise UsageError("paths are given, and no decision that is about them", "--keep N names one that stands")
     if len(about) > MAX_ABOUT:
         raise UsageError(
             f"a decision is about {len(about)} paths; the limit is {MAX_ABOUT}", "a folder stands for all below it"
         )
     return Given(
-        decisions=new.decisions,
+        decisions=decisions,
         about=tuple(dict.fromkeys(about)),
         withdrawn=frozenset(ended),
         affirmed=frozenset(affirmed),
@@ -258,7 +260,7 @@ def taken_over(new: Checkpoint, tip: Checkpoint | None, stands: Stands, given: G
     numbers = {one.text: one.number for one in stands.decisions}
     gone = sorted((numbers[text], text) for text in given.withdrawn if text in numbers)
     ended = [Withdrawn(number=number, digest=digest(text)) for number, text in gone]
-    old = {digest(text) for text in (*made, *given.withdrawn)}
+    old = {digest(text) for text in (*made, *given.withdrawn)} if stands.withdrawn else set[str]()
     withdrawn = (*(one for one in stands.withdrawn if one.digest not in old), *ended)[-_REMEMBERED:]
     note, kept = _note(new, tip, stands, given)
     pairs = {key: text for key, text in stands.extra if EXTRA + key not in given.dropped}

@@ -93,6 +93,13 @@ def test_it_says_what_no_withdrawal_can_mean(repo: Sandbox) -> None:
     )
 
 
+def test_one_without_a_word_is_none(repo: Sandbox) -> None:
+    repo.ok("snapshot", "a", "--decision", "", "--decision", OLD, "--decision", " \n")
+    assert decided(repo) == {1: OLD}
+    refused = repo.baton("snapshot", "b", "--decision", "", "--about", "a.txt")
+    assert refused.code == 129 and "no decision that is about them" in refused.err
+
+
 def test_one_that_is_given_again_stands_once_and_is_of_now(repo: Sandbox) -> None:
     repo.ok("snapshot", "a", "--decision", OLD, "--about", "a.txt", "--decision", DEP)
     repo.write("a.txt", "two\n")
@@ -425,6 +432,8 @@ def test_two_that_decided_apart_have_the_union_and_what_is_withdrawn_stays_so(pa
     assert decided(one) == decided(other) == {2: DEP, 3: "of two", 4: "of one"}, "the first that was made keeps its number"
     assert json.loads((one.path / "runtime/checkpoints/LATEST.json").read_text())["tracks"]["main"]["decisions"][0] == DEP
     assert quoted_of(one) == [3]
+    shown = [row for row in one.ok("show").out.splitlines() if row.removeprefix("> ").startswith("decision")]
+    assert shown == [row for row in one.ok("resume").out.splitlines() if row in shown] and len(shown) == 6, "one numbering"
     one.ok("snapshot", "both")
     assert decided(one) == {2: DEP, 3: "of two", 4: "of one"} and quoted_of(one) == [3]
     assert one.ok("resume", "--json").json["checkpoint"]["note"] == "n"
