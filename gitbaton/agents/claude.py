@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _NOTICE = "<task-notification>"
 _TAGS = r"ide_[a-z_]+|system-reminder|local-command-[a-z]+|bash-[a-z]+|teammate-message|user-prompt-submit-hook"
-_BLOCKS = rf"(?s)<({_TAGS})\b[^<>]*>.*?</\1>"
 _IMAGE = r"\[Image(?: #\d+|:[^\]\n]*)\]"
 _OURS = (  # each begins what the client says in the user's name
     "[Request interrupted by user",
@@ -69,14 +68,11 @@ _STOPS = ("KillShell", "KillBash", "TaskStop")
 _SPOKEN = ("user", "assistant", "system")
 _CODE = r"Exit code (\d{1,10})(?:\n|\Z)"
 _LAST_CODE = r"exit code (\d{1,10})\)?\s*\Z"
-_TAG = r"(?s)<({})>(.*?)</\1>"
 _TASK = r"(?:Command (?:running|was manually moved|did not complete)|Async agent launched).{0,200}?\b(?:ID|agentId): ?([\w-]+)"
 _REFUSED = r"(?:The user doesn't want to|The tool use was rejected)[^\n]*the user said:\n"
 _NOTE = "\n\nNote: The user's next message may"
-_ANSWER = (
-    r'(?s)"((?:(?!"=).)+)"=(?:"(.*?)"|\(no option selected\))(?: (?:user )?notes: (.*?))?'
-    r'(?=, "|\. (?:You can now|Read the)|\.?\s*\Z)'
-)
+_ANSWER = r'(?s)(?:"(.*?)"|\(no option selected\))(?: (?:user )?notes: (.*))?\Z'
+_AFTER_ANSWERS = (". You can now", ". Read the")
 _CLARIFIED = r'(?m)^- "(.+)"\n  Answer: (.+)(?:\n  User notes: (.+))?$'
 _APPROVED = r"(?s)\AUser has approved your plan\..*?(?:\n## Approved Plan[^\n]*:\n(.*?))?(?:\n\nYou can now use [^\n]*)?\Z"
 _FOLDER = 200  # characters of a folder's name, before it is cut and gets a hash
@@ -130,7 +126,8 @@ class Claude(Client):
         found = [task for task in map(dict_of, list_of(tasks)) if task.get("status") in (None, "running", "pending")]
         running = tuple(text for task in found if (text := plain(task.get("command") or task.get("description"))))
         prompt = fields.get("prompt")
-        said = {"prompt": re.sub(_BLOCKS, "", prompt).strip()} if isinstance(prompt, str) and re.search(_BLOCKS, prompt) else {}
+        words = _outside(prompt) if isinstance(prompt, str) else prompt
+        said = {} if words == prompt else {"prompt": words}
         return {**(super().told(fields, env) or {}), **said, "running": running if isinstance(tasks, list) else None}
 
     def own_words(self, prompt: str) -> bool:
@@ -248,15 +245,41 @@ def _prompt(record: Record, content: object, *, alone: bool = False) -> str:
     return "\n".join(text for found in texts_of(content) if (text := _words(found, alone=alone)))
 
 
+def _blocks(names: str, text: str) -> Iterator[tuple[re.Match[str], int]]:
+    """The blocks of some names in a text: the tag that begins each, and where what it holds ends. Each character is looked at
+    once, however many are begun and never ended."""
+    last = {tag[1]: tag.start() for tag in re.finditer(rf"</({names})>", text)}
+    at = 0
+    for tag in re.finditer(rf"<({names})(?:\s[^<>]*)?>", text):
+        if at <= tag.start() and tag.end() <= last.get(tag[1], -1):
+            end = text.index(f"</{tag[1]}>", tag.end())
+            yield tag, end
+            at = end
+
+
+def _inside(names: str, text: str) -> Iterator[tuple[str, str]]:
+    """The blocks of some names in a text: the name of each, and what it holds."""
+    return ((tag[1], text[tag.end() : end]) for tag, end in _blocks(names, text))
+
+
+def _outside(text: str) -> str:
+    """A text without the blocks that the client puts in."""
+    found, at = [], 0
+    for tag, end in _blocks(_TAGS, text):
+        found.append(text[at : tag.start()])
+        at = text.index(">", end) + 1
+    return "".join([*found, text[at:]]).strip() if found else text
+
+
 def _words(text: str, *, alone: bool) -> str:
     """The user's words in a text of a prompt."""
     if re.match(_COMMAND, text):
-        tags = dict(re.findall(_TAG.format("command-name|command-args"), text))
+        tags = dict(_inside("command-name|command-args", text))
         name, args = tags.get("command-name", "").strip(), tags.get("command-args", "").strip()
         return f"{name} {args}".strip() if (args or alone) and not re.match(_OWN_COMMANDS, name) else ""
     if text.startswith((_NOTICE, *_OURS)):
         return ""
-    said = re.sub(_BLOCKS, "", text).strip()
+    said = _outside(text).strip()
     said = said if alone else re.sub(_IMAGE, "", said).strip()
     return "" if re.match(rf"<(?:{_TAGS})\b", said) else said
 
@@ -309,14 +332,14 @@ def _notices(at: float | None, content: object, record: Record) -> Iterator[Sign
         if not text.startswith(_NOTICE):
             continue
         head, _, rest = text.partition("<summary>")  # ids after it are the model's words
-        ids, summary = dict(re.findall(_TAG.format("tool-use-id|task-id|status"), head)), rest.rpartition("</summary>")[0]
+        ids, summary = dict(_inside("tool-use-id|task-id|status", head)), rest.rpartition("</summary>")[0]
         task = ids.get("task-id", "")
         key = word(ids.get("tool-use-id") or dict_of(record.get("tasks")).get(task) or task)
-        code, result = re.search(_LAST_CODE, summary), re.search(_TAG.format("result"), rest)
+        code, result = re.search(_LAST_CODE, summary), next((text for _, text in _inside("result", rest)), summary)
         if summary.startswith("Background command"):
             yield from ended(at, key, int(code[1]) if code else None)
         elif ids.get("status") in ("completed", "failed", "killed", "stopped"):
-            yield from ended(at, key, int(ids["status"] != "completed"), result[2].strip() if result else summary)
+            yield from ended(at, key, int(ids["status"] != "completed"), result.strip())
 
 
 def _call(at: float | None, key: str | None, name: object, given: Record) -> Iterator[Sign]:
@@ -394,17 +417,31 @@ def _answers(at: float | None, result: Record, text: str) -> Iterator[Sign]:
     answers, more = dict_of(result.get("answers")), dict_of(result.get("annotations"))
     found = [(question, texts_of(answer), dict_of(more.get(question)).get("notes")) for question, answer in answers.items()]
     if not answers:
-        found = [(question, [answer], note) for question, answer, note in re.findall(_ANSWER, text)]
+        found = [(question, [answer], note) for question, answer, note in _written_answers(text)]
     for number, (question, given, note) in enumerate(found):
         said, more_said = ", ".join(filter(None, given)), plain(note)
         words = f"{said} ({more_said})" if said and more_said else said or more_said
         yield from answered(nth(at, number), question, words)
 
 
+def _written_answers(text: str) -> Iterator[tuple[str, str, str]]:
+    """The questions in a text, each with its answer and the notes on it."""
+    end = max(map(text.rfind, _AFTER_ANSWERS))
+    text = text[:end] if end >= 0 else text.rstrip().removesuffix(".")
+    question: list[str] = []
+    for part in re.split(r', (?=")', text[max(0, text.find('"')) :]):
+        said, equals, rest = part.partition('"=')
+        question.append(said)
+        if equals:
+            if found := re.match(_ANSWER, rest):
+                yield ", ".join(question)[1:], found[1] or "", found[2] or ""
+            question = []
+
+
 def _task_told(at: float | None, given: Record, text: str, record: Record, *, stopped: bool) -> Iterator[Sign]:
     """What is told of a task in the background, when it is asked for or stopped."""
     task = next(filter(None, (plain(given.get(field)) for field in ("task_id", "bash_id", "shell_id"))), "")
-    found = dict(re.findall(_TAG.format("status|exit_code|stdout|output"), text))
+    found = dict(_inside("status|exit_code|stdout|output", text))
     key = word(dict_of(record.get("tasks")).get(task)) or task
     if stopped or found.get("status", "running").strip() not in ("running", "pending"):
         code = found.get("exit_code", "").strip()

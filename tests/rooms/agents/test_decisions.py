@@ -88,6 +88,8 @@ CLARIFY = (
             ["answer | A? | x (but soon)"],
         ),
         (result("x", {"answers": {"A?": ""}}), []),
+        (result('Answers: "A?"="say "b", "c", ' + '"d" ' * 90_000 + '".'), ['answer | A? | say "b']),
+        (result("User has answered your questions: " + '"a' * 90_000), []),
         (result("The user did not answer."), []),
         (result(SAID + CLARIFY + NOTE, failed=True), ["answer | Which database? | Postgres (16 at least)"]),
         (result(SAID + "ask me later" + NOTE, failed=True), ["refused | AskUserQuestion | ask me later"]),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gitbaton.agents import records
 from gitbaton.agents.client import client
 from gitbaton.agents.signs import Asked, Edited, Ended, Planned, Ran, Said
+from gitbaton.hooks.guard import deadline
 from tests.kit.places import DATA
 from tests.kit.tables import each
 from tests.kit.tiers import examples, model
@@ -356,6 +357,22 @@ def test_notices_of_commands_in_the_background(record: dict[str, Any], key: str,
 @each("record", [notice('Agent "x" completed'), notice('Background command "x" failed with exit code 7', "")])
 def test_notices_that_end_no_command(record: dict[str, Any]) -> None:
     assert not list(signs("claude", record))
+
+
+@each(
+    "text, expected",
+    [
+        ("<ide_selection>" * 30_000, []),
+        ("fix <system-reminder>it" + "<bash-input>" * 30_000, ["asked fix <system-reminder>it" + "<bash-input>" * 30_000]),
+        ("a<ide_x y>b</ide_x><ide_x>c</ide_x>d<system-reminder>", ["asked ad<system-reminder>"]),
+        ("a<ide_x><ide_y>b</ide_y>c</ide_x>d</ide_x>", ["asked ad</ide_x>"]),
+        ("<command-name>/fix</command-name>" + "<command-args>" * 30_000, []),
+        ("<task-notification><task-id>t</task-id><status>failed</status><summary>" + "<result>" * 30_000 + "</summary>", []),
+    ],
+)
+def test_blocks_that_are_begun_and_never_ended_take_no_time(text: str, expected: list[str]) -> None:
+    with deadline(5):
+        assert told("claude", claude("user", text)) == expected
 
 
 def test_a_command_in_the_background_ends_under_the_key_of_its_call() -> None:
