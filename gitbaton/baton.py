@@ -844,7 +844,7 @@ class Baton:
 
         steps = last_steps(self.store, track)
         found = [stance(self.store, self.with_standing(stored), steps) for stored in items]
-        return [replace(one.stored, restored=restored(one.stored, one.step, one.gone, one.paths)) for one in found]
+        return [replace(one.stored, restored=restored(one.stored, one.step, one.gone, one.paths, one.came)) for one in found]
 
     def _begun(self, name: str | None, track: str | None) -> Stored:
         """As ``lead``, and where that is the newest checkpoint of a track as it is in this work tree."""

@@ -234,9 +234,12 @@ def happened(c: Checkpoint, since: Since | None, step: str | None = None) -> str
     return f"{named}: {', '.join(parts) or 'nothing'}"
 
 
-def restored(stored: Stored, step: Stored | None, gone: Sequence[Stored], paths: Sequence[str]) -> str:
+def restored(
+    stored: Stored, step: Stored | None, gone: Sequence[Stored], paths: Sequence[str], came: Stored | None = None
+) -> str:
     """What was taken back to come to the words of a checkpoint, in words; empty where nothing was. ``step``: the restore that
-    nothing has followed; ``gone``: what it took back, newest first; ``paths``: what came back where that was named."""
+    nothing has followed; ``gone``: what it took back, newest first; ``paths``: what came back where that was named; ``came``:
+    the checkpoint that came back, where ``stored`` carries its words."""
     done = step.checkpoint.restore if step is not None else None
     own = step is not None and step.checkpoint.track == stored.checkpoint.track
     if step is not None and done is not None and (not own or done.after is None):
@@ -250,7 +253,8 @@ def restored(stored: Stored, step: Stored | None, gone: Sequence[Stored], paths:
         return "restored to a checkpoint that is not here any more"
     if step is None and (carried is None or carried.restored is None):
         return ""
-    name = title_of(stored.checkpoint) if step is not None else stored.checkpoint.headline
+    at = stored if step is not None else came
+    name = title_of(at.checkpoint) if at is not None else stored.checkpoint.headline
     said = f"restored to {in_double_quotes(first_line(name))}"
     named = [s.checkpoint.step for s in gone if s.checkpoint.kind == "manual" and stored.foreign_words >= s.foreign]
     turns = sum(s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED)) for s in gone)

@@ -24,13 +24,14 @@ class Stance:
     """A track as it is in a work tree: ``stored`` is the checkpoint whose words and state are there, ``here`` says where that
     is. ``step``: the restore, undo or redo that led there, or that brought other files, as its safety checkpoint; None where
     there was none, or a checkpoint followed. ``gone``: what was taken back to come there, newest first; ``paths``: what the
-    step brought back where not all did."""
+    step brought back where not all did; ``came``: the checkpoint that came back below one that carries its words."""
 
     stored: Stored
     here: Here
     step: Stored | None = None
     gone: tuple[Stored, ...] = ()
     paths: tuple[str, ...] = ()
+    came: Stored | None = None
 
 
 def last_steps(store: Store, track: str | None) -> tuple[Stored, ...]:
@@ -65,9 +66,10 @@ def stance(store: Store, tip: Stored, steps: Sequence[Stored]) -> Stance:
     stored, gone = _between(store, tip, here) if here.at != tip.id else (tip, ())
     stored = stored or _fetched(store, tip, here.at) or tip
     below = stored.checkpoint.carried.restored if stored.checkpoint.carried else None
+    came: Stored | None = None
     if below is not None and stored is tip:  # what came back below an automatic checkpoint that carries its words
-        gone = _between(store, tip, below)[1]
-    return Stance(stored=_decided(store, stored, tip), here=here, step=step, gone=gone, paths=paths)
+        came, gone = _between(store, tip, below)
+    return Stance(stored=_decided(store, stored, tip), here=here, step=step, gone=gone, paths=paths, came=came)
 
 
 def _decided(store: Store, stored: Stored, tip: Stored) -> Stored:

@@ -116,6 +116,19 @@ def test_an_undo_after_a_turn_brings_the_words_back_and_after_words_of_ones_own_
     assert step(begun, drift="files-changed:1") == "C done"
 
 
+def test_the_turn_that_came_back_is_named_also_after_the_next_one(begun: Sandbox) -> None:
+    begun.write("c.txt", "c\n")
+    snap(begun, "t", "C done")
+    begun.ok("restore", "--exact", "@~2")
+    line = 'restored to "turn ended: do B"; taken back: "C done" and "B done"'
+    assert step(begun, next_cmd="do B", back=line) == "A done"
+    begun.write("d.txt", "d\n")
+    Client("claude", begun.path).turn("do it otherwise")
+    for verb in ("resume", "status", ""):
+        assert line in begun.ok(*filter(None, [verb])).out
+    assert f"in this work tree: {line}\n" in told(begun)
+
+
 @pytest.mark.deep
 def test_restores_on_top_of_each_other(begun: Sandbox) -> None:
     begun.write("c.txt", "c\n")
