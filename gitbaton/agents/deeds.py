@@ -16,10 +16,10 @@ else:
     Kind = str
 
 _SEGMENT = re.compile(r"""(?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|[<>]&\d?|&>|\$\([^()]*\)|[^;&|\n"'\\]|["'])+""", re.S)
-_REDIRECTED = re.compile(r"""\s*(?:\d?>>?&?\d?|&>>?|<)\s*(?:/dev/null|&\d|[^\s;&|<>]+)?""")
-_INLINE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?)(?:\n.*?)?(?:\n\s*\2\b|\Z)", re.S)
+_REDIRECTED = re.compile(r"""(?<!\s)\s*(?:\d?>>?&?\d?|&>>?|<)\s*(?:/dev/null|&\d|[^\s;&|<>]+)?""")
+_INLINE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?)(?:\n.*?)?(?:\n[ \t]*\2\b|\Z)", re.S)
 _BEFORE = re.compile(
-    r"""(?:(?:[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|\S*)|do|then|else|if|while|sudo|time|env|command|exec"""
+    r"""\A(?:(?:[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|\S*)|do|then|else|if|while|sudo|time|env|command|exec"""
     r"""|nice(?: -n ?\d+)?|timeout(?: -\S+)* \S+)\s+)+"""
 )
 """What stands before a program: assignments, and programs that start another one."""

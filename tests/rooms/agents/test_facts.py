@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents import facts as folding
+from gitbaton.agents.deeds import mends, program
 from gitbaton.agents.facts import End, Facts, document, fold, read
 from gitbaton.agents.prompts import alike, idle, tidy
 from gitbaton.agents.records import approved, changed
 from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
+from gitbaton.hooks.guard import deadline
 from tests.kit.tables import each
 
 NOW = 1_000_000.0
@@ -444,3 +446,24 @@ def test_whatever_is_signed_is_kept_within_bounds_and_read_back(looks: Sequence[
         assert read(json.loads(json.dumps(document(facts)))) == facts
         assert len(facts.asked) <= 7 and len(facts.texts) <= 6 and len(facts.deeds) <= 8 and len(facts.failures) <= 5
         assert all(len(one.text) <= 2010 and len(one.about) <= 610 for one in facts.asked)
+
+
+@each(
+    "command, expected",
+    [
+        ("npm exec vitest run", "npm exec vitest"),
+        ("docker exec web make test", "docker exec web"),
+        ("runtime x", "runtime x"),
+        ("CI=1 sudo nice -n 5 make x", "make x"),
+        ("gh pr create --title 'do it'", "gh pr"),
+        ("cat <<'E' >x\nmake\nE\nmake y  2>&1", "make y"),
+    ],
+)
+def test_the_program_of_a_command_is_named_by_its_own_words(command: str, expected: str) -> None:
+    assert program(command) == expected
+
+
+@each("long", ["a" * 250_000, "_=" * 60_000, "a" + " " * 120_000 + "b", "cat <<E" + "\n" * 120_000 + "x", "'\"" * 60_000])
+def test_a_long_command_takes_no_time(long: str) -> None:
+    with deadline(5):
+        assert not mends(f"echo {long} | make x", f"make {long}")
