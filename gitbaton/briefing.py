@@ -35,7 +35,8 @@ _SHORT_VALUE, _SHORT_ROWS = 200, 3
 _SENTENCE, _LISTED, _NAME = 400, 10, 80
 _TEXTS, _ACTIONS, _CHECKS, _READ = 6, 8, 5, 15  # that are told, the newest
 _EDITED, _OTHERS = 10, 15  # files in the order of their edits, and others by their folders
-_DECIDED = 15  # decisions that are told, the newest
+_DECIDED, _MANY = 15, 50  # decisions that are told, the newest: so many in any case, and so many where they are short
+_DECISIONS = 2_000  # characters of them, beyond which there are the fewer
 _STILL = 300  # seconds for which a plan has not changed, and it is said
 _LOOKED = 6000  # characters of a text, from either end, that are looked at
 _CUT = " [...]"
@@ -442,12 +443,16 @@ class _Brief:
 
     def _decided(self) -> list[str]:
         """The decisions that stand, by their numbers; of many the newest, and how many more there are."""
-        decided, rows = self.c.decided, list[str]()
-        for one in decided[-_DECIDED:]:
+        rows, told, size = list[str](), 0, 0
+        for one in reversed(self.c.decided[-_MANY:]):
             facts = decision_facts(self.c, one, self.scene.changes).removeprefix("; ")
             words = _Words(True, self.words.size, _ROWS, self.sizes.wide) if one.foreign else self.words
-            rows += words.within(_SENTENCE).lines(f"decision {one.number}", f"{one.text} ({facts})" if facts else one.text)
-        more = len(decided) - _DECIDED
+            found = words.within(_SENTENCE).lines(f"decision {one.number}", f"{one.text} ({facts})" if facts else one.text)
+            size += sum(map(len, found))
+            if told >= _DECIDED and size > _DECISIONS:
+                break
+            rows, told = [*found, *rows], told + 1
+        more = len(self.c.decided) - told
         return [*rows, f"and {more} older decisions, which stand, too: git baton resume"] if more > 0 else rows
 
     def _new(self, text: str) -> bool:

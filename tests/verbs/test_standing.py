@@ -318,6 +318,16 @@ def test_many_are_said_to_be_many_and_too_many_are_refused(repo: Sandbox) -> Non
     assert "older decisions, which stand, too: git baton resume" in told and len(told) <= 8000
 
 
+def test_the_oldest_is_told_too_where_there_is_room(repo: Sandbox) -> None:
+    words = [word for n in range(1, 41) for word in ("--decision", f"rule {n} of ours")]
+    repo.ok("snapshot", "a", *words)
+    told = Client("claude", repo.path).fire("start", source="compact")
+    assert "decision 1: rule 1 of ours" in told and "decision 40: rule 40 of ours" in told and "older decisions" not in told
+    repo.ok("snapshot", "b", *[word.replace("ours", "ours " + "x" * 300) for word in words])
+    told = Client("claude", repo.path).fire("start", source="compact")
+    assert "and 65 older decisions, which stand, too: git baton resume" in told
+
+
 def test_a_secret_in_one_is_redacted_and_it_can_be_withdrawn_by_what_was_typed(repo: Sandbox) -> None:
     token = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
     repo.ok("snapshot", "a", "--decision", f"use {token} for CI", "--note", f"token {token}", "--keep", "note")
