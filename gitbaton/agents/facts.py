@@ -625,12 +625,13 @@ def kept(prompts: Sequence[Text]) -> list[tuple[Text, tuple[int, int]]]:
 
 
 def unsaid(facts: Facts, *, asked: bool) -> Facts:
-    """Facts without what was said and without commands; of prompts the first lines, where they are ``asked`` for."""
+    """Facts without what was said, without commands and the files that they and searches named or that were read; of prompts
+    the first lines, where they are ``asked`` for."""
     prompts = tuple(replace(one, text=line_of(one), about="") for one in facts.asked) if asked else ()
     latest = replace(facts.latest, text=line_of(facts.latest), about="") if asked and facts.latest else None
     calls = tuple(call for call in facts.calls if call.kind == "edited")
     none: dict[str, Any] = {"approved": None, "listed": None, "said": None}
-    none |= dict.fromkeys(("commands", "checks", "failures", "texts", "deeds"), ())
+    none |= dict.fromkeys(("commands", "checks", "failures", "texts", "deeds", "read", "found"), ())
     return replace(facts, asked=prompts, latest=latest, calls=calls, **none)
 
 

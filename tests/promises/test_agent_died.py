@@ -58,6 +58,18 @@ def test_no_words_are_kept_where_none_are_wanted(repo: Sandbox, key: str, word: 
     assert not any(name.startswith("asked") for name in left(repo)) and log_of(repo) == ""
 
 
+@pytest.mark.parametrize(("key", "word"), [("observe", "tests"), ("transcripts", "position"), ("transcripts", "off")])
+def test_nothing_of_commands_is_kept_where_no_words_are_wanted(talk: Talk, key: str, word: str) -> None:
+    talk.repo.git("config", f"baton.{key}", word)
+    begun(talk)
+    talk.run("deploy --to=customer.com secret.py", "wrote printed.txt")
+    talk.say("See said.py.")
+    talk.stop()
+    facts = "".join(path.read_text() for path in (talk.repo.path / ".git/baton/sessions").glob("*.facts"))
+    assert "x.py" in facts, "what was edited is"
+    assert not [name for name in ("customer.com", "secret.py", "printed.txt", "said.py") if name in facts]
+
+
 @pytest.fixture
 def talk(repo: Sandbox, tmp_path: Path) -> Talk:
     """A session in a repository where gitbaton was used, and that has no checkpoint yet."""
