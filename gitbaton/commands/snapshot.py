@@ -13,7 +13,7 @@ from gitbaton.cli.common import Porcelain, Verbose, one_of, opened, picked, prin
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.errors import UsageError
-from gitbaton.model import IGNORED, VALIDATIONS, Skipped
+from gitbaton.model import IGNORED, VALIDATIONS, Checkpoint, Decision, Skipped
 from gitbaton.render import in_shell, kept_here, kept_names, line, porcelain, redacted_document, skipped_lines, stored_document
 
 Text = Optional[str]
@@ -212,6 +212,12 @@ def _say_new(baton: Baton, track: str, *, named: bool) -> None:
         terminal.tell(f"hint: 'git baton tracks use {in_shell(fetched)}' goes on with that one")
 
 
+def _done_to(one: Decision, c: Checkpoint, keep: Sequence[str]) -> str:
+    if one.made < c.created:
+        return "take over"
+    return "affirm" if any(name == str(one.number) or one.text.startswith(name) for name in keep) else "add"
+
+
 def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
     c = plan.checkpoint
     skipped = c.files.skipped if c.files else ()
@@ -225,9 +231,7 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
         for one in plan.ended:
             terminal.say(fitted(f"would withdraw decision {one.number}: {line(one.text)}"))
         for one in c.decided[-_LISTED:]:
-            terminal.say(
-                fitted(f"would {'take over' if one.made < c.created else 'add'} decision {one.number}: {line(one.text)}")
-            )
+            terminal.say(fitted(f"would {_done_to(one, c, plan.request.keep)} decision {one.number}: {line(one.text)}"))
         if len(c.decided) > _LISTED:
             terminal.say(f"would take over {len(c.decided) - _LISTED} more")
         if kept := kept_names(c):

@@ -269,6 +269,8 @@ def test_a_dry_run_says_what_is_taken_over(repo: Sandbox) -> None:
         "would add decision 3: new",
         "would keep note",
     ]
+    done = repo.ok("snapshot", "x", "-n", "--keep", "2").out
+    assert done.splitlines()[1:3] == [f"would take over decision 1: {OLD}", f"would affirm decision 2: {DEP}"]
     assert decided(repo) == {1: OLD, 2: DEP}
 
 
