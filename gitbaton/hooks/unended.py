@@ -41,7 +41,7 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
         if len(found) == _MOST:
             break
         try:
-            seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session))
+            seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session), own=own)
             if _is_new(baton, of, seen, ours, open=session.open):
                 at_work = own or time.time() - at < sessions.AT_WORK
                 found.append(Unended(event=of, session=session, seen=seen, at_work=at_work))

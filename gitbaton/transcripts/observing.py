@@ -90,9 +90,12 @@ class Heard:
     ended: float | None = None
 
 
-def look(baton: Baton, event: Event, path: str, heard: Heard | None = None, seconds: float | None = None) -> Seen:
+def look(
+    baton: Baton, event: Event, path: str, heard: Heard | None = None, seconds: float | None = None, *, own: bool = True
+) -> Seen:
     """What is known of an event's session now; it is left in the file ``path`` for the next look. It reads for so many
-    ``seconds``, SECONDS where None are given.
+    ``seconds``, SECONDS where None are given. ``own``: the session itself looks; where no words are kept another's look leaves
+    nothing, for of a command that goes on nothing would be left for its own.
 
     A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing; a prompt and last words
     that are on no record are those that hooks have ``heard``. Raises ScanError where a text cannot be redacted, OSError where
@@ -112,10 +115,10 @@ def look(baton: Baton, event: Event, path: str, heard: Heard | None = None, seco
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
     settings = baton.settings
-    if settings.observe != "all" or settings.transcripts != "full":
-        facts = folding.unsaid(facts, asked=settings.observe == "all")
+    words = settings.observe == "all" and settings.transcripts == "full"
+    facts = facts if words else folding.unsaid(facts, asked=settings.observe == "all")
     after = replace(seen, facts=facts)
-    if after != before:
+    if after != before and (own or words):
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
     ended = now if heard.ended is None else heard.ended
     prompts = [one for one in (*facts.asked, *([facts.latest] if facts.latest else [])) if not one.kind]

@@ -234,6 +234,28 @@ def test_a_session_that_died_is_told_in_every_client(talk: Talk, agent: str) -> 
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize(("key", "word"), [("observe", "all"), ("observe", "tests"), ("transcripts", "position")])
+def test_a_test_that_runs_while_another_session_begins_has_its_result(talk: Talk, key: str, word: str) -> None:
+    """Also where no words are kept, and so nothing of a command that goes on."""
+    snap(talk.repo, "t", "S")
+    talk.repo.git("config", f"baton.{key}", word)
+    talk.client.asked("test it", transcript_path=str(talk.path))
+    talk.ask("test it")
+    talk.record("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest -q tests"}}])
+    Client("claude", talk.repo.path, session="another").fire("start", source="startup")
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "is_error": True,
+        "content": "Exit code 1\n1 failed, 2 passed in 0.1s",
+    }
+    talk.record("user", [result])
+    talk.repo.write("a.txt", "changed\n")
+    talk.fire("turn")
+    (run,) = json.loads(talk.repo.ok("show", "--json").out)["checkpoint"]["observed"]["tests"]
+    assert (run["result"], run["failed"], log_of(talk.repo)) == ("failed", 1, "")
+
+
 def test_a_session_of_another_work_tree_is_not_told_here(talk: Talk, tmp_path: Path) -> None:
     place = tmp_path / "linked"
     talk.repo.git("worktree", "add", "-q", "-b", "side", str(place))
