@@ -19,6 +19,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, log_of, steps
 from tests.kit.state import snap
 from tests.kit.talks import Talk
+from tests.kit.tiers import deep
 from tests.promises.test_agent_deadline import wait_for
 
 TASK = "Mend the parser of dates"
@@ -233,8 +234,7 @@ def test_a_session_that_died_is_told_in_every_client(talk: Talk, agent: str) -> 
     assert TASK in text and "mend it" in text and "The bug is in half()" in text and log_of(talk.repo) == ""
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize(("key", "word"), [("observe", "all"), ("observe", "tests"), ("transcripts", "position")])
+@pytest.mark.parametrize(("key", "word"), [("observe", "tests"), deep("observe", "all"), deep("transcripts", "position")])
 def test_a_test_that_runs_while_another_session_begins_has_its_result(talk: Talk, key: str, word: str) -> None:
     """Also where no words are kept, and so nothing of a command that goes on."""
     snap(talk.repo, "t", "S")
@@ -256,6 +256,7 @@ def test_a_test_that_runs_while_another_session_begins_has_its_result(talk: Talk
     assert (run["result"], run["failed"], log_of(talk.repo)) == ("failed", 1, "")
 
 
+@pytest.mark.deep
 def test_a_session_of_another_work_tree_is_not_told_here(talk: Talk, tmp_path: Path) -> None:
     place = tmp_path / "linked"
     talk.repo.git("worktree", "add", "-q", "-b", "side", str(place))
