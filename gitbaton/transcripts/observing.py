@@ -115,10 +115,10 @@ def look(
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
     settings = baton.settings
-    words = settings.observe == "all" and settings.transcripts == "full"
-    facts = facts if words else folding.unsaid(facts, asked=settings.observe == "all")
+    whole = settings.observe == "all" and settings.transcripts == "full"
+    facts = facts if whole else folding.unsaid(facts, asked=settings.observe == "all")
     after = replace(seen, facts=facts)
-    if after != before and (own or words):
+    if after != before and (own or whole):
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
     ended = now if heard.ended is None else heard.ended
     prompts = [one for one in (*facts.asked, *([facts.latest] if facts.latest else [])) if not one.kind]
