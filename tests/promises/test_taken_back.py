@@ -198,6 +198,7 @@ def test_what_an_image_alone_asked_for_is_taken_back_too(talk: Talk) -> None:
     turn(talk, "kept2")
     talk.fire("turn", last_assistant_message=None)
     judged(talk.repo)
+    assert "kept1" in shown(talk.repo) and "gone1" not in shown(talk.repo)
 
 
 def test_calls_that_ran_at_once_all_count(talk: Talk) -> None:
@@ -332,6 +333,7 @@ def test_who_rolls_back_and_leaves_hands_that_on(repo: Sandbox, tmp_path: Path, 
     remove(repo)
     talk.client.fire("end", transcript_path=str(talk.path))
     judged(repo)
+    assert "kept2" in shown(repo) and "gone1" not in shown(repo)
 
 
 @pytest.mark.deep
