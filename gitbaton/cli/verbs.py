@@ -49,6 +49,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "agents": {
         "agent": "join agents on: install, uninstall, list, doctor",
         "mcp": "serve the main verbs to an MCP client",
+        "pause": "silence the hooks of a repository for a while",
     },
     "runs": {
         "run": "run commands as steps that are done once",

@@ -29,6 +29,7 @@ from gitbaton.render import (
     uncompared,
     verdict,
 )
+from gitbaton.store import pausing
 from gitbaton.store.refs import CHAINS, CURRENT, TIPS
 from gitbaton.values import replace
 
@@ -77,7 +78,9 @@ def command(
                 item["decisions"] = decisions_document(t.stored.checkpoint)
                 item |= {"live": live_document(t.live), "place": None if t.place is None else path_document(t.place)}
                 listed.append({**item, "remotes": list(t.remotes)} if t.remotes else item)
-            print_json({"tracks": listed})
+            silent = pausing.paused(baton.repo, baton.clock())
+            ends = None if silent is None or silent.until is None else timestamp(silent.until)
+            print_json({"tracks": listed, **({"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {})})
         elif stable or nul:
             flat = []
             for t in tracks:
@@ -128,7 +131,9 @@ def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everyt
     tracks = sorted(tracks, key=lambda t: not t.current)
     older = tracks[0].current and tracks[0].stored.checkpoint.carried is not None
     back = plain(tracks[0].stored.restored) if tracks[0].current else ""
-    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - BESIDE - older - bool(back), 1)]
+    silent = pausing.paused(baton.repo, look.now)
+    lines = BESIDE + older + bool(back) + bool(silent)
+    shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
     yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
     parts = [counted(len(tracks), "track"), f"{foreign} foreign" * bool(foreign), f"{hidden} not shown (--all)" * bool(hidden)]
@@ -144,6 +149,8 @@ def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everyt
             yield look.fit(look.mark(first.stored), f"since {happened(c, first.live.since, look.cut(line(c.headline)))}")
     else:
         yield said
+    if silent:
+        yield look.fit(f"{pausing.told(silent)}; 'git baton pause --end' ends that")
 
 
 def tests_of(stored: Stored, live: Live, look: Look) -> Cell:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from datetime import UTC, datetime
 
 from gitbaton import terminal
 from gitbaton.agents.client import client
@@ -185,12 +186,19 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
 def _attend(work: _Work, event: Event) -> None:
     """Say first, keep then: the client can have its text while the checkpoint is still being taken."""
     from gitbaton.hooks import sessions
+    from gitbaton.store import pausing
 
     assert work.repo is not None
     if STORE in os.environ:
         _store(work, work.repo)
         return
     repo, session = work.repo, sessions.load(work.repo, event)
+    if silent := pausing.paused(repo, datetime.now(UTC)):
+        if work.late is None:
+            if event.moment == "start":
+                terminal.emit(answer(event, f"gitbaton: {pausing.told(silent)}; 'git baton pause --end' ends that"))
+            _noted(repo, event, session, told=False)
+        return
     before, left = session, work.late is not None and event.moment == "start"
     if work.late is None:
         flagged = event.inject == "flagged" and session.compacted

@@ -13,6 +13,7 @@ from gitbaton.git.objects import OID
 from gitbaton.hooks.guard import log
 from gitbaton.model import Head, Oid, Stored
 from gitbaton.render import title_of
+from gitbaton.store.pausing import paused
 from gitbaton.survey import Surveyor
 
 WAIT = 2.0
@@ -29,7 +30,7 @@ def drift_lines(baton: Baton, event: str) -> list[str]:
     """
     warn = baton.repo.settings().get("baton.warn", ["head"])[-1].lower()
     track = baton.current()
-    if track is None or warn == "never" or (event == "post-commit" and warn != "always"):
+    if track is None or warn == "never" or (event == "post-commit" and warn != "always") or paused(baton.repo, baton.clock()):
         return []
     stored = baton.store.tip(track)
     if stored is None or questions.last_move(baton.repo).startswith(_STEPS.get(event, ("rebase",))):

@@ -212,6 +212,7 @@ def furnish(repo: Sandbox) -> None:
     repo.git("remote", "add", "origin", str(hub))
     repo.git("config", "baton.push", "true")
     repo.ok("push", "--threads", "--runs", "origin")
+    repo.ok("pause", "--for", "1d")
 
 
 @pytest.mark.deep
