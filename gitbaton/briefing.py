@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gitbaton.codec import bare, cut, first_line, in_quotes, middle, plain, quotable
-from gitbaton.model import Action, Checkpoint, ClientPlan, DecisionChanges, Live, Observed, Prompt, Stored, Told
+from gitbaton.model import ENDED, Action, Checkpoint, ClientPlan, DecisionChanges, Live, Observed, Prompt, Stored, Told
 from gitbaton.render import (
     NO_CHANGES,
     age,
@@ -28,7 +28,6 @@ from gitbaton.values import replace, value
 
 LIMIT = 8000  # bytes: no more characters than that in any script; Claude Code takes 10,000 inline, Codex about as many bytes
 SHORT_LIMIT = 1000
-ENDED = "session ended"  # what the last checkpoint of a session says
 RECENT = 600  # seconds in which another session may still be at work
 _VALUE, _ROWS = 2000, 400  # characters and lines of one value
 _SHORT_VALUE, _SHORT_ROWS = 200, 3

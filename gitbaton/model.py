@@ -32,12 +32,17 @@ TURN_ENDED, NOT_ENDED = "turn ended", "turn not ended"
 BEFORE_PROMPT = "before a prompt (auto)"
 """The step of a checkpoint that holds what was changed before a prompt, by whomever: nothing of it is the turn's."""
 
+ENDED = "session ended"
+"""The step of the last checkpoint of a session."""
+
 
 def at_prompt(kind: str, step: str) -> bool:
     """Whether a checkpoint of this kind and step was taken at a prompt: its files are of no turn that has ended."""
     return kind == "auto" and (step == BEFORE_PROMPT or step.startswith(NOT_ENDED))
 
 
+UNBORN = "0" * 40
+"""Stands for HEAD's commit where it has none and something must be said, as git has it."""
 IGNORED = "ignored-until-now"
 """Why an untracked path is left out that the rules of until now ignored: only the rules are gone."""
 SKIP_REASONS = (
@@ -396,6 +401,19 @@ class Standing:
 
 
 @value
+class Turn:
+    """The turn of the session that took a checkpoint, up to there; the newest checkpoint with the same session and beginning is
+    its end. ``began``: the checkpoint that holds the state which it began from; ``head``: HEAD then, or UNBORN, where no
+    checkpoint was there yet, and no files but HEAD's. Neither: it is not known. ``edited``: the paths that the session's own
+    tools edited in it, newest first, and ``edited_more`` how many more."""
+
+    began: Oid | None = None
+    head: Oid | None = None
+    edited: tuple[str, ...] = ()
+    edited_more: int = 0
+
+
+@value
 class Checkpoint:
     """The recorded state of one track at one moment. Its id is the blob id of its stored bytes and no field of it."""
 
@@ -418,6 +436,7 @@ class Checkpoint:
     carried: Carried | None = None
     observed: Observed | None = None
     standing: Standing | None = None
+    turn: Turn | None = None
 
     @property
     def written(self) -> datetime:

@@ -46,6 +46,7 @@ from gitbaton.model import (
     TestRun,
     Told,
     Transcript,
+    Turn,
     Withdrawn,
     WorktreeId,
 )
@@ -66,6 +67,7 @@ VERSION = 1
 ROOT_MESSAGE = b"gitbaton root 1\n"
 _SUBJECT_BYTES = 72
 MAX_SKIPPED = 1000
+"""Paths that are left out; paths that were edited in a turn."""
 MAX_TRACK = 200
 MAX_FLAGS = 1000
 _MAX_PATHS = 256 << 10  # bytes of the skipped paths listed, so that no work tree can push a checkpoint over 1 MiB
@@ -205,11 +207,11 @@ def _maybe_count(r: Reader, key: str) -> int | None:
     return r.count(key) if key in r.value else None
 
 
-def _read_paths(r: Reader, key: str) -> tuple[tuple[str, ...], int]:
+def _read_paths(r: Reader, key: str, limit: int = MAX_LISTED) -> tuple[tuple[str, ...], int]:
     if key not in r.value:
         return (), 0
     inner = Reader(r.value[key], f"{r.where}.{key}")
-    found = [Reader({"path": item}, inner.where).path("path") for item in inner.items("paths", MAX_LISTED)]
+    found = [Reader({"path": item}, inner.where).path("path") for item in inner.items("paths", limit)]
     return tuple(found), inner.count("more", 0)
 
 
@@ -375,8 +377,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 def document(c: Checkpoint) -> dict[str, Json]:
     """The JSON object of a checkpoint, keys in the canonical order; only a safety checkpoint has ``restore``,
-    only one that carries another's words ``carried``, only one that tells what a client had on record ``observed``, and only
-    one of whose words some are older than it, or are to stay, ``standing``."""
+    only one that carries another's words ``carried``, only one that tells what a client had on record ``observed``, only
+    one of whose words some are older than it, or are to stay, ``standing``, and only one of an agent's turn ``turn``."""
     agent: Json = None
     if c.agent is not None:
         agent = {"name": c.agent.name, "session": c.agent.session, "transcript": c.agent.transcript}
@@ -415,6 +417,8 @@ def document(c: Checkpoint) -> dict[str, Json]:
         result["observed"] = observed_document(c.observed)
     if c.standing is not None:
         result["standing"] = _standing_document(c.standing)
+    if c.turn is not None:
+        result["turn"] = _turn_document(c.turn)
     return result
 
 
@@ -447,6 +451,13 @@ def _decided_document(made: Decided) -> Json:
     if made.about:
         result["about"] = [path_document(path) for path in made.about]
     return {**result, **({"foreign": True} if made.foreign else {})}
+
+
+def _turn_document(t: Turn) -> dict[str, Json]:
+    """The JSON object; what there is nothing of is left out, and of many paths the last."""
+    known: dict[str, Json] = {"began": t.began} if t.began else {"head": t.head} if t.head else {}
+    listed = listed_paths(list(t.edited))
+    return known | ({"edited": _paths(t.edited[:listed], t.edited_more + len(t.edited) - listed)} if t.edited else {})
 
 
 def _files_document(files: FileState | None) -> Json:
@@ -506,6 +517,7 @@ def decode(raw: bytes) -> Checkpoint:
     carried = Reader(r.value["carried"], "record.carried") if "carried" in r.value else None
     observed = Reader(r.value["observed"], "record.observed") if "observed" in r.value else None
     standing = Reader(r.value["standing"], "record.standing") if "standing" in r.value else None
+    turn = Reader(r.value["turn"], "record.turn") if "turn" in r.value else None
     extra = r.strings("extra")
     if not all(EXTRA_KEY.match(key) for key, _ in extra):
         raise r.bad("extra")
@@ -536,7 +548,14 @@ def decode(raw: bytes) -> Checkpoint:
         carried=_carried(carried) if carried else None,
         observed=read_observed(observed) if observed else None,
         standing=_standing(standing, len(decisions)) if standing else None,
+        turn=_turn(turn) if turn else None,
     )
+
+
+def _turn(r: Reader) -> Turn:
+    edited, more = _read_paths(r, "edited", MAX_SKIPPED)
+    began, head = (r.oid(key) if key in r.value else None for key in ("began", "head"))
+    return Turn(began=began, head=head, edited=edited, edited_more=more)
 
 
 def _standing(r: Reader, count: int) -> Standing:

@@ -198,7 +198,7 @@ def _who(baton: Baton, look: Look, stored: Stored) -> str:
     agent = stored.checkpoint.agent
     if agent is None or stored.foreign:
         return "-"
-    from gitbaton.hooks.sessions import AT_WORK, last
+    from gitbaton.store.sessions import AT_WORK, last
 
     name, found = line(agent.name), last(baton.repo, agent) if agent.session else None
     if found is None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gitbaton.baton import Baton
     from gitbaton.git.prefetch import Ahead
     from gitbaton.git.repo import Repo
-    from gitbaton.hooks.sessions import Session
+    from gitbaton.store.sessions import Session
 
 SECONDS = 2.0
 LATE_SECONDS = 120.0
@@ -140,7 +140,7 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
 
     says = event.inject in ("full", "short")  # first, even where a checkpoint follows
     work.ahead = begin(place, "look" if says else "capture" if event.moment in _LOOKS else "nothing")
-    import gitbaton.hooks.sessions  # and much besides, while git works
+    import gitbaton.store.sessions  # and much besides, while git works
     from gitbaton.git.repo import discover
 
     if says:
@@ -185,8 +185,7 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
 
 def _attend(work: _Work, event: Event) -> None:
     """Say first, keep then: the client can have its text while the checkpoint is still being taken."""
-    from gitbaton.hooks import sessions
-    from gitbaton.store import pausing
+    from gitbaton.store import pausing, sessions
 
     assert work.repo is not None
     if STORE in os.environ:
@@ -223,7 +222,7 @@ def _attend(work: _Work, event: Event) -> None:
 
 def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session:
     """Note in the session what the event means for it."""
-    from gitbaton.hooks import sessions
+    from gitbaton.store import sessions
 
     changes: dict[str, object] = {"ended": event.moment == "end" or event.source == "clear"}
     if event.session is not None and not sessions.is_plain(event.session):
@@ -236,10 +235,11 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
     if event.moment in ("prompt", "turn", "end"):
         changes["open"] = event.moment == "prompt"
     if event.moment == "prompt":
+        now = round(time.time() * 1000)
         prompt = sessions.opening(event.prompt or "", lambda text: _redacted(repo, text))
         changes |= {"task": session.task or session.prompt or prompt, "prompt": prompt}
+        changes |= {**sessions.RECORDED, "began_at": now}  # where it began from is known once that is kept
         if _keeps_words(repo):
-            now = round(time.time() * 1000)
             changes |= sessions.asked(session, event.prompt or "", now, lambda text: _redacted(repo, text))
         else:
             changes |= sessions.UNASKED
@@ -249,7 +249,7 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
 
 def _nudged(work: _Work, event: Event, session: Session) -> Session:
     """Say once that the words are old, where they are. Never raises: a prompt goes on without it."""
-    from gitbaton.hooks import sessions
+    from gitbaton.store import sessions
 
     assert work.repo is not None
     try:
@@ -288,7 +288,7 @@ def _redacted(repo: Repo, text: str) -> str:
 def _keep(work: _Work, event: Event, session: Session) -> None:
     """Take the checkpoint that is due, if one is and no restore is under way."""
     from gitbaton.config import load
-    from gitbaton.hooks import sessions
+    from gitbaton.store import sessions
 
     repo, now = work.repo, int(time.time())
     assert repo is not None
@@ -322,7 +322,12 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
             _keep_unended(work, baton, event, track)
             return
         after = auto.take(baton, event, session, track, work.due, other)
-        sessions.save(repo, event, turns=after.turns, words=after.words)
+        changes: dict[str, object] = {"turns": after.turns, "words": after.words}
+        if event.moment == "prompt":
+            changes |= {"began": after.began, "began_head": after.began_head}
+        elif event.moment in ("turn", "end") and sessions.load(repo, event).began_at == session.began_at:
+            changes |= sessions.RECORDED  # else the user has said something meanwhile
+        sessions.save(repo, event, **changes)
         if other is not None:
             sessions.save(repo, other[0], recorded=int(time.time()))
     _leave_to_store(work, baton, other[0] if other else event)
@@ -331,8 +336,9 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
 def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], str]) -> None:
     """Take the checkpoint of each session that did not end, the oldest first; that of one which may still be at work is its
     own, but for the first of all."""
-    from gitbaton.hooks import auto, sessions
+    from gitbaton.hooks import auto
     from gitbaton.hooks.unended import unended
+    from gitbaton.store import sessions
 
     tip = baton.store.before(track())
     for one in reversed(unended(baton, event, tip)):

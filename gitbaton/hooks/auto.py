@@ -11,17 +11,17 @@ from functools import cache
 from gitbaton import transcripts
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton, Request
-from gitbaton.briefing import ENDED
 from gitbaton.codec import Json, document, first_line, in_quotes, parse_transcript, transcript_text
 from gitbaton.errors import ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
 from gitbaton.hooks.guard import LATE, AgainError, log
-from gitbaton.hooks.sessions import Session, at_work, facts_path, written
 from gitbaton.model import (
     BEFORE_PROMPT,
+    ENDED,
     LAST_PROMPT,
     NOT_ENDED,
     TURN_ENDED,
+    UNBORN,
     Agent,
     Carried,
     Checkpoint,
@@ -29,9 +29,11 @@ from gitbaton.model import (
     Observed,
     Stored,
     Told,
+    Turn,
 )
 from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
+from gitbaton.store.sessions import Session, at_work, facts_path, written
 from gitbaton.store.write import Draft
 from gitbaton.system.files import acquire, release
 from gitbaton.values import replace
@@ -115,8 +117,12 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     words = plan.draft.checkpoint
     carried, ended = words_of(here), int(event.moment == "turn")
     turns = ended + (session.turns if session.words == carried else 0)
-    if event.moment == "prompt" and of is None and not _moved(baton, plan.draft, tip):
-        return replace(session, turns=turns, words=carried)
+    turn = turn_of(event, of[1] if of else session)
+    ends = turn is not None and of is None and event.moment in ("turn", "end", "prompt")
+    began = {"began": tip.id, "began_head": ""} if tip is not None else {"began": "", "began_head": words.head or UNBORN}
+    kept = replace(session, turns=turns, words=carried, **began)
+    if event.moment == "prompt" and of is None and not ends and not _moved(baton, plan.draft, tip):
+        return kept
     agent = _agent(baton, of[0] if of else event, tip)  # last: the client may still be writing
     news = back = False
     if of is not None:
@@ -126,7 +132,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     else:
         observed, news, back = _observed(baton, event, session, agent, here, plan.draft)
     text = _not_taken_back(words.step, of[1] if of else session, observed) if back else words.step
-    checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed)
+    checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed, turn=turn)
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
@@ -135,15 +141,25 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
             raise AgainError(f"track {in_quotes(track)} has moved {_TRIES} times while an automatic checkpoint was taken")
         if newest is None:
             return draft.checkpoint
-        if not news and _same(baton, draft, newest):
+        if not (news or ends) and _same(baton, draft, newest):
             raise UnchangedError("nothing is new since the newest checkpoint")
         return baton.redactor.checkpoint(carry(draft.checkpoint, baton.here(newest), turns, newest))
 
     try:
-        baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint, follow=follow)))
-        return replace(session, turns=0, words=carried)
+        done = baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint, follow=follow)))
+        return replace(kept, turns=0, began=done.stored.id, began_head="")
     except UnchangedError:
-        return replace(session, turns=turns, words=carried)
+        return kept
+
+
+def turn_of(event: Event, session: Session) -> Turn | None:
+    """The turn of which a checkpoint that is due at an event holds the state: the session's that goes on or ends there; None
+    where there is none, or a later one has begun since."""
+    late = os.environ.get(LATE_AT, "")
+    newer = late.isdecimal() and int(late) < session.began_at
+    if not session.began_at or newer or not (session.open or event.moment in ("turn", "end")):
+        return None
+    return Turn(began=session.began or None, head=session.began_head or None)
 
 
 def _observed(

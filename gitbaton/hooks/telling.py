@@ -9,20 +9,20 @@ from itertools import chain, islice
 
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
-from gitbaton.briefing import ENDED, Scene, brief, others, overview, reminder, stale_words
+from gitbaton.briefing import Scene, brief, others, overview, reminder, stale_words
 from gitbaton.codec import first_line
 from gitbaton.config import load
 from gitbaton.errors import GitError
 from gitbaton.git.prefetch import look
 from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
-from gitbaton.hooks import sessions
 from gitbaton.hooks.guard import DeadlineError, deadline
-from gitbaton.hooks.sessions import has_ended, last, written
-from gitbaton.model import BEFORE_PROMPT, NOT_ENDED, TURN_ENDED, Agent, DecisionChanges, Drift, Live, Oid, Stored, Told
+from gitbaton.model import BEFORE_PROMPT, ENDED, NOT_ENDED, TURN_ENDED, Agent, DecisionChanges, Drift, Live, Oid, Stored, Told
 from gitbaton.render import NO_CHANGES
 from gitbaton.running.current import unfinished
+from gitbaton.store import sessions
 from gitbaton.store.choosing import within_reach
+from gitbaton.store.sessions import has_ended, last, written
 from gitbaton.survey import Surveyor
 from gitbaton.system.process import Process
 from gitbaton.values import replace

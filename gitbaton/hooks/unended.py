@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
-from gitbaton.hooks import auto, sessions
+from gitbaton.hooks import auto
 from gitbaton.hooks.guard import log
-from gitbaton.hooks.sessions import Session
 from gitbaton.model import Agent, Checkpoint, Observed, Stored, Told
+from gitbaton.store import sessions
+from gitbaton.store.sessions import Session
 from gitbaton.transcripts import observing
 from gitbaton.values import replace, value
 

@@ -14,7 +14,7 @@ from gitbaton import Baton
 from gitbaton.agents.values import Event
 from gitbaton.hooks import auto
 from gitbaton.hooks.git import drift_lines
-from gitbaton.hooks.sessions import Session
+from gitbaton.store.sessions import Session
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 from tests.kit.tiers import model, sized

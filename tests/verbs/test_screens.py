@@ -16,9 +16,9 @@ from gitbaton import model
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton, Request
 from gitbaton.cli.columns import width
-from gitbaton.hooks import sessions
 from gitbaton.hooks.auto import carry
 from gitbaton.model import Agent, Observed, Prompt
+from gitbaton.store import sessions
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
 from gitbaton.values import replace

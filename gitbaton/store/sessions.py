@@ -1,4 +1,4 @@
-"""Session state: what one session of a client leaves for its next hook, in a small file in its work tree's git directory."""
+"""Session state: what one session of a client has left in its work tree, for its next hook and whoever asks for its turn."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class Session:
     was told. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its conversation,
     ``session`` its own id where the name of the file does not say it. ``recorded``: when another session recorded its turn.
     ``asked_first`` and ``asked_last``: what the user said first and last, whole or its first 2,000 characters, redacted, and
-    ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words."""
+    ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words.
+    ``began_at``: when the turn began whose end is not recorded yet, in milliseconds since 1970; ``began``: the checkpoint that
+    was the track's newest once the prompt's own was kept, or, where there was none, ``began_head``: HEAD then, or
+    ``model.UNBORN``. Neither, where the state that it began from could not be kept."""
 
     task: str = ""
     prompt: str = ""
@@ -67,6 +70,9 @@ class Session:
     asked_last_at: int = 0
     session: str = ""
     recorded: int = 0
+    began: str = ""
+    began_head: str = ""
+    began_at: int = 0
 
 
 _LATER = (
@@ -79,11 +85,16 @@ _LATER = (
     "asked_last_at",
     "session",
     "recorded",
+    "began",
+    "began_head",
+    "began_at",
 )  # fields that not every version knew: written where they say something
 UNASKED: dict[str, object] = {"asked_first": "", "asked_first_at": 0, "asked_last": "", "asked_last_at": 0}
 """The state of a session of which no words are kept."""
 CLEARED: dict[str, object] = {"task": "", "prompt": "", **UNASKED}
 """And of one that begins anew."""
+RECORDED: dict[str, object] = {"began": "", "began_head": "", "began_at": 0}
+"""And of one whose turn is recorded, up to its end."""
 _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations__}
 
 
@@ -136,6 +147,12 @@ def at_work(repo: Repo, event: Event) -> tuple[Event, Session] | None:
     return next((one for one in others if (one[0].agent, one[0].session) != (event.agent, event.session)), None)
 
 
+def open_here(repo: Repo) -> list[tuple[Event, Session, float]]:
+    """The sessions of a work tree of whose last turn no end was heard: an event that names each, what it left, and when it said
+    something last, in seconds since 1970; the newest first."""
+    return [one for one in _known(repo, None) if one[1].open]
+
+
 def unended(repo: Repo, event: Event, tip: Stored | None) -> list[tuple[Event, Session, float]]:
     """The sessions of a work tree that did not end and may have said more than a tip knows: an event that names each, what it
     left, and when it said something last, in seconds since 1970. That of an event first, if it goes on; the newest first."""
@@ -154,10 +171,10 @@ def _may_be_new(of: Event, session: Session, at: float, tip: Stored | None) -> b
     return at > (c.observed.until if c.observed is not None and c.observed.until is not None else c.created).timestamp()
 
 
-def _known(repo: Repo, event: Event) -> list[tuple[Event, Session, float]]:
+def _known(repo: Repo, event: Event | None) -> list[tuple[Event, Session, float]]:
     """The sessions of a work tree that did not end, that of an event first, the others the newest first."""
-    own, found = _path(repo.own_dir, event.agent, event.session), []
-    for path, when in _left(own):
+    own, found = event and _path(repo.own_dir, event.agent, event.session), []
+    for path, when in _left(os.path.join(repo.own_dir, "sessions")):
         session = _read(path)
         agent, _, name = os.path.basename(path).partition("-")
         if session.ended or agent not in NAMES:
@@ -167,10 +184,10 @@ def _known(repo: Repo, event: Event) -> list[tuple[Event, Session, float]]:
     return sorted(found, key=lambda one: (_path(repo.own_dir, one[0].agent, one[0].session) == own, one[2]), reverse=True)
 
 
-def _left(own: str) -> list[tuple[str, float]]:
-    """The newest files that sessions have left beside the one of a session, and when they were written."""
+def _left(folder: str) -> list[tuple[str, float]]:
+    """The newest files that sessions have left in a folder, and when they were written."""
     try:  # no name of a session has a dot
-        found = [(entry.path, entry.stat().st_mtime) for entry in os.scandir(os.path.dirname(own)) if "." not in entry.name]
+        found = [(entry.path, entry.stat().st_mtime) for entry in os.scandir(folder) if "." not in entry.name]
     except OSError:  # nothing was left, or it was pruned meanwhile
         return []
     return sorted(found, key=lambda one: one[1], reverse=True)[:_MOST]

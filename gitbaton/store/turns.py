@@ -1,0 +1,191 @@
+"""Turns: what happened from a prompt to its end, or to now where no end was heard, by chains and the states of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from gitbaton.git.questions import committed_after
+from gitbaton.model import (
+    BEFORE_PROMPT,
+    ENDED,
+    LAST_PROMPT,
+    NOT_ENDED,
+    TURN_ENDED,
+    UNBORN,
+    Agent,
+    Checkpoint,
+    Oid,
+    Stored,
+    Turn,
+)
+from gitbaton.store import sessions
+from gitbaton.store.read import Store
+from gitbaton.values import replace, value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.agents.values import Event
+    from gitbaton.store.sessions import Session
+
+_TURNS = (TURN_ENDED, NOT_ENDED)
+_BOUNDARIES = (BEFORE_PROMPT, ENDED, *_TURNS)
+
+
+@value
+class Span:
+    """A turn: of which ``session``, and the last ``prompt`` of the user in it.
+
+    ``began``: the checkpoint that holds the state which it began from, None where none does, and ``before`` the tree of that
+    state, None where it is not known any more. ``end``: the newest checkpoint of it, or the one that ended it, None where there
+    is none, and ``after`` the tree that it left, None where it is ``open``: it goes on, or was cut short and nothing has ended
+    it since, so that what it left is what is there now. ``edited``: the paths that the session's own tools are known to have
+    edited in it."""
+
+    session: Agent | None
+    prompt: str
+    began: Stored | None
+    end: Stored | None
+    edited: frozenset[str]
+    open: bool
+    before: Oid | None = None
+    after: Oid | None = None
+
+
+@value
+class _Begun:
+    """A turn whose beginning is looked for down a chain. ``at``: when it began, in seconds since 1970, of one that only its
+    session's state tells of, and ``ended`` when something ended that, None where nothing has."""
+
+    span: Span
+    turn: Turn
+    at: float = 0.0
+    ended: float | None = None
+
+
+def turns(store: Store, track: str) -> Iterator[Span]:
+    """The turns of a track, the newest first, by when they ended: first those of this work tree that are open.
+
+    A checkpoint that does not say what its turn began from, as those of versions before, has it from the nearest older one that
+    was taken at a prompt, or at the end of a turn or session."""
+    tip = store.before(track)
+    own = [_of_state(store, tip, *one) for one in sessions.open_here(store.repo) if _is_known(one[1])]
+    known = {_key(one.span.session, one.turn) for one in own}
+    later = sorted((one for one in own if one.ended is not None), key=lambda one: one.ended or 0.0)
+    waiting, last = [one for one in own if one.ended is None], None
+    for stored in store.newest(tip) if tip is not None else ():
+        while later and (later[-1].ended or 0.0) >= stored.checkpoint.created.timestamp():
+            waiting.append(later.pop())
+        yield from _settle(store, waiting, stored)
+        last, one = stored, _recorded(stored)
+        key = _key(one.span.session, one.turn) if one is not None else None
+        if one is not None and (key is None or key not in known):
+            known.add(key)
+            waiting.append(one)
+    whole = last is None or last.checkpoint.previous is None  # nothing below was removed
+    for one in [*waiting, *later]:
+        found = _without(store, one, whole=whole)
+        if found is not None:
+            yield found
+
+
+def open_turn(store: Store, track: str) -> Span | None:
+    """The newest turn of a track that is open in this work tree, if one is. It costs a look at a folder where none is."""
+    found = next(turns(store, track), None) if any(_is_known(one[1]) for one in sessions.open_here(store.repo)) else None
+    return found if found is not None and found.open else None
+
+
+def _is_known(session: Session) -> bool:
+    """Whether a session's state tells what its turn began from."""
+    return session.began_at > 0 and bool(session.began or session.began_head)
+
+
+def _key(agent: Agent | None, turn: Turn) -> tuple[str, str | None, Oid] | None:
+    """What the checkpoints of one turn have in common; None where they do not say."""
+    began = turn.began or turn.head
+    return (agent.name, agent.session, began) if agent is not None and began else None
+
+
+def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, said: float) -> _Begun:
+    """The turn that a session's state tells of, up to what has ended it: somebody else's snapshot, or a commit, after which the
+    session ``said`` nothing more."""
+    agent = Agent(name=of.agent, session=of.session)
+    turn = Turn(began=session.began or None, head=session.began_head or None)
+    span = Span(session=agent, prompt=session.prompt, began=None, end=None, edited=frozenset(), open=True)
+    made, commit = None, committed_after(store.repo, said)
+    since = takewhile(lambda s: s.checkpoint.created.timestamp() > said, store.newest(tip) if tip is not None else ())
+    for stored in since:
+        by = stored.checkpoint.agent
+        if stored.checkpoint.kind == "manual" and (by is None or (by.name, by.session) != (agent.name, agent.session)):
+            made = stored
+    begun = _Begun(span=span, turn=turn, at=session.began_at / 1000)
+    at = made.checkpoint.created.timestamp() if made is not None else 0.0
+    if made is not None and (commit is None or at <= commit[0]):
+        return replace(begun, span=replace(span, end=made, after=made.tree, open=False), ended=at)
+    if commit is not None:
+        return replace(begun, span=replace(span, after=store.base_tree(commit[1]), open=False), ended=commit[0])
+    return begun
+
+
+def _recorded(stored: Stored) -> _Begun | None:
+    """The turn that a checkpoint holds, up to there, if it holds one."""
+    c = stored.checkpoint
+    turn = c.turn or (Turn() if c.kind == "auto" and c.step.startswith(_TURNS) else None)
+    if turn is None:
+        return None
+    span = Span(
+        session=c.agent and replace(c.agent, transcript=None),
+        prompt=_prompt(c),
+        began=None,
+        end=stored,
+        edited=frozenset(turn.edited),
+        open=False,
+        after=stored.tree,
+    )
+    return _Begun(span=span, turn=turn)
+
+
+def _prompt(c: Checkpoint) -> str:
+    """The last thing that the user said in the turn of a checkpoint, as its step or its client's records have it."""
+    said = c.step.partition(": ")[2].rpartition(LAST_PROMPT)[2] if c.step.startswith(_TURNS) else ""
+    asked = [one.text for one in (c.observed.asked if c.observed is not None else ()) if not one.earlier]
+    return said or (asked[-1] if asked else "")
+
+
+def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Span]:
+    """The turns that are settled once a checkpoint is reached, down the chain, in their order; the others go on ``waiting``."""
+    for number, one in enumerate(waiting):
+        if one.span.before is not None or (one.span.end is not None and one.span.end.id == stored.id):
+            continue
+        turn, c = one.turn, stored.checkpoint
+        if turn.began == stored.id or (not turn.began and not turn.head and _is_boundary(c)):
+            waiting[number] = replace(one, span=replace(one.span, began=stored, before=stored.tree))
+        elif turn.head and not turn.began and not one.at:
+            waiting[number] = replace(one, span=replace(one.span, before=_base(store, turn.head)))
+    # What began before a checkpoint that is not its beginning began on another track.
+    kept = [one for one in waiting if one.span.before or one.at <= stored.checkpoint.created.timestamp()]
+    count = next((number for number, one in enumerate(kept) if one.span.before is None), len(kept))
+    waiting[:] = kept[count:]
+    for one in kept[:count]:
+        yield one.span
+
+
+def _is_boundary(c: Checkpoint) -> bool:
+    return c.kind == "auto" and c.step.startswith(_BOUNDARIES)
+
+
+def _base(store: Store, head: Oid | None) -> Oid:
+    return store.base_tree(None if head == UNBORN else head)
+
+
+def _without(store: Store, one: _Begun, *, whole: bool) -> Span | None:
+    """A turn whose beginning a chain does not have, with what is known of the state that it began from; None where it is of
+    another track."""
+    if one.span.before is not None:
+        return one.span
+    turn, end = one.turn, one.span.end
+    if turn.began:
+        return None if one.at else one.span
+    if turn.head:
+        return replace(one.span, before=_base(store, turn.head))
+    return replace(one.span, before=_base(store, end.checkpoint.head)) if whole and end is not None else one.span
