@@ -24,7 +24,8 @@ else:
 
 VALIDATIONS: tuple[Validation, ...] = ("green", "pending", "failed")
 KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")
-OPS: tuple[Op, ...] = ("restore", "undo", "redo")
+STEPPING: tuple[Op, ...] = ("undo", "redo")
+OPS: tuple[Op, ...] = ("restore", *STEPPING)
 LAST_PROMPT = "; last prompt: "
 """What stands in the step of a turn's checkpoint between the session's first prompt and its last."""
 TURN_ENDED, NOT_ENDED = "turn ended", "turn not ended"

@@ -5,8 +5,8 @@ with the lock of ``alone`` held; ``carry_out`` does both; ``recover`` ends what 
 """
 
 from gitbaton.restore.apply import apply, carry_out, open_plan
+from gitbaton.restore.checkpointgoal import planned
 from gitbaton.restore.intent import alone
-from gitbaton.restore.plan import planned
 from gitbaton.restore.recover import recover
 from gitbaton.restore.values import Order, Plan, Restored, Step
 

@@ -11,12 +11,14 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, CollectedError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
-from gitbaton.model import Checkpoint, Here, Oid, Op, Restore, Stored
+from gitbaton.model import STEPPING, Checkpoint, Here, Oid, Op, Restore, Stored
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER_HELD, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
+from gitbaton.restore.checkpointgoal import planned
+from gitbaton.restore.goal import FREE
 from gitbaton.restore.intent import Intent, alone, reached
-from gitbaton.restore.plan import FREE, planned, stepping
-from gitbaton.restore.recover import recover, restaging, roll_back, told
+from gitbaton.restore.recover import recover, roll_back, told
+from gitbaton.restore.stepgoal import stepping
 from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.restore.writing import Writing
 from gitbaton.store import safety_ref
@@ -26,7 +28,7 @@ from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.modes import AFTER_MODES
-from gitbaton.worktree.staged import MARK, IndexLock, refuse_changed, signature
+from gitbaton.worktree.staged import MARK, IndexLock, Restaging, refuse_changed, signature
 
 _MOVED = 3
 _UNWRITABLE = 20
@@ -77,7 +79,7 @@ def apply(plan: Plan) -> Restored:
     that the next command goes on.
     """
     work = _Work(plan)
-    if not plan.wanted and not work.restaging and (plan.op == "restore" or not plan.complete):
+    if not plan.wanted and not work.restaging and (plan.op not in STEPPING or not plan.complete):
         return Restored(plan=plan, safety=None, warnings=plan.warnings)
     if intents.read(plan.scene.repo) is not None:
         said = "an interrupted restore could not be ended yet; nothing is changed"
@@ -92,7 +94,7 @@ class _Work:
         self.plan, self.scene = plan, plan.scene
         self.baton, self.repo = self.scene.baton, self.scene.repo
         self.ref = safety_ref(self.repo.layout.git_dir, self.repo.layout.common_dir)
-        self.restaging = restaging(self.scene, plan.target, plan.scope)
+        self.restaging = Restaging(self.repo, self.scene.facts, plan.staged, plan.scope, plan.hidden)
         self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
         self.writing = Writing(self.scene, plan.tree, self.scene.changing, plan.raw, plan.permits, self._begin)
         self.safety: Stored | None = None

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from gitbaton.git.objects import lookup
-from gitbaton.model import Oid, Op, Stored
+from gitbaton.model import Oid, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
@@ -24,16 +25,16 @@ ONLY, APART, HIDDEN = b"index-only", b"index-apart", b"hidden"
 
 
 class Bytes:
-    """The exact bytes that a checkpoint kept against those on disk. ``away``: why those of a path do not come back, whose own
-    bytes are not here; ``cleaned``: the same of paths of which a checkout gives what their filter made."""
+    """The exact bytes that were kept of what comes back, against those on disk. ``tree`` is what comes back; ``since``: from
+    when on a file that was written holds others than then, and None where all that differs does.
 
-    def __init__(self, scene: Scene, target: Stored, op: Op) -> None:
-        self.scene, self.target, self.op = scene, target, op
-        files = target.checkpoint.files
-        tree = beside(scene.baton.store, target) if files and (files.raw or files.held) else None
-        self.then: dict[str, Oid] = read_kept(scene.baton.store.objects, tree) if tree else {}
-        self.away, self.cleaned = absent(scene.baton.store, self.then)
-        self.then = {path: oid for path, oid in self.then.items() if path not in self.cleaned}
+    ``away``: why those of a path do not come back, whose own bytes are not here; ``cleaned``: the same of paths of which a
+    checkout gives what their filter made."""
+
+    def __init__(self, scene: Scene, kept: Mapping[str, Oid], tree: Oid, since: datetime | None) -> None:
+        self.scene, self.tree, self.since = scene, tree, since
+        self.away, self.cleaned = absent(scene.baton.store, kept)
+        self.then = {path: oid for path, oid in kept.items() if path not in self.cleaned}
 
     def differences(self, differing: Sequence[Difference]) -> list[Difference]:
         """The paths at which the trees agree and the bytes do not."""
@@ -41,7 +42,7 @@ class Bytes:
         now = self.scene.keep_raw([path for path in self.then if path not in apart])
         found = []
         for path in sorted({*self.then, *now} - apart, key=os.fsencode):
-            entry = lookup(self.scene.baton.store.objects, self.target.tree, os.fsencode(path))
+            entry = lookup(self.scene.baton.store.objects, self.tree, os.fsencode(path))
             if entry is None or not entry.mode.startswith(b"100") or now.get(path) == self.then.get(path):
                 continue
             if path in self.then or self._examined(path):
@@ -51,7 +52,7 @@ class Bytes:
 
     def _examined(self, path: str) -> bool:
         """Whether the bytes of a path that keeps none were looked at, or must have been others: it was written since."""
-        return self.op != "restore" or self.scene.written_since(path, self.target.checkpoint.created)
+        return self.since is None or self.scene.written_since(path, self.since)
 
     def wanted(self, changing: Sequence[Difference]) -> dict[str, Oid | None]:
         """What to write in place of git's checkout of the paths that change; None: what git would check out.
@@ -69,6 +70,13 @@ class Bytes:
             elif same and d.path in now and not self._examined(d.path):
                 found[d.path] = now[d.path]
         return found
+
+
+def kept_in(store: Store, stored: Stored) -> dict[str, Oid]:
+    """The exact bytes that a checkpoint kept, by path. Raises RecordError."""
+    files = stored.checkpoint.files
+    tree = beside(store, stored) if files and (files.raw or files.held) else None
+    return read_kept(store.objects, tree) if tree else {}
 
 
 def absent(store: Store, kept: Mapping[str, Oid]) -> tuple[dict[str, str], dict[str, str]]:

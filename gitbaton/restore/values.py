@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from gitbaton.codec import first_line as line
-from gitbaton.model import Oid, Op, Stored
-from gitbaton.render import title
+from gitbaton.model import STEPPING, Oid, Op, Stored
 from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Literal
 
     from gitbaton.restore.scene import Scene
     from gitbaton.worktree.checkout import Entry
     from gitbaton.worktree.modes import Permits
-    from gitbaton.worktree.staged import Scope
+    from gitbaton.worktree.staged import Scope, Staged
 
     Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]
 else:
     Action = str
 
-_SHORT = 10
+SHORT, LONGEST = 10, 500  # of an id, and of what is said of a checkpoint
 CHANGING: tuple[Action, ...] = ("write", "create", "remove")
 UNMERGED = "unmerged, and not at the checkpoint"  # why a path is left that waits in the middle of a merge
 
@@ -60,10 +58,11 @@ class Step:
 class Plan:
     """What a restore would do to the state that it was made against; good for that state alone, while ``scene`` is open.
 
-    ``target`` is the checkpoint whose files come back; ``scope`` the paths whose index entries come back; ``wanted`` what each
-    path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by path
-    (None: what git would check out), ``same`` the paths of which only such bytes change; ``permits`` says which permissions
-    what comes back gets; ``digest`` is the same for the same plan. ``whole``: no paths are named.
+    ``target`` is the checkpoint whose files come back, ``what`` the restore that is carried out, or stepped over, in words;
+    ``scope`` the paths whose index entries come back, ``staged`` and ``hidden`` the index that they are of; ``wanted`` what
+    each path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by
+    path (None: what git would check out), ``same`` the paths of which only such bytes change; ``permits`` says which
+    permissions what comes back gets; ``digest`` is the same for the same plan. ``whole``: no paths are named.
     """
 
     op: Op
@@ -80,20 +79,15 @@ class Plan:
     digest: str
     warnings: tuple[str, ...]
     scene: Scene
+    what: str
+    staged: Staged
+    hidden: Collection[str] = ()
     whole: bool = True
 
     @property
-    def what(self) -> str:
-        """The restore that is carried out, or stepped over, in words."""
-        step = line(title(self.target)[0])[:500]
-        if self.op == "restore":
-            return f"restore of {self.target.id[:_SHORT]}: {step}"
-        return "restore of " + step.partition("restore of ")[2]
-
-    @property
     def name(self) -> str:
-        """The same, with the undo or redo that steps over it."""
-        return self.what if self.op == "restore" else f"{self.op} of {self.what}"
+        """What is carried out, with the undo or redo that steps over it."""
+        return f"{self.op} of {self.what}" if self.op in STEPPING else self.what
 
     @property
     def complete(self) -> bool:

@@ -1,0 +1,148 @@
+"""Goal of a restore: the files and the index of a checkpoint, all or those of some PATHs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+
+from gitbaton.baton import Baton
+from gitbaton.codec import first_line, in_quotes
+from gitbaton.errors import BatonError, UsageError
+from gitbaton.git.objects import lookup
+from gitbaton.model import IGNORED, INSIDE, KEPT, Stored, covered
+from gitbaton.render import first_few, some, title
+from gitbaton.restore.bytes import HIDDEN, kept_in
+from gitbaton.restore.goal import FREE, Goal, files_of, staged_in, tree_in
+from gitbaton.restore.plan import made
+from gitbaton.restore.scene import Scene, looked
+from gitbaton.restore.values import LONGEST, SHORT, Order, Plan
+from gitbaton.store.pathhistory import changes, nothing, tree_of
+from gitbaton.store.safety import beside, paths_beside
+from gitbaton.worktree.checkout import Difference, Entry, differences
+from gitbaton.worktree.ignores import anything_in, ignored_by
+from gitbaton.worktree.modes import Permits, recorded
+from gitbaton.worktree.staged import Scope, listed_now
+
+
+@contextmanager
+def planned(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[Plan]:
+    """The plan of a restore, good until the block ends; ``lock`` is held from before the look. Raises BatonError; nothing is
+    changed then, and no lock taken where the words are wrong."""
+    target = baton.resolve(order.checkpoint)
+    files = files_of(target)
+    if target.foreign and not order.foreign:
+        hint = f"'git baton diff {baton.short(target.id)}' shows what it holds; --foreign restores it all the same"
+        raise BatonError(f"checkpoint '{baton.short(target.id)}' was fetched from elsewhere", hint)
+    if order.exact and files.skipped_more:
+        said = f"checkpoint '{baton.short(target.id)}' left out more paths than it lists; --exact cannot tell them from others"
+        raise BatonError(said)
+    with lock, looked(baton, (files.tree,)) as scene:
+        yield made(CheckpointGoal(scene, target, order))
+
+
+class CheckpointGoal(Goal):
+    """A checkpoint's state."""
+
+    op = "restore"
+
+    def __init__(self, scene: Scene, target: Stored, order: Order) -> None:
+        super().__init__(scene, target, order)
+        self.files, self.whole = files_of(target), not order.paths
+        self.what = f"restore of {target.id[:SHORT]}: {first_line(title(target)[0])[:LONGEST]}"
+        self.tree = self.rules = tree_in(scene, target)
+        self.since, self.operation = target.checkpoint.created, self.files.operation
+        self.left = {s.path: s.reason for s in self.files.skipped if s.reason != KEPT}
+        there = beside(self.store, target)
+        self.staged, self.kept = staged_in(scene, target), kept_in(self.store, target)
+        self.hidden = paths_beside(self.store, target, HIDDEN) or ()
+        self.permits = Permits(scene.repo, recorded(self.store.objects, there))
+        self.entries = self._entries()
+
+    def _entries(self) -> Scope:
+        if not self.order.index or not self.asked:
+            return Scope()
+        facts = self.scene.facts
+        only = self.asked.among({self.scene.tree, self.tree, facts.tree, self.staged.tree})
+        return Scope(only=frozenset(only | listed_now(self.scene.repo, self.asked.directory, self.asked.specs)))
+
+    def skipped_since(self, differing: Collection[str]) -> list[Difference]:
+        """What git was told to skip after the checkpoint was taken, and is not on disk."""
+        then = {path for path, bits in self.staged.flags.items() if "s" in bits}
+        since = [f.path for f in self.scene.facts.flags if "s" in f.bits and f.path not in then and f.path not in differing]
+        found = []
+        for path in (p for p in since if not os.path.lexists(os.path.join(self.scene.root, p))):
+            entry = lookup(self.store.objects, self.tree, os.fsencode(path))
+            if entry is not None:
+                there = Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid)
+                found.append(Difference(path=path, now=None, then=there))
+        return found
+
+    def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
+        """The differences at the PATHs. Raises UsageError for PATHs that name nothing: that is a mistake, and not a wish that
+        is fulfilled already."""
+        if not self.asked:
+            return [*differing, *in_bytes]
+        here = self.git.changed({}, directory=self.asked.directory)
+        asked = {d.path for d in differences(here, self.scene.tree, self.tree, self.asked.specs)}
+        scope = [d for d in differing if d.path in asked]
+        if in_bytes:
+            inside = self.asked.among([self.tree])
+            scope += [d for d in in_bytes if d.path in inside]
+        for spec in () if scope else self.asked.specs:
+            if not self._matches(spec):
+                raise UsageError(_no_match(spec), *(self._gone() or ["ignored files are never touched"]))
+        return scope
+
+    def _matches(self, spec: str) -> bool:
+        return bool(self.asked.among((self.scene.tree,), [spec]) or self.asked.among((self.tree,), [spec]))
+
+    def stay(self, wanted: Collection[str]) -> Collection[str]:
+        """What HEAD has otherwise than the commit that the checkpoint stands on; all where that is not there. With their
+        entries of then the index would take back what was committed since, and the next commit with it."""
+        then, now = self.target.checkpoint.head, self.scene.head.oid
+        if then == now:
+            return ()
+        before, after = (tree_of(self.store, oid) if oid else nothing(self.store) for oid in (then, now))
+        if before is None or after is None:
+            return wanted
+        step = before, after
+        return changes(self.store, [step], dict.fromkeys(wanted, "")).get(step, {})
+
+    def known(self) -> Collection[str]:
+        """What the checkpoint's commit or index had and its work tree had not: it was deleted then."""
+        trees = {self.files.index.tree, self.store.tree_of(self.target.checkpoint.head)} - {None, self.tree}
+        return {d.path for tree in trees if tree for d in differences(self.git, self.tree, tree) if d.now is None}
+
+    def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
+        """What no capture holds now, where the checkpoint has something else there, or --exact nothing."""
+        there = {d.path for d in scope}
+        skipped = self.scene.skipped.items()
+        found = {p: r for p, r in skipped if p not in there and r not in INSIDE and not covered(p, self.left)}
+        found = {p: r for p, r in found.items() if self.asked.covers(p)}
+        held = {p for p in found if lookup(self.store.objects, self.tree, os.fsencode(p)) is not None}
+        if not self.order.exact:
+            return {p: found[p] for p in held}
+        # What was ignored at the checkpoint, too, is left alone without a word, as all that is ignored.
+        hidden = {anything_in(self.scene.root, p): p for p, r in found.items() if r == IGNORED and p not in held}
+        then = ignored_by(self.scene.repo, self.scene.folder, self.tree, list(hidden)) if hidden else set[str]()
+        return {p: r for p, r in found.items() if p not in {hidden[name] for name in then}}
+
+    def warnings(self, changing: Sequence[Difference]) -> list[str]:
+        """What was left out of the checkpoint and is gone, and the PATHs that name nothing beside others that do."""
+        several = self.asked.specs if len(self.asked.specs) > 1 else ()
+        return [*(_no_match(spec) for spec in several if not self._matches(spec)), *self._gone()]
+
+    def _gone(self) -> list[str]:
+        """That what was left out of the checkpoint, was asked for and is not there any more does not come back, in a line."""
+        absent = [p for p in self.left if self.asked.covers(p) and not os.path.lexists(os.path.join(self.scene.root, p))]
+        gone = [path for path in absent if lookup(self.store.objects, self.tree, os.fsencode(path)) is None]
+        they = "it is" if len(gone) == 1 else "they are"
+        why = f"'git baton show {self.baton.short(self.target.id)}' says why"
+        said = f"the checkpoint does not hold {some(len(gone), first_few(gone))}, and {they} no longer here; {why}"
+        return [said] if gone else []
+
+
+def _no_match(spec: str) -> str:
+    option = "; options stand before '--'" if spec.startswith("-") else ""
+    return f"{in_quotes(spec)} matches no file that the checkpoint or a capture of the work tree holds{option}"

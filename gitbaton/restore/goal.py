@@ -1,0 +1,145 @@
+"""Goals: what comes back into a work tree (files, index entries, exact bytes, permissions), wherever it comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+
+from gitbaton.codec import in_quotes
+from gitbaton.errors import BatonError, RecordError
+from gitbaton.model import FileState, Oid, Op, Operation, Stored
+from gitbaton.restore.attribution import Present, others
+from gitbaton.restore.scene import Scene, inside
+from gitbaton.restore.values import Order
+from gitbaton.store.safety import beside
+from gitbaton.worktree.checkout import Difference, matching
+from gitbaton.worktree.modes import Permits
+from gitbaton.worktree.staged import Scope, Staged, read_staged
+
+FREE: AbstractContextManager[None] = nullcontext()
+
+
+class Goal:
+    """What a plan leads to, as the planner asks for it.
+
+    ``tree`` holds all files as they are to be; ``kept`` are the exact bytes that come back in place of git's checkout, by path,
+    and ``since`` says from when on a file that was written holds others (None: whenever they differ). ``staged`` is the index
+    that comes back, ``entries`` the paths of it as far as that is known beforehand, ``hidden`` those that a sparse checkout had
+    left out. ``rules`` is the tree whose ignore rules count, ``operation`` what was in progress.
+
+    ``target`` is the checkpoint that the plan is named after, ``what`` the step in words, ``position`` how many steps may be
+    redone afterwards. ``left``: paths of which it knows nothing, with the reason. ``always``: what stands at its paths goes.
+    ``whole``: no paths are named.
+    """
+
+    op: Op
+    what: str
+    entries: Scope
+    position = 0
+    always = whole = False
+    since: datetime | None = None
+    operation: Operation | None = None
+    hidden: Collection[str] = ()
+    left: Mapping[str, str] = {}
+
+    def __init__(self, scene: Scene, target: Stored, order: Order) -> None:
+        self.scene, self.target, self.order = scene, target, order
+        self.baton, self.store, self.git = scene.baton, scene.baton.store, scene.repo.git
+        self.asked = Asked(scene, order)
+        self.tree: Oid
+        self.rules: Oid
+        self.staged: Staged
+        self.kept: Mapping[str, Oid]
+        self.permits: Permits
+
+    def skipped_since(self, differing: Collection[str]) -> list[Difference]:
+        """Further paths, as absent, that git was told to skip meanwhile, and that are not on disk."""
+        return []
+
+    def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
+        """Those of the differences that are meant; ``in_bytes`` are paths whose blobs agree, and whose bytes on disk do not."""
+        return [*differing, *in_bytes]
+
+    def stay(self, wanted: Collection[str]) -> Collection[str]:
+        """Of the paths that change, those whose index entry stays all the same."""
+        return ()
+
+    def brought(self) -> Mapping[str, object]:
+        """The stages of the conflicts that the very step brought which is taken back, by path."""
+        return {}
+
+    def known(self) -> Collection[str]:
+        """The paths that it knows not to be there."""
+        return ()
+
+    def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
+        """What would have to come back or go and is in no capture, with the reason."""
+        return {}
+
+    def moved(self, changing: Sequence[Difference]) -> Collection[str]:
+        """Those of the paths that change whose present content may be somebody else's."""
+        return {d.path for d in changing}
+
+    def whose(self, moved: Sequence[Difference]) -> Mapping[str, str]:
+        """Those of the paths whose present content is somebody else's, and whose."""
+        present = [Present(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in moved]
+        found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
+        return {path: self._owner(owner.track, owner.where) for path, owner in found.items()}
+
+    def _owner(self, track: str | None, where: Oid) -> str:
+        if track is None:
+            return f"commit {self.baton.abbreviate(where)}"
+        return f"track {in_quotes(track)}, checkpoint {self.baton.short(where)}"
+
+    def warnings(self, changing: Sequence[Difference]) -> list[str]:
+        """What is to be said of a plan that changes this."""
+        return []
+
+
+class Asked:
+    """The PATHs of an order, git's pathspecs as seen from its directory."""
+
+    def __init__(self, scene: Scene, order: Order) -> None:
+        self.scene, self.specs, self.over = scene, order.paths, order.over
+        self.directory = inside(scene.root, order.directory)
+
+    def __bool__(self) -> bool:
+        return bool(self.specs)
+
+    def among(self, trees: Collection[Oid], specs: Sequence[str] | None = None) -> set[str]:
+        """The paths of trees that they match, or some of them do."""
+        asked = self.specs if specs is None else specs
+        return {path for tree in trees for path in matching(self.scene.index, self.directory, tree, asked)}
+
+    def names(self) -> set[str]:
+        """Them as paths of the work tree, for who named one path by itself; with those that were confirmed."""
+        names = (os.path.normpath(os.path.join(self.directory, spec)) for spec in self.specs)
+        return {os.path.relpath(name, self.scene.root) for name in names}.union(self.over)
+
+    def covers(self, path: str) -> bool:
+        """Whether a path that no tree holds is at or below one of them; all are where there is none."""
+        names = self.names()
+        return not self.specs or any(name in (path, ".") or path.startswith(name + "/") for name in names)
+
+
+def files_of(target: Stored) -> FileState:
+    """What a checkpoint holds of the work tree. Raises BatonError where it was recorded without files."""
+    files = target.checkpoint.files
+    if files is None:
+        raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", "'git baton log --all' lists others")
+    return files
+
+
+def tree_in(scene: Scene, stored: Stored) -> Oid:
+    """The tree of all files at a checkpoint. Raises BatonError."""
+    tree = files_of(stored).tree
+    if scene.baton.store.tree_of(stored.commit) != tree:
+        raise RecordError(f"commit {stored.commit} does not hold the tree that it names")
+    return tree
+
+
+def staged_in(scene: Scene, stored: Stored) -> Staged:
+    """What was staged at a checkpoint. Raises BatonError."""
+    return read_staged(scene.repo, files_of(stored), beside(scene.baton.store, stored))

@@ -1,0 +1,124 @@
+"""Goal of an undo or a redo: the state before a step of this work tree, at the paths that the step touched."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+
+from gitbaton.baton import Baton
+from gitbaton.codec import counted, first_line, in_quotes
+from gitbaton.errors import NoAnswerError, NotFoundError, RecordError
+from gitbaton.model import Op, Stored
+from gitbaton.render import title
+from gitbaton.restore.bytes import HIDDEN, after, after_raw, index_scope, kept_in
+from gitbaton.restore.goal import FREE, Goal, files_of, staged_in, tree_in
+from gitbaton.restore.plan import made
+from gitbaton.restore.scene import Scene, looked
+from gitbaton.restore.values import LONGEST, Order, Plan
+from gitbaton.store import safety_ref
+from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, steps
+from gitbaton.worktree.checkout import Difference, differences
+from gitbaton.worktree.modes import step_back
+from gitbaton.worktree.rawbytes import differing as differing_bytes
+
+_BEFORE = re.compile(r"before (?:(?:undo|redo) of )*")  # what the step of a safety checkpoint begins with
+
+
+@contextmanager
+def stepping(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[Plan]:
+    """The plan of an undo or a redo, good until the block ends; of the order, ``force`` and ``left`` count.
+
+    It touches what the step that it takes back touched, and nothing else. Raises NoAnswerError when there is no such step, or
+    the next one was made in another work tree that had this one's name.
+    """
+    step = _next(baton, op)[0]  # what is refused takes no lock
+    with lock, looked(baton, (step.tree, in_beside(baton.store, step, AFTER))) as scene:
+        target, position = _next(baton, op)
+        index = bool(target.checkpoint.restore and target.checkpoint.restore.index)
+        yield made(StepGoal(scene, target, Order(force=order.force, left=order.left, index=index), op, position))
+
+
+def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
+    """The step to take back, and how many may be redone afterwards."""
+    found = steps(baton.store, safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir))
+    pile = found.undo if op == "undo" else found.redo
+    if not pile:
+        lists = "'git baton log' lists what 'git baton restore CHECKPOINT' brings back"
+        raise NoAnswerError(f"there is nothing to {op} in this work tree", *([lists] if op == "undo" else []))
+    target = pile[-1]
+    here, there = baton.repo.worktree_id(), files_of(target).worktree
+    if not here.same(there) or _elsewhere(here.path, there.path):
+        said = f"the next step to {op} was made in another work tree, {in_quotes(there.path)}, and not here"
+        raise NoAnswerError(said, f"its files are still in checkpoint '{baton.short(target.id)}'")
+    return target, len(found.redo) + (1 if op == "undo" else -1)
+
+
+def _elsewhere(here: str, there: str) -> bool:
+    """Whether two paths are two directories: with GIT_WORK_TREE one git directory may have several work trees."""
+    return os.path.isdir(there) and os.path.realpath(here) != os.path.realpath(there)
+
+
+class StepGoal(Goal):
+    """The state before a step."""
+
+    always = True
+
+    def __init__(self, scene: Scene, target: Stored, order: Order, op: Op, position: int) -> None:
+        super().__init__(scene, target, order)
+        self.op, self.position, self.files = op, position, files_of(target)
+        self.what = _BEFORE.sub("", first_line(title(target)[0])[:LONGEST], count=1)
+        self.tree = self.rules = tree_in(scene, target)
+        self.operation = self.files.operation
+        self.after = after(self.store, target)
+        came = {p: e for p, e in self.after.items() if e is not None}
+        before = differences(self.git, self.tree, in_beside(self.store, target, AFTER))
+        self.written = scene.take_in({d.path: came[d.path] for d in before if d.now is None and d.path in came})
+        self.staged, self.kept = staged_in(scene, target), kept_in(self.store, target)
+        self.hidden = paths_beside(self.store, target, HIDDEN) or ()
+        self.permits = step_back(scene.repo, beside(self.store, target))
+        self.entries = index_scope(self.store, target)
+
+    def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
+        """What the step touched."""
+        return [d for d in (*differing, *in_bytes) if d.path in self.after]
+
+    def brought(self) -> Mapping[str, object]:
+        """The stages of the conflicts that the very step brought."""
+        done = self.target.checkpoint.restore
+        try:
+            return staged_in(self.scene, self.baton.resolve(done.target)).stages if done else {}
+        except (NotFoundError, RecordError):  # pruned or unreadable: nobody knows what it brought
+            return {}
+
+    def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
+        """What the step wrote, is ignored by now, and is not as it wrote it any more."""
+        return dict.fromkeys(self.written, "ignored")
+
+    def moved(self, changing: Sequence[Difference]) -> Collection[str]:
+        """The paths that are not as the step left them."""
+        doubtful = {d.path for d in changing} & self.scene.captured.shut  # their entries tell nothing of their bytes
+        moved = {d.path for d in changing if d.path not in doubtful and d.now != self.after[d.path]}
+        if not doubtful:
+            return moved
+        wrote, here = after_raw(self.store, self.target), self.scene.captured.kept.oids
+        plain = [(p, e.mode, e.oid) for p in doubtful if p not in wrote and (e := self.after[p]) is not None]
+        same = {p for p, _, _ in plain}.difference(differing_bytes(self.git, self.scene.root, plain))
+        return moved | {p for p in doubtful - same if p not in wrote or here.get(p) != wrote[p]}
+
+    def warnings(self, changing: Sequence[Difference]) -> list[str]:
+        """That other bytes are put over files that were committed or edited since the step."""
+        then, now = self.target.checkpoint.head, self.scene.head.oid
+        trees = [self.store.tree_of(oid) for oid in (now, then)] if now != then else []
+        committed = {d.path: d.now for d in differences(self.git, *map(str, trees))} if trees and None not in trees else {}
+        both = {d.path for d in changing if d.path in committed and committed[d.path] == d.now}
+        edited = len(set(self.moved(changing)) - both)
+        said, found = f"this {self.op} puts other bytes over", list[str]()
+        if both:
+            files = counted(len(both), "file")
+            found.append(f"HEAD has moved since that restore: {said} {files} committed since; HEAD has them")
+        if edited:
+            step, back = ("restore", "redo") if self.op == "undo" else ("undo", "undo")
+            found.append(f"{said} {counted(edited, 'file')} edited since that {step}; 'git baton {back}' brings the edits back")
+        return found
