@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
-from gitbaton.codec import in_quotes, payload, timestamp
+from gitbaton.codec import counted, in_quotes, payload, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.git.reffiles import there
@@ -19,22 +19,25 @@ from gitbaton.store import CHAINS, SAFETY, TIPS, Store, chain_ref, fetched_ref, 
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.refs import META
 
-_BACK = re.compile(r"(.+)~([0-9]{0,9})\Z", re.DOTALL)
+_BACK = re.compile(r"(.+?)((?:\^|~[0-9]{0,9})+)\Z", re.DOTALL)
+_PARENT = re.compile(r"(.+)\^([2-9]|[1-9][0-9]{1,8})\Z", re.DOTALL)
 _AT = re.compile(r"(.+)@\{(.+)\}\Z", re.DOTALL)
 _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _LABEL = re.compile(rb'\n  "label": (?:null|"([^"\\]*)"),\n')
 _CREATED = re.compile(rb'\n  "created": "([0-9TZ:.-]{27})",\n')
 _ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"label": null`
 _CHUNK = 4096
+_FAR = 10**9  # no chain is as long, and git reads no greater number
 WHEN = "as in 'TRACK@{2 hours ago}' or 'TRACK@{2026-01-31}'"
 Place = tuple[str | None, Oid]  # a track and a commit of its chain
 
 
-def resolve(store: Store, name: str, short: int, at: str | None = None) -> Stored:
+def resolve(store: Store, name: str, short: int, at: str | None = None, *, notes: bool = True) -> Stored:
     """The checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of four
     or more, a label or a pin's name, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``);
     ``TRACK@{manual}`` the newest that no hook took; ``REMOTE/TRACK`` what was fetched of a track. ``@`` stands for the track
-    ``at``, by default the current one, or the only one.
+    ``at``, by default the current one, or the only one. ``^`` after any of them is the one before, as ``~1``. Without
+    ``notes`` no commit is looked for.
 
     What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
     Raises NotFoundError, AmbiguousNameError, or UsageError for a time that cannot be understood.
@@ -66,9 +69,11 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
             f"there is no checkpoint {in_quotes(name)} as far as can be read: {error.message}", *error.hints
         )
     pinned = {oid for oid, given in pins.items() if given == wanted}
-    found += _named(store, name, pinned, chains, set() if spelled else _noted(store, name), torn)
+    found += _named(store, name, pinned, chains, _noted(store, name) if notes and not spelled else set(), torn)
     if not found:
         found = _elsewhere(store, name)
+    if not found and not reason and (back := _stepped(wanted)) is not None:
+        found = _before(store, *back, short, at)
     if not found and reason:
         raise reason
     if not found and torn:
@@ -79,8 +84,30 @@ def resolve(store: Store, name: str, short: int, at: str | None = None) -> Store
         spelled_with = _BACK.match(wanted) or _AT.match(wanted)
         meant = near(spelled_with[1] if spelled_with else wanted, [*known, *pins.values()])
         perhaps = [f"perhaps {in_shell(meant)} is meant"] if meant else []
+        if parent := _PARENT.match(wanted):
+            perhaps = [f"a checkpoint has one before it: perhaps {in_shell(f'{parent[1]}~{parent[2]}')} is meant"]
         raise NotFoundError(f"there is no checkpoint {in_quotes(name)}", *perhaps, "see 'git baton log --all'")
     return _one(name, found, short)
+
+
+def parted(name: str, mark: str) -> tuple[str, str] | None:
+    """What stands before and after the first ``mark`` of a name that is in no braces, as in ``TRACK@{12:30}:a.txt``; None
+    where there is none."""
+    depth = 0
+    for at, char in enumerate(name):
+        depth += (char == "{") - (char == "}" and depth > 0)
+        if not depth and name.startswith(mark, at):
+            return name[:at], name[at + len(mark) :]
+    return None
+
+
+def _stepped(name: str) -> tuple[str, int] | None:
+    """A name without the ``^`` and ``~3`` that it ends in, and how many checkpoints before it these mean; None without any."""
+    match = _BACK.match(name)
+    if match is None:
+        return None
+    steps = re.findall(r"\^|~[0-9]*", match[2])
+    return match[1], min(sum(int(step[1:] or 1) for step in steps), _FAR)
 
 
 def near(word: str, tracks: Iterable[str]) -> str | None:
@@ -117,14 +144,16 @@ def _spelled(store: Store, name: str, chains: Collection[str], at: str | None) -
     """How to find what is spelled with a track, or with ``@`` for the one ``at``, or the current one."""
     if name in chains:
         return partial(_tip, store, name)
-    text = "@" + name if name.startswith("@{") else name
-    for pattern, step in ((_BACK, _back), (_AT, _at)):
-        match = pattern.match(text)
-        if match and match.group(1) == "@":
-            return partial(_from_current, store, step, at, match.group(2))
-        if match and match.group(1) in chains:
-            return partial(step, store, match.group(1), match.group(2))
+    moment, back = _AT.match("@" + name if name.startswith("@{") else name), _stepped(name)
+    if back is not None and back[0] in ("@", *chains):
+        return lambda: _back(store, _track(store, back[0], at), back[1])
+    if moment is not None and moment[1] in ("@", *chains):
+        return lambda: _at(store, _track(store, moment[1], at), moment[2])
     return None
+
+
+def _track(store: Store, spelled: str, at: str | None) -> str:
+    return (at or _current_track(store)) if spelled == "@" else spelled
 
 
 def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
@@ -134,14 +163,15 @@ def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
     from gitbaton.store.read import addresses, history_at
 
     there = addresses(store)
-    back, at = _BACK.match(name), _AT.match(name)
-    spelled = next((text for text in (name, *(match[1] for match in (back, at) if match)) if text in there), None)
+    back, at = _stepped(name), _AT.match(name)
+    bases = (name, back[0] if back else name, at[1] if at else name)
+    spelled = next((text for text in bases if text in there), None)
     if spelled is None:
         return None
 
     def found() -> Stored:
         items = history_at(store, *there[spelled]).items
-        digits = "0" if spelled == name else back[2] or "1" if back else at[2] if at else ""
+        digits = "0" if spelled == name else str(back[1]) if back else at[2] if at else ""
         if digits.isascii() and digits.isdecimal() and len(digits) < 10:
             items = items[int(digits) :]
         elif digits == "manual":
@@ -157,10 +187,6 @@ def _fetched(store: Store, name: str) -> Callable[[], Stored] | None:
         return items[0]
 
     return found
-
-
-def _from_current(store: Store, step: Callable[[Store, str, str], Stored], at: str | None, text: str) -> Stored:
-    return step(store, at or _current_track(store), text)
 
 
 def _current_track(store: Store) -> str:
@@ -190,9 +216,8 @@ def _chain(store: Store, track: str, limit: int | None = None) -> list[Oid]:
     return store.objects.first_parents(start.oid, limit)
 
 
-def _back(store: Store, track: str, digits: str) -> Stored:
+def _back(store: Store, track: str, count: int) -> Stored:
     """The checkpoint so many before the tip; a broken one on the way counts."""
-    count = int(digits or "1")
     oids = _chain(store, track, count + 1)
     _refuse_torn(store, track, oids)
     found = store.objects.read(oids[-1], MAX_COMMIT)
@@ -200,6 +225,23 @@ def _back(store: Store, track: str, digits: str) -> Stored:
         total = len(oids) - (1 if oids[-1] == store.root else 0)
         raise NotFoundError(f"track {in_quotes(track)} has only {total} checkpoint{'' if total == 1 else 's'}", _listing(track))
     return store.stored(found, track, oids[-1])
+
+
+def _before(store: Store, name: str, count: int, short: int, at: str | None) -> list[Stored]:
+    """The checkpoint so many before the one that a name means by itself, and no commit's: of that git counts the parents; none
+    where the name means nothing. Raises NotFoundError where the chain is not that long."""
+    try:
+        start = resolve(store, name, short, at, notes=False)
+    except NotFoundError:
+        return []
+    track = start.checkpoint.track
+    oids = store.objects.first_parents(start.commit, count + 1)
+    _refuse_torn(store, track, oids)
+    if len(oids) <= count or oids[-1] == store.root:
+        said = counted(len(oids) - (2 if oids[-1] == store.root else 1), "checkpoint")
+        raise NotFoundError(f"{in_quotes(name)} has only {said} before it", f"to list them: git baton log {in_shell(name)}")
+    safety = start.checkpoint.kind == "safety"
+    return [store.stored(store.objects.read(oids[-1], MAX_COMMIT), None if safety else track, oids[-1])]
 
 
 def _listing(track: str) -> str:
@@ -215,7 +257,7 @@ def _refuse_torn(store: Store, track: str, oids: list[Oid]) -> None:
 def _at(store: Store, track: str, text: str) -> Stored:
     """The newest checkpoint at a time in git's words; git itself reads them."""
     if text.isascii() and text.isdecimal() and len(text) < 8:
-        return _back(store, track, text)
+        return _back(store, track, int(text))
     if text == "manual":
         return _manual(store, track)
     moment = moment_of(store, text, WHEN).replace(microsecond=999_999)

@@ -108,7 +108,7 @@ def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
     one_meant(name, track)
     if name is None or (name == "@" and track is not None):
         return "@" if track is None and baton.current() is not None else tip_ref(baton.tip(track).checkpoint.track)
-    return name if track is None else track + name.removeprefix("@" if name.startswith("@~") else "")
+    return name if track is None else track + name.removeprefix("@" if name.startswith(("@~", "@^")) else "")
 
 
 def _with_conversation(

@@ -16,7 +16,7 @@ from gitbaton.store.revision import Revision
 from gitbaton.values import replace
 
 _SPELLED = re.compile(
-    r"[-@].*|.*~[0-9]*|.*@\{.*|[0-9a-f]{4,64}|refs/.*"
+    r"[-@].*|.*(?:~[0-9]*|\^[0-9]*)|.*@\{.*|[0-9a-f]{4,64}|refs/.*"
 )  # what names.resolve reads as something else, or an option
 
 

@@ -14,6 +14,7 @@ from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.run import zsplit
 from gitbaton.git.treediff import differences
 from gitbaton.model import Oid, Stored
+from gitbaton.names import parted
 from gitbaton.render import current_plans, quoted, since_run, test_result, turn_of, turn_prompt, verdict
 from gitbaton.scanning.objects import scanner
 from gitbaton.store import SAFETY
@@ -42,9 +43,10 @@ class Part:
 def part(baton: Baton, name: str | None, track: str | None, since: datetime | None = None) -> Part:
     """What ``TRACK``, ``CHECKPOINT`` or ``A..B`` means: a track from its first checkpoint on, or what came after A until B;
     with ``since`` only what is not older. Raises NotFoundError where nothing did."""
-    first, dots, last = (name or "").partition("..")
-    end = baton.lead(last or None, track) if dots else baton.lead(name, track)
-    start = baton.lead(first or None, track) if dots else None
+    ends = parted(name or "", "..")
+    first, last = ends or ("", "")
+    end = baton.lead(last or None, track) if ends else baton.lead(name, track)
+    start = baton.lead(first or None, track) if ends else None
     chain = baton.store.below(end).items[::-1]
     if since is not None:
         older = [s for s in chain if s.checkpoint.created < since]

@@ -224,6 +224,72 @@ def test_at_is_what_a_verb_means_without_a_name(repo: Sandbox) -> None:
         assert all(done.code and "no track is current in this work tree" in done.err for done in both), verb
 
 
+def test_a_caret_is_the_one_before_whatever_stands_before_it(repo: Sandbox, baton: Baton) -> None:
+    now = datetime.now(UTC)
+    hours = (50, 10, 3, 1)
+    rows = [{"created": now - timedelta(hours=h), "label": "ready" if h == 3 else None} for h in hours]
+    ids = fill(repo, "main", *rows)
+    repo.git("symbolic-ref", "BATON_HEAD", "refs/checkpoints/main")
+    wanted = {
+        "@^": 2,
+        "@^^": 1,
+        "@~1^": 1,
+        "@^~2": 0,
+        "@~1~1": 1,
+        "main^": 2,
+        "@{1}^": 1,
+        "main@{2 hours ago}^": 1,
+        "ready^": 1,
+    }
+    wanted |= {f"{ids[3]}^": 2, f"{ids[2][:8]}^^": 0, f"{ids[3]}~2": 1, "@": 3}
+    for name, at in wanted.items():
+        assert baton.resolve(name).id == ids[at], name
+    assert baton.resolve("@^", "main").id == ids[2]
+    for name, said in (
+        ("@^^^^", "track 'main' has only 4 checkpoints"),
+        ("ready^^^", "'ready' has only 2 checkpoints before it"),
+        ("nowhere^", "there is no checkpoint 'nowhere\\^'"),
+        ("@^2", "there is no checkpoint '@\\^2'"),
+    ):
+        with pytest.raises(NotFoundError, match=said):
+            baton.resolve(name)
+
+
+def test_of_a_commit_git_counts_the_parents(repo: Sandbox, baton: Baton) -> None:
+    one = take(baton, "t")[0]
+    repo.commit("two")
+    take(baton, "t", 2)
+    assert baton.resolve("HEAD^").id == one.id == baton.resolve(f"{repo.head()[:12]}~1").id
+    repo.commit("three")
+    repo.commit("four")
+    for name in ("HEAD^", "HEAD~9"):
+        with pytest.raises(NotFoundError, match="there is no checkpoint 'HEAD"):
+            baton.resolve(name)
+
+
+def test_every_verb_knows_the_caret(repo: Sandbox) -> None:
+    for n, text in enumerate("abc"):
+        repo.write("a.txt", text)
+        repo.ok("snapshot", "--track", "t", f"s{n}")
+    two = repo.ok("show", "t~1", "--json").json["checkpoint"]["id"]
+    assert repo.ok("log", "@^", "-1", "--json").json["checkpoints"][0]["id"] == two
+    assert repo.ok("show", "--track", "t", "@^", "--json").json["checkpoint"]["id"] == two
+    assert repo.ok("restore", "--track", "t", "@^", "-n").out == "would write a.txt\n"
+    for words in (
+        ("pin", "@^", "mid"),
+        ("diff", "t^"),
+        ("resume", "t^"),
+        ("branch", "b", "@^"),
+        ("summary", "@^..@"),
+        ("restore", "@^"),
+    ):
+        assert repo.baton(*words).code == 0, words
+    assert repo.ok("show", "mid", "--json").json["checkpoint"]["id"] == two
+    assert (repo.path / "a.txt").read_text() == "b"
+    done = repo.baton("pin", "t", "odd^")
+    assert done.code == 129 and "that is read as something else" in done.err
+
+
 @pytest.mark.deep
 def test_a_mistyped_track_leads_to_the_one_that_is_meant(repo: Sandbox) -> None:
     for track in ("parser", "agent-1"):
