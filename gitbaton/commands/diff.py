@@ -9,10 +9,10 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import (
     NOT_THERE,
     Track,
-    checkpoint_of,
     divided,
     is_path,
     one_meant,
+    one_of,
     opened,
     refuse_no_paths,
     tell_foreign,
@@ -20,9 +20,11 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.options import AFTER, Argument, Call, Option
 from gitbaton.codec import in_quotes
-from gitbaton.errors import AmbiguousNameError, NotFoundError
+from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.git import foreground
 from gitbaton.model import Stored
+from gitbaton.names import parted
+from gitbaton.render import in_shell
 from gitbaton.tools.comparing import tree_now, tree_of
 
 
@@ -31,28 +33,37 @@ def command(
     words: Annotated[
         Optional[list[str]],
         Argument(
-            metavar="[CHECKPOINT [CHECKPOINT]] [--] [PATH]...",
+            metavar="[CHECKPOINT [CHECKPOINT] | A..B] [--] [PATH]...",
             help="Default: the newest of the current track, against the work tree now.",
         ),
     ] = None,
     track: Track = None,
     stat: Annotated[bool, Option("--stat", help="Show how much changed in each file.")] = False,
+    name_only: Annotated[bool, Option("--name-only", help="Show only the names of the files.")] = False,
     name_status: Annotated[bool, Option("--name-status", help="Show the names of the files and what became of them.")] = False,
     patch: Annotated[bool, Option("--patch", "-p", help="Show the changes; the default unless another form is given.")] = False,
+    blanks: Annotated[
+        bool, Option("--ignore-all-space", "-w", help="Pass over changes of blanks and tabs alone, as git diff -w does.")
+    ] = False,
 ) -> int:
     """Show what changed since a checkpoint, or between two, as git diff shows it.
 
     The work tree is taken as a snapshot would take it now, untracked files included. Pager, colours and format are those of
     your own git diff. PATH is relative to the current directory.
 
+    A..B is A against B; a side that is left out is '@', the newest checkpoint of the current track.
+
     Before a path that is not there now, or that is also a checkpoint's name, '--' must stand. Exits with 0, also when something
     changed.
 
     Examples:
         git baton diff --stat   # since the newest checkpoint
+        git baton diff @^..@ --name-only   # what the newest one changed
         git baton diff parser~1 parser -- a.txt
     """
-    forms = [name for name, given in (("--stat", stat), ("--name-status", name_status), ("--patch", patch)) if given]
+    given = {"--stat": stat, "--name-only": name_only, "--name-status": name_status, "--patch": patch}
+    forms = [*(name for name, on in given.items() if on), *(["--ignore-all-space"] if blanks else [])]
+    one_of(**{"name-only": name_only, "name-status": name_status})
     with opened(ctx, talks="looking at files") as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
         checkpoints, paths = _meant(ctx, baton, words or [], track)
         tell_foreign(baton, *checkpoints)
@@ -76,12 +87,18 @@ def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> t
     found: list[Stored] = []
     if ctx.meta.get(AFTER) is not None:
         names, paths = divided(ctx, words, 2)
-        found = [checkpoint_of(baton, name, track) for name in names]
+        for name in names:
+            found += _named(baton, name, track, first=not found)
+            one_meant(name, track)
+        if len(found) > 2:
+            raise UsageError(f"unexpected argument {in_quotes(names[-1])}", f"'{ctx.command_path} -h' shows what there is")
         return found or [baton.here(baton.tip(track))], paths
-    place = ctx.obj.repo_root or ""
+    place, taken = ctx.obj.repo_root or "", 0
     for word in words[:2]:
+        if len(found) == 2:  # A..B
+            break
         try:
-            stored = baton.resolve(word, track)
+            named = _named(baton, word, track, first=not found)
         except NotFoundError as error:
             if is_path(place, word):
                 break
@@ -94,7 +111,24 @@ def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> t
                 f"{in_quotes(word)} is both a checkpoint and a path", "put '--' between checkpoints and paths"
             )
         one_meant(word, track)
-        found.append(stored)
-    paths = words[len(found) :]
+        found += named
+        taken += 1
+    paths = words[taken:]
     refuse_no_paths(place, paths)
     return found or [baton.here(baton.tip(track))], paths
+
+
+def _named(baton: Baton, word: str, track: Optional[str], *, first: bool) -> list[Stored]:
+    """The checkpoint that a word names, or where it is the ``first`` the two of ``A..B``. Raises NotFoundError."""
+    try:
+        return [baton.resolve(word, track)]
+    except NotFoundError as error:
+        ends = parted(word, "..") if first else None
+        if ends is None or not any(ends):
+            raise
+        if ends[1].startswith("."):  # where two lines part is asked of git's history
+            meant = f"{ends[0] or '@'}..{ends[1].lstrip('.') or '@'}"
+            raise NotFoundError(error.message, f"perhaps {in_shell(meant)} is meant") from None
+    for end in filter(None, ends):
+        one_meant(end, track)
+    return [baton.resolve(end or "@", track) for end in ends]

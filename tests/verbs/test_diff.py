@@ -132,6 +132,47 @@ def test_words_without_dashes_are_taken_as_git_takes_them(work: Sandbox) -> None
     assert work.ok("diff", "--name-status", "--", "t").out == "A\tt\n"
 
 
+def test_two_with_dots_between_are_two(work: Sandbox) -> None:
+    theirs = work.git("diff", f"{CHAIN}~1", CHAIN) + "\n"
+    for words in (("t~1..t",), ("t^..t",), ("@^..",), ("t^..", "--"), ("@^..@", "--track", "t"), ("..t", "--"), ("t^..t", ".")):
+        done = work.baton("diff", *words)
+        assert (done.code, done.err, done.out) == (0, "", "" if words[0] == "..t" else theirs), words
+    assert (
+        work.ok("diff", "t..t^", "--stat", "--", "a.txt").out == work.git("diff", "--stat", CHAIN, f"{CHAIN}~1", "a.txt") + "\n"
+    )
+    verify_fatal(work.baton("diff", "t^..t", "t", "--"), 129, "unexpected argument 't'")
+    verify_fatal(work.baton("diff", "t^..t", "t"), 2, "there is no path 't'")
+    verify_fatal(work.baton("diff", "t^..nowhere"), 2, "'t^..nowhere' is neither a checkpoint nor a path")
+    done = work.baton("diff", "t^...t")
+    assert done.code == 2 and "hint: perhaps 't^..t' is meant\n" in done.err
+    verify_fatal(work.baton("diff", "t^..t", "--track", "t"), 129, "the checkpoint 't^' and --track exclude each other")
+    work.write("t..t^", "a file of that name\n")
+    verify_fatal(work.baton("diff", "t..t^"), 128, "'t..t^' is both a checkpoint and a path")
+    snapshot(work, "three", label="a..b")
+    assert work.ok("diff", "a..b", "--").out == "", "a label that is called so comes first"
+
+
+def test_a_way_up_is_no_range(work: Sandbox) -> None:
+    sub = work.path / "sub"
+    for words, changed in (
+        (("..",), "M\ta.txt\nA\tlater.txt\n"),
+        (("../a.txt",), "M\ta.txt\n"),
+        (("t", "../a.txt"), "M\ta.txt\n"),
+    ):
+        done = work.baton("diff", "--name-status", *words, cwd=sub)
+        assert (done.code, done.out, done.err) == (0, changed, ""), words
+
+
+def test_names_only_and_blanks_are_gits_own(work: Sandbox) -> None:
+    verify_same(work.baton("diff", "--name-only", "t^..t"), work, "diff", "--name-only", f"{CHAIN}~1", CHAIN)
+    assert work.ok("diff", "--name-only").out == "a.txt\nlater.txt\n"
+    work.write("a.txt", "  t w\to \n")
+    for form in ("-w", "--ignore-all-space"):
+        assert work.ok("diff", form, "--", "a.txt").out == "" != work.ok("diff", "--", "a.txt").out
+        assert work.ok("diff", form, "--stat").out.splitlines()[-1] == " 1 file changed, 1 insertion(+)"
+    verify_fatal(work.baton("diff", "--name-only", "--name-status"), 129, "--name-only and --name-status exclude each other")
+
+
 @pytest.mark.full
 def test_a_checkpoint_without_files_is_named(work: Sandbox, tmp_path: Path) -> None:
     work.ok("snapshot", "--track", "t", "--step", "words only", "--no-files")
