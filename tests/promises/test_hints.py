@@ -50,6 +50,7 @@ FIELDS = {
     "in_shell(made.track)": "t",
     "in_shell(spelled)": "t",
     "in_shell(name)": "t",
+    "in_shell(include)": "a.txt",
     "in_shell(newest)": "t",
     "seen": "t",
     "in_shell(track)": "t",
