@@ -25,6 +25,7 @@ from gitbaton.codec import Json, counted, in_quotes, timestamp
 from gitbaton.errors import UsageError
 from gitbaton.render import in_shell, origin, porcelain, stored_document, title_of
 
+_NAMES = {"use": 1, "rename": 2, "delete": 1, "restore": 1}  # how many names go with each word
 COLUMNS = ("current", "track", "id", "created", "commit")
 
 
@@ -32,7 +33,10 @@ def command(
     ctx: Call,
     words: Annotated[
         Optional[list[str]],
-        Argument(metavar="[use NAME | delete NAME]", help="Set the current track, or delete a track for good."),
+        Argument(
+            metavar="[use NAME | rename OLD NEW | delete NAME | restore NAME]",
+            help="Set the current track, rename one, delete one, or bring a deleted one back.",
+        ),
     ] = None,
     force: Annotated[bool, Option("--force", help="Delete it with pins, and though a run needs it.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Delete it without asking.")] = False,
@@ -41,7 +45,12 @@ def command(
     stable: Porcelain = False,
     nul: Nul = False,
 ) -> int:
-    """List the tracks, newest first; or make one current in this work tree; or delete one, after asking.
+    """List the tracks, newest first; or make one current in this work tree; rename one; or delete one, after asking.
+
+    Renaming gives the checkpoints new ids, and pins go along; other clones follow when they sync. An unfinished run that
+    records on the track refuses it, and so does a work tree that stands on what a restore brought back of it.
+
+    'restore' brings a deleted track back while git has its commits, about two weeks; pins and what was forgotten stay gone.
 
     A deleted track is gone here, and in every clone that syncs; what somebody adds to it elsewhere afterwards is a track of its
     own again. A pin on one of its checkpoints and an unfinished run refuse it. It asks first; where there is no
@@ -50,19 +59,23 @@ def command(
     Examples:
         git baton tracks
         git baton tracks use parser
+        git baton tracks rename parser lexer
     """
     one_of(json=json, porcelain=stable or nul)
-    verb, name = (words[0], words[1]) if words and len(words) == 2 and words[0] in ("use", "delete") else ("", "")
-    if words and not verb:
-        raise UsageError(f"{in_quotes(' '.join(words))} is not understood; it can be 'use NAME' or 'delete NAME'")
+    verb, *names = words or [""]
+    if words and len(names) != _NAMES.get(verb):
+        meant = "it can be 'use NAME', 'rename OLD NEW', 'delete NAME' or 'restore NAME'"
+        raise UsageError(f"{in_quotes(' '.join(words))} is not understood; {meant}")
     if verb != "delete" and (force or yes or dry_run):
         raise UsageError("--force, --yes and --dry-run go with 'delete NAME'")
     with opened(ctx, dry_run=dry_run, talks="" if json or stable or nul else "looking at tracks") as baton:
         if verb == "use":
-            warn_all(baton.use(name))
+            warn_all(baton.use(names[0]))
             return 0
         if verb == "delete":
-            return _delete(ctx, baton, name, force=force, yes=yes, dry_run=dry_run, json=json)
+            return _delete(ctx, baton, names[0], force=force, yes=yes, dry_run=dry_run, json=json)
+        if verb:
+            return _rename(baton, *names, json=json) if verb == "rename" else _bring_back(baton, names[0], json=json)
         tips, current = baton.readable_tips(), baton.current()
         if json:
             rows: list[Json] = [
@@ -84,6 +97,41 @@ def command(
                     terminal.say(text)
         warn_all(baton.newer(tips.items))
     left_out(tips.problems)
+    return 0
+
+
+def _rename(baton: Baton, old: str, new: str, *, json: bool) -> int:
+    """Rename a track; the exit code."""
+    from gitbaton.retention import removing
+    from gitbaton.retention.renaming import rename, renaming
+
+    made, warnings = rename(baton, renaming(baton, old, new))
+    warnings += removing.refresh(baton)
+    if json:
+        print_json({"track": made.new, "was": made.old, "checkpoints": len(made.links)})
+    else:
+        many = counted(len(made.links), "checkpoint")
+        terminal.say(f"track {in_quotes(made.old)} is {in_quotes(made.new)} now, {many}; other clones follow when they sync")
+    warn_all(warnings)
+    return 0
+
+
+def _bring_back(baton: Baton, name: str, *, json: bool) -> int:
+    """Bring a deleted track back; the exit code."""
+    from gitbaton.retention import removing
+    from gitbaton.retention.renaming import bring_back, returning
+
+    made = returning(baton, name)
+    warnings = bring_back(baton, made)
+    warnings += removing.refresh(baton)
+    if json:
+        print_json({"track": made.track, "checkpoints": len(made.links), "forgotten": made.forgotten})
+    else:
+        many = counted(len(made.links), "checkpoint")
+        left = f"; {counted(made.forgotten, 'checkpoint')} of it stay forgotten" if made.forgotten else ""
+        terminal.say(f"track {in_quotes(made.track)} is back with {many}{left}")
+        terminal.tell(f"hint: 'git baton tracks use {in_shell(made.track)}' makes it current")
+    warn_all(warnings)
     return 0
 
 
@@ -127,8 +175,11 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
         else:
             many = counted(len(made.items), "checkpoint")
             gone = f"track {in_quotes(made.track)} is gone with {many}; other clones drop it when they sync"
+            back = f"hint: 'git baton tracks restore {in_shell(made.track)}' brings it back while git has it"
             for text in told(looking(ctx, baton), made) if dry_run else (gone, FREED):
                 terminal.say(baton.redactor.text(text))
+            if not dry_run and made.here:
+                terminal.tell(baton.redactor.text(back))
         if dry_run:
             permit(baton, made, force=force)
     warn_all([baton.redactor.text(text) for text in warnings])

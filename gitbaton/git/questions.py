@@ -170,6 +170,11 @@ def current_ref(repo: Repo, git_dir: str, name: str) -> str:
     return os.fsdecode(repo.git.run("symbolic-ref", "-q", name, env={"GIT_DIR": git_dir}).out).rstrip("\n")
 
 
+def set_current(repo: Repo, git_dir: str, name: str, target: str) -> None:
+    """Point a symbolic ref of the work tree of ``git_dir`` at a ref. Raises GitError."""
+    repo.git.out("symbolic-ref", name, target, env={"GIT_DIR": git_dir})
+
+
 def delete_current(repo: Repo, git_dir: str, name: str) -> None:
     """Remove a symbolic ref of the work tree of ``git_dir``. Raises GitError."""
     repo.git.out("symbolic-ref", "--delete", name, env={"GIT_DIR": git_dir})

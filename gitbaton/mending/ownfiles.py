@@ -22,11 +22,24 @@ from gitbaton.worktree.crashmarker import LARGEST, NAME
 
 _FOLDERS = (
     *("attempts", "broken", "claims", "foreign", "foreign-runs", "held", "hooks", "isolated", "lanes", "lanes.new", "late"),
-    *("lock", "pushed", "sessions", "tmp", "transcripts", "wal"),
+    *("deleted", "lock", "pushed", "sessions", "tmp", "transcripts", "wal"),
 )
 _FILES = (
     *("agents", "boot", "detached", "expect", "files.cache", "flock", "index-facts", "installed", "late-hook"),
-    *("late-hook-waits", "latest", "log", "log.old", "modes", "newest", "page.html", "pruned", "pruning", "quiet", "repacking"),
+    *(
+        "late-hook-waits",
+        "latest",
+        "log",
+        "log.old",
+        "modes",
+        "newest",
+        "page.html",
+        "paused",
+        "pruned",
+        "pruning",
+        "quiet",
+        "repacking",
+    ),
     *("restore", "restoring", "revision", "rewritten", "run", "worktree"),
 )
 _SWEPT = ("isolated", "tmp")  # what lies there and is ours has a name by which it is known

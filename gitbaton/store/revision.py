@@ -11,7 +11,7 @@ from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
-from gitbaton.store import intent, meta
+from gitbaton.store import deleted, intent, meta
 from gitbaton.store.join import Joined, Link, Places, joined, links, merged_note, plan_notes
 from gitbaton.store.provenance import of_track
 from gitbaton.store.read import SLACK, Store, dropping
@@ -125,6 +125,10 @@ class Revision:
                 ours.drop(name, plan.altered, mixed=True)
             if mine or (fresh and ours.knows(name)):
                 ours.add(name, mine, mixed=len(mine) < len(fresh))
+        for track, plan in plans.items():
+            if plan.change is not None and plan.change.new is None and plan.change.old is not None:
+                made_here = frozenset(ours.ids(of_track(track)))
+                deleted.note(self.store.repo, track, deleted.Deleted(tip=plan.change.old, ours=made_here))
         intent.carry_out(self.store, first, tips, [item.oid for item in objects])
         for track, plan in plans.items():
             gone = plan.change is not None and plan.change.new is None

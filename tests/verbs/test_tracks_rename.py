@@ -1,0 +1,212 @@
+"""``tracks rename`` and ``tracks restore``: what was recorded stays, here and in every clone that syncs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.clones import Clone, killed
+from tests.kit.far import Far, ok, snap, steps
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Far:
+    return Far(tmp_path)
+
+
+def tracks(clone: Clone) -> list[str]:
+    return [row["checkpoint"]["track"] for row in ok(clone, "tracks", "--json").json["tracks"]]
+
+
+def sync(*clones: Clone) -> None:
+    for clone in clones:
+        ok(clone, "sync", "--yes", "origin")
+
+
+def said(repo: Sandbox, track: str) -> list[str]:
+    return [row["step"] for row in repo.ok("log", track, "--json").json["checkpoints"]]
+
+
+def healthy(repo: Sandbox) -> bool:
+    """Whether nothing is wrong with what is recorded; hooks are not installed here."""
+    wrong = [row.split()[1] for row in repo.baton("doctor").out.splitlines() if row.startswith("MEND")]
+    return wrong == ["hooks:", "notes.rewriteRef:"]
+
+
+@pytest.fixture
+def three(repo: Sandbox) -> Sandbox:
+    for n in ("1", "2", "3"):
+        repo.write("a.txt", n)
+        repo.ok("snapshot", "--track", "old", f"step {n}", "--decision", f"d{n}")
+    repo.ok("pin", "old~1", "second")
+    return repo
+
+
+def test_a_track_goes_on_under_another_name(three: Sandbox, tmp_path: Path) -> None:
+    repo = three
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
+    other = Sandbox(tmp_path / "linked")
+    other.ok("tracks", "use", "old")
+    before = repo.ok("log", "old", "--json").json["checkpoints"]
+    trees = repo.git("log", "--format=%T", "--first-parent", "refs/baton/tracks/old").split()
+    done = repo.ok("tracks", "rename", "old", "a new name")
+    assert done.out == "track 'old' is 'a new name' now, 3 checkpoints; other clones follow when they sync\n" and done.err == ""
+    after = repo.ok("log", "a new name", "--json").json["checkpoints"]
+    same = ("step", "created", "decisions", "head", "branch", "kind")
+    assert [[row[key] for key in same] for row in after] == [[row[key] for key in same] for row in before]
+    assert repo.git("log", "--format=%T", "--first-parent", "refs/baton/tracks/a%20new%20name").split() == trees
+    for place in (repo, other):
+        assert place.git("symbolic-ref", "BATON_HEAD").strip() == "refs/checkpoints/a%20new%20name"
+        latest = (place.path / "runtime/checkpoints/LATEST.json").read_text()
+        assert list(json.loads(latest)["tracks"]) == ["a new name"]
+    raw = repo.git("cat-file", "blob", "refs/checkpoints/a%20new%20name")
+    record = json.loads(raw)
+    assert (record["track"], record["was"], record["previous"]) == ("a new name", before[0]["id"], after[1]["id"])
+    assert repo.ok("show", "second", "--json").json["checkpoint"]["id"] == after[1]["id"]
+    assert repo.baton("show", "old").code == 2 and "track 'old'" not in repo.git("notes", "--ref=checkpoints", "show")
+    repo.ok("restore", "@~1")
+    assert (repo.path / "a.txt").read_text() == "2"
+    repo.ok("undo")
+    repo.ok("snapshot", "it goes on")
+    assert said(repo, "a new name") == ["it goes on", "step 3", "step 2", "step 1"]
+    assert healthy(repo)
+    repo.fsck()
+
+
+def test_an_undo_of_before_the_renaming_still_works(three: Sandbox) -> None:
+    three.ok("restore", "old~2")
+    three.ok("snapshot", "--track", "old", "from there")
+    three.ok("tracks", "rename", "old", "new")
+    three.ok("undo")
+    assert (three.path / "a.txt").read_text() == "3"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("old", "taken"), 1, "fatal: there is a track 'taken'\nhint: to look: git baton log --track taken\n"),
+        (("gone", "new"), 2, "fatal: there is no track 'gone' here\nhint: 'git baton tracks' lists them\n"),
+        (("old", " "), 129, "fatal: "),
+        (("old", "a..b"), 129, "fatal: a new track cannot be called 'a..b'"),
+        (("old", "Old"), 129, "fatal: track 'Old' differs from the track 'old' only in case\n"),
+        (("old",), 129, "fatal: 'rename old' is not understood"),
+        (("old", "old"), 1, "fatal: there is a track 'old'\n"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_changes(three: Sandbox, words: tuple[str, ...], code: int, text: str) -> None:
+    three.ok("snapshot", "--track", "taken", "other", "--no-set-current")
+    before = three.git("for-each-ref", "refs/baton", "refs/checkpoints", "refs/notes")
+    done = three.baton("tracks", "rename", *words)
+    assert done.code == code and done.err.startswith(text), done.err
+    assert three.git("for-each-ref", "refs/baton", "refs/checkpoints", "refs/notes") == before
+
+
+def test_a_work_tree_that_a_restore_led_elsewhere_refuses_it(three: Sandbox) -> None:
+    three.ok("restore", "old~2")
+    done = three.baton("tracks", "rename", "old", "new")
+    assert done.code == 1 and "stands on what a restore brought back of it" in done.err
+    three.ok("snapshot", "what is done")
+    three.ok("tracks", "rename", "old", "new")
+    assert said(three, "new")[0] == "what is done"
+
+
+def test_an_unfinished_run_refuses_it(three: Sandbox) -> None:
+    three.baton("run", "--run", "r", "--step", "s", "--checkpoint", "old", "--effect", "once", "--", "false")
+    done = three.baton("tracks", "rename", "old", "new")
+    assert done.code == 1 and "the unfinished run 'r' records on it" in done.err
+
+
+def test_other_clones_follow(far: Far) -> None:
+    a, b = far.first, far.clone("b")
+    for n in range(3):
+        snap(a, f"words {n}", "old")
+    sync(a, b)
+    ok(a, "tracks", "rename", "old", "new")
+    sync(a)
+    assert list(far.there().chains) == ["new"]
+    sync(b, a, b)
+    for clone in (a, b):
+        assert tracks(clone) == ["new"] and steps(clone.state(), "new") == [f"words {n}" for n in range(3)]
+        clone.fsck()
+
+
+def test_there_and_back_again(three: Sandbox) -> None:
+    three.ok("tracks", "rename", "old", "new")
+    three.ok("tracks", "rename", "new", "old")
+    assert said(three, "old") == ["step 3", "step 2", "step 1"] and healthy(three)
+
+
+def test_a_deleted_track_comes_back(three: Sandbox) -> None:
+    before = three.ok("log", "old", "--json").json["checkpoints"]
+    done = three.ok("tracks", "delete", "old", "--yes", "--force")
+    assert done.err == "hint: 'git baton tracks restore old' brings it back while git has it\n"
+    done = three.ok("tracks", "restore", "old")
+    assert (done.out, done.err) == (
+        "track 'old' is back with 3 checkpoints\n",
+        "hint: 'git baton tracks use old' makes it current\n",
+    )
+    after = three.ok("log", "old", "--json").json["checkpoints"]
+    assert [row["step"] for row in after] == [row["step"] for row in before] and not any(row["pinned"] for row in after)
+    assert {row["id"] for row in after}.isdisjoint(row["id"] for row in before)
+    three.ok("tracks", "use", "old")
+    three.ok("restore", "old~2")
+    assert (three.path / "a.txt").read_text() == "1" and "foreign" not in three.ok("status").out
+    done = three.baton("tracks", "restore", "old")
+    assert (done.code, done.err.splitlines()[0]) == (1, "fatal: there is a track 'old'")
+    assert healthy(three)
+    three.fsck()
+
+
+def test_it_stays_back_when_clones_sync(far: Far) -> None:
+    a, b = far.first, far.clone("b")
+    snap(a, "words", "old")
+    snap(a, "mine", "kept")
+    sync(a, b)
+    ok(a, "tracks", "delete", "old", "--yes")
+    sync(a, b)
+    assert tracks(b) == ["kept"]
+    ok(b, "tracks", "restore", "old")
+    sync(b, a)
+    assert sorted(tracks(a)) == sorted(tracks(b)) == ["kept", "old"] and steps(a.state(), "old") == ["words"]
+
+
+def test_what_git_has_not_or_nobody_knows_does_not(three: Sandbox) -> None:
+    done = three.baton("tracks", "restore", "never")
+    assert (done.code, done.err.splitlines()[0]) == (2, "fatal: no deleted track 'never' is known here")
+    three.ok("tracks", "delete", "old", "--yes", "--force")
+    three.git("gc", "-q", "--prune=now")
+    done = three.baton("tracks", "restore", "old")
+    assert (done.code, done.err) == (2, "fatal: git does not have all of track 'old' any more\n")
+
+
+def test_what_is_forgotten_stays_forgotten(three: Sandbox) -> None:
+    three.ok("forget", "--yes", "old~2")
+    three.ok("tracks", "delete", "old", "--yes", "--force")
+    three.ok("tracks", "restore", "old")
+    assert said(three, "old") == ["step 3", "step 2"]
+
+
+@pytest.mark.deep
+def test_killed_at_any_step_it_is_the_one_or_the_other(three: Sandbox, tmp_path: Path) -> None:
+    import shutil
+
+    kept = tmp_path / "kept"
+    shutil.copytree(three.path, kept, symlinks=True)
+    at, seen = 1, set[str]()
+    while True:
+        shutil.rmtree(three.path)
+        shutil.copytree(kept, three.path, symlinks=True)
+        done = killed(lambda: three.here("tracks", "rename", "old", "new"), at)
+        three.ok("status")
+        three.baton("snapshot", "--track", "other", "writes")  # a writer ends what was begun
+        names = [name for name in ("old", "new") if three.baton("log", name).code == 0]
+        assert len(names) == 1 and said(three, names[0]) == ["step 3", "step 2", "step 1"]
+        seen |= set(names)
+        three.fsck()
+        if not done:
+            break
+        at += 1
+    assert seen == {"old", "new"}
