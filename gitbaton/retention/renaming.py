@@ -47,7 +47,8 @@ def renaming(baton: Baton, old: str, new: str, *, held: bool = False) -> Renamin
     """What renaming a track comes to. Changes nothing. ``held``: whether the lock is.
 
     Raises NotFoundError for a track that is not here; NoAnswerError where the other name is taken, an unfinished run records on
-    the track, or a work tree stands on what a restore brought back of it; UsageError for a name that cannot be one; RecordError.
+    the track, or a work tree stands on what a restore brought back of it; UsageError for a name that cannot be one, and
+    RecordError.
     """
     old, new = check_track(old), check_track(new)
     found, store = survey(baton, held=held), baton.store
