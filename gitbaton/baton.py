@@ -70,7 +70,9 @@ TAKE_ONE = "take one with 'git baton snapshot \"what is done\"'"
 class Request:
     """The words of a snapshot. ``track`` may be None when GIT_BATON_TRACK or baton.track names one; ``step`` may be empty
     when ``label`` is given. ``include``: pathspecs, as seen from ``directory`` (default: the top of the work tree), of what is
-    taken in though it was ignored until now.
+    taken in though it was ignored until now. ``going``: paths from the top of the work tree that a command is about to remove:
+    of the ignored files at and below them (with ``going_names`` those of such names alone) what is small is held here, and what
+    is not is named; None for no such command.
 
     ``decisions`` are added to those that stand. ``withdraw`` ends some: each a number as ``resume`` shows it, the text, or an
     unambiguous beginning of it; ``note`` and ``extra.KEY`` end what is kept. ``keep``: the ``note`` and each ``extra.KEY`` that
@@ -91,6 +93,8 @@ class Request:
     files: bool = True
     set_current: bool = True
     include: tuple[str, ...] = ()
+    going: tuple[str, ...] | None = None
+    going_names: tuple[str, ...] = ()
     directory: str | None = None
     withdraw: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
@@ -507,7 +511,7 @@ class Baton:
         side = beside(self.store, stored)
         kept = read_raw(self.repo.objects, side, b"held") if side is not None else {}
         found = {path: read_held(self.repo.objects, oid) for path, oid in kept.items()}
-        return {path: held.driver for path, held in found.items() if held is not None and not held.cleaned}
+        return {path: held.driver for path, held in found.items() if held is not None and held.driver and not held.cleaned}
 
     def _taken_here(self, tip: Stored) -> Stored | None:
         """The newest checkpoint of a track, at or below one, that was taken in this work tree; where none was, the newest that
@@ -537,6 +541,13 @@ class Baton:
             wanted = asked_for(self.repo, request.directory, request.include)
             rules = replace(rules, include=frozenset(path for paths in wanted.values() for path in paths))
         with private_folder(self.repo) as folder:
+            if request.going is not None:
+                from gitbaton.worktree.untracked import going
+
+                rules = replace(
+                    rules,
+                    going=going(self.repo, folder, rules, request.going, request.going_names, self.settings.guard_ignored),
+                )
             captured = capture(self.repo, folder, rules, kept, fresh=fresh)
         left = {s.path: s.reason for s in captured.skipped}
         for spec, paths in wanted.items():

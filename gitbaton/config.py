@@ -14,6 +14,7 @@ from gitbaton.values import cast, value
 CHECKPOINT_DIR = "runtime/checkpoints"
 MAX_FILE_SIZE = 50 << 20
 MAX_UNTRACKED = 1 << 30
+GUARD_IGNORED = 10 << 20
 # Files that hold secrets and are called so everywhere, in gitignore syntax: keys and stores of keys, what clients of servers
 # keep to log in, and the state and variables of tools that name both.
 EXCLUDE = (
@@ -72,6 +73,8 @@ class Settings:
     observe: Observe  # baton.observe: what of the client's own records a checkpoint holds
     tests: tuple[str, ...]  # baton.testCommand: one's own test commands
     nudge: bool  # baton.nudge: whether a prompt is told that the words are old
+    guard_commands: tuple[str, ...]  # baton.guardCommand: one's own commands before which a checkpoint is taken
+    guard_ignored: int  # baton.guardIgnored, in bytes: ignored files that a command is about to remove
     redact: Redact  # baton.redact: what becomes of secrets in words
     push: bool | None  # baton.push: whether anything is ever pushed without a question; None: a first push is asked about
     redact_allow: tuple[str, ...]  # baton.redactAllow: regular expressions of whole secrets that are none
@@ -119,6 +122,8 @@ def load(repo: Repo, complain: Callable[[str], None] | None = None) -> Settings:
         observe=cast(Observe, one_of("observe", "all", "tests", "none")),
         tests=tuple(command for command in values.get("baton.testcommand", ()) if command.strip()),
         nudge=_flag("nudge", last("baton.nudge", "").lower(), wrong) is not False,
+        guard_commands=tuple(command for command in values.get("baton.guardcommand", ()) if command.strip()),
+        guard_ignored=size("baton.guardIgnored", GUARD_IGNORED),
         redact=cast(Redact, one_of("redact", "on", "strict", "off")),
         push=_flag("push", last("baton.push", "").lower(), wrong),
         redact_allow=tuple(pattern for pattern in values.get("baton.redactallow", ()) if not _bad(pattern, wrong)),

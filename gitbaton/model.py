@@ -58,10 +58,13 @@ SKIP_REASONS = (
     "nested-repository",  # stored as a commit id, or not at all; its content is not
     "submodule-dirty",  # stored as a commit id; its uncommitted content is not
     "invalid-name",  # git refuses a path of this name
+    "ignored",  # ignored, and a command is about to remove it: more than baton.guardIgnored takes in, or no file
+    "ignored-held",  # ignored, and a command is about to remove it: its bytes stay in the git directory
     "untracked",  # baton.untracked is none
     "unfiltered",  # its clean filter did not run: its bytes stay in the git directory
 )
-KEPT = "unfiltered"  # its bytes are kept all the same
+IGNORED_HELD = "ignored-held"
+KEPT = ("unfiltered", IGNORED_HELD)  # its bytes are kept all the same
 INSIDE = ("submodule-dirty", "nested-repository")  # a repository of its own, held as a commit id
 
 

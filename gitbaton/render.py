@@ -72,6 +72,8 @@ _LEFT_OUT = {
     "nested-repository": "is a repository of its own: what it holds is left out",
     "submodule-dirty": "is a submodule: what is not committed inside it is left out",
     "invalid-name": "is left out: git takes no such name",
+    "ignored": "is left out: it is ignored, and more than baton.guardIgnored takes in",
+    "ignored-held": "is ignored: its bytes stay on this machine, and only here a restore brings them back",
     "untracked": "is left out: baton.untracked is none",
     "unfiltered": "did not pass its filter: its bytes stay on this machine, and only here a restore brings them back",
 }
@@ -483,7 +485,7 @@ def kept_here(files: FileState | None, *, named: bool = True) -> str:
     but for those that did not pass their filter."""
     if files is None or not files.held:
         return ""
-    shut = [s.path for s in files.skipped if s.reason == KEPT]
+    shut = [s.path for s in files.skipped if s.reason in KEPT]
     exact, said = files.held - len(shut), list[str]()
     if shut and named:
         said.append(f"{some(len(shut), first_few(shut))} did not pass {'its filter' if len(shut) == 1 else 'their filters'}")

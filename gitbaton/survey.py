@@ -161,7 +161,7 @@ class Surveyor:
 
     def _held_moved(self, stored: Stored, files: FileState) -> list[str]:
         """The paths that did not pass their filter, and of which other bytes than a checkpoint keeps stand here now."""
-        shut, root = {s.path for s in files.skipped if s.reason == KEPT}, self.store.repo.layout.root
+        shut, root = {s.path for s in files.skipped if s.reason in KEPT}, self.store.repo.layout.root
         if not shut or root is None:
             return []
         from gitbaton.store.safety import beside

@@ -93,6 +93,7 @@ class Claude(Client):
     hooks = (
         Hook(event="SessionStart", timeout=10),
         Hook(event="UserPromptSubmit", timeout=10),
+        Hook(event="PreToolUse", timeout=10, matcher="Bash"),
         Hook(event="PreCompact", timeout=30),
         Hook(event="PostToolUse", timeout=10, matcher="Edit|Write|NotebookEdit|MultiEdit"),
         Hook(event="Stop", timeout=10),
@@ -105,6 +106,7 @@ class Claude(Client):
     events = {
         "SessionStart": ("start", "full"),
         "UserPromptSubmit": ("prompt", "nudge"),
+        "PreToolUse": ("command", "no"),
         "PostToolUse": ("edit", "no"),
         "PostToolBatch": ("edit", "no"),
         "PreCompact": ("compact", "no"),

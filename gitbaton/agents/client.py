@@ -82,6 +82,7 @@ class Client(Protocol):
     root and below the client's folder; the shared place otherwise.
 
     Its events. ``events``: what its own words for them mean, and what it can take there; what is not here is ``other``.
+    ``shells``: its tools that run a command line.
     ``places``: the variables in which it names the folder it works in, best first.
 
     Its conversations. ``files``: patterns of the file of a session below ``folder``, {0} its id and {1} the first eight
@@ -110,6 +111,7 @@ class Client(Protocol):
     untrusted: str = ""
     remarks: tuple[str, ...] = ()
     skills: tuple[str, str] | None = None
+    shells: tuple[str, ...] = ("Bash",)
     places: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     mark: bytes | None = None
@@ -117,7 +119,8 @@ class Client(Protocol):
     resume: str = ""
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload's fields say: session, cwd, transcript, prompt, said, source, child; unchecked. None where the hook
+        """What a payload's fields say: session, cwd, transcript, prompt, said, source, child, command;
+        unchecked. None where the hook
         is to be silent. This is Claude Code's form; a subagent's events carry its parent's session and an ``agent_id``."""
         return {
             "session": fields.get("session_id"),
@@ -127,7 +130,17 @@ class Client(Protocol):
             "said": fields.get("last_assistant_message"),
             "source": fields.get("source"),
             "child": names_one(fields.get("agent_id")),
+            "command": self.asked(fields.get("tool_name"), fields.get("tool_input")),
         }
+
+    def asked(self, tool: object, given: object) -> object:
+        """The command line that a tool is about to run, of what it is given; None of one that runs none."""
+        command = inner(given, "command") if tool in self.shells else None
+        if isinstance(command, list) and all(isinstance(word, str) for word in command):
+            from shlex import join
+
+            return join(command)
+        return command
 
     def doubts(self, of: Installed) -> Iterator[Finding]:
         """What its own settings say of whether it runs our hooks."""

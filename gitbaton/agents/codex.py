@@ -67,16 +67,21 @@ class Codex(Client):
     hooks = (
         Hook(event="SessionStart", timeout=10, matcher="startup|resume|clear|compact"),
         Hook(event="UserPromptSubmit", timeout=10),
+        Hook(event="PreToolUse", timeout=10, matcher="Bash"),
         Hook(event="PreCompact", timeout=30),
         Hook(event="PostToolUse", timeout=10, matcher="apply_patch|Edit|Write|Bash"),
         Hook(event="Stop", timeout=10),
         Hook(event="SessionEnd", timeout=3),  # it cuts a longer time
     )
     trust = "it reads the hooks of a trusted project only: start codex here and accept, or codex exec --trust"
-    untrusted = "it runs no hook before you trust it, and does not say so: /hooks in codex, or install with --trust"
+    untrusted = (
+        "it runs no hook before you trust it, nor one that is new or changed, and does not say so: /hooks in codex, or install"
+        " with --trust"
+    )
     events = {
         "SessionStart": ("start", "full"),
         "UserPromptSubmit": ("prompt", "nudge"),
+        "PreToolUse": ("command", "no"),
         "PostToolUse": ("edit", "no"),
         "PreCompact": ("compact", "no"),
         "PostCompact": ("compacted", "no"),

@@ -16,6 +16,7 @@ from gitbaton.agents.records import (
     list_of,
     looked,
     name_of,
+    parsed,
     patched,
     plain,
     ran,
@@ -52,6 +53,7 @@ class Copilot(Client):
     hooks = (
         Hook(event="sessionStart", timeout=10),
         Hook(event="userPromptSubmitted", timeout=10),
+        Hook(event="preToolUse", timeout=10, matcher="bash"),
         Hook(event="postToolUse", timeout=10),
         Hook(event="preCompact", timeout=30),
         Hook(event="agentStop", timeout=10),
@@ -63,17 +65,20 @@ class Copilot(Client):
     events = {
         "sessionStart": ("start", "full"),
         "userPromptSubmitted": ("prompt", "flagged"),
+        "preToolUse": ("command", "no"),
         "postToolUse": ("edit", "flagged"),
         "preCompact": ("compact", "no"),
         "agentStop": ("turn", "no"),
         "sessionEnd": ("end", "no"),
         "SessionStart": ("start", "full"),
         "UserPromptSubmit": ("prompt", "flagged"),
+        "PreToolUse": ("command", "no"),
         "PostToolUse": ("edit", "flagged"),
         "PreCompact": ("compact", "no"),
         "Stop": ("turn", "no"),
         "SessionEnd": ("end", "no"),
     }
+    shells = ("bash", "Bash")
     places = ("COPILOT_PROJECT_DIR",)
     files = ("session-state/{0}/events.jsonl",)
     mark = rb'"(?:user\.message|assistant\.message|tool\.execution_(?:start|complete)|session\.snapshot_rewind)"'
@@ -87,6 +92,8 @@ class Copilot(Client):
             from gitbaton.agents.records import where
 
             transcript = next((f"{home}/{path}" for home, path in where(self, session or "", env)), None)
+        given = fields.get("toolArgs") or fields.get("tool_input")
+        given = parsed(given) if isinstance(given, str) else given  # some versions give a text of JSON
         return {
             "session": session,
             "cwd": fields.get("cwd"),
@@ -94,6 +101,7 @@ class Copilot(Client):
             "prompt": fields.get("prompt"),
             "source": fields.get("source"),
             "child": names_one(fields.get("agentId") or fields.get("agent_id")),
+            "command": self.asked(fields.get("toolName") or fields.get("tool_name"), given),
         }
 
     def answer(self, name: str, text: str) -> object:

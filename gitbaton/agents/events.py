@@ -27,6 +27,9 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
     prompt, said = told.get("prompt"), told.get("said")
     if moment == "prompt" and isinstance(prompt, str) and of.own_words(prompt):
         moment, inject = "other", "no"
+    command = told.get("command")
+    if moment == "command" and not (isinstance(command, str) and command.strip()):  # of another tool
+        moment = "other"
     folders = (told.get("cwd"), *(env.get(name) for name in of.places))
     return Event(
         agent=agent,
@@ -41,6 +44,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
         running=running if isinstance(running := told.get("running"), tuple) and moment == "turn" else None,
         source=word(told.get("source")) if moment == "start" else None,
         child=told.get("child") is True,
+        command=valid(command) if moment == "command" and isinstance(command, str) else None,
     )
 
 

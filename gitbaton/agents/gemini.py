@@ -50,6 +50,7 @@ class Gemini(Client):
     hooks = (
         Hook(event="SessionStart", timeout=10000),
         Hook(event="BeforeAgent", timeout=10000),
+        Hook(event="BeforeTool", timeout=10000, matcher="run_shell_command"),
         Hook(event="AfterTool", timeout=10000, matcher="write_file|replace"),
         Hook(event="PreCompress", timeout=10000),
         Hook(event="AfterAgent", timeout=10000),
@@ -63,10 +64,12 @@ class Gemini(Client):
         "SessionStart": ("start", "full"),
         "BeforeAgent": ("prompt", "short"),
         "PreCompress": ("request", "no"),
+        "BeforeTool": ("command", "no"),
         "AfterTool": ("edit", "no"),
         "AfterAgent": ("turn", "no"),
         "SessionEnd": ("end", "no"),
     }
+    shells = ("run_shell_command",)
     places = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
     files = ("tmp/*/chats/session-*-{1}.jsonl",)
     mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'

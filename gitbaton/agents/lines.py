@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal
 
 from gitbaton.agents.client import OURS, Client, Hook, client
+from gitbaton.agents.destructive import FILTER
 from gitbaton.agents.values import NAMES
 
 Level = Literal["project", "user"]
@@ -16,8 +17,14 @@ LEVELS: tuple[Level, ...] = ("project", "user")
 CLIENTS = tuple(found for name in NAMES if (found := client(name)) is not None)
 KEYS = ("command", "bash", "powershell")
 _CALL = rf"{OURS} (?P<agent>[a-z]+) [A-Za-z]+"
+_SIFTED = "exec sh -c 'p=$(cat); "
+_SIFT = (  # a command that may be destructive costs a process of Python, any other one none
+    f"{_SIFTED}case $p in {FILTER}) ;; *) g=$(git config --get-all baton.guardCommand) || exit 0;"
+    ' printf "%s\\n" "$g" | while read -r w; do case $p in *"$w"*) exit 1;; esac; done && exit 0;; esac;'
+    ' printf %s "$p" | "$0" "$@" 2>/dev/null; exit 0\' '
+)
 _FORMS = (  # every line that a version of ours has written, whole
-    re.compile(rf"(?:{re.escape(SILENT)})?{_CALL}(?: --track (?P<track>'(?:[^']|'\\'')*'))?"),
+    re.compile(rf"(?:{re.escape(SILENT)})?(?:{re.escape(_SIFTED)}[^']*' )?{_CALL}(?: --track (?P<track>'(?:[^']|'\\'')*'))?"),
     re.compile(rf"if \(Get-Command git-baton -ErrorAction SilentlyContinue\) \{{ {_CALL}(?: --track '(?:[^']|'')*')? \}}"),
 )
 _QUOTES = re.compile("['\u2018-\u201b]")  # each of them ends a single-quoted string in PowerShell
@@ -26,7 +33,9 @@ _QUOTES = re.compile("['\u2018-\u201b]")  # each of them ends a single-quoted st
 def command(agent: str, event: str, track: str | None = None) -> str:
     """The line that a shell of a client runs; it names no path, so it stays the same from version to version."""
     tail = " --track '" + track.replace("'", "'\\''") + "'" if track is not None else ""
-    return f"{SILENT}{OURS} {agent} {event}{tail}"
+    of = client(agent)
+    sift = _SIFT if of is not None and of.events.get(event, ("other", "no"))[0] == "command" else ""
+    return f"{SILENT}{sift}{OURS} {agent} {event}{tail}"
 
 
 def powershell(agent: str, event: str, track: str | None = None) -> str:
@@ -46,7 +55,8 @@ def _entry(client: Client, hook: Hook, track: str | None) -> dict[str, Any]:
         return {"command": line}
     if client.shape == "shells":
         other = powershell(client.name, hook.event, track)
-        return {"type": "command", "bash": line, "powershell": other, "timeoutSec": hook.timeout}
+        matcher = {"matcher": hook.matcher} if hook.matcher is not None else {}
+        return {"type": "command", **matcher, "bash": line, "powershell": other, "timeoutSec": hook.timeout}
     named = {"name": f"gitbaton-{hook.event}"} if client.named else {}
     handler = {**named, "type": "command", "command": line, "timeout": hook.timeout}
     matcher = {"matcher": hook.matcher} if hook.matcher is not None else {}

@@ -56,6 +56,7 @@ class OpenCode(Client):
         "compacting": ("compact", "full"),
         "prompt": ("prompt", "no"),
         "edited": ("edit", "no"),
+        "command": ("command", "no"),
         "idle": ("turn", "no"),
         "compacted": ("compacted", "no"),
         "ended": ("end", "no"),
@@ -70,6 +71,7 @@ class OpenCode(Client):
             "cwd": fields.get("directory"),
             "prompt": _unquoted(prompt) if isinstance(prompt, str) else prompt,
             "child": fields.get("child"),
+            "command": fields.get("command"),
         }
 
     def answer(self, name: str, text: str) -> object:

@@ -28,7 +28,8 @@ class UnreadableError(Exception):
 class Segment:
     """One simple command. ``before``, ``after``: the sign that joins it to its neighbours (``&&``, ``||``, ``;``, ``|``,
     ``&``), empty at the ends. ``loose``: part of a loop, a condition or a function; ``turned``: with ``!`` before it;
-    ``grouped``: in parentheses or braces. ``hidden``: what is substituted in the line, as written and as a command line."""
+    ``grouped``: in parentheses or braces. ``hidden``: what is substituted in the line, as written and as a command line.
+    ``files``: what its output is written over."""
 
     text: str
     before: str
@@ -37,6 +38,7 @@ class Segment:
     turned: bool
     grouped: bool
     hidden: tuple[tuple[str, str], ...]
+    files: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -78,6 +80,7 @@ class _Cut:
     def __init__(self, text: str, hidden: tuple[tuple[str, str], ...]) -> None:
         self.found: list[Segment] = []
         self.before, self.level, self.depth = "", 0, 0
+        self.files = list[str]()
         self.loose, self.hidden = "()" in text, hidden
 
     def close(self, text: str, piece: str) -> None:
@@ -89,7 +92,7 @@ class _Cut:
             self.depth = max(self.depth + (word == "{") - (word == "}"), 0)
             turned, loose = turned != (word == "!"), loose or self.level > 0
             text = "" if word in _EMPTIED else text[len(word) :].strip()
-        if text:
+        if text or self.files:
             self.found.append(
                 Segment(
                     text=text,
@@ -99,8 +102,10 @@ class _Cut:
                     turned=turned,
                     grouped=self.depth > 0,
                     hidden=self.hidden,
+                    files=tuple(self.files),
                 )
             )
+            self.files = []
         elif sign == ";":
             sign = self.before  # a line may end after a sign
         elif self.found and self.found[-1].after == ";":
@@ -126,8 +131,11 @@ def segments(text: str) -> tuple[Segment, ...]:
         elif match.lastgroup == "sign":
             cut.close("".join(parts), match[0])
             parts = []
-        elif match.lastgroup == "redirect" and parts and parts[-1][-1:].isdigit():
-            parts[-1] = re.sub(r"(?<!\S)\d\Z", "", parts[-1])
+        elif match.lastgroup == "redirect":
+            if over := re.match(r"&?>\|?[ \t]*(?![>&])(\S.*)", match[0], re.S):
+                cut.files += split(_restored(over[1], hidden))
+            if parts and parts[-1][-1:].isdigit():
+                parts[-1] = re.sub(r"(?<!\S)\d\Z", "", parts[-1])
     cut.close("".join(parts), "")
     if cut.level or cut.depth:
         raise UnreadableError

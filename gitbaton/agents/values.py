@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    Moment = Literal["start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other"]
+    Moment = Literal["start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "command", "other"]
     Inject = Literal["no", "full", "short", "flagged", "nudge"]
 else:
     Moment = Inject = str
@@ -37,7 +37,8 @@ class Event:
     ``moment``: what it means. ``start``: a session begins, is resumed, cleared, or goes on after a compaction;
     ``prompt``: the user has said something; ``request``: a request to the model is about to be made; ``edit``: a tool
     has run that may have changed files; ``compact``: the window is about to be compacted; ``compacted``: it has been;
-    ``turn``: the agent has ended its turn; ``end``: the session ends; ``other``: nothing that we act on.
+    ``turn``: the agent has ended its turn; ``end``: the session ends; ``command``: a tool is about to run a shell's command
+    line, ``command``; ``other``: nothing that we act on.
     ``inject``: what the client can take here. ``full``: the whole text; ``short``: a few lines, because it comes with
     every prompt; ``flagged``: the whole text, if the session was compacted since; ``nudge``: one line, once, if
     the words are old; ``no``: nothing.
@@ -59,6 +60,7 @@ class Event:
     source: str | None = None
     running: tuple[str, ...] | None = None
     child: bool = False
+    command: str | None = None
 
 
 def agent_of(env: Mapping[str, str]) -> Agent | None:

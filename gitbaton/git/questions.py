@@ -38,6 +38,11 @@ def all_values(repo: Repo, key: str) -> list[str]:
     return zsplit(repo.git.run("config", "-z", "--get-all", key).out)
 
 
+def values_at(directory: str, key: str) -> list[str]:
+    """All values of a key in every scope, for who works in a directory; none where git has no answer."""
+    return zsplit(Git(directory, base_environment(strip_local=True)).run("config", "-z", "--get-all", key).out)
+
+
 def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
     """Keys that match a regular expression, with their values, from every scope, but for what our own calls say."""
     items = zsplit(Git(repo.git.directory, repo.git.env).run("config", "-z", "--get-regexp", pattern).out)

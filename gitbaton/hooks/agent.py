@@ -17,22 +17,24 @@ from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gitbaton.baton import Baton
     from gitbaton.git.prefetch import Ahead
     from gitbaton.git.repo import Repo
+    from gitbaton.hooks.danger import Spot
     from gitbaton.store.sessions import Session
 
 SECONDS = 2.0
 LATE_SECONDS = 120.0
 TELLING_SECONDS = 1.2  # after so many the text goes out without what is not known yet
+GUARD_SECONDS = 8.0  # before a destructive command; clients wait for ten
 MARGIN = 2.0  # seconds before a client's own time is over
 STORE_SECONDS = 60.0
 STORE = "GIT_BATON_STORE"  # the session whose conversation is to be stored, in the process that does
 MAX_PAYLOAD = 64 << 20
 _KEPT = ("compact", "request", "edit", "turn", "end", "prompt")  # moments at which a checkpoint may be due
-_LOOKS = ("compact", "turn", "end", "prompt")  # and at these the work tree is looked at
+_LOOKS = ("compact", "turn", "end", "prompt", "command")  # and at these the work tree is looked at
 
 
 @value
@@ -102,7 +104,9 @@ def run(words: list[str]) -> None:
         with deadline(seconds):
             work.data = terminal.read_input(MAX_PAYLOAD)
             work.event = read(call.agent, call.event, work.data, os.environ)
-            if work.event is not None and _opened(work, work.event):
+            if work.event is not None and work.event.moment == "command":
+                _guard(work, work.event)
+            elif work.event is not None and _opened(work, work.event):
                 _attend(work, work.event)
     except DeadlineError:
         work.log(f"not done after {seconds:.0f} s")
@@ -119,10 +123,12 @@ def run(words: list[str]) -> None:
 
 
 def _seconds(call: Call) -> float:
-    """For how long a hook may take: before a compaction as long as its client waits. (Those that say so count in seconds.)"""
+    """For how long a hook may take: before a compaction as long as its client waits, before a destructive command nearly so.
+    (Those that say so count in seconds.)"""
     of = client(call.agent)
-    if of is None or of.events.get(call.event, ("other", "no"))[0] != "compact":
-        return SECONDS
+    moment = of.events.get(call.event, ("other", "no"))[0] if of is not None else "other"
+    if of is None or moment != "compact":
+        return GUARD_SECONDS if moment == "command" else SECONDS
     return max(SECONDS, next((hook.timeout - MARGIN for hook in of.hooks if hook.event == call.event), 0))
 
 
@@ -133,6 +139,37 @@ def _opened(work: _Work, event: Event) -> bool:
     # the payload's directory, else the agent's project, where that one is gone or has no baton
     told = [place for place in (event.cwd, os.environ.get(f"{event.agent.upper()}_PROJECT_DIR")) if place]
     return any(_opened_at(work, event, place) for place in dict.fromkeys(told or [os.getcwd()]) if os.path.isdir(place))
+
+
+def _guard(work: _Work, event: Event) -> None:
+    """Take a checkpoint of each work tree that a destructive command is about to strike. It says nothing, and the command runs
+    whatever happens here."""
+    from gitbaton.agents.destructive import dangers
+    from gitbaton.hooks.danger import spots
+
+    cwd, command = event.cwd or os.getcwd(), event.command or ""
+    found = dangers(command)
+    if not found:
+        from gitbaton.git.questions import values_at
+
+        found = dangers(command, values_at(cwd, "baton.guardCommand"))
+    for spot in spots(found, cwd, os.environ) if found else ():
+        work.close()
+        work.ahead = work.repo = None
+        if _opened_at(work, event, spot.place) and work.repo is not None:
+            from gitbaton.store import pausing, sessions
+
+            try:
+                if not pausing.paused(work.repo, datetime.now(UTC)) and (not spot.over or _seen_by_git(work.repo, spot.over)):
+                    _keep(work, event, sessions.load(work.repo, event), spot)
+            except BatonError as error:  # of one work tree; there may be others
+                work.log(f"{type(error).__name__}: {error}")
+
+
+def _seen_by_git(repo: Repo, paths: Sequence[str]) -> bool:
+    """Whether one of some paths is a file that git tracks, or would."""
+    specs = [f":(top,literal){path}" for path in paths]
+    return bool(repo.git.run("ls-files", "-z", "-c", "-o", "--exclude-standard", "--", *specs).out)
 
 
 def _opened_at(work: _Work, event: Event, place: str) -> bool:
@@ -285,8 +322,8 @@ def _redacted(repo: Repo, text: str) -> str:
     return Redactor(settings.redact, settings.redact_allow).text(text)
 
 
-def _keep(work: _Work, event: Event, session: Session) -> None:
-    """Take the checkpoint that is due, if one is and no restore is under way."""
+def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None) -> None:
+    """Take the checkpoint that is due, if one is and no restore is under way. ``spot``: what a command is about to strike."""
     from gitbaton.config import load
     from gitbaton.store import sessions
 
@@ -299,7 +336,10 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
     from gitbaton.hooks import auto
 
     other = sessions.at_work(repo, event) if event.moment == "prompt" and not session.open else None
-    work.due = work.late or auto.step(event, other[1] if other else session)
+    if spot is not None:
+        work.due = auto.before(sessions.opening(spot.text, lambda text: _redacted(repo, text)))
+    else:
+        work.due = work.late or auto.step(event, other[1] if other else session)
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):
         work.log("no checkpoint is taken while a restore is under way or waits to be ended")
         return
@@ -311,7 +351,8 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
         from gitbaton.worktree.index import list_ahead
 
         list_ahead(repo)
-        if work.late is None and event.moment != "prompt":
+        nobody = event.child and session == sessions.Session()  # a subagent that has no state of its own
+        if work.late is None and event.moment != "prompt" and not nobody:
             session = sessions.save(repo, event, taken=now)
         baton = Baton(repo=repo, settings=settings)
 
@@ -321,16 +362,18 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
         if event.moment == "start":
             _keep_unended(work, baton, event, track)
             return
-        after = auto.take(baton, event, session, track, work.due, other)
+        after = auto.take(baton, event, session, track, work.due, other, spot)
         changes: dict[str, object] = {"turns": after.turns, "words": after.words}
         if event.moment == "prompt":
             changes |= {"began": after.began, "began_head": after.began_head}
         elif event.moment in ("turn", "end") and sessions.load(repo, event).began_at == session.began_at:
             changes |= sessions.RECORDED  # else the user has said something meanwhile
-        sessions.save(repo, event, **changes)
+        if not nobody:
+            sessions.save(repo, event, **changes)
         if other is not None:
             sessions.save(repo, other[0], recorded=int(time.time()))
-    _leave_to_store(work, baton, other[0] if other else event)
+    if spot is None:
+        _leave_to_store(work, baton, other[0] if other else event)
 
 
 def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], str]) -> None:

@@ -39,6 +39,7 @@ from gitbaton.system.files import acquire, release
 from gitbaton.values import replace
 
 _STEP = len(f"{TURN_ENDED}: ") + 300
+_COMMAND = 200
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
 _LONG, _READING = 60.0, 5.0  # seconds for which a conversation is stored and records are read where nobody waits for less
@@ -47,6 +48,7 @@ LATE_AT = "GIT_BATON_LATE_AT"
 _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gitbaton.hooks.danger import Spot
     from gitbaton.transcripts.observing import Heard
 Whose = tuple[Event, Session] | None  # names it, and what it left
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
@@ -63,6 +65,11 @@ def step(event: Event, session: Session) -> str:
         return f"{began}{task}{more}" if task else began.rstrip(": ")
     words = {"compact": "before compaction (auto)", "request": "before a request to the model (auto)", "edit": "after an edit"}
     return BEFORE_PROMPT if event.moment == "prompt" else words.get(event.moment, ENDED)
+
+
+def before(command: str) -> str:
+    """What a checkpoint before a destructive command says."""
+    return f"before '{command if len(command) <= _COMMAND else command[: _COMMAND - 3] + '...'}'"
 
 
 def _begun(text: str, size: int) -> str:
@@ -94,26 +101,30 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
         os.close(turn)
 
 
-def take(baton: Baton, event: Event, session: Session, track: Track, said: str, of: Whose = None) -> Session:
+def take(
+    baton: Baton, event: Event, session: Session, track: Track, said: str, of: Whose = None, spot: Spot | None = None
+) -> Session:
     """Record an automatic checkpoint that says ``said``, unless the newest one holds the same; the session afterwards.
-    ``of``: the session whose turn it tells of, where that is not the event's.
+    ``of``: the session whose turn it tells of, where that is not the event's. ``spot``: what a command is about to strike.
 
     It never follows a checkpoint that was recorded while it was taken: that one may hold newer files, so the work tree is
     looked at again. Turns that ended without a checkpoint are counted in the session, for the next one. Raises BatonError.
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _take_once(baton, event, session, track(), said, of)
+            return _take_once(baton, event, session, track(), said, of, spot)
         except AgainError:
             if not left:
                 raise
     return session
 
 
-def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str, of: Whose) -> Session:
+def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str, of: Whose, spot: Spot | None) -> Session:
     tip = baton.store.before(track)
     here = baton.here(tip) if tip is not None else None  # after a restore the words are those of the state that is here
-    plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=makes_current(baton.store, track)))
+    going, names = (spot.paths, spot.names) if spot is not None else (None, ())
+    current = makes_current(baton.store, track)
+    plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=current, going=going, going_names=names))
     words = plan.draft.checkpoint
     carried, ended = words_of(here), int(event.moment == "turn")
     turns = ended + (session.turns if session.words == carried else 0)
@@ -127,7 +138,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
     news = back = False
     if of is not None:
         observed, news, back = _observed(baton, *of, agent, here, plan.draft)
-    elif event.moment == "prompt":  # what this session has on record now may be of the turn that begins
+    elif event.moment in ("prompt", "command"):  # what is on record now may be of the turn that begins; nobody waits for it
         observed = here.checkpoint.observed if here is not None and not here.foreign else None
     else:
         observed, news, back = _observed(baton, event, session, agent, here, plan.draft)
@@ -244,6 +255,8 @@ def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
     """Who takes the checkpoint, and how far the conversation had come."""
     last = tip.checkpoint.agent if tip and not tip.foreign else None
     same = last is not None and (last.name, last.session) == (event.agent, event.session)
+    if event.moment == "command":  # it waits, and the next checkpoint says how far the conversation has come
+        return Agent(name=event.agent, session=event.session, transcript=last.transcript if last and same else None)
     before = parse_transcript(last.transcript) if last is not None and same else None
     seconds = _LONG if os.environ.get(LATE) is not None else None  # None: somebody waits
     found = transcripts.record(baton, event, baton.settings.transcripts, before, lambda text: log(baton.repo, text), seconds)

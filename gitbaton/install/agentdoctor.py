@@ -69,7 +69,9 @@ def _row(row: Row, where: Place, root: str | None, cwd: str) -> Iterator[Finding
     several = " --track NAME" if len(row.tracks) > 1 else ""
     line = f"git baton agent install {row.client.name} --{row.level}{several}"
     if row.state == "outdated":
-        yield Finding(name=name, ok=False, text=f"'{row.file}' is not as this version writes it", mend=line)
+        text = f"'{row.file}' is not as this version writes it"
+        text += f": it lacks {' and '.join(row.lacks)}" if row.lacks else ""
+        yield Finding(name=name, ok=False, text=text, mend=line)
     else:
         yield Finding(name=name, ok=True, text=f"in place in '{row.file}'")
     if program(row.client, where.env) is None:

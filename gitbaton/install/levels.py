@@ -44,7 +44,8 @@ class Merged:
 
 @value
 class Found:
-    """What a file holds of ours: how many entries, for which tracks they were made, and what they are called, if anything.
+    """What a file holds of ours: how many entries, at which ``events``, for which tracks they were made, and what they are
+    called, if anything.
 
     ``foreign``: command lines that name our hook, too, and that somebody else wrote.
     """
@@ -53,6 +54,7 @@ class Found:
     tracks: tuple[str | None, ...]
     names: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
 
 
 def _root(document: Document) -> Node:
@@ -255,6 +257,7 @@ class Hooks(Part):
             tracks=tuple(dict.fromkeys(track_of(lines(handler)[0]) for handler in ours)),
             names=tuple(handler["name"] for handler in ours if isinstance(handler.get("name"), str)),
             foreign=tuple(dict.fromkeys(foreign)),
+            events=tuple(event.key for event in hooks.members if _ours(document, self.client, event.key)),
         )
 
     def is_bare(self, text: str, made: Collection[str]) -> bool:
@@ -387,7 +390,8 @@ class Target:
 class Row:
     """A client at a level: its file, what of ours is in it, and why it cannot be read if so.
 
-    ``names``: what our entries are called, where the client's hooks have names; ``foreign``: lines of the user's that call us.
+    ``names``: what our entries are called, where the client's hooks have names; ``foreign``: lines of the user's that call us;
+    ``lacks``: the events of which the hooks are missing.
     """
 
     client: Client
@@ -399,6 +403,7 @@ class Row:
     names: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     reason: str = ""
+    lacks: tuple[str, ...] = ()
 
 
 def place(level: Level, env: Mapping[str, str], root: str | None, git_dir: str | None, shared: str | None) -> Place:
@@ -538,6 +543,7 @@ def row(where: Place, client: Client) -> Row:
         names=found.names,
         foreign=found.foreign,
         reason=reason,
+        lacks=tuple(hook.event for hook in client.hooks if hook.event not in found.events) if found.count else (),
     )
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from gitbaton.baton import Baton
 from gitbaton.git.objects import lookup
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.scene import Scene
@@ -17,8 +18,10 @@ from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
 from gitbaton.worktree.checkout import Difference, Entry, differences
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
-from gitbaton.worktree.rawbytes import read_kept
+from gitbaton.worktree.ignores import ignored
+from gitbaton.worktree.rawbytes import read_kept, read_raw
 from gitbaton.worktree.staged import Scope
+from gitbaton.worktree.untracked import regular
 
 AFTER_RAW, AFTER_HELD, TOUCHED = b"after-raw", b"after-held", b"touched"
 ONLY, APART, HIDDEN = b"index-only", b"index-apart", b"hidden"
@@ -91,6 +94,20 @@ def absent(store: Store, kept: Mapping[str, Oid]) -> tuple[dict[str, str], dict[
             elif not here.has(held):
                 (cleaned if held.cleaned else away)[path] = held.reason
     return away, cleaned
+
+
+def held_ignored(baton: Baton, target: Stored) -> list[str]:
+    """The files that a checkpoint holds from before a command that was to remove them, and that are there and ignored now:
+    where their bytes are others they are written over, so they are to be held first. One that is too large is left alone."""
+    files, root = target.checkpoint.files, baton.repo.layout.root or ""
+    side = beside(baton.store, target) if files is not None and files.held else None
+    there = []
+    for path, oid in (read_raw(baton.store.objects, side, b"held") if side is not None else {}).items():
+        full = os.path.join(root, path)
+        if regular(full) and os.lstat(full).st_size <= baton.settings.max_file_size:
+            held = read_held(baton.store.objects, oid)
+            there += [path] if held is not None and not held.driver else []
+    return [name.removeprefix("./") for name in ignored(baton.repo.git.changed({}, directory=root), there)] if there else []
 
 
 def after(store: Store, safety: Stored) -> dict[str, Entry | None]:

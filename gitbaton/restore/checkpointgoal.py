@@ -12,7 +12,7 @@ from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.objects import lookup
 from gitbaton.model import IGNORED, INSIDE, KEPT, Stored, covered
 from gitbaton.render import first_few, some, title
-from gitbaton.restore.bytes import HIDDEN, kept_in
+from gitbaton.restore.bytes import HIDDEN, held_ignored, kept_in
 from gitbaton.restore.goal import FREE, Goal, files_of, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
@@ -37,7 +37,7 @@ def planned(baton: Baton, order: Order, lock: AbstractContextManager[None] = FRE
     if order.exact and files.skipped_more:
         said = f"checkpoint '{baton.short(target.id)}' left out more paths than it lists; --exact cannot tell them from others"
         raise BatonError(said)
-    with lock, looked(baton, (files.tree,)) as scene:
+    with lock, looked(baton, (files.tree,), held_ignored(baton, target)) as scene:
         yield made(CheckpointGoal(scene, target, order))
 
 
@@ -52,7 +52,7 @@ class CheckpointGoal(Goal):
         self.what = f"restore of {target.id[:SHORT]}: {first_line(title(target)[0])[:LONGEST]}"
         self.tree = self.rules = tree_in(scene, target)
         self.since, self.operation = target.checkpoint.created, self.files.operation
-        self.left = {s.path: s.reason for s in self.files.skipped if s.reason != KEPT}
+        self.left = {s.path: s.reason for s in self.files.skipped if s.reason not in KEPT}
         there = beside(self.store, target)
         self.staged, self.kept = staged_in(scene, target), kept_in(self.store, target)
         self.hidden = paths_beside(self.store, target, HIDDEN) or ()

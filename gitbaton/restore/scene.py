@@ -13,15 +13,17 @@ from gitbaton.errors import GitError, StaleError
 from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
-from gitbaton.model import KEPT, Head, Oid, covered
+from gitbaton.model import IGNORED_HELD, KEPT, Head, Oid, Skipped, covered
 from gitbaton.system.files import Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
 from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, take_in, take_out
 from gitbaton.worktree.filetrees import parents
+from gitbaton.worktree.heldbytes import moved, read_held
 from gitbaton.worktree.index import Facts, PrivateIndex
 from gitbaton.worktree.modes import narrow
+from gitbaton.worktree.rawbytes import Kept
 from gitbaton.worktree.staged import refuse_changed
 from gitbaton.worktree.swap import look_at
 from gitbaton.worktree.untracked import ours
@@ -32,14 +34,14 @@ _FEW_PATHS = 20  # that git is asked for one by one: each is held against every 
 class Scene:
     """One capture, as long as its folder is there."""
 
-    def __init__(self, baton: Baton, folder: str, concerned: Sequence[Oid] = ()) -> None:
+    def __init__(self, baton: Baton, folder: str, concerned: Sequence[Oid] = (), held: Sequence[str] = ()) -> None:
         root = baton.repo.layout.root
         if root is None:
             raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree")
         self.baton, self.repo, self.folder, self.root = baton, baton.repo, folder, root
         self.repo.prefetch_identity()
         self.head: Head = baton.head()[0]
-        self.rules = baton.rules(held=concerned)
+        self.rules = replace(baton.rules(held=concerned), going=(held, ()))
         kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()
         found = capture_with_index(self.repo, folder, self.rules, kept)
         self.captured: Captured = found[0]
@@ -56,7 +58,7 @@ class Scene:
         self.coming: list[str] = []
         self.held: frozenset[str] = frozenset()
         self.unwelcome: Callable[[str], bool] | None = None
-        self.skipped = {s.path: s.reason for s in self.captured.skipped if s.reason != KEPT}
+        self.skipped = {s.path: s.reason for s in self.captured.skipped if s.reason not in KEPT}
 
     @property
     def tree(self) -> Oid:
@@ -82,7 +84,14 @@ class Scene:
             known = self.captured.modes
             fresh = narrow(self.root, hidden, rest=known.rest)
             modes = replace(known, listed={**known.listed, **fresh.listed})
-            captured = replace(self.captured, tree=take_in(self.index, hidden))
+            held = {p: e for p, e in hidden.items() if e.mode[:3] == "100" and read_held(self.repo.objects, e.oid) is not None}
+            other = moved(self.repo, self.root, {p: e.oid for p, e in held.items()})
+            same = {p: e for p, e in held.items() if p not in other}
+            self.index.put({p: f"{e.mode} {e.oid}" for p, e in same.items()})
+            tree = take_in(self.index, {p: e for p, e in hidden.items() if p not in held})
+            kept = self.captured.kept | Kept(held=tuple((p, e.mode, e.oid) for p, e in same.items()))
+            named = *self.captured.skipped, *(Skipped(path=path, reason=IGNORED_HELD) for path in same)
+            captured = replace(self.captured, tree=tree, kept=kept, shut=self.captured.shut.union(same), skipped=named)
             self.captured = with_modes(captured, self.index, self.facts, modes)
         return [p for p in hidden if lookup(objects, self.tree, os.fsencode(p)) is None]
 
@@ -165,11 +174,12 @@ class Scene:
 
 
 @contextmanager
-def looked(baton: Baton, concerned: Sequence[Oid] = ()) -> Iterator[Scene]:
+def looked(baton: Baton, concerned: Sequence[Oid] = (), held: Sequence[str] = ()) -> Iterator[Scene]:
     """Capture the present; its folder goes when the block ends. What one of the trees ``concerned`` holds is taken in, also
-    where it was ignored until now: it may be written over. Raises GitError."""
+    where it was ignored until now: it may be written over. So may the ignored files ``held``, which are held here. Raises
+    GitError."""
     with private_folder(baton.repo) as folder:
-        yield Scene(baton, folder, concerned)
+        yield Scene(baton, folder, concerned, held)
 
 
 def inside(root: str, directory: str | None) -> str:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line, in_quotes
 from gitbaton.errors import NoAnswerError, NotFoundError, RecordError
-from gitbaton.model import Op, Stored
+from gitbaton.model import IGNORED_HELD, Op, Stored
 from gitbaton.render import title
 from gitbaton.restore.bytes import HIDDEN, after, after_raw, index_scope, kept_in
 from gitbaton.restore.goal import FREE, Goal, files_of, staged_in, tree_in
@@ -74,7 +74,9 @@ class StepGoal(Goal):
         self.after = after(self.store, target)
         came = {p: e for p, e in self.after.items() if e is not None}
         before = differences(self.git, self.tree, in_beside(self.store, target, AFTER))
-        self.written = scene.take_in({d.path: came[d.path] for d in before if d.now is None and d.path in came})
+        over = {s.path for s in self.files.skipped if s.reason == IGNORED_HELD}
+        new = {d.path for d in before if d.now is None or d.path in over}
+        self.written = scene.take_in({path: came[path] for path in new if path in came})
         self.staged, self.kept = staged_in(scene, target), kept_in(self.store, target)
         self.hidden = paths_beside(self.store, target, HIDDEN) or ()
         self.permits = step_back(scene.repo, beside(self.store, target))

@@ -34,7 +34,7 @@ _GOES_ON = ("compact", "resume")  # why a session starts that was there before; 
 _MOST = 20  # sessions that are looked at
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 # The least baton.auto at which a moment counts.
-_LEVEL = {"compact": 1, "request": 1, "start": 2, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
+_LEVEL = {"compact": 1, "request": 1, "command": 1, "start": 2, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 EDITS = 10
 """So many edits after the words make them old."""

@@ -37,7 +37,7 @@ def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, lis
     with private_folder(baton.repo) as private:
         captured = capture(baton.repo, private, rules, ())
     known = set(stored.checkpoint.files.skipped if stored and stored.checkpoint.files else ())
-    new = [s for s in captured.skipped if s not in known or s.reason == KEPT]
+    new = [s for s in captured.skipped if s not in known or s.reason in KEPT]
     warnings = [f"{path_in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]
     return captured.tree, warnings + ([f"and {len(new) - _SHOWN} more"] if len(new) > _SHOWN else [])
 

@@ -58,7 +58,7 @@ def plan(baton: Baton, stored: Stored, directory: str) -> Plan:
     tree = beside(baton.store, stored) if files.held else None
     away, cleaned = absent(baton.store, read_kept(baton.store.objects, tree) if tree else {})
     warnings += [f"{path_in_quotes(path)}: {reason}" for path, reason in [*away.items(), *cleaned.items()][:_TOLD]]
-    left = sum(s.reason != KEPT for s in files.skipped) + files.skipped_more
+    left = sum(s.reason not in KEPT for s in files.skipped) + files.skipped_more
     if left:
         warnings.append(
             f"{left} path{'s are' if left > 1 else ' is'} not in the checkpoint; 'git baton show {short}' lists them"

@@ -13,7 +13,7 @@ from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.prefetch import signature
 from gitbaton.git.repo import Repo, clear_old, make_folder, silent
 from gitbaton.git.run import Git, checked, zsplit
-from gitbaton.model import Flag, Oid, Skipped, covered
+from gitbaton.model import IGNORED_HELD, Flag, Oid, Skipped, covered
 from gitbaton.system.files import READ, open_file
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
@@ -57,7 +57,8 @@ class Captured:
     ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
     ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/ held/`` of an index commit's second
     parent; ``kept`` are the files whose bytes, or stand-ins for them, it holds, because a checkout of ``tree`` would not give
-    them back; ``shut`` are the paths that their filter did not clean: git always finds them changed;
+    them back; ``shut`` are the paths that their filter did not clean, and ignored ones that are held: git always finds them
+    changed;
     ``modes`` are the permissions that are narrower than a checkout would give.
     ``warning``: what should be said of the capture; ``blind``: why it had better not be recorded.
     """
@@ -182,7 +183,7 @@ def _from_index(
         facts = index.facts(reachable)
         index.reveal(facts, root)
         changes = _look(index, facts, folder, root, rules)
-        if changes or facts.stages:
+        if changes or facts.stages or rules.going[0]:
             index.copy()
         if index.whole():
             break
@@ -197,9 +198,11 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         intake.doubt(doubt)
     if intake.changes or doubt:
         skipped += intake.run()
+    skipped += intake.hold_ignored() if any(intake.rules.going) else []
     index.repo.progress("storing files", 0, 0)
-    tree = _tree(index, facts, skipped) if intake.changes or doubt or facts.stages else facts.tree
-    kept = keep(index, tree, intake.examined()) | intake.kept if intake.changes or doubt else Kept()
+    moved = intake.changes or doubt or intake.going
+    tree = _tree(index, facts, skipped) if moved or facts.stages else facts.tree
+    kept = keep(index, tree, intake.examined()) | intake.kept if moved else Kept()
     if doubt:
         facts, more = without(index, facts, doubt)
         kept = replace(kept, staged=tuple(more))
@@ -216,7 +219,7 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         unmerged=len({path for _, path, _, _ in facts.stages}),
         stages=_stages(index, facts, kept, left, modes),
         kept=kept,
-        shut=frozenset(intake.shut),
+        shut=frozenset((*intake.shut, *intake.going)),
         modes=modes,
         skipped=left,
         blind=_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"}),
@@ -282,6 +285,7 @@ class _Intake:
         self.doubted: Mapping[str, Doubtful] = {}
         self.asked: set[str] = set()  # filters that were tried alone
         self.kept = Kept()
+        self.going: list[str] = []  # ignored files that are held
         self.appeared: list[str] = []  # taken in, though they were not there when changes were listed
 
     def run(self) -> list[Skipped]:
@@ -305,6 +309,32 @@ class _Intake:
         skipped += [Skipped(path=path, reason=reason) for path, reason in reasons.items()]
         skipped += self._hold() if self.shut else []
         self.index.git = users  # a checkout that follows shall not miss the smudge of a filter that only cleans
+        return skipped
+
+    def hold_ignored(self) -> list[Skipped]:
+        """Hold here what git ignores and a command is about to remove: no push takes it along. Those that are not held, too."""
+        store, entries, held, texts = HeldStore(self.index.repo), dict[str, str](), list[Entry](), list[NewObject]()
+        skipped = [*self.rules.going[1]]
+        for path in self.rules.going[0]:
+            fd = open_file(self.root, path)
+            if fd is None:
+                skipped.append(Skipped(path=path, reason=self._reason(path, culprit=False)))
+                continue
+            with open(fd, "rb", buffering=0) as file:
+                mode = EXECUTABLE if os.fstat(file.fileno()).st_mode & 0o100 else FILE
+                try:
+                    found, _ = store.hold(path, file.fileno(), "", cleaned=False, wait=False)
+                except StaleError:
+                    skipped.append(Skipped(path=path, reason="unstable"))
+                    continue
+            texts.append(new_object(self.index.repo.layout.algorithm, "blob", found.text))
+            entries[path] = f"{mode} {texts[-1].oid}"
+            held.append((path, mode, texts[-1].oid))
+            skipped.append(Skipped(path=path, reason=IGNORED_HELD))
+        store.settle()
+        self.index.repo.stow(texts)
+        self.index.put(entries)
+        self.going, self.kept = [*entries], self.kept | Kept(held=tuple(held))
         return skipped
 
     def doubt(self, found: Mapping[str, Doubtful]) -> None:
@@ -509,7 +539,7 @@ class _Intake:
     def touched(self) -> list[str] | None:
         """The paths whose permissions nobody knows from an earlier look; None where git could not say."""
         changes = self.changes
-        files = [p for p in (*changes.untracked, *self.appeared) if not p.endswith("/")]
+        files = [p for p in (*changes.untracked, *self.appeared, *self.going) if not p.endswith("/")]
         return None if changes.tracked is None else [*changes.tracked, *files]
 
     def _differing(self, kinds: str) -> list[str]:

@@ -165,6 +165,8 @@ def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None], tree: 
 
 def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
     """Add to a private index paths that ignore rules hide, as far as they are on disk what ``wanted`` says; its tree then."""
+    if not wanted:
+        return index.write_tree()
     stdin = b"".join(b":(top,literal)" + os.fsencode(path) + b"\0" for path in wanted)
     words = ("add", "-f", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
     index.git.changed({}, "core.safecrlf=false").run(*words, stdin=stdin)

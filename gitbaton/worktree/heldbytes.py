@@ -44,8 +44,8 @@ _LEFTOVER = 3600.0
 
 @value
 class Held:
-    """What a stand-in says: the token of the bytes, and the filter that they stood behind. ``cleaned``: the filter ran, and
-    what it made is in the checkpoint; a checkout of that only gives other bytes."""
+    """What a stand-in says: the token of the bytes, and the filter that they stood behind; none where git ignores the path.
+    ``cleaned``: the filter ran, and what it made is in the checkpoint; a checkout of that only gives other bytes."""
 
     token: str
     driver: str
@@ -60,6 +60,8 @@ class Held:
     @property
     def reason(self) -> str:
         """Why the bytes are not where the checkpoint is read."""
+        if not self.driver:
+            return "it was ignored, and its bytes stayed where they were taken"
         if self.cleaned:
             return f"its exact bytes stayed where they were taken; filter {in_quotes(self.driver)} makes others"
         return f"its bytes did not pass filter {in_quotes(self.driver)} and stayed where they were taken"
@@ -112,21 +114,37 @@ class HeldStore:
         if repo.own_dir != os.path.join(repo.layout.git_dir, "baton"):  # nothing of a dry run is to stay
             self.target = os.path.join(repo.own_dir, "held")
         self._key: bytes | None = None
+        self._waiting: dict[str, str] = {}  # files that are not on disk yet, by their tokens
 
-    def hold(self, path: str, fd: int, driver: str, *, cleaned: bool, store: bool = True) -> tuple[Held, Oid]:
-        """Keep what an open file holds, on disk when the call returns, for ``path`` alone; and the id that these bytes have
-        as a blob, which is not written. Without ``store`` only the token is made. Raises StaleError for a file that never is
-        still, GitError."""
+    def hold(
+        self, path: str, fd: int, driver: str, *, cleaned: bool, store: bool = True, wait: bool = True
+    ) -> tuple[Held, Oid]:
+        """Keep what an open file holds, on disk when the call returns, or without ``wait`` when ``settle`` does, for ``path``
+        alone; and the id that these bytes have as a blob, which is not written. Without ``store`` only the token is made.
+        Raises StaleError for a file that never is still, GitError."""
         try:
             key = self._own_key()
             for _ in range(_ATTEMPTS):
                 token, oid = self._read(key, path, fd, None)
-                if not store or self._renewed(token) or self._written(key, path, fd) == token:
+                if not store or self._renewed(token) or self._written(key, path, fd, wait=wait) == token:
                     return Held(token=token, driver=driver, cleaned=cleaned), oid
         except OSError as error:
             why = error.strerror or error
             raise GitError(f"{in_quotes(path)} cannot be kept in '{self.folder}': {why}") from None
         raise StaleError(f"{in_quotes(path)} changes each time it is read", paths=(path,))
+
+    def settle(self) -> None:
+        """Have on disk all that was held without a wait. Raises GitError."""
+        try:
+            if self._waiting:
+                sync_paths(os.path.join(self.target, fresh) for fresh in self._waiting.values())
+                with self._opened(self.target) as folder:
+                    for token, fresh in self._waiting.items():
+                        os.replace(fresh, token, src_dir_fd=folder, dst_dir_fd=folder)
+                    os.fsync(folder)
+            self._waiting.clear()
+        except OSError as error:
+            raise GitError(f"'{self.folder}' cannot be written: {error.strerror or error}") from None
 
     def has(self, held: Held) -> bool:
         """Whether the bytes are here."""
@@ -242,7 +260,7 @@ class HeldStore:
             self._locked(shared=True)
         return self._there(token)
 
-    def _written(self, key: bytes, path: str, fd: int) -> str:
+    def _written(self, key: bytes, path: str, fd: int, *, wait: bool) -> str:
         """Copy an open file under the token of what was copied."""
         with self._opened(self.target) as folder:
             fresh = _fresh()
@@ -250,9 +268,13 @@ class HeldStore:
             try:
                 try:
                     token, _ = self._read(key, path, fd, new)
-                    os.fsync(new)
+                    if wait:
+                        os.fsync(new)
                 finally:
                     os.close(new)
+                if not wait:
+                    self._waiting[token] = fresh
+                    return token
                 os.replace(fresh, token, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
                 with suppress(FileNotFoundError):

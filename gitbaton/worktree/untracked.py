@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SCAN_LIMIT = 10_000
 _NAMED = 500
+_MANY, _SEEN = 2000, 20_000  # ignored files that are held, and entries that are looked at for them
 _BESIDE = re.compile(r"\.(.+)\.new")
 
 
@@ -35,6 +36,7 @@ class Rules:
     paths that are ours (LATEST) and belong in no checkpoint. ``past``: asked for what was ignored until now, where something
     is untracked; ``include``: paths that are taken in all the same. ``most``: how many bytes of files that the newest
     checkpoint does not hold, where there is a limit; ``held``: asked whether it holds a path with a file of that size.
+    ``going``: ignored files that a command is about to remove, and that are held here; and those that are not, with the reason.
     ``telling``: by the names of files that ``exclude`` names, what must stand in one for it to be left out."""
 
     untracked: Untracked = "all"
@@ -46,6 +48,7 @@ class Rules:
     most: int | None = None
     held: Callable[[str, int], bool] = lambda path, size: False
     telling: Mapping[str, bytes] = {}
+    going: tuple[Sequence[str], Sequence[Skipped]] = ((), ())
 
 
 def ours(path: str, never: Collection[str]) -> bool:
@@ -99,6 +102,70 @@ def asked_for(repo: Repo, directory: str | None, specs: Sequence[str]) -> dict[s
             hints = f"'git check-ignore -v -- {word}' says why", f"'git add -f -- {word}' has git track it"
             raise UsageError(f"{in_quotes(spec)} cannot be included: git ignores it", *hints)
         raise UsageError(f"{in_quotes(spec)} cannot be included: it matches no file")
+    return found
+
+
+def going(
+    repo: Repo, folder: str, rules: Rules, paths: Sequence[str], names: Sequence[str], most: int
+) -> tuple[list[str], list[Skipped]]:
+    """Divide the ignored files at and below paths into those to hold and those to name: each file and each folder of which all
+    is ignored is held whole or not at all, the smallest first, ``most`` bytes together; what ``exclude`` names is not. With
+    ``names`` only what is called so, or lies in a folder that is. Raises GitError."""
+    root = repo.layout.root or ""
+    top = repo.git.changed({}, directory=root)
+    listed = zsplit(top.out("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"))
+    found = [(path, _files(root, path, names, most)) for path in _at_or_below(listed, paths)]
+    held, left, total = list[str](), list[Skipped](), 0
+    for path, files in sorted(found, key=lambda one: sum(one[1].values()) if one[1] is not None else 0):
+        size = sum(files.values()) if files is not None else 0
+        if files is None or total + size > most or len(held) + len(files) > _MANY:
+            left.append(Skipped(path=path.rstrip("/"), reason="ignored"))
+            continue
+        total += size
+        held += (file for file in files if not ours(file, rules.never))
+    out = excluded(repo.git, folder, held, rules.exclude) if rules.exclude and held else set[str]()
+    out = {path for path in out if not _harmless(os.path.join(root, path), rules)}
+    return [p for p in held if p not in out], left + [Skipped(path=p, reason="excluded") for p in sorted(out)]
+
+
+def _at_or_below(listed: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """What of some ignored files and folders (they end in a slash) lies at or below paths; of a folder above one, that path."""
+    found = dict[str, None]()
+    for path in paths or ("",):
+        at = "" if path in ("", ".") else f"{path.rstrip('/')}/"
+        for one in listed:
+            whole = one if one.endswith("/") else f"{one}/"
+            found |= {one: None} if whole.startswith(at) else {path: None} if at.startswith(whole) else {}
+    return [one for one in found if not any(one.startswith(other) for other in found if other != one and other.endswith("/"))]
+
+
+def _files(root: str, path: str, names: Sequence[str], most: int) -> dict[str, int] | None:
+    """The regular files at or below a path, each with its size; None where they are too many or too large, where something else
+    is among them, or a repository."""
+    from fnmatch import fnmatch
+
+    found, todo, total = dict[str, int](), [path.rstrip("/")], 0
+    while todo:
+        at = todo.pop()
+        full = os.path.join(root, at)
+        try:
+            mode, size = (seen := os.lstat(full)).st_mode, seen.st_size
+            if stat.S_ISDIR(mode):
+                inside = os.listdir(full)
+                if ".git" in inside or len(todo) + len(inside) > _SEEN:
+                    return None
+                todo += [f"{at}/{name}" for name in inside]
+                continue
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        if names and not any(fnmatch(part, name) for part in at.split("/") for name in names):
+            continue
+        total += size
+        if not stat.S_ISREG(mode) or total > most or len(found) >= _MANY:
+            return None
+        found[at] = size
     return found
 
 

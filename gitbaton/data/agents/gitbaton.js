@@ -5,6 +5,15 @@ import { spawnSync } from "node:child_process"
 const TRACK = null
 const FRESH = 5000 // ms for which an answer that was empty is believed
 const LIMIT = 5000 // ms for one call; git-baton itself ends sooner
+const GUARD = 10000 // ms before a command that may be destructive
+// What no destructive command is without; git-baton reads the line itself.
+const DANGER = new RegExp(
+  [
+    "--(?:hard|keep|merge|abort|skip|del|in-place)|checkout|restore|git[^]*(?:switch|clean)|stash|rebase|filter-|bfg|read-tree",
+    "branch[^]* -(?:[DMCf]|-force)|worktree[^]*remove|submodule[^]*-f|unlink|shred|truncate|-delete|perl|ruby|sed[^]* -[A-Za-z]*i",
+    "pull[^]* -(?:r|-rebase)|(?:^|[^\\w.-])(?:rm|mv|cp|dd|tee)\\s|>(?![>&=(]|\\s*/dev/)",
+  ].join("|"),
+)
 const EDITS = new Set(["edit", "write", "patch", "apply_patch", "multiedit", "bash"])
 
 export const GitBaton = async ({ directory, worktree }) => {
@@ -23,7 +32,7 @@ export const GitBaton = async ({ directory, worktree }) => {
         cwd: place,
         input,
         encoding: "utf8",
-        timeout: LIMIT,
+        timeout: word === "command" ? GUARD : LIMIT,
         stdio: ["pipe", "pipe", "ignore"],
         windowsHide: true,
       })
@@ -45,6 +54,16 @@ export const GitBaton = async ({ directory, worktree }) => {
     } catch {
       // the session goes on as if we were not there
     }
+  }
+
+  // Commands that the user named besides; asked once.
+  let named = null
+  const guarded = (command) => {
+    if (named === null) {
+      const asked = spawnSync("git", ["config", "--get-all", "baton.guardCommand"], { cwd: place, encoding: "utf8", timeout: LIMIT })
+      named = (asked.stdout || "").split("\n").filter((line) => line.trim())
+    }
+    return DANGER.test(command) || named.some((words) => command.includes(words))
   }
 
   const context = (id) => {
@@ -102,6 +121,10 @@ export const GitBaton = async ({ directory, worktree }) => {
       state(sessionID).busy = true
       const words = (parts || []).filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
       if (words.length) call("prompt", sessionID, { prompt: words.join("\n") })
+    }),
+    "tool.execute.before": quiet(async ({ tool, sessionID }, { args } = {}) => {
+      const command = tool === "bash" && args ? args.command : undefined
+      if (typeof command === "string" && guarded(command)) call("command", sessionID, { command, child: children.has(sessionID) })
     }),
     "tool.execute.after": quiet(async ({ tool, sessionID }) => {
       if (!ours(sessionID) || !EDITS.has(tool)) return

@@ -39,7 +39,8 @@ GEMINI: dict[str, Any] = {
 COPILOT: dict[str, Any] = {"agent": "copilot", "session": "332c3594-4d3b-4fdf-be30-f9dcdfd4aeb3", "cwd": DIR}
 COPILOT_FILE = "/home/dev/.copilot/session-state/332c3594-4d3b-4fdf-be30-f9dcdfd4aeb3/events.jsonl"
 ASKED = "Create hello.txt"
-MOMENTS = ("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "other")
+LOOK, PRINT = "cat hello.txt && git status --short", "printf %s 'hello from the stub model\n' > 'hello.txt'"
+MOMENTS = ("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "command", "other")
 INJECTS = ("no", "full", "short", "flagged", "nudge")
 
 EXPECTED: dict[str, list[Event]] = {
@@ -49,7 +50,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**CLAUDE, name="PreToolUse", moment="other"),
         Event(**CLAUDE, name="PostToolUse", moment="edit"),
         Event(**CLAUDE, name="PostToolBatch", moment="edit"),
-        Event(**CLAUDE, name="PreToolUse", moment="other"),
+        Event(**CLAUDE, name="PreToolUse", moment="command", command=LOOK),
         Event(**CLAUDE, name="PostToolUse", moment="edit"),
         Event(**CLAUDE, name="Stop", moment="turn", said="STUB: I wrote hello.txt.", running=()),
         Event(**CLAUDE, name="PreCompact", moment="compact"),
@@ -61,7 +62,7 @@ EXPECTED: dict[str, list[Event]] = {
     "codex": [
         Event(**CODEX, name="SessionStart", moment="start", inject="full", source="startup"),
         Event(**CODEX, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt=ASKED),
-        Event(**CODEX, name="PreToolUse", moment="other"),
+        Event(**CODEX, name="PreToolUse", moment="command", command=PRINT),
         Event(**CODEX, name="PostToolUse", moment="edit"),
         Event(**CODEX, name="PreCompact", moment="compact"),
         Event(**CODEX, name="PostCompact", moment="compacted"),
@@ -76,7 +77,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**GEMINI, name="PreCompress", moment="request"),
         Event(**GEMINI, name="BeforeTool", moment="other"),
         Event(**GEMINI, name="AfterTool", moment="edit"),
-        Event(**GEMINI, name="BeforeTool", moment="other"),
+        Event(**GEMINI, name="BeforeTool", moment="command", command=LOOK),
         Event(**GEMINI, name="AfterTool", moment="edit"),
         Event(**GEMINI, name="AfterAgent", moment="turn", prompt=ASKED),
         Event(**GEMINI, name="SessionEnd", moment="end"),
@@ -87,7 +88,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**COPILOT, name="userPromptSubmitted", moment="prompt", inject="flagged", prompt=ASKED),
         Event(**COPILOT, name="preToolUse", moment="other"),
         Event(**COPILOT, name="postToolUse", moment="edit", inject="flagged"),
-        Event(**COPILOT, name="preToolUse", moment="other"),
+        Event(**COPILOT, name="preToolUse", moment="command", command="cat hello.txt"),
         Event(**COPILOT, name="postToolUse", moment="edit", inject="flagged"),
         Event(**COPILOT, name="preCompact", moment="compact", transcript=COPILOT_FILE),
         Event(**COPILOT, name="agentStop", moment="turn", transcript=COPILOT_FILE),
@@ -130,6 +131,19 @@ def test_opencode_through_our_plugin() -> None:
     for name, moment in (("edited", "edit"), ("idle", "turn"), ("compacted", "compacted"), ("ended", "end")):
         assert told("opencode", name, {**payload, "child": False}) == replace(base, name=name, moment=moment), name
     assert not told("opencode", "idle", {**payload, "child": "yes"}).child
+    asked = replace(base, name="command", moment="command", command="git clean -fd", child=True)
+    assert told("opencode", "command", {**payload, "child": True, "command": "git clean -fd"}) == asked
+
+
+def test_only_the_shell_runs_a_command() -> None:
+    other = {"tool_name": "Write", "tool_input": {"command": "x"}}
+    for fields in (other, {"tool_name": "Bash"}, {"tool_name": "Bash", "tool_input": {"command": 3}}):
+        found = told("claude", "PreToolUse", {"cwd": DIR, **fields})
+        assert (found.moment, found.command) == ("other", None), fields
+    words = {"tool_name": "Bash", "tool_input": {"command": ["bash", "-lc", "git clean -fd"]}}
+    assert told("codex", "PreToolUse", words).command == "bash -lc 'git clean -fd'"
+    for args in ({"command": "git clean -fd"}, json.dumps({"command": "git clean -fd"})):  # some versions give a text
+        assert told("copilot", "preToolUse", {"toolName": "bash", "toolArgs": args}).command == "git clean -fd"
 
 
 def test_cursor_as_documented() -> None:

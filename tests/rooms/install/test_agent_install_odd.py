@@ -223,7 +223,7 @@ def test_an_odd_hook_in_an_answer_is_not_ours(repo: Sandbox, tmp_path: Path, odd
         return  # the verbs once
     path = {"PATH": f"{program.parent}:{os.environ['PATH']}"}
     done = repo.baton("agent", "install", "codex", "--trust", env=path)
-    assert done.code == 128 and "fatal: codex lists 0 of our 6 hooks" in done.err
+    assert done.code == 128 and "fatal: codex lists 0 of our 7 hooks" in done.err
     assert "it runs no hook before you trust it" not in done.err
     assert "Codex: it runs no hook before" in (repo.ok("agent", "install", "codex", "--track", "x").err)
     assert not findings(repo.baton("agent", "doctor", "--json", env=path))["codex project trust"]["ok"]

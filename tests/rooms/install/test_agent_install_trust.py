@@ -102,7 +102,7 @@ def test_only_our_hooks_are_trusted(repo: Sandbox, codex: Path) -> None:
     (home() / ".codex").mkdir()
     (home() / ".codex/hooks.json").write_text(json.dumps({"hooks": {"Interrupt": [alike]}}))
     done = repo.ok("agent", "install", "codex", "--trust", "--track", "it's")
-    assert done.out.endswith("codex trusts our 6 hooks, 6 of them anew\n")
+    assert done.out.endswith("codex trusts our 7 hooks, 7 of them anew\n")
     keys = {key.removeprefix(f"{repo.path}/.codex/hooks.json:") for key in trusted(codex)}
     assert keys == {f"{hook.event}:{1 if hook.event == 'Stop' else 0}:0" for hook in CODEX.hooks}
     again = repo.ok("agent", "install", "codex", "--trust", "--track", "it's")
@@ -115,12 +115,12 @@ def test_only_our_hooks_are_trusted(repo: Sandbox, codex: Path) -> None:
 def test_another_track_is_trusted_anew(repo: Sandbox, codex: Path) -> None:
     repo.ok("agent", "install", "codex", "--trust", "--user")
     first = trusted(codex)
-    assert len(first) == 6 and all(key.startswith(f"{home()}/.codex/hooks.json:") for key in first)
-    assert repo.ok("agent", "doctor").out.count("codex trusts our 6 hooks") == 1
+    assert len(first) == 7 and all(key.startswith(f"{home()}/.codex/hooks.json:") for key in first)
+    assert repo.ok("agent", "doctor").out.count("codex trusts our 7 hooks") == 1
     repo.ok("agent", "install", "codex", "--user", "--track", "x")
     done = repo.baton("agent", "doctor", "--json")
     found = findings(done)["codex user trust"]
-    assert done.code == 1 and found["text"] == "codex trusts 0 of our 6 hooks, and runs no other"
+    assert done.code == 1 and found["text"] == "codex trusts 0 of our 7 hooks, and runs no other"
     assert found["mend"] == "git baton agent install codex --user --trust"
     assert repo.run("sh", "-c", found["mend"]).code == 0
     assert findings(repo.baton("agent", "doctor", "--json"))["codex user trust"]["ok"]
@@ -137,7 +137,7 @@ def test_without_codex_nothing_is_written(repo: Sandbox) -> None:
 def test_a_dry_run_asks_nobody(repo: Sandbox, codex: Path) -> None:
     before = both(repo)
     done = repo.baton("agent", "install", "codex", "--trust", "-n", env={"FAKE_CODEX": "dies"})
-    assert done.code == 0 and "would let codex trust our 6 hooks, through its app server\n" in done.out
+    assert done.code == 0 and "would let codex trust our 7 hooks, through its app server\n" in done.out
     assert both(repo) == before
 
 
@@ -146,8 +146,8 @@ def test_a_dry_run_asks_nobody(repo: Sandbox, codex: Path) -> None:
     [
         ("dies", "'codex' ended early: no answer"),
         ("refuses", "'codex' refused config/batchWrite: not allowed"),
-        ("forgets", "codex was told to trust our hooks and still does not trust 6 of them"),
-        ("untrusted-project", "codex lists 0 of our 6 hooks in '"),
+        ("forgets", "codex was told to trust our hooks and still does not trust 7 of them"),
+        ("untrusted-project", "codex lists 0 of our 7 hooks in '"),
     ],
 )
 def test_a_server_that_does_not_give_trust(repo: Sandbox, codex: Path, mode: str, reason: str) -> None:
@@ -158,7 +158,7 @@ def test_a_server_that_does_not_give_trust(repo: Sandbox, codex: Path, mode: str
     assert found["ok"] == (mode == "refuses")
     if mode == "untrusted-project":
         assert "start codex here once and accept" in done.err
-        assert found["text"] == "codex lists 0 of our 6 hooks: it does not trust this project"
+        assert found["text"] == "codex lists 0 of our 7 hooks: it does not trust this project"
 
 
 @pytest.mark.deep

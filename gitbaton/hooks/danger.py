@@ -1,0 +1,155 @@
+"""Where a destructive command strikes: the work trees that are to be captured before it, and what of them goes. Only looks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from glob import has_magic, iglob
+from itertools import islice
+
+from gitbaton.agents.destructive import Danger, shown
+from gitbaton.values import value
+
+_MOST = 5  # work trees that are captured before one command
+_PATHS = 500  # of a pattern
+_DEPTH, _ENTRIES = 3, 2000  # of folders that are looked at for repositories in them
+_UNKNOWN = re.compile(r"[$`\ue000-\uf8ff]")
+
+
+@value
+class Spot:
+    """A work tree, or a folder in one, that a command strikes. ``text``: what it is told to do there. ``paths``: what of the
+    ignored files is at stake, seen from the top; none for all, None for nothing, and ``names`` as Danger has them. ``over``:
+    it counts only where one of these is a file that git sees."""
+
+    place: str
+    text: str
+    paths: tuple[str, ...] | None
+    names: tuple[str, ...]
+    over: tuple[str, ...]
+
+
+class _Struck:
+    """What strikes one work tree, put together."""
+
+    def __init__(self) -> None:
+        self.dangers: list[Danger] = []
+        self.paths: set[str] | None = None  # an empty text for all
+        self.over: list[str] | None = []  # None: it counts whatever these are
+
+
+def spots(found: Sequence[Danger], cwd: str, env: Mapping[str, str]) -> list[Spot]:
+    """The work trees that destructive commands of a line strike, which runs in a folder. Raises nothing."""
+    struck: dict[str, _Struck] = {}
+    for danger in found:
+        for place, paths in _places(danger, cwd, env):
+            top = _top(place)
+            if top is None:
+                continue
+            one = struck.setdefault(top, _Struck())
+            one.dangers.append(danger)
+            inside = [os.path.relpath(path, top) for path in paths]
+            inside = [] if any(path == "." or path.startswith("..") for path in inside) else inside
+            if danger.ignored:
+                one.paths = {*(one.paths or ()), *(inside or [""])}
+            one.over = None if one.over is None or not danger.over else [*one.over, *inside]
+    return [_spot(top, one) for top, one in islice(struck.items(), _MOST)]
+
+
+def _spot(top: str, one: _Struck) -> Spot:
+    names = [danger.names for danger in one.dangers if danger.ignored]
+    return Spot(
+        place=top,
+        text=shown(one.dangers),
+        paths=None if one.paths is None else () if "" in one.paths else tuple(sorted(one.paths)),
+        names=tuple(name for some in names for name in some) if all(names) else (),
+        over=tuple(one.over or ()),
+    )
+
+
+def _places(danger: Danger, cwd: str, env: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """The folders whose work trees a command strikes, each with the paths that go in it; none for all of it."""
+    for chain in danger.folders:
+        base, known = _folder(cwd, chain, env)
+        given = [_expanded(path, base, env) for path in danger.paths]
+        if not known or None in given:
+            yield base, []
+            continue
+        there = [path for some in given if some is not None for path in islice(_there(base, some), _PATHS)]
+        there = [path for path in there if not (danger.over or danger.files) or _is_file(path)]
+        if danger.whole:
+            yield base, there
+        for path in there:
+            real = os.path.isdir(path) and not os.path.islink(path)
+            if danger.below and real:
+                yield from ((folder, []) for folder in _repositories(path))
+            if not danger.whole:
+                yield (path if real and os.path.lexists(os.path.join(path, ".git")) else os.path.dirname(path)), [path]
+
+
+def _folder(cwd: str, chain: Sequence[str | None], env: Mapping[str, str]) -> tuple[str, bool]:
+    """Where a command runs after changes of the folder, and whether each can be told; a shell stays where one is not there."""
+    known = True
+    for word in chain:
+        to = _expanded(word, cwd, env) if word is not None else None
+        known = known and to is not None
+        moved = os.path.normpath(os.path.join(cwd, to)) if to is not None else cwd
+        cwd = moved if os.path.isdir(moved) else cwd
+    return cwd, known
+
+
+def _expanded(word: str, base: str, env: Mapping[str, str]) -> str | None:
+    """A word with its variables, as far as the environment has them; None where that does not tell what it is."""
+    home = env.get("HOME", "")
+    if home and (word == "~" or word.startswith("~/")):
+        word = home + word[1:]
+    known = {**env, "PWD": base}
+    word = re.sub(r"\$(?:\{(\w+)\}|(\w+))", lambda match: known.get(match[1] or match[2]) or match[0], word)
+    return None if _UNKNOWN.search(word) else word
+
+
+def _there(base: str, word: str) -> Iterator[str]:
+    """What is there of a word: the path itself, and what it matches as a pattern of the shell's."""
+    path = os.path.join(base, word)
+    if os.path.lexists(path):
+        yield os.path.normpath(path)
+    elif has_magic(word) or "{" in word:
+        yield from map(os.path.normpath, iglob(re.sub(r"\{[^{}]*\}", "*", path)))
+
+
+def _is_file(path: str) -> bool:
+    """Whether a file with something in it, or a link to one, is at a path."""
+    try:
+        return os.path.isfile(path) and os.stat(path).st_size > 0
+    except OSError:
+        return False
+
+
+def _top(place: str) -> str | None:
+    """The work tree that a folder is in, by its ``.git``."""
+    while not os.path.lexists(os.path.join(place, ".git")):
+        above = os.path.dirname(place)
+        if above == place or os.path.basename(place) == ".git":
+            return None
+        place = above
+    return place
+
+
+def _repositories(path: str) -> Iterator[str]:
+    """The work trees below a folder, the nearest first."""
+    level, seen = [path], 0
+    for _ in range(_DEPTH):
+        deeper = list[str]()
+        for folder in level:
+            try:
+                with os.scandir(folder) as entries:
+                    inside = [entry.path for entry in islice(entries, _ENTRIES) if entry.is_dir(follow_symlinks=False)]
+            except OSError:
+                continue
+            seen += len(inside)
+            if seen > _ENTRIES:
+                return
+            yield from (one for one in inside if os.path.lexists(os.path.join(one, ".git")))
+            deeper += [one for one in inside if os.path.basename(one) not in (".git", "node_modules")]
+        level = deeper

@@ -1,0 +1,280 @@
+"""Before a destructive command there is a checkpoint, whoever typed it: replayed payloads, then the command, then a restore."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.agents import Client, autos, checkpoints, log_of, steps, untouched
+from tests.kit.state import snap
+
+AGENTS = ("claude", "codex", "gemini", "copilot", "opencode")
+# What agents ran by public reports, over and over: each took work with it that no commit held.
+REPORTED = (
+    "git reset --hard",
+    "git reset --hard HEAD~1",
+    "cd src && git reset --hard HEAD",
+    "git stash && git reset --hard HEAD~1",
+    "git checkout -- .",
+    "git checkout .",
+    "git checkout HEAD -- src/app.py",
+    "git checkout src/app.py notes.md",
+    "git checkout -f main",
+    "git restore .",
+    "git restore --staged --worktree src",
+    "git switch --discard-changes main",
+    "git clean -fd",
+    "git clean -fdx",
+    "git add -A && git commit -qm wip && git reset --hard HEAD~1 && git clean -ffdx",
+    "git checkout -q --orphan probe && git rm -rfq .",
+    "git stash -u && git stash drop",
+    "git stash && git stash clear",
+    "git read-tree -u --reset HEAD",
+    "rm -rf src",
+    "rm -rf *",
+    "rm -f notes.md data/app.db",
+    "find . -name '*.md' -delete",
+    "find src -type f -exec rm {} +",
+    "git ls-files -o | xargs rm -f",
+    "mv data/seed.txt src/app.py",
+    "cp data/seed.txt notes.md",
+    "echo done > src/app.py",
+    ": > notes.md",
+    "printf '' | tee src/app.py notes.md",
+    "sed -i 's/./X/g' src/*.py",
+    "grep -rl line src | xargs perl -pi -e 's/line//'",
+    "truncate -s 0 data/app.db",
+    "dd if=/dev/zero of=data/app.db bs=10 count=1",
+    "bash -c 'cd src && rm -rf -- *.py'",
+    'for f in src/*; do rm "$f"; done',
+    'sudo -n true; env FORCE=1 sh -c "git clean -fdq; git checkout -q -- ."',
+    'BUILD=data; rm -rf "$BUILD"',
+    "git -C src checkout -q -- app.py",
+    "python3 -c 'print(1)' && rm -rf build/ data/",
+)
+HARMLESS = (
+    "git reset",
+    "git reset --soft HEAD~1",
+    "git checkout -b other",
+    "git checkout main",
+    "git switch -c other",
+    "git restore --staged src/app.py",
+    "git clean -nfdx",
+    "git stash list",
+    "git branch --show-current",
+    "git rebase --continue",
+    "git commit -m 'rm -rf src; git reset --hard'",
+    "git log --oneline | head",
+    "git rm --cached src/app.py",
+    "rm -f nothing-there",
+    "rm -rf /tmp/nothing-of-ours-is-there",
+    'echo "rm -rf src"',
+    'grep -r "git clean" .',
+    "sed -i 's/a/b/' src/app.py",
+    "npm test > /dev/null 2>&1",
+    "pytest > build/log.txt",
+    "cat data/seed.txt >> src/app.py",
+    "echo new > not-there-yet.txt",
+    "docker run --rm image true",
+    "cat <<'END'\nrm -rf src\ngit reset --hard\nEND",
+)
+QUICK = (
+    *("ls -la", "git status --short", "git diff HEAD~1", "git log --oneline | head", "npm run build 2>&1 | tail -20", "pwd"),
+    *(
+        "npm test > /dev/null 2>&1",
+        "pytest -x tests/parser",
+        "cat src/app.py",
+        "cd src && python3 -m http.server",
+        "make check",
+    ),
+    *("git add -A && git commit -m 'more tests'", "grep -rn 'reset' src", "docker run --rm image true", "npm install left-pad"),
+    *("git fetch && git push", "git branch --show-current", "sed -n 1,20p src/app.py", "for f in a b; do echo $f; done"),
+)
+
+
+def files(place: Path) -> dict[str, tuple[int, bytes]]:
+    """The bytes and permissions of all files of a work tree."""
+    ours = {".git", "runtime"}
+    found = (path for path in sorted(place.rglob("*")) if path.is_file() and not ours & {*path.relative_to(place).parts})
+    return {str(path.relative_to(place)): (stat.S_IMODE(path.stat().st_mode), path.read_bytes()) for path in found}
+
+
+def lived_in(place: Path) -> Sandbox:
+    """A repository in which work is everywhere: committed, staged, edited since, untracked and ignored."""
+    repo = Sandbox.begun(place)
+    repo.write(".gitignore", "data/*.db\nbuild/\nruntime/\n.env\n")
+    for name in ("src/app.py", "src/util.py", "notes.md", "data/seed.txt"):
+        repo.write(name, f"{name} line 1\n")
+    repo.git("add", "-A")
+    repo.git("commit", "-qm", "first")
+    repo.write("src/util.py", "src/util.py line 1, 2\n")
+    repo.git("commit", "-qam", "second")
+    snap(repo, "t", "S")
+    repo.write("src/app.py", "staged\n")
+    repo.git("add", "src/app.py")
+    repo.write("src/app.py", "edited since\n")
+    repo.write("notes.md", "edited\n")
+    repo.write("src/new.py", "untracked line\n").chmod(0o755)
+    repo.write("todo.md", "untracked, too\n")
+    repo.write("data/app.db", bytes(range(256)) * 40).chmod(0o600)
+    repo.write("build/out/app.bin", b"\0built")
+    return repo
+
+
+def strike(client: Client, command: str, **fields: Any) -> None:
+    """What the client's hook sends before it runs a command; it says nothing, whatever it does."""
+    if client.agent == "opencode":
+        sent = client.send(
+            "command", {"sessionID": client.session, "directory": str(client.place), "command": command, **fields}
+        )
+    else:
+        event = {"gemini": "BeforeTool", "copilot": "preToolUse"}.get(client.agent, "PreToolUse")
+        tool = {"gemini": "run_shell_command", "copilot": "bash"}.get(client.agent, "Bash")
+        given: dict[str, Any] = {"tool_name": tool, "tool_input": {"command": command}}
+        if client.agent == "copilot":
+            given = {"toolName": tool, "toolArgs": {"command": command}}
+        sent = client.send(event, client.payload(event, **given, **fields))
+    assert (sent.code, sent.out, sent.err) == (0, "", ""), f"{command}: {sent}"
+
+
+def run(repo: Sandbox, command: str, place: Path | None = None) -> None:
+    """The command itself, whatever comes of it."""
+    subprocess.run(["bash", "-c", command], cwd=place or repo.path, env=dict(os.environ), capture_output=True)
+
+
+def lost_and_back(repo: Sandbox, client: Client, command: str, *, undo: bool) -> str:
+    """What is wrong after a command that its client's hook heard of, and a restore; empty where nothing is. With ``undo`` that
+    is taken back and carried out once more."""
+    before, state = files(repo.path), untouched(repo)
+    strike(client, command)
+    if untouched(repo) != state:
+        return "the hook changed something of the user's"
+    if not steps(autos(repo, "t")) or not steps(autos(repo, "t"))[-1].startswith("before '"):
+        return f"no checkpoint {log_of(repo)}"
+    run(repo, command)
+    lost = files(repo.path)
+    done = repo.baton("restore", "t", "--force")
+    if done.code != 0 or files(repo.path) != before:
+        return f"not all came back: {[*dict(files(repo.path).items() ^ before.items())]} {done}"
+    if undo and lost != before:
+        done = repo.baton("undo", "--force")
+        if done.code != 0 or files(repo.path) != lost:
+            return f"not as the command left it: {[*dict(files(repo.path).items() ^ lost.items())]} {done}"
+        done = repo.baton("redo", "--force")
+    return "" if files(repo.path) == before and log_of(repo) == "" else f"{done} {log_of(repo)}"
+
+
+def replayed(tmp_path: Path, share: int, *, undo: bool) -> list[str]:
+    """What is wrong after a quarter of the commands, each in a repository of its own and by another client."""
+    made, wrong = lived_in(tmp_path / "made"), list[str]()
+    for number, command in enumerate(REPORTED[share::4]):
+        place = tmp_path / f"r{number}"
+        shutil.copytree(made.path, place, symlinks=True)
+        repo, client = Sandbox(place), Client(AGENTS[(number + share) % len(AGENTS)], place)
+        repo.run("git", "update-index", "-q", "--refresh")
+        said = lost_and_back(repo, client, command, undo=undo)
+        wrong += [f"{client.agent}: {command}: {said}"] if said else []
+    return wrong
+
+
+@pytest.mark.parametrize("share", range(4))
+def test_every_byte_comes_back(tmp_path: Path, share: int) -> None:
+    wrong = replayed(tmp_path, share, undo=False)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("share", range(4))
+def test_what_comes_back_can_be_undone_and_redone(tmp_path: Path, share: int) -> None:
+    wrong = replayed(tmp_path, share, undo=True)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_looks_alike_takes_no_checkpoint(tmp_path: Path) -> None:
+    repo = lived_in(tmp_path / "r")
+    wrong = []
+    for number, command in enumerate(HARMLESS):
+        strike(Client(AGENTS[number % len(AGENTS)], repo.path), command)
+        wrong += [command] if len(checkpoints(repo, "t")) > 1 else []
+    assert not wrong and log_of(repo) == ""
+
+
+def test_ignored_files_are_held_here_named_and_no_secret(tmp_path: Path) -> None:
+    repo = lived_in(tmp_path / "r")
+    repo.write(".env", "KEY=1\n")
+    repo.write("build/large.bin", os.urandom(300_000))
+    repo.git("config", "baton.guardIgnored", "100k")
+    strike(Client("claude", repo.path), "git clean -fdX && rm -rf node_modules")
+    tip = checkpoints(repo, "t")[-1]
+    assert tip["step"] == "before 'git clean -fdX'"
+    left = {row["path"]: row["reason"] for row in tip["files"]["skipped"]}
+    assert left == {".env": "excluded", "build": "ignored", "data/app.db": "ignored-held"}
+    assert bytes(range(256)) * 2 not in repo.run("git", "cat-file", "--batch-all-objects", "--batch").out.encode(
+        "utf-8", "surrogateescape"
+    )
+    shown = repo.ok("show", "t").out
+    assert "skipped=ignored build\n" in shown and "skipped=ignored-held data/app.db\n" in shown
+
+
+def test_what_is_ignored_and_there_is_written_over_only_once_it_is_held(tmp_path: Path) -> None:
+    repo = lived_in(tmp_path / "r")
+    strike(Client("claude", repo.path), "rm -rf data build")
+    before = files(repo.path)
+    assert repo.ok("verify").out == "" and repo.ok("restore", "t").out.startswith("nothing"), "nothing has gone"
+    repo.write("data/app.db", "newer")
+    later = files(repo.path)
+    done = repo.ok("restore", "t")
+    assert "write data/app.db" in done.out and files(repo.path) == before
+    repo.ok("undo")
+    assert files(repo.path) == later
+
+
+def test_other_work_trees_that_a_command_strikes(tmp_path: Path) -> None:
+    repo = lived_in(tmp_path / "r")
+    for name in (".worktrees/one", "../two"):
+        repo.git("worktree", "add", "-q", "-b", name[-3:], name)
+        (repo.path / name / "work.txt").write_text(f"{name}\n")
+    client = Client("claude", repo.path)
+    strike(client, "rm -rf .worktrees; git worktree remove --force ../two; rm -rf /nothing-there")
+    for name, track in ((".worktrees/one", "one"), ("../two", "two")):
+        tip = checkpoints(repo, track)[-1]
+        assert tip["files"]["worktree"]["path"] == os.path.realpath(repo.path / name), tip
+        run(repo, f"git worktree remove --force {name}")
+        repo.ok("worktree", f"../{track}-again", track)
+        assert (tmp_path / f"{track}-again/work.txt").read_text() == f"{name}\n"
+
+
+def test_a_subagents_command_counts_and_leaves_the_session_alone(tmp_path: Path) -> None:
+    repo = lived_in(tmp_path / "r")
+    client = Client("claude", repo.path)
+    client.asked("mend it")
+    strike(client, "git clean -fd", agent_id="a1")
+    repo.write("more.txt", "x")
+    client.fire("turn")
+    assert steps(autos(repo, "t"))[-2:] == ["before 'git clean -fd'", "turn ended: mend it"]
+    strike(Client("copilot", repo.path, session="a-child"), "rm -rf src", agentId="a-child")
+    assert steps(autos(repo, "t"))[-1] == "turn ended: mend it", "nothing is new"
+    assert [path.name for path in (repo.path / ".git/baton/sessions").iterdir() if "a-child" in path.name] == []
+
+
+def test_what_does_not_stop_a_command(tmp_path: Path) -> None:
+    repo = lived_in(tmp_path / "r")
+    client = Client("claude", repo.path)
+    repo.git("config", "baton.auto", "off")
+    strike(client, "rm -rf src")
+    assert autos(repo, "t") == []
+    repo.git("config", "baton.auto", "compact")
+    (repo.path / ".git/baton/restore").write_text("{}")
+    strike(client, "rm -rf src")
+    assert autos(repo, "t") == [] and "no checkpoint is taken while a restore" in log_of(repo)
+    (repo.path / ".git/baton/restore").unlink()
+    strike(client, "rm -rf 'src' # token ghp_" + "a1B2" * 9)
+    (only,) = autos(repo, "t")
+    assert only["step"].startswith("before 'rm -rf 'src'") and "a1B2a1B2" not in only["step"]
