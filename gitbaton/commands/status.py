@@ -50,7 +50,10 @@ COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "
 
 def command(
     ctx: Call,
-    everything: Annotated[bool, Option("--all", help="Show every track, however many the screen takes.")] = False,
+    everything: Annotated[bool, Option("--all", help="Show every track, or row, however many the screen takes.")] = False,
+    risk: Annotated[
+        bool, Option("--at-risk", help="Show what here no checkpoint holds, and what would take it; with --all every row.")
+    ] = False,
     watch: Annotated[bool, Option("--watch", help="Draw it anew whenever something moves, until q or Ctrl-C.")] = False,
     json: AsJson = False,
     stable: Porcelain = False,
@@ -62,11 +65,23 @@ def command(
     what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it.
     A track is held against the work tree that its newest checkpoint was taken in, while that exists.
 
+    --at-risk lists what only this work tree has: what neither a checkpoint of its tracks nor HEAD holds, the largest first.
+    REASON is ignored (by git), changed or new (since the newest checkpoint), secret, excluded, too-large and the like (left out
+    of checkpoints), or uncommitted and unpushed (inside a submodule or nested repository: commits that no remote has). TAKEN BY
+    is the mildest of 'git clean -fdx', 'git checkout .' and a dead disk that would take it. What is only staged is not looked
+    at, nor what a nested repository ignores.
+
     Examples:
         git baton status
+        git baton status --at-risk   # what would git clean take?
         git baton status --json
     """
     one_of(watch=watch, json=json, porcelain=stable or nul)
+    one_of(**{"at-risk": risk, "watch": watch})
+    if risk:
+        from gitbaton.commands.riskrows import show_at_risk
+
+        return show_at_risk(ctx, everything=everything, json=json, stable=stable or nul, nul=nul)
     if watch:
         return _watch(ctx, everything=everything)
     with opened(ctx, talks="" if json or stable or nul else "comparing files") as baton:
