@@ -53,6 +53,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redacted, Redactor
     from gitbaton.store.selection import Selection
+    from gitbaton.store.turns import Span
     from gitbaton.store.write import Draft
     from gitbaton.worktree.capture import Captured
     from gitbaton.worktree.ignores import Past
@@ -1065,7 +1066,17 @@ class Baton:
             return self.tip(track)
         from gitbaton import names
 
-        return names.resolve(self.store, name, self.settings.short, check_track(track) if track is not None else None)
+        at = check_track(track) if track is not None else None
+        return names.resolve(self.store, name, self.settings.short, at, later=self.under_way)
+
+    def under_way(self, track: str) -> tuple[Span, tuple[str, ...]] | None:
+        """The turn of a track that goes on in this work tree, or was cut short, and the paths that it has changed since the
+        newest checkpoint; None where none has. ``TRACK~1`` is that checkpoint then."""
+        if not os.path.isdir(os.path.join(self.repo.layout.git_dir, "baton", "sessions")):
+            return None  # nearly always where no agent was
+        from gitbaton.store.turns import under_way
+
+        return under_way(self.store, track, self.rules)
 
     def current(self) -> str | None:
         """The current track of this work tree."""

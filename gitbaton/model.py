@@ -6,7 +6,7 @@ Object ids are full lower-case hexadecimal, 40 or 64 digits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.values import value
@@ -148,6 +148,12 @@ class FileState:
     raw: int = 0
     held: int = 0
     worktree: WorktreeId
+
+    def holding(self, paths: Sequence[str]) -> list[str]:
+        """The paths less those that it says it does not hold, or that lie in a directory that could not be read. Of a submodule
+        or nested repository it holds the commit, or that there was none."""
+        left = {s.path: s.reason for s in self.skipped if s.reason not in INSIDE}
+        return [path for path in paths if covered(path, left) is None]
 
 
 @value
@@ -408,11 +414,13 @@ class Standing:
 class Turn:
     """The turn of the session that took a checkpoint, up to there; the newest checkpoint with the same session and beginning is
     its end. ``began``: the checkpoint that holds the state which it began from; ``head``: HEAD then, or UNBORN, where no
-    checkpoint was there yet, and no files but HEAD's. Neither: it is not known. ``edited``: the paths that the session's own
+    checkpoint was there yet, and no files but HEAD's. Neither: it is not known. ``ended``: the manual checkpoint of somebody
+    else, or the commit, that ended it before, so that nothing later is the turn's. ``edited``: the paths that the session's own
     tools edited in it, newest first, and ``edited_more`` how many more."""
 
     began: Oid | None = None
     head: Oid | None = None
+    ended: Oid | None = None
     edited: tuple[str, ...] = ()
     edited_more: int = 0
 

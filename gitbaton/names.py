@@ -29,15 +29,25 @@ _ANY_LABEL = '"label"($|[^:]|:($|[^ ]| ($|[^n])))'  # whatever is not exactly `"
 _CHUNK = 4096
 _FAR = 10**9  # no chain is as long, and git reads no greater number
 WHEN = "as in 'TRACK@{2 hours ago}' or 'TRACK@{2026-01-31}'"
+Later = Callable[[str], object]
 Place = tuple[str | None, Oid]  # a track and a commit of its chain
 
 
-def resolve(store: Store, name: str, short: int, at: str | None = None, *, notes: bool = True) -> Stored:
+def resolve(
+    store: Store,
+    name: str,
+    short: int,
+    at: str | None = None,
+    *,
+    notes: bool = True,
+    later: Later | None = None,
+) -> Stored:
     """The checkpoint that a name means: ``TRACK``, ``TRACK~3``, ``TRACK@{2 hours ago}``, an id or a unique prefix of four
     or more, a label or a pin's name, a commit (the newest checkpoint its note names), ``@`` (also ``@~3``, ``@{yesterday}``);
     ``TRACK@{manual}`` the newest that no hook took; ``REMOTE/TRACK`` what was fetched of a track. ``@`` stands for the track
     ``at``, by default the current one, or the only one. ``^`` after any of them is the one before, as ``~1``. Without
-    ``notes`` no commit is looked for.
+    ``notes`` no commit is looked for. ``later`` tells whether an open turn has changed files since the newest checkpoint of a
+    track: it counts then, and ``TRACK~1`` is that checkpoint.
 
     What is spelled with a track is that track's, and not the commit that git would call so: a track may have a branch's name.
     Raises NotFoundError, AmbiguousNameError, or UsageError for a time that cannot be understood.
@@ -55,7 +65,7 @@ def resolve(store: Store, name: str, short: int, at: str | None = None, *, notes
     reason: NotFoundError | None = None
     found: list[Stored] = []
     wanted = unicodedata.normalize("NFC", name)
-    spelled = _spelled(store, wanted, known, at) or _fetched(store, wanted)
+    spelled = _spelled(store, wanted, known, at, later) or _fetched(store, wanted)
     try:
         found = [spelled()] if spelled else []
     except NotFoundError as error:
@@ -140,15 +150,17 @@ def _one(name: str, found: list[Stored], short: int) -> Stored:
     return found[0]
 
 
-def _spelled(store: Store, name: str, chains: Collection[str], at: str | None) -> Callable[[], Stored] | None:
+def _spelled(
+    store: Store, name: str, chains: Collection[str], at: str | None, later: Later | None
+) -> Callable[[], Stored] | None:
     """How to find what is spelled with a track, or with ``@`` for the one ``at``, or the current one."""
     if name in chains:
         return partial(_tip, store, name)
     moment, back = _AT.match("@" + name if name.startswith("@{") else name), _stepped(name)
     if back is not None and back[0] in ("@", *chains):
-        return lambda: _back(store, _track(store, back[0], at), back[1])
+        return lambda: _back(store, _track(store, back[0], at), back[1], later)
     if moment is not None and moment[1] in ("@", *chains):
-        return lambda: _at(store, _track(store, moment[1], at), moment[2])
+        return lambda: _at(store, _track(store, moment[1], at), moment[2], later)
     return None
 
 
@@ -216,8 +228,10 @@ def _chain(store: Store, track: str, limit: int | None = None) -> list[Oid]:
     return store.objects.first_parents(start.oid, limit)
 
 
-def _back(store: Store, track: str, count: int) -> Stored:
-    """The checkpoint so many before the tip; a broken one on the way counts."""
+def _back(store: Store, track: str, count: int, later: Later | None) -> Stored:
+    """The checkpoint so many before the tip, or before the open turn that has changed files since; a broken one on the way
+    counts."""
+    count -= bool(count and later is not None and later(track))
     oids = _chain(store, track, count + 1)
     _refuse_torn(store, track, oids)
     found = store.objects.read(oids[-1], MAX_COMMIT)
@@ -254,10 +268,10 @@ def _refuse_torn(store: Store, track: str, oids: list[Oid]) -> None:
         raise RecordError(torn)
 
 
-def _at(store: Store, track: str, text: str) -> Stored:
+def _at(store: Store, track: str, text: str, later: Later | None) -> Stored:
     """The newest checkpoint at a time in git's words; git itself reads them."""
     if text.isascii() and text.isdecimal() and len(text) < 8:
-        return _back(store, track, int(text))
+        return _back(store, track, int(text), later)
     if text == "manual":
         return _manual(store, track)
     moment = moment_of(store, text, WHEN).replace(microsecond=999_999)

@@ -30,7 +30,6 @@ from gitbaton.model import (
     Operation,
     Since,
     Stored,
-    covered,
 )
 from gitbaton.render import first_few, some
 from gitbaton.store import Store
@@ -137,14 +136,14 @@ class Surveyor:
         ground = replace(ground, strangers=first_few(commits.strange))
         counted, hidden = None, tuple[str, ...]()
         if c.files is not None and c.files.tree in differing:
-            paths = _held(differing[c.files.tree], c.files)
+            paths = c.files.holding(differing[c.files.tree])
             paths = sorted({*paths, *self._held_moved(stored, c.files)}, key=os.fsencode)
             counted, hidden = len(paths), self._hidden(c.files, unsaved, paths)
             ground = replace(ground, changed=counted, named=first_few(paths))
         if c.files is None and c.carried is not None and c.carried.tree is not None and self.rules is not None:
             reason = "the changed files are not counted: those of the words are not in this repository"
         after = [differing.get(run.tree or "") for run in c.observed.tests] if c.observed else []
-        tests = (None if paths is None else tuple(_held(paths, c.files) if c.files else paths) for paths in after)
+        tests = (None if paths is None else tuple(c.files.holding(paths) if c.files else paths) for paths in after)
         return Live(
             head=self.head,
             drift=compare(c, ground, self.abbreviate),
@@ -282,7 +281,7 @@ class Surveyor:
         changed, *captured = self._tell_apart(pairs)
         gone = [path for path, change in changed.items() if change.after is None]
         # What was not captured is not there, either; that says nothing.
-        doubts = [set(gone).difference(_held(gone, stand.files)), set() if stand.files.index.whole else set(gone)]
+        doubts = [set(gone).difference(stand.files.holding(gone)), set() if stand.files.index.whole else set(gone)]
         looks = list(zip(captured, doubts, strict=False))
         return sorted(p for p in changed if all(p in apart or p in doubt for apart, doubt in looks)) if changed else None
 
@@ -390,13 +389,6 @@ def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ..
 def _stand(stored: Stored) -> _Stand:
     files = stored.checkpoint.files
     return _Stand(stored=stored, files=files, staged=files.index.tree if files else None)
-
-
-def _held(paths: list[str], files: FileState) -> list[str]:
-    """The paths less those that the checkpoint says it does not hold, or that lie in a directory it could not read. Of a
-    submodule or nested repository it holds the commit, or that there was none."""
-    left = {s.path: s.reason for s in files.skipped if s.reason not in INSIDE}
-    return [p for p in paths if covered(p, left) is None]
 
 
 @value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from gitbaton.agents.client import client
-from gitbaton.agents.payload import absolute, fields_of, valid, word
+from gitbaton.agents.payload import absolute, edited_in, fields_of, valid, word
 from gitbaton.agents.values import Event
 
 TYPE_CHECKING = False
@@ -20,7 +20,8 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
     cannot be read nothing counts; the event's word and ``env`` still do.
     """
     of = client(agent)
-    told = of.told(fields_of(data), env) if of is not None else None
+    fields = fields_of(data) if of is not None else {}
+    told = of.told(fields, env) if of is not None else None
     if of is None or told is None:
         return None
     moment, inject = of.events.get(event, ("other", "no"))
@@ -45,6 +46,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
         source=word(told.get("source")) if moment == "start" else None,
         child=told.get("child") is True,
         command=valid(command) if moment == "command" and isinstance(command, str) else None,
+        edited=edited_in(fields) if moment == "edit" else (),
     )
 
 

@@ -45,7 +45,8 @@ class Event:
     ``cwd``: absolute, where the agent works. ``source``: why a session starts, in the client's words.
     ``transcript``: the path of the file with the conversation. ``said``: the last words of a turn.
     ``running``: the commands and tasks that go on in the background as the client lists them at the end of a turn, each as
-    its sign has it; None where it does not tell. ``child``: the event belongs to a subagent.
+    its sign has it; None where it does not tell. ``child``: the event belongs to a subagent. ``edited``: the paths that a tool
+    has edited, as the client names them.
     """
 
     agent: str
@@ -61,6 +62,7 @@ class Event:
     running: tuple[str, ...] | None = None
     child: bool = False
     command: str | None = None
+    edited: tuple[str, ...] = ()
 
 
 def agent_of(env: Mapping[str, str]) -> Agent | None:

@@ -456,6 +456,7 @@ def _decided_document(made: Decided) -> Json:
 def _turn_document(t: Turn) -> dict[str, Json]:
     """The JSON object; what there is nothing of is left out, and of many paths the last."""
     known: dict[str, Json] = {"began": t.began} if t.began else {"head": t.head} if t.head else {}
+    known |= {"ended": t.ended} if t.ended else {}
     listed = listed_paths(list(t.edited))
     return known | ({"edited": _paths(t.edited[:listed], t.edited_more + len(t.edited) - listed)} if t.edited else {})
 
@@ -554,8 +555,8 @@ def decode(raw: bytes) -> Checkpoint:
 
 def _turn(r: Reader) -> Turn:
     edited, more = _read_paths(r, "edited", MAX_SKIPPED)
-    began, head = (r.oid(key) if key in r.value else None for key in ("began", "head"))
-    return Turn(began=began, head=head, edited=edited, edited_more=more)
+    began, head, ended = (r.oid(key) if key in r.value else None for key in ("began", "head", "ended"))
+    return Turn(began=began, head=head, ended=ended, edited=edited, edited_more=more)
 
 
 def _standing(r: Reader, count: int) -> Standing:

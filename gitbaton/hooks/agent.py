@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gitbaton.baton import Baton
+    from gitbaton.config import Settings
     from gitbaton.git.prefetch import Ahead
     from gitbaton.git.repo import Repo
     from gitbaton.hooks.danger import Spot
@@ -71,6 +72,7 @@ class _Work:
         self.event: Event | None = None
         self.ahead: Ahead | None = None
         self.repo: Repo | None = None
+        self.heard, self.open = 0.0, False  # when the session's hooks were heard of before, and whether its turn was open
 
     def log(self, text: str) -> None:
         """A line in the log of the repository, where one was found."""
@@ -229,11 +231,14 @@ def _attend(work: _Work, event: Event) -> None:
         _store(work, work.repo)
         return
     repo, session = work.repo, sessions.load(work.repo, event)
+    work.heard, work.open = sessions.heard(repo, event), session.open
     if silent := pausing.paused(repo, datetime.now(UTC)):
         if work.late is None:
             if event.moment == "start":
                 terminal.emit(answer(event, f"gitbaton: {pausing.told(silent)}; 'git baton pause --end' ends that"))
             _noted(repo, event, session, told=False)
+            if event.moment in ("turn", "end"):  # it is on no record, and nothing later is it
+                sessions.save(repo, event, **sessions.RECORDED)
         return
     before, left = session, work.late is not None and event.moment == "start"
     if work.late is None:
@@ -271,6 +276,8 @@ def _noted(repo: Repo, event: Event, session: Session, *, told: bool) -> Session
         changes |= sessions.CLEARED if event.source == "clear" else {}
     if event.moment in ("prompt", "turn", "end"):
         changes["open"] = event.moment == "prompt"
+    if event.edited and _settings(repo).observe != "none":
+        changes["edited"] = sessions.with_edited(session, event.edited)
     if event.moment == "prompt":
         now = round(time.time() * 1000)
         prompt = sessions.opening(event.prompt or "", lambda text: _redacted(repo, text))
@@ -307,18 +314,21 @@ def _nudged(work: _Work, event: Event, session: Session) -> Session:
 
 def _keeps_words(repo: Repo) -> bool:
     """Whether what was said stays beside the conversation."""
+    settings = _settings(repo)
+    return settings.observe == "all" and settings.transcripts == "full"
+
+
+def _settings(repo: Repo) -> Settings:
     from gitbaton.config import load
 
-    settings = load(repo, lambda _: None)
-    return settings.observe == "all" and settings.transcripts == "full"
+    return load(repo, lambda _: None)
 
 
 def _redacted(repo: Repo, text: str) -> str:
     """A text without its secrets. Raises ScanError."""
-    from gitbaton.config import load
     from gitbaton.secrets import Redactor
 
-    settings = load(repo, lambda _: None)
+    settings = _settings(repo)
     return Redactor(settings.redact, settings.redact_allow).text(text)
 
 
@@ -333,13 +343,19 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
     settings = load(repo, work.log)
     if not work.late and not sessions.due(settings.auto, event, session, now):
         return
+    from gitbaton.baton import Baton
     from gitbaton.hooks import auto
 
-    other = sessions.at_work(repo, event) if event.moment == "prompt" and not session.open else None
+    baton = Baton(repo=repo, settings=settings)
+
+    def track() -> str:
+        return baton.chosen(work.call.track, automatic=True)
+
+    other, over = auto.unended(baton, event, replace(session, open=work.open), track, work.heard)
     if spot is not None:
         work.due = auto.before(sessions.opening(spot.text, lambda text: _redacted(repo, text)))
     else:
-        work.due = work.late or auto.step(event, other[1] if other else session)
+        work.due = work.late or auto.step(event, other[1] if other else replace(session, open=False) if over else session)
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):
         work.log("no checkpoint is taken while a restore is under way or waits to be ended")
         return
@@ -347,22 +363,16 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
         if not free:
             work.log("two processes are at it already, and this one gives up")
             return
-        from gitbaton.baton import Baton
         from gitbaton.worktree.index import list_ahead
 
         list_ahead(repo)
         nobody = event.child and session == sessions.Session()  # a subagent that has no state of its own
         if work.late is None and event.moment != "prompt" and not nobody:
             session = sessions.save(repo, event, taken=now)
-        baton = Baton(repo=repo, settings=settings)
-
-        def track() -> str:
-            return baton.chosen(work.call.track, automatic=True)
-
         if event.moment == "start":
             _keep_unended(work, baton, event, track)
             return
-        after = auto.take(baton, event, session, track, work.due, other, spot)
+        after = auto.take(baton, event, session, track, work.due, other, ended=over, spot=spot)
         changes: dict[str, object] = {"turns": after.turns, "words": after.words}
         if event.moment == "prompt":
             changes |= {"began": after.began, "began_head": after.began_head}
@@ -371,7 +381,7 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
         if not nobody:
             sessions.save(repo, event, **changes)
         if other is not None:
-            sessions.save(repo, other[0], recorded=int(time.time()))
+            sessions.note(repo, other[0], recorded=int(time.time()))
     if spot is None:
         _leave_to_store(work, baton, other[0] if other else event)
 
@@ -381,6 +391,7 @@ def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], s
     own, but for the first of all."""
     from gitbaton.hooks import auto
     from gitbaton.hooks.unended import unended
+    from gitbaton.model import BEFORE_PROMPT
     from gitbaton.store import sessions
 
     tip = baton.store.before(track())
@@ -388,9 +399,12 @@ def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], s
         if one.at_work and tip is not None:
             continue
         session = replace(one.session, open=True)
-        after = auto.take(baton, event, session, track, auto.step(event, session), (one.event, session))
+        over = auto.over(baton, track(), one.event, one.session, one.said)
+        if over is not None:  # what was changed later is not its turn's
+            auto.take(baton, event, replace(session, began_at=0), track, BEFORE_PROMPT)
+        after = auto.take(baton, event, session, track, auto.step(event, session), (one.event, session), ended=over)
         ends: dict[str, object] = {"recorded": int(time.time())} if one.at_work else {"open": False, "ended": True}
-        sessions.save(baton.repo, one.event, turns=after.turns, words=after.words, **ends)
+        sessions.note(baton.repo, one.event, turns=after.turns, words=after.words, **ends)
         _leave_to_store(work, baton, one.event)
 
 

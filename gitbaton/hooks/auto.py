@@ -31,9 +31,11 @@ from gitbaton.model import (
     Told,
     Turn,
 )
+from gitbaton.store import sessions
 from gitbaton.store.choosing import makes_current
 from gitbaton.store.safety import beside
-from gitbaton.store.sessions import Session, at_work, facts_path, written
+from gitbaton.store.sessions import Session, facts_path, written
+from gitbaton.store.turns import Ending, ending
 from gitbaton.store.write import Draft
 from gitbaton.system.files import acquire, release
 from gitbaton.values import replace
@@ -49,7 +51,7 @@ _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and aft
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.hooks.danger import Spot
-    from gitbaton.transcripts.observing import Heard
+    from gitbaton.transcripts.observing import Heard, Seen
 Whose = tuple[Event, Session] | None  # names it, and what it left
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
@@ -101,48 +103,89 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
         os.close(turn)
 
 
+def unended(baton: Baton, event: Event, session: Session, track: Track, heard: float) -> tuple[Whose, Ending | None]:
+    """Whose turn it is that what was changed before a prompt belongs to: another session's that goes on, where the own one has
+    none; and what has ended the own one before a prompt or the end of the session, since its hooks were ``heard`` of last."""
+    if event.moment not in ("prompt", "end"):
+        return None, None
+    ended = over(baton, track(), event, session, heard) if session.open else None
+    if ended is not None and (deed := _last_deed(event)) > heard:  # the file is written anew at the prompt itself
+        ended = over(baton, track(), event, session, deed)
+    begins = event.moment == "prompt" and (ended is not None or not session.open)
+    return at_work(baton, event, track) if begins else None, ended
+
+
+def _last_deed(event: Event) -> float:
+    from gitbaton.transcripts.observing import last_deed
+
+    return last_deed(event)
+
+
+def at_work(baton: Baton, event: Event, track: Track) -> Whose:
+    """The other session of the work tree that is at work, and whose turn nothing has ended."""
+    others = ((of, left) for of, left, at in sessions.at_work(baton.repo, event) if not over(baton, track(), of, left, at))
+    return next(others, None)
+
+
+def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> Ending | None:
+    """What has ended a session's open turn that it does not know of, since it ``said`` something last."""
+    agent = Agent(name=of.agent, session=of.session)
+    return ending(baton.store, baton.store.before(track), agent, said) if session.open else None
+
+
 def take(
-    baton: Baton, event: Event, session: Session, track: Track, said: str, of: Whose = None, spot: Spot | None = None
+    baton: Baton,
+    event: Event,
+    session: Session,
+    track: Track,
+    said: str,
+    of: Whose = None,
+    *,
+    ended: Ending | None = None,
+    spot: Spot | None = None,
 ) -> Session:
     """Record an automatic checkpoint that says ``said``, unless the newest one holds the same; the session afterwards.
-    ``of``: the session whose turn it tells of, where that is not the event's. ``spot``: what a command is about to strike.
+    ``of``: the session whose turn it tells of, where that is not the event's; ``ended``: what has ended that turn before;
+    ``spot``: what a command is about to strike.
 
     It never follows a checkpoint that was recorded while it was taken: that one may hold newer files, so the work tree is
     looked at again. Turns that ended without a checkpoint are counted in the session, for the next one. Raises BatonError.
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _take_once(baton, event, session, track(), said, of, spot)
+            return _take_once(baton, event, session, track(), said, of, ended, spot)
         except AgainError:
             if not left:
                 raise
     return session
 
 
-def _take_once(baton: Baton, event: Event, session: Session, track: str, said: str, of: Whose, spot: Spot | None) -> Session:
+def _take_once(
+    baton: Baton, event: Event, session: Session, track: str, said: str, of: Whose, ended: Ending | None, spot: Spot | None
+) -> Session:
     tip = baton.store.before(track)
     here = baton.here(tip) if tip is not None else None  # after a restore the words are those of the state that is here
     going, names = (spot.paths, spot.names) if spot is not None else (None, ())
     current = makes_current(baton.store, track)
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=current, going=going, going_names=names))
     words = plan.draft.checkpoint
-    carried, ended = words_of(here), int(event.moment == "turn")
-    turns = ended + (session.turns if session.words == carried else 0)
-    turn = turn_of(event, of[1] if of else session)
-    ends = turn is not None and of is None and event.moment in ("turn", "end", "prompt")
+    carried, one = words_of(here), int(event.moment == "turn")
+    turns = one + (session.turns if session.words == carried else 0)
+    whose, begins = of[1] if of else session, of is None and event.moment in ("prompt", "start")
+    turn = _turn_of(event, whose)
+    ends = turn is not None and ((of is None and event.moment in ("turn", "end", "prompt")) or ended is not None)
     began = {"began": tip.id, "began_head": ""} if tip is not None else {"began": "", "began_head": words.head or UNBORN}
     kept = replace(session, turns=turns, words=carried, **began)
-    if event.moment == "prompt" and of is None and not ends and not _moved(baton, plan.draft, tip):
+    if begins and not ends and not _moved(baton, plan.draft, tip):
         return kept
     agent = _agent(baton, of[0] if of else event, tip)  # last: the client may still be writing
-    news = back = False
-    if of is not None:
-        observed, news, back = _observed(baton, *of, agent, here, plan.draft)
-    elif event.moment in ("prompt", "command"):  # what is on record now may be of the turn that begins; nobody waits for it
+    news, seen = False, None
+    if begins or event.moment == "command":  # what is on record now may be of the turn that begins; nobody waits for it
         observed = here.checkpoint.observed if here is not None and not here.foreign else None
     else:
-        observed, news, back = _observed(baton, event, session, agent, here, plan.draft)
-    text = _not_taken_back(words.step, of[1] if of else session, observed) if back else words.step
+        observed, news, seen = _observed(baton, of[0] if of else event, whose, agent, here, plan.draft)
+    text = _not_taken_back(words.step, whose, observed) if seen is not None and seen.taken else words.step
+    turn = turn and _edited(baton, turn, whose, seen, ended)
     checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed, turn=turn)
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
@@ -163,7 +206,7 @@ def _take_once(baton: Baton, event: Event, session: Session, track: str, said: s
         return kept
 
 
-def turn_of(event: Event, session: Session) -> Turn | None:
+def _turn_of(event: Event, session: Session) -> Turn | None:
     """The turn of which a checkpoint that is due at an event holds the state: the session's that goes on or ends there; None
     where there is none, or a later one has begun since."""
     late = os.environ.get(LATE_AT, "")
@@ -173,15 +216,23 @@ def turn_of(event: Event, session: Session) -> Turn | None:
     return Turn(began=session.began or None, head=session.began_head or None)
 
 
+def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended: Ending | None) -> Turn:
+    """A turn with what the session's own tools edited in it, as its hooks and its records tell, up to what has ended it."""
+    until = ended.at if ended is not None else float("inf")
+    told = [one.path for one in (seen.facts.edited if seen else ()) if session.began_at / 1000 <= one.at <= until]
+    found = tuple(sessions.inside([*session.edited.split("\0"), *told], baton.repo.layout.root or "/").values())
+    return replace(turn, edited=tuple(dict.fromkeys(found)), ended=ended.oid if ended is not None else None)
+
+
 def _observed(
     baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: Draft
-) -> tuple[Observed | None, bool, bool]:
+) -> tuple[Observed | None, bool, Seen | None]:
     """What the client has on record, with what was said of it stored beside the conversation, None where nothing is wanted or
-    known; whether that alone is worth a checkpoint; and whether the user took something back. Raises ScanError; whatever else
-    goes wrong is noted, and the checkpoint is taken all the same."""
+    known; whether that alone is worth a checkpoint; and all that is known of the session, where that could be read. Raises
+    ScanError; whatever else goes wrong is noted, and the checkpoint is taken all the same."""
     mode, root = baton.settings.observe, baton.repo.layout.root
     if mode == "none" or root is None:
-        return None, False, False
+        return None, False, None
     from gitbaton.transcripts import observing
     from gitbaton.transcripts.storing import keep_told
 
@@ -190,7 +241,8 @@ def _observed(
     try:
         seen = observing.look(baton, event, facts_path(baton.repo, event), heard(session), _READING if long else None)
         beside = (baton.told(tip) if tip is not None else None) or Told()
-        changed, shared = cache(lambda: _changed(baton, root, tip, draft)), at_work(baton.repo, event) is not None
+        shared = at_work(baton, event, lambda: draft.checkpoint.track) is not None
+        changed = cache(lambda: _changed(baton, root, tip, draft))
         ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared)
         found, said = observing.gather(mode, seen, agent, tip, beside, ground)
         if mode == "all" and baton.settings.transcripts == "full":
@@ -202,11 +254,11 @@ def _observed(
         raise
     except Exception as error:  # a stranger's file: whatever it does, the checkpoint is taken
         log(baton.repo, f"what the client has on record is not read: {type(error).__name__}: {error}")
-        return (old if tip is not None and not tip.foreign else None), False, False
+        return (old if tip is not None and not tip.foreign else None), False, None
     words = [one.said and one.said.text for one in (said, beside)]
     lost = event.moment in ("compact", "end", "start", "other")  # what is not recorded then is lost
     news = words[0] != words[1] if event.moment == "turn" else lost and said != beside
-    return (found if gist(found) != Observed() or found.said is not None else None), news, bool(seen.taken)
+    return (found if gist(found) != Observed() or found.said is not None else None), news, seen
 
 
 def _not_taken_back(said: str, session: Session, observed: Observed | None) -> str:

@@ -20,12 +20,14 @@ _MOST = 3
 
 @value
 class Unended:
-    """A session of this work tree that did not end: ``event`` names it and its conversation, ``session`` is what it left, and
-    ``seen`` what its records tell. ``at_work``: it may still be, for it said something lately, or it is the one that starts."""
+    """A session of this work tree that did not end: ``event`` names it and its conversation, ``session`` is what it left,
+    ``seen`` what its records tell, and ``said`` when it said something last, in seconds since 1970. ``at_work``: it may still
+    be, for it said something lately, or it is the one that starts."""
 
     event: Event
     session: Session
     seen: observing.Seen
+    said: float
     at_work: bool
 
 
@@ -45,7 +47,7 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
             seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session), own=own)
             if _is_new(baton, of, seen, ours, open=session.open):
                 at_work = own or time.time() - at < sessions.AT_WORK
-                found.append(Unended(event=of, session=session, seen=seen, at_work=at_work))
+                found.append(Unended(event=of, session=session, seen=seen, said=at, at_work=at_work))
         except Exception as error:  # a stranger's file
             log(baton.repo, f"what a session left is not read: {type(error).__name__}: {error}")
     return tuple(sorted(found, key=lambda one: one.seen.facts.until, reverse=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from stat import S_ISREG
 
@@ -31,6 +31,7 @@ AT_WORK = 900
 _TICK = 2  # seconds in which what is noted of a session is no sign of life
 _AFTER = 10  # seconds for which a client still writes after a turn
 _GOES_ON = ("compact", "resume")  # why a session starts that was there before; some clients start one after its first prompt
+_MAX_EDITED = 16 << 10  # characters of the paths that were edited in a turn
 _MOST = 20  # sessions that are looked at
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 # The least baton.auto at which a moment counts.
@@ -52,7 +53,8 @@ class Session:
     ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words.
     ``began_at``: when the turn began whose end is not recorded yet, in milliseconds since 1970; ``began``: the checkpoint that
     was the track's newest once the prompt's own was kept, or, where there was none, ``began_head``: HEAD then, or
-    ``model.UNBORN``. Neither, where the state that it began from could not be kept."""
+    ``model.UNBORN``. Neither, where the state that it began from could not be kept. ``edited``: what its tools edited in it, as
+    the client names the paths, newest first, with a NUL between."""
 
     task: str = ""
     prompt: str = ""
@@ -73,6 +75,7 @@ class Session:
     began: str = ""
     began_head: str = ""
     began_at: int = 0
+    edited: str = ""
 
 
 _LATER = (
@@ -88,12 +91,13 @@ _LATER = (
     "began",
     "began_head",
     "began_at",
+    "edited",
 )  # fields that not every version knew: written where they say something
 UNASKED: dict[str, object] = {"asked_first": "", "asked_first_at": 0, "asked_last": "", "asked_last_at": 0}
 """The state of a session of which no words are kept."""
 CLEARED: dict[str, object] = {"task": "", "prompt": "", **UNASKED}
 """And of one that begins anew."""
-RECORDED: dict[str, object] = {"began": "", "began_head": "", "began_at": 0}
+RECORDED: dict[str, object] = {"began": "", "began_head": "", "began_at": 0, "edited": ""}
 """And of one whose turn is recorded, up to its end."""
 _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations__}
 
@@ -139,18 +143,18 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
     return (_read(path), when) if path else None
 
 
-def at_work(repo: Repo, event: Event) -> tuple[Event, Session] | None:
-    """The other session of the same work tree whose turn goes on, or was cut short, an event that names it and what it left:
-    it said something lately, the last of all, and after another session recorded its turn, and no end of that was heard of."""
-    found, since = _known(repo, event), time.time() - AT_WORK
-    others = ((of, left) for of, left, at in found if left.open and at > max(since, left.recorded + _TICK))
-    return next((one for one in others if (one[0].agent, one[0].session) != (event.agent, event.session)), None)
+def at_work(repo: Repo, event: Event) -> Iterator[tuple[Event, Session, float]]:
+    """The other sessions of the same work tree whose turn goes on, or was cut short, as ``open_here`` has them: each said
+    something lately, and after another session recorded its turn, and no end of that was heard of."""
+    since = time.time() - AT_WORK
+    others = (one for one in open_here(repo) if (one[0].agent, one[0].session) != (event.agent, event.session))
+    return (one for one in others if one[2] > max(since, one[1].recorded + _TICK))
 
 
 def open_here(repo: Repo) -> list[tuple[Event, Session, float]]:
-    """The sessions of a work tree of whose last turn no end was heard: an event that names each, what it left, and when it said
-    something last, in seconds since 1970; the newest first."""
-    return [one for one in _known(repo, None) if one[1].open]
+    """The sessions of a work tree of whose last turn no end was heard, that of the newest prompt first: an event that names
+    each, what it left, and when it said something last, in seconds since 1970."""
+    return sorted((one for one in _known(repo, None) if one[1].open), key=lambda one: one[1].began_at, reverse=True)
 
 
 def unended(repo: Repo, event: Event, tip: Stored | None) -> list[tuple[Event, Session, float]]:
@@ -174,7 +178,7 @@ def _may_be_new(of: Event, session: Session, at: float, tip: Stored | None) -> b
 def _known(repo: Repo, event: Event | None) -> list[tuple[Event, Session, float]]:
     """The sessions of a work tree that did not end, that of an event first, the others the newest first."""
     own, found = event and _path(repo.own_dir, event.agent, event.session), []
-    for path, when in _left(os.path.join(repo.own_dir, "sessions")):
+    for path, when in _left(os.path.join(repo.layout.git_dir, "baton", "sessions")):
         session = _read(path)
         agent, _, name = os.path.basename(path).partition("-")
         if session.ended or agent not in NAMES:
@@ -223,6 +227,40 @@ def _read(path: str) -> Session:
         return Session()
     known = {name: item for name, item in found.items() if name in _KINDS} if isinstance(found, dict) else {}
     return replace(Session(), **{name: item for name, item in known.items() if type(item) is _KINDS[name]})
+
+
+def note(repo: Repo, event: Event, **changes: object) -> None:
+    """Leave what another session has found out of one: that is no sign of life of it. Raises OSError."""
+    path = _path(repo.own_dir, event.agent, event.session)
+    with suppress(OSError):
+        found = os.lstat(path)
+        save(repo, event, **changes)
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
+
+
+def heard(repo: Repo, event: Event) -> float:
+    """When a session's hooks were last heard of, in seconds since 1970; 0 where nothing was left."""
+    return written(_path(repo.own_dir, event.agent, event.session))
+
+
+def with_edited(session: Session, paths: Iterable[str]) -> str:
+    """What the tools of a session edited, with some more."""
+    found = [path for path in dict.fromkeys((*paths, *session.edited.split("\0"))) if path and path.isprintable()]
+    while sum(map(len, found)) > _MAX_EDITED:
+        found.pop()
+    return "\0".join(found)
+
+
+def inside(paths: Iterable[str], root: str) -> dict[str, str]:
+    """Those of a client's paths that lie in the work tree, and each from its root."""
+    tops = dict.fromkeys(top.rstrip("/") + "/" for top in (root, os.path.realpath(root)))
+    found: dict[str, str] = {}
+    for path in paths:
+        there = os.path.normpath(os.path.join(root, path)) if "\0" not in path else ""
+        within = next((there[len(top) :] for top in tops if there.startswith(top)), "")
+        if within and within != ".git" and not within.startswith(".git/"):
+            found[path] = within
+    return found
 
 
 def save(repo: Repo, event: Event, **changes: object) -> Session:

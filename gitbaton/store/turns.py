@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import takewhile
 
+from gitbaton.errors import GitError, RecordError
 from gitbaton.git.questions import committed_after
 from gitbaton.model import (
     BEFORE_PROMPT,
@@ -21,12 +23,14 @@ from gitbaton.model import (
 )
 from gitbaton.store import sessions
 from gitbaton.store.read import Store
+from gitbaton.store.refs import safety_ref
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.agents.values import Event
     from gitbaton.store.sessions import Session
+    from gitbaton.worktree.untracked import Rules
 
 _TURNS = (TURN_ENDED, NOT_ENDED)
 _BOUNDARIES = (BEFORE_PROMPT, ENDED, *_TURNS)
@@ -50,6 +54,17 @@ class Span:
     open: bool
     before: Oid | None = None
     after: Oid | None = None
+
+
+@value
+class Ending:
+    """What has ended a turn of which no end was heard, and when, in seconds since 1970: ``made``, somebody else's manual
+    checkpoint, or else a commit, or the commit of a safety checkpoint. ``oid``: its id, ``tree``: what it holds."""
+
+    at: float
+    oid: Oid
+    tree: Oid
+    made: Stored | None = None
 
 
 @value
@@ -77,7 +92,7 @@ def turns(store: Store, track: str) -> Iterator[Span]:
         while later and (later[-1].ended or 0.0) >= stored.checkpoint.created.timestamp():
             waiting.append(later.pop())
         yield from _settle(store, waiting, stored)
-        last, one = stored, _recorded(stored)
+        last, one = stored, _recorded(store, stored)
         key = _key(one.span.session, one.turn) if one is not None else None
         if one is not None and (key is None or key not in known):
             known.add(key)
@@ -89,8 +104,29 @@ def turns(store: Store, track: str) -> Iterator[Span]:
             yield found
 
 
+def under_way(store: Store, track: str, rules: Callable[[], Rules]) -> tuple[Span, tuple[str, ...]] | None:
+    """The turn of a track that is open in this work tree, and the paths, at least one, that differ now from the track's newest
+    checkpoint: what it has changed so far, as far as that is not recorded. It costs a look at a folder where none is open."""
+    span = open_turn(store, track)
+    tip = store.own_tip(track) if span is not None else None
+    files = tip.checkpoint.files if tip is not None else None
+    if span is None or files is None:
+        return None
+    from gitbaton.worktree.filedrift import changed_paths
+
+    kept, store.repo.listings = store.repo.listings, None  # of the capture that is to come
+    try:
+        paths = files.holding(changed_paths(store.repo, rules(), [files.tree]).get(files.tree, []))
+    except GitError:
+        return None
+    finally:
+        store.repo.listings = kept
+    return (span, tuple(paths)) if paths else None
+
+
 def open_turn(store: Store, track: str) -> Span | None:
-    """The newest turn of a track that is open in this work tree, if one is. It costs a look at a folder where none is."""
+    """The turn of a track that is open in this work tree, of several that of the newest prompt. It costs a look at a folder
+    where none is."""
     found = next(turns(store, track), None) if any(_is_known(one[1]) for one in sessions.open_here(store.repo)) else None
     return found if found is not None and found.open else None
 
@@ -106,41 +142,61 @@ def _key(agent: Agent | None, turn: Turn) -> tuple[str, str | None, Oid] | None:
     return (agent.name, agent.session, began) if agent is not None and began else None
 
 
-def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, said: float) -> _Begun:
-    """The turn that a session's state tells of, up to what has ended it: somebody else's snapshot, or a commit, after which the
-    session ``said`` nothing more."""
-    agent = Agent(name=of.agent, session=of.session)
-    turn = Turn(began=session.began or None, head=session.began_head or None)
-    span = Span(session=agent, prompt=session.prompt, began=None, end=None, edited=frozenset(), open=True)
-    made, commit = None, committed_after(store.repo, said)
-    since = takewhile(lambda s: s.checkpoint.created.timestamp() > said, store.newest(tip) if tip is not None else ())
-    for stored in since:
-        by = stored.checkpoint.agent
-        if stored.checkpoint.kind == "manual" and (by is None or (by.name, by.session) != (agent.name, agent.session)):
-            made = stored
-    begun = _Begun(span=span, turn=turn, at=session.began_at / 1000)
-    at = made.checkpoint.created.timestamp() if made is not None else 0.0
-    if made is not None and (commit is None or at <= commit[0]):
-        return replace(begun, span=replace(span, end=made, after=made.tree, open=False), ended=at)
+def ending(store: Store, tip: Stored | None, agent: Agent, said: float) -> Ending | None:
+    """What has ended an agent's open turn on the track of a ``tip``: the first commit or restore in this work tree, or manual
+    checkpoint of anybody else, after which it ``said`` nothing more; None where nothing has."""
+    layout, found = store.repo.layout, list[Ending]()
+    commit = committed_after(store.repo, said)
     if commit is not None:
-        return replace(begun, span=replace(span, after=store.base_tree(commit[1]), open=False), ended=commit[0])
-    return begun
+        found.append(Ending(at=commit[0], oid=commit[1], tree=store.base_tree(commit[1])))
+    made = [s for s in _since(store, tip, said) if s.checkpoint.kind == "manual" and not _is_of(s, agent)]
+    found += [Ending(at=s.checkpoint.created.timestamp(), oid=s.id, tree=s.tree, made=s) for s in made[-1:]]
+    with suppress(RecordError, GitError):
+        step = store.tip_at(safety_ref(layout.git_dir, layout.common_dir))
+        steps = [s for s in _since(store, step, said) if not s.foreign]
+        found += [Ending(at=s.checkpoint.created.timestamp(), oid=s.commit, tree=s.tree) for s in steps[-1:]]
+    return min(found, key=lambda one: one.at, default=None)
 
 
-def _recorded(stored: Stored) -> _Begun | None:
+def _since(store: Store, tip: Stored | None, moment: float) -> list[Stored]:
+    """A tip and the checkpoints below it that are later than a moment, the newest first."""
+    found = store.newest(tip) if tip is not None else ()
+    return list(takewhile(lambda s: s.checkpoint.created.timestamp() > moment, found))
+
+
+def _is_of(stored: Stored, agent: Agent) -> bool:
+    by = stored.checkpoint.agent
+    return by is not None and (by.name, by.session) == (agent.name, agent.session)
+
+
+def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, said: float) -> _Begun:
+    """The turn that a session's state tells of, up to what has ended it since it ``said`` something last."""
+    agent, root = Agent(name=of.agent, session=of.session), store.repo.layout.root or "/"
+    turn = Turn(began=session.began or None, head=session.began_head or None)
+    edited = frozenset(sessions.inside(session.edited.split("\0"), root).values())
+    span = Span(session=agent, prompt=session.prompt, began=None, end=None, edited=edited, open=True)
+    begun = _Begun(span=span, turn=turn, at=session.began_at / 1000)
+    over = ending(store, tip, agent, said)
+    if over is None:
+        return begun
+    return replace(begun, span=replace(span, end=over.made, after=over.tree, open=False), ended=over.at)
+
+
+def _recorded(store: Store, stored: Stored) -> _Begun | None:
     """The turn that a checkpoint holds, up to there, if it holds one."""
     c = stored.checkpoint
     turn = c.turn or (Turn() if c.kind == "auto" and c.step.startswith(_TURNS) else None)
     if turn is None:
         return None
+    commit = store.tree_of(turn.ended)
     span = Span(
         session=c.agent and replace(c.agent, transcript=None),
         prompt=_prompt(c),
         began=None,
-        end=stored,
+        end=stored if turn.ended is None else None,
         edited=frozenset(turn.edited),
         open=False,
-        after=stored.tree,
+        after=stored.tree if turn.ended is None else commit,
     )
     return _Begun(span=span, turn=turn)
 
@@ -158,6 +214,8 @@ def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Spa
         if one.span.before is not None or (one.span.end is not None and one.span.end.id == stored.id):
             continue
         turn, c = one.turn, stored.checkpoint
+        if turn.ended == stored.id:
+            waiting[number] = one = replace(one, span=replace(one.span, end=stored, after=stored.tree))
         if turn.began == stored.id or (not turn.began and not turn.head and _is_boundary(c)):
             waiting[number] = replace(one, span=replace(one.span, began=stored, before=stored.tree))
         elif turn.head and not turn.began and not one.at:

@@ -24,6 +24,7 @@ from gitbaton.codec import Json, canonical, cut, first_line, middle, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import put
 from gitbaton.model import Action, Agent, ClientPlan, Observed, Oid, PlanItem, Prompt, Ran, Running, Stored, TestRun, Told
+from gitbaton.store.sessions import inside
 from gitbaton.system.files import read_regular
 from gitbaton.transcripts.files import blocks, lines_back, opened
 from gitbaton.values import replace, value
@@ -322,6 +323,24 @@ def _selected(query: Query) -> list[Row]:
         return []
 
 
+def last_deed(event: Event) -> float:
+    """When a session said or did something last, in seconds since 1970, as its file tells; 0 where it does not. What the user
+    says counts for nothing."""
+    of, fd = client(event.agent), opened(event.transcript)
+    if of is None or fd is None:
+        return 0.0
+    late = time.monotonic() + SECONDS
+    with open(fd, "rb"), suppress(OSError):
+        for line in lines_back(fd, max(0, os.fstat(fd).st_size - MOST), os.fstat(fd).st_size):
+            record = record_of(line) if may_tell(of, line) else None
+            found = [sign.at for sign in (signs(of, record) if record is not None else ()) if not isinstance(sign, Asked)]
+            if times := [at for at in found if at is not None]:
+                return max(times)
+            if time.monotonic() > late:
+                break
+    return 0.0
+
+
 def moment(at: float) -> datetime:
     """A time of a record."""
     return datetime.fromtimestamp(max(0.0, min(at, 253402300799.0)), UTC)
@@ -396,8 +415,8 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
 
 def _found(names: Iterable[str], root: str, known: Container[str]) -> tuple[str, ...]:
     """The files of the work tree among the names that searches and commands named, but for those that are known."""
-    inside = (path for path in _inside(names, root) if path not in known)
-    return tuple(islice((path for path in inside if os.path.isfile(os.path.join(root, path))), folding.NAMED))
+    others = (path for path in _inside(names, root) if path not in known)
+    return tuple(islice((path for path in others if os.path.isfile(os.path.join(root, path))), folding.NAMED))
 
 
 def _same_session(facts: Facts, agent: Agent, before: Stored | None, old: Observed) -> bool:
@@ -476,7 +495,7 @@ def _changed(facts: Facts, ground: Ground) -> dict[str, float]:
     """The files that a session changed, and when: those that its tools edited, and what else was written since it began and
     the checkpoint before was taken, by a shell or a subagent, where the session is alone."""
     found: dict[str, float] = {}
-    places = _places((touched.path for touched in facts.edited), ground.root)
+    places = inside((touched.path for touched in facts.edited), ground.root)
     for touched in reversed(facts.edited):
         if touched.path in places:
             found[places[touched.path]] = touched.at
@@ -601,20 +620,8 @@ def _plans(facts: Facts, agent: Agent, old: Sequence[ClientPlan], over: datetime
     return tuple(sorted(found, key=lambda plan: plan.changed, reverse=True)[:_PLANS])
 
 
-def _places(paths: Iterable[str], root: str) -> dict[str, str]:
-    """Those of a client's paths that lie in the work tree, and each from its root."""
-    tops = dict.fromkeys(top.rstrip("/") + "/" for top in (root, os.path.realpath(root)))
-    found: dict[str, str] = {}
-    for path in paths:
-        there = os.path.normpath(os.path.join(root, path)) if "\0" not in path else ""
-        inside = next((there[len(top) :] for top in tops if there.startswith(top)), "")
-        if inside and inside != ".git" and not inside.startswith(".git/"):
-            found[path] = inside
-    return found
-
-
 def _inside(paths: Iterable[str], root: str) -> list[str]:
-    return list(dict.fromkeys(_places(paths, root).values()))
+    return list(dict.fromkeys(inside(paths, root).values()))
 
 
 def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tuple[TestRun, ...]:

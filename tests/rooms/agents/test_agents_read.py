@@ -43,12 +43,13 @@ LOOK, PRINT = "cat hello.txt && git status --short", "printf %s 'hello from the 
 MOMENTS = ("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "command", "other")
 INJECTS = ("no", "full", "short", "flagged", "nudge")
 
+HELLO = ("/home/dev/project/hello.txt",)
 EXPECTED: dict[str, list[Event]] = {
     "claude": [
         Event(**CLAUDE, name="SessionStart", moment="start", inject="full", source="startup"),
         Event(**CLAUDE, name="UserPromptSubmit", moment="prompt", inject="nudge", prompt=ASKED),
         Event(**CLAUDE, name="PreToolUse", moment="other"),
-        Event(**CLAUDE, name="PostToolUse", moment="edit"),
+        Event(**CLAUDE, name="PostToolUse", moment="edit", edited=HELLO),
         Event(**CLAUDE, name="PostToolBatch", moment="edit"),
         Event(**CLAUDE, name="PreToolUse", moment="command", command=LOOK),
         Event(**CLAUDE, name="PostToolUse", moment="edit"),
@@ -76,7 +77,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**GEMINI, name="BeforeAgent", moment="prompt", inject="short", prompt=ASKED),
         Event(**GEMINI, name="PreCompress", moment="request"),
         Event(**GEMINI, name="BeforeTool", moment="other"),
-        Event(**GEMINI, name="AfterTool", moment="edit"),
+        Event(**GEMINI, name="AfterTool", moment="edit", edited=HELLO),
         Event(**GEMINI, name="BeforeTool", moment="command", command=LOOK),
         Event(**GEMINI, name="AfterTool", moment="edit"),
         Event(**GEMINI, name="AfterAgent", moment="turn", prompt=ASKED),
@@ -87,7 +88,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**COPILOT, name="sessionStart", moment="start", inject="full", source="new"),
         Event(**COPILOT, name="userPromptSubmitted", moment="prompt", inject="flagged", prompt=ASKED),
         Event(**COPILOT, name="preToolUse", moment="other"),
-        Event(**COPILOT, name="postToolUse", moment="edit", inject="flagged"),
+        Event(**COPILOT, name="postToolUse", moment="edit", inject="flagged", edited=HELLO),
         Event(**COPILOT, name="preToolUse", moment="command", command="cat hello.txt"),
         Event(**COPILOT, name="postToolUse", moment="edit", inject="flagged"),
         Event(**COPILOT, name="preCompact", moment="compact", transcript=COPILOT_FILE),
@@ -438,3 +439,52 @@ def test_where_copilots_records_are_is_known_without_its_saying_so() -> None:
         assert event is not None and event.transcript == found
     event = read("copilot", "sessionEnd", b'{"sessionId": "../../etc"}', {"HOME": "/home/dev"})
     assert event is not None and event.transcript is None
+
+
+PATCH = "\n".join(
+    (
+        "*** Begin Patch",
+        "*** Update File: src/a.py",
+        "@@",
+        "-*** Add File: no",
+        "+x",
+        "*** Move to: src/b.py",
+        "*** Add File: c d.txt",
+        "+1",
+        "*** End Patch",
+    )
+)
+
+
+@each(
+    "agent, event, payload, edited",
+    [
+        ("claude", "PostToolUse", {"tool_name": "MultiEdit", "tool_input": {"file_path": "/p/a"}}, ("/p/a",)),
+        (
+            "claude",
+            "PostToolUse",
+            {"tool_name": "NotebookEdit", "tool_input": {"notebook_path": "/p/n.ipynb"}},
+            ("/p/n.ipynb",),
+        ),
+        ("claude", "PostToolUse", {"tool_name": "Bash", "tool_input": {"command": "cat a", "file_path": "/p/a"}}, ()),
+        ("claude", "Stop", {"tool_name": "Write", "tool_input": {"file_path": "/p/a"}}, ()),
+        (
+            "codex",
+            "PostToolUse",
+            {"tool_name": "apply_patch", "tool_input": {"command": PATCH}},
+            ("src/a.py", "src/b.py", "c d.txt"),
+        ),
+        ("codex", "PostToolUse", {"tool_name": "apply_patch", "tool_input": PATCH}, ("src/a.py", "src/b.py", "c d.txt")),
+        ("gemini", "AfterTool", {"tool_name": "replace", "tool_input": {"file_path": "/p/a"}}, ("/p/a",)),
+        ("copilot", "postToolUse", {"toolName": "edit", "toolArgs": '{"path": "/p/a"}'}, ("/p/a",)),
+        ("copilot", "postToolUse", {"toolName": "view", "toolArgs": {"path": "/p/a"}}, ()),
+        ("cursor", "afterFileEdit", {"file_path": "/p/a", "edits": []}, ("/p/a",)),
+        ("cursor", "afterFileEdit", {"file_path": "/p/a\0b"}, ()),
+        ("claude", "PostToolUse", {"tool_name": ["Write"], "tool_input": {"file_path": "/p/a"}}, ()),
+        ("claude", "PostToolUse", {"tool_name": "Write", "tool_input": {"file_path": ["/p/a"]}}, ()),
+        ("claude", "PostToolUse", {"tool_name": "Write", "tool_input": "{"}, ()),
+        ("claude", "PostToolUse", {"tool_name": "Write"}, ()),
+    ],
+)
+def test_what_a_tool_edited(agent: str, event: str, payload: dict[str, object], edited: tuple[str, ...]) -> None:
+    assert told(agent, event, payload).edited == edited
