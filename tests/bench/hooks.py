@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from gitbaton.agents.lines import command
 from tests.bench.baton import SNAPSHOT, make
 from tests.bench.harness import Row, pair
 
@@ -84,7 +86,37 @@ def rebases(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
     return [pair("rebase of 100 commits", words, words, paths[0], env, runs=counted, their_cwd=paths[1])]
 
 
+def commands(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
+    """A tool's hook as a client's shell runs it: a harmless command beside a shell and 5 ms, one that only looks destructive,
+    and a destructive one at 10,000 files of which one was edited, beside 150 ms."""
+    path = make(folder / "guard", 10_000, env)
+    if not (path / ".git/baton").exists():
+        installed(path, env)
+    line = ("sh", "-c", command("claude", "PreToolUse"))
+    edited, rows = path / "edited.txt", []
+
+    def edit() -> None:
+        with edited.open("a") as file:
+            file.write("more\n")
+
+    for name, text, theirs, budget in (
+        ("a harmless command", "npm test 2>&1 | tail -20", ("sh", "-c", "sleep 0.005"), 1.0),
+        ("one that looks destructive", "git checkout -b other", ("python3", "-c", "pass"), None),
+        ("a destructive one, 10,000 files", "git clean -fd", ("sleep", "0.15"), 1.0),
+    ):
+        stdin = folder / "guard.json"
+        payload = {"session_id": "s", "cwd": str(path), "tool_name": "Bash", "tool_input": {"command": text}}
+        stdin.write_text(json.dumps(payload))
+        rows.append(pair(f"PreToolUse, {name}", line, theirs, path, env, runs=runs, budget=budget, before=edit, stdin=stdin))
+    return rows
+
+
 def main(folder: Path, env: dict[str, str], runs: int) -> list[Row]:
     """All rows of part 2."""
     quiet = {**env, "PATH": env["PATH"], "GIT_CONFIG_GLOBAL": os.path.join(env["HOME"], ".gitconfig")}
-    return [*scripts(folder, quiet, runs), *checkouts(folder, quiet, runs), *rebases(folder, quiet, runs)]
+    return [
+        *scripts(folder, quiet, runs),
+        *commands(folder, quiet, runs),
+        *checkouts(folder, quiet, runs),
+        *rebases(folder, quiet, runs),
+    ]

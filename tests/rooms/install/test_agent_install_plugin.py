@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit import Sandbox
+from tests.promises.test_destructive import QUICK, REPORTED
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="no node on PATH: the plugin of OpenCode is not run")
@@ -143,6 +144,28 @@ def test_children_and_requests_without_a_session_are_skipped(repo: Sandbox, tmp_
         event("constructor"),
     )
     assert session.calls() == [] and said[3]["system"] == ["You are", "more"]
+
+
+def test_a_command_that_may_be_destructive_is_told_before_it_runs(repo: Sandbox, tmp_path: Path) -> None:
+    session = Session(repo, tmp_path)
+    repo.git("config", "--add", "baton.guardCommand", "npm run format")
+
+    def asked(text: str, session: str = "s1") -> Step:
+        return "tool.execute.before", {"tool": "bash", "sessionID": session}, {"args": {"command": text}}
+
+    told = ["npm run format -- --all", *REPORTED, *(f"true\n{line}" for line in REPORTED)]
+    said = session.run(
+        event("session.created", info={"id": "child", "parentID": "s1"}),
+        *map(asked, QUICK),
+        ("tool.execute.before", {"tool": "write", "sessionID": "s1"}, {"args": {"content": "rm -rf x"}}),
+        ("tool.execute.before", {"tool": "bash", "sessionID": "s1"}, {}),
+        asked("rm -rf src", "child"),
+        *map(asked, told),
+    )
+    calls = session.calls()
+    assert [data["command"] for _, data in calls] == ["rm -rf src", *told] and set(session.words()) == {"command"}
+    assert [data["child"] for _, data in calls[:2]] == [True, False]
+    assert said[-1] == {"args": {"command": told[-1]}}, "it runs as it was"
 
 
 def test_the_track_is_named(repo: Sandbox, tmp_path: Path) -> None:
