@@ -24,7 +24,8 @@ class Danger:
     over, as seen from there; a word may be a pattern of the shell's, or hold a variable. ``whole``: it counts whether or not
     anything is there, else only where something is at one of the paths. ``ignored``: ignored files below the paths go, too;
     ``names``: patterns of the only ones that do, where they are known. ``over``: it counts only where one of the paths is a
-    file that git would see. ``files``: only where one of them is no folder. ``below``: repositories below the paths go, too."""
+    file that git would see. ``files``: only where one of them is no folder. ``below``: repositories below the paths go, too.
+    ``refs``: what stops naming a commit, or names another one afterwards; ``stash@{*}`` for every stash."""
 
     text: str
     folders: tuple[tuple[str | None, ...], ...] = ((),)
@@ -35,6 +36,7 @@ class Danger:
     over: bool = False
     files: bool = False
     below: bool = False
+    refs: tuple[str, ...] = ()
 
 
 def dangers(command: str, own: Sequence[str] = ()) -> tuple[Danger, ...]:
@@ -279,7 +281,14 @@ def _stash(given: _Given) -> Danger | None:
     verb = given.rest[0] if given.rest else "push"
     if verb not in ("push", "save", "drop", "clear", "pop", "branch"):
         return None
-    return Danger(text="", whole=True, paths=(".",), ignored=verb in ("push", "save") and given.has("a", "--all"))
+    if verb in ("push", "save"):
+        return Danger(text="", whole=True, paths=(".",), ignored=given.has("a", "--all"))
+    number = re.fullmatch(r"(?:(?:refs/)?stash@\{)?(\d+)\}?", given.rest[-1]) if len(given.rest) > 1 else None
+    return replace(_WHOLE, refs=(f"stash@{{{'*' if verb == 'clear' else number[1] if number else 0}}}",))
+
+
+def _branch(given: _Given) -> Danger | None:
+    return replace(_WHOLE, refs=tuple(f"refs/heads/{name}" for name in given.paths)) if given.has("DMCf", "--force") else None
 
 
 def _rm_tracked(given: _Given) -> Danger | None:
@@ -295,7 +304,7 @@ _GIT: dict[str, Callable[[_Given], Danger | None]] = {
     "stash": _stash,
     "rebase": _when(lambda given: not given.has("", "--continue", "--quit", "--edit-todo", "--show-current-patch")),
     "pull": _when(lambda given: given.has("r", "--rebase")),
-    "branch": _when(lambda given: given.has("DMCf", "--force")),
+    "branch": _branch,
     "worktree": lambda given: (
         Danger(text="", paths=given.paths[1:], ignored=True, below=True) if given.rest[:1] == ("remove",) else None
     ),

@@ -43,6 +43,19 @@ def values_at(directory: str, key: str) -> list[str]:
     return zsplit(Git(directory, base_environment(strip_local=True)).run("config", "-z", "--get-all", key).out)
 
 
+def commits_of(repo: Repo, refs: Sequence[str]) -> dict[str, str]:
+    """The commits that refs name, each abbreviated; ``stash@{*}`` are all stashes. What names none is left out."""
+    found = dict[str, str]()
+    for ref in refs:
+        if ref == "stash@{*}":
+            rows = repo.git.run("rev-list", "-g", "--abbrev-commit", "--max-count=20", "refs/stash", "--").out.split()
+            found |= {f"stash@{{{number}}}": row.decode("ascii", "replace") for number, row in enumerate(rows)}
+            continue
+        oid = repo.git.run("rev-parse", "-q", "--verify", "--short", f"{ref}^{{commit}}", "--").out.split()[:1]
+        found |= {ref.removeprefix("refs/heads/"): oid[0].decode("ascii", "replace")} if oid else {}
+    return found
+
+
 def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
     """Keys that match a regular expression, with their values, from every scope, but for what our own calls say."""
     items = zsplit(Git(repo.git.directory, repo.git.env).run("config", "-z", "--get-regexp", pattern).out)

@@ -335,6 +335,7 @@ def _redacted(repo: Repo, text: str) -> str:
 def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None) -> None:
     """Take the checkpoint that is due, if one is and no restore is under way. ``spot``: what a command is about to strike."""
     from gitbaton.config import load
+    from gitbaton.git.questions import commits_of
     from gitbaton.store import sessions
 
     repo, now = work.repo, int(time.time())
@@ -353,7 +354,8 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
 
     other, over = auto.unended(baton, event, replace(session, open=work.open), track, work.heard)
     if spot is not None:
-        work.due = auto.before(sessions.opening(spot.text, lambda text: _redacted(repo, text)))
+        shown = sessions.opening(spot.text, lambda text: _redacted(repo, text))
+        work.due = auto.before(shown, commits_of(repo, spot.refs) if spot.refs else {})
     else:
         work.due = work.late or auto.step(event, other[1] if other else replace(session, open=False) if over else session)
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):

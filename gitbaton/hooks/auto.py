@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -69,9 +69,12 @@ def step(event: Event, session: Session) -> str:
     return BEFORE_PROMPT if event.moment == "prompt" else words.get(event.moment, ENDED)
 
 
-def before(command: str) -> str:
-    """What a checkpoint before a destructive command says."""
-    return f"before '{command if len(command) <= _COMMAND else command[: _COMMAND - 3] + '...'}'"
+def before(command: str, commits: Mapping[str, str]) -> str:
+    """What a checkpoint before a destructive command says: also of which ``commits`` nobody will know the names."""
+    named = ", ".join(f"{name} is {oid}" for name, oid in commits.items())
+    return f"before '{command if len(command) <= _COMMAND else command[: _COMMAND - 3] + '...'}'" + (
+        f"; {named}" if named else ""
+    )
 
 
 def _begun(text: str, size: int) -> str:
@@ -195,7 +198,8 @@ def _take_once(
             raise AgainError(f"track {in_quotes(track)} has moved {_TRIES} times while an automatic checkpoint was taken")
         if newest is None:
             return draft.checkpoint
-        if not (news or ends) and _same(baton, draft, newest):
+        lost = spot is not None and bool(spot.refs) and draft.checkpoint.step != newest.checkpoint.step  # their names
+        if not (news or ends or lost) and _same(baton, draft, newest):
             raise UnchangedError("nothing is new since the newest checkpoint")
         return baton.redactor.checkpoint(carry(draft.checkpoint, baton.here(newest), turns, newest))
 

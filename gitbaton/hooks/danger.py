@@ -20,14 +20,15 @@ _UNKNOWN = re.compile(r"[$`\ue000-\uf8ff]")
 @value
 class Spot:
     """A work tree, or a folder in one, that a command strikes. ``text``: what it is told to do there. ``paths``: what of the
-    ignored files is at stake, seen from the top; none for all, None for nothing, and ``names`` as Danger has them. ``over``:
-    it counts only where one of these is a file that git sees."""
+    ignored files is at stake, seen from the top; none for all, None for nothing, and ``names`` and ``refs`` as Danger has
+    them. ``over``: it counts only where one of these is a file that git sees."""
 
     place: str
     text: str
     paths: tuple[str, ...] | None
     names: tuple[str, ...]
     over: tuple[str, ...]
+    refs: tuple[str, ...] = ()
 
 
 class _Struck:
@@ -65,6 +66,7 @@ def _spot(top: str, one: _Struck) -> Spot:
         paths=None if one.paths is None else () if "" in one.paths else tuple(sorted(one.paths)),
         names=tuple(name for some in names for name in some) if all(names) else (),
         over=tuple(one.over or ()),
+        refs=tuple(dict.fromkeys(ref for danger in one.dangers for ref in danger.refs)),
     )
 
 

@@ -278,3 +278,25 @@ def test_what_does_not_stop_a_command(tmp_path: Path) -> None:
     strike(client, "rm -rf 'src' # token ghp_" + "a1B2" * 9)
     (only,) = autos(repo, "t")
     assert only["step"].startswith("before 'rm -rf 'src'") and "a1B2a1B2" not in only["step"]
+
+
+def test_stashes_and_branches_that_go_are_named(tmp_path: Path) -> None:
+    repo = lived_in(tmp_path / "r")
+    client = Client("gemini", repo.path)
+    repo.git("branch", "side", "HEAD~1")
+    for number in range(2):
+        repo.write("notes.md", f"{number}\n")
+        repo.git("stash")
+    first, second, side = (repo.git("rev-parse", "--short", name) for name in ("stash@{0}", "stash@{1}", "side"))
+    for command, named in (
+        ("git stash drop", f"; stash@{{0}} is {first}"),
+        ("git stash pop stash@{1}", f"; stash@{{1}} is {second}"),
+        ("git stash clear", f"; stash@{{0}} is {first}, stash@{{1}} is {second}"),
+        ("git branch -D side none", f"; side is {side}"),
+    ):
+        strike(client, command)
+        assert steps(autos(repo, "t"))[-1] == f"before '{command}'{named}"
+    repo.git("stash", "clear")
+    repo.git("reset", "-q", "--hard")
+    repo.git("stash", "apply", "-q", first)
+    assert (repo.path / "notes.md").read_text() == "1\n"
