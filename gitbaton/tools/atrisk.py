@@ -131,7 +131,7 @@ class _Search:
         for one in self.captured.skipped:
             if one.reason in INSIDE:
                 self.nested[one.path.rstrip("/")] = None
-            elif not (one.reason == KEPT and one.path in kept):
+            elif not (one.reason in KEPT and one.path in kept):
                 secret = one.reason == "excluded" and names_secrets(one.path)
                 by = CHECKOUT if one.reason in _ALSO_TRACKED and self._is_tracked(one.path) else CLEAN
                 yield from self._at(one.path, "secret" if secret else one.reason, by)
@@ -142,7 +142,7 @@ class _Search:
     def _kept_here(self) -> set[str]:
         """What passes no filter, and whose bytes of now the newest checkpoint keeps on this machine."""
         side = beside(self.baton.store, self.tip) if self.tip is not None else None
-        paths = {s.path for s in self.captured.skipped if s.reason == KEPT} if side is not None else set[str]()
+        paths = {s.path for s in self.captured.skipped if s.reason in KEPT} if side is not None else set[str]()
         if side is None or not paths:
             return set()
         then = {path: oid for path, oid in read_kept(self.repo.objects, side).items() if path in paths}
