@@ -1,0 +1,90 @@
+"""A destructive command in the real clients: there is a checkpoint before it, and the command runs as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.clients.client_claude import Claude
+from tests.clients.client_codex import Codex
+from tests.clients.client_copilot import Copilot
+from tests.clients.client_gemini import Gemini
+from tests.clients.client_opencode import OpenCode
+from tests.clients.model import Reply
+from tests.clients.workshop import Workshop
+
+TYPED = "git -C src checkout -q -- . ; git clean -fdxq src *.db"
+HARMLESS = "git status --short && ls > /dev/null"
+
+
+def lived_in(shop: Workshop) -> dict[str, bytes]:
+    """Work that no commit holds; the files of the work tree."""
+    shop.repo.write(".git/info/exclude", "*.db\n")
+    shop.repo.write("src/lexer.py", "edited\n")
+    shop.repo.write("src/new.py", "untracked\n")
+    shop.repo.write("app.db", bytes(range(256)))
+    return files(shop.repo.path)
+
+
+def files(place: Path) -> dict[str, bytes]:
+    found = (path for path in place.rglob("*") if path.is_file() and not {".git", "runtime"} & {*path.relative_to(place).parts})
+    return {str(path.relative_to(place)): path.read_bytes() for path in found}
+
+
+def assert_all_is_back(shop: Workshop, before: dict[str, bytes], event: str) -> None:
+    """The command ran, its checkpoint is there, and brings all back; the harmless one started no process of ours."""
+    assert not (shop.repo.path / "src/new.py").exists() and not (shop.repo.path / "app.db").exists(), "the command ran"
+    assert len(shop.hooks(event)) == 1, [run.payload for run in shop.hooks(event)]
+    told: list[dict[str, Any]] = [one for one in shop.checkpoints() if one["step"].startswith("before '")]
+    assert [one["step"] for one in told] == ["before 'git -C src checkout -q -- .; git clean -fdxq src *.db'"]
+    done = shop.repo.baton("restore", told[0]["id"], "--force")
+    now = files(shop.repo.path)
+    assert {name: now.get(name) for name in before} == before, done
+
+
+def test_claude(claude: Claude) -> None:
+    shop, model = claude.workshop, claude.model
+    shop.install("claude")
+    before = lived_in(shop)
+    calls = [Reply("Running.", "Bash", {"command": text, "description": "run"}) for text in (HARMLESS, TYPED)]
+    model.will_say(*calls, Reply("Done."))
+    claude.ask("Clean up", "--allowedTools", "Bash")
+    assert_all_is_back(shop, before, "PreToolUse")
+
+
+def test_codex(codex: Codex) -> None:
+    shop, model = codex.workshop, codex.model
+    codex.install("--trust")
+    before = lived_in(shop)
+    model.will_say(*(Reply("Running.", "exec_command", {"cmd": text}) for text in (HARMLESS, TYPED)), Reply("Done."))
+    codex.ask("Clean up")
+    assert_all_is_back(shop, before, "PreToolUse")
+
+
+def test_gemini(gemini: Gemini) -> None:
+    shop, model = gemini.workshop, gemini.model
+    shop.install("gemini")
+    before = lived_in(shop)
+    model.will_say(*(Reply("Running.", "run_shell_command", {"command": text}) for text in (HARMLESS, TYPED)), Reply("Done."))
+    gemini.ask("Clean up")
+    assert_all_is_back(shop, before, "BeforeTool")
+
+
+def test_opencode(opencode: OpenCode) -> None:
+    shop, model = opencode.workshop, opencode.model
+    shop.install("opencode")
+    before = lived_in(shop)
+    calls = [Reply("Running.", "bash", {"command": text, "description": "run"}) for text in (HARMLESS, TYPED)]
+    model.will_say(*calls, Reply("Done."))
+    opencode.ask("Clean up")
+    assert_all_is_back(shop, before, "command")
+
+
+def test_copilot(copilot: Copilot) -> None:
+    shop, model = copilot.workshop, copilot.model
+    shop.install("copilot", "claude")
+    before = lived_in(shop)
+    calls = [Reply("Running.", "bash", {"command": text, "description": "run"}) for text in (HARMLESS, TYPED)]
+    model.will_say(*calls, Reply("Done."))
+    copilot.ask("Clean up")
+    assert_all_is_back(shop, before, "preToolUse")
