@@ -20,7 +20,7 @@ from gitbaton.store import safety_ref
 from gitbaton.store.safety import beside
 from gitbaton.values import replace, value
 from gitbaton.worktree.capture import Captured, capture, private_folder
-from gitbaton.worktree.heldbytes import moved
+from gitbaton.worktree.heldbytes import HeldStore, moved, read_held
 from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.untracked import Rules, ours, regular, special
 
@@ -28,7 +28,7 @@ CLEAN, CHECKOUT, DISK = "clean", "checkout", "disk"
 TAKERS = (CLEAN, CHECKOUT, DISK)
 REASONS = ("ignored", "secret", "changed", "new", "uncommitted", "unpushed")
 """Why a path is at risk, beside the reasons for which a snapshot leaves one out."""
-_ALSO_TRACKED = ("unreadable", "unstable", KEPT)
+_ALSO_TRACKED = ("unreadable", "unstable", *KEPT)
 _FOLDED = 10  # files of one folder, for one reason, that have a row each
 _NAMED = 300  # rows of which git is asked by name what checkpoints hold there; of more it tells of everything
 ENTRIES = 500_000  # of folders that git ignores whole
@@ -99,6 +99,7 @@ class _Search:
         baton.redirect(folder)
         self.repo: Repo = baton.repo
         with private_folder(self.repo) as private:
+            self.bytes = HeldStore(self.repo)
             self.captured: Captured = capture(self.repo, private, self.rules, ())
 
     def rows(self) -> Iterator[Row]:
@@ -116,8 +117,9 @@ class _Search:
             intents |= {row.partition("\t")[2] for row in zsplit(self.repo.git.out("ls-files", "-u", "-z"))}
         files = self.tip.checkpoint.files if self.tip is not None else None
         left = {s.path: s.reason for s in files.skipped} if files is not None else {}
+        kept = {s.path for s in captured.skipped if s.reason in KEPT}
         for path, change in recorded.items():
-            if path not in committed or change.after is None or change.after.startswith("160000"):
+            if path not in committed or path in kept or change.after is None or change.after.startswith("160000"):
                 continue
             tracked = path in intents or path not in staged or staged[path].before is not None
             by = CLEAN if not tracked else CHECKOUT if path in staged else DISK  # what is staged, git checks out
@@ -131,7 +133,7 @@ class _Search:
         for one in self.captured.skipped:
             if one.reason in INSIDE:
                 self.nested[one.path.rstrip("/")] = None
-            elif not (one.reason in KEPT and one.path in kept):
+            elif one.path not in kept:
                 secret = one.reason == "excluded" and names_secrets(one.path)
                 by = CHECKOUT if one.reason in _ALSO_TRACKED and self._is_tracked(one.path) else CLEAN
                 yield from self._at(one.path, "secret" if secret else one.reason, by)
@@ -141,12 +143,10 @@ class _Search:
 
     def _kept_here(self) -> set[str]:
         """What passes no filter, and whose bytes of now the newest checkpoint keeps on this machine."""
-        side = beside(self.baton.store, self.tip) if self.tip is not None else None
-        paths = {s.path for s in self.captured.skipped if s.reason in KEPT} if side is not None else set[str]()
-        if side is None or not paths:
-            return set()
-        then = {path: oid for path, oid in read_kept(self.repo.objects, side).items() if path in paths}
-        return then.keys() - moved(self.repo, self.root, then)
+        paths = {s.path for s in self.captured.skipped if s.reason in KEPT}
+        side = beside(self.baton.store, self.tip) if self.tip is not None and paths else None
+        then = read_kept(self.repo.objects, side) if side is not None else {}
+        return {path for path in paths & then.keys() if self._is_held(path, [then[path]])}
 
     def _ignored(self) -> Iterator[Row]:
         """What git ignores, folders of which it ignores all as one."""
@@ -220,7 +220,7 @@ class _Search:
         asked = [[path for path in paths or below[row.path] if path in held] for row, paths in rows]
         oids = self._oids([path for paths in asked for path in paths])
         for (row, _), paths in zip(rows, asked, strict=True):
-            safe = [path for path in paths if oids.get(path) in held[path]]
+            safe = [path for path in paths if oids.get(path) in held[path] or self._is_held(path, held[path])]
             gone = sum(one.size for path in safe for one in self._file(path, "", DISK))
             if len(safe) < row.files or not row.whole:
                 yield replace(row, files=row.files - len(safe), size=max(row.size - gone, 0)) if safe else row
@@ -243,6 +243,14 @@ class _Search:
             if field.startswith(":"):
                 found.setdefault(next(fields), set()).add(field.split(" ")[3])
         return found
+
+    def _is_held(self, path: str, oids: Collection[Oid]) -> bool:
+        """Whether one of these ids stands for bytes that lie in the git directory, and these are the file's of now."""
+        for oid in oids if path not in self.known else ():
+            text = read_held(self.repo.objects, oid)
+            if text is not None and self.bytes.has(text) and not moved(self.repo, self.root, {path: oid}):
+                return True
+        return False
 
     def _oids(self, paths: Sequence[str]) -> Mapping[str, Oid]:
         """The ids that files would have in a checkpoint, without what cannot be read."""

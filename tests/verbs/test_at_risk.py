@@ -11,8 +11,11 @@ import pytest
 
 from gitbaton.tools.atrisk import at_risk
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.capturekit import git_files, index_path, state
+from tests.kit.gates import Gated
 from tests.kit.state import SAFETY
+from tests.promises.test_destructive import lived_in, strike
 
 Rows = dict[str, tuple[str, str]]
 
@@ -213,6 +216,29 @@ def test_no_program_of_a_repository_within_runs(work: Sandbox, tmp_path: Path) -
     rows = work.ok("status", "--at-risk", "--json").json["at_risk"]
     assert ("node_modules/nest/", "uncommitted") in {(row["path"], row["reason"]) for row in rows}
     assert not ran.exists()
+
+
+def test_bytes_that_a_checkpoint_keeps_beside_are_there(tmp_path: Path) -> None:
+    gated = Gated(tmp_path)
+    gated.shut("missing")
+    gated.edit()
+    tracked = dict.fromkeys(("secret", "deep/secret-too"), ("unfiltered", "checkout"))
+    assert kinds(gated.box) == {**tracked, "secret new": ("unfiltered", "clean")}
+    gated.box.ok("snapshot", "--track", "t", "shut")
+    assert kinds(gated.box) == {}
+    gated.box.write("secret new", "edited\n")
+    assert kinds(gated.box) == {"secret new": ("unfiltered", "clean")}
+    shutil.rmtree(gated.box.path / ".git/baton/held")
+    assert kinds(gated.box).keys() == {*tracked, "secret new"}, "what was kept is gone"
+
+
+def test_what_was_taken_in_before_a_command_is_there(tmp_path: Path) -> None:
+    box = lived_in(tmp_path / "box")
+    assert {path for path, (reason, _) in kinds(box).items() if reason == "ignored"} == {"data/app.db", "build/"}
+    strike(Client("claude", box.path), "git clean -fdx")
+    assert kinds(box) == {}
+    box.write("build/out/app.bin", b"built anew")
+    assert kinds(box) == {"build/": ("ignored", "clean")}
 
 
 def test_names_from_elsewhere_drive_no_terminal(repo: Sandbox) -> None:
