@@ -96,6 +96,8 @@ class Claude(Client):
         Hook(event="PreToolUse", timeout=10, matcher="Bash"),
         Hook(event="PreCompact", timeout=30),
         Hook(event="PostToolUse", timeout=10, matcher="Edit|Write|NotebookEdit|MultiEdit"),
+        Hook(event="SubagentStart", timeout=10),
+        Hook(event="SubagentStop", timeout=10),
         Hook(event="Stop", timeout=10),
         Hook(event="SessionEnd", timeout=5),
     )
@@ -111,6 +113,8 @@ class Claude(Client):
         "PostToolBatch": ("edit", "no"),
         "PreCompact": ("compact", "no"),
         "PostCompact": ("compacted", "no"),
+        "SubagentStart": ("child-start", "no"),
+        "SubagentStop": ("child-end", "no"),
         "Stop": ("turn", "no"),
         "StopFailure": ("turn", "no"),
         "SessionEnd": ("end", "no"),
@@ -148,6 +152,11 @@ class Claude(Client):
         if off is True:
             text = f"'disableAllHooks' in '{of.shown(path)}' switches every hook off"
             yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
+
+    def task(self, record: Record) -> str:
+        """The first message of its conversation, which the client itself has written."""
+        first = record.get("type") == "user" and record.get("parentUuid") is None
+        return "\n".join(texts_of(dict_of(record.get("message")).get("content"))) if first else ""
 
     def light(self, record: Record) -> Record:
         """The result of an edit holds the whole file, twice."""

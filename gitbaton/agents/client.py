@@ -119,14 +119,15 @@ class Client(Protocol):
     resume: str = ""
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload's fields say: session, cwd, transcript, prompt, said, source, child, command;
-        unchecked. None where the hook
+        """What a payload's fields say: session, cwd, transcript, prompt, said, source, child, who,
+        command; unchecked. None where the hook
         is to be silent. This is Claude Code's form; a subagent's events carry its parent's session and an ``agent_id``."""
         return {
             "session": fields.get("session_id"),
             "cwd": fields.get("cwd"),
-            "transcript": fields.get("transcript_path"),
+            "transcript": fields.get("agent_transcript_path") or fields.get("transcript_path"),
             "prompt": fields.get("prompt"),
+            "who": fields.get("agent_type"),
             "said": fields.get("last_assistant_message"),
             "source": fields.get("source"),
             "child": names_one(fields.get("agent_id")),
@@ -163,6 +164,10 @@ class Client(Protocol):
         """What a record of its transcript says to a reader, and the signs of what was done, in its order; nothing for parts
         that are not as expected. One call that edits several files begins and ends under its key once for each."""
         return iter(())
+
+    def task(self, record: Record) -> str:
+        """What a record of a subagent's own conversation tells it to do; empty where it tells nothing."""
+        return ""
 
     def light(self, record: Record) -> Record:
         """A record without what is large in it and tells nothing: many are held at once."""

@@ -45,6 +45,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
         running=running if isinstance(running := told.get("running"), tuple) and moment == "turn" else None,
         source=word(told.get("source")) if moment == "start" else None,
         child=told.get("child") is True,
+        who=word(told.get("who")) if moment in ("child-start", "child-end") else None,
         command=valid(command) if moment == "command" and isinstance(command, str) else None,
         edited=edited_in(fields) if moment == "edit" else (),
     )

@@ -11,7 +11,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    Moment = Literal["start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "command", "other"]
+    Moment = Literal[
+        "start",
+        "prompt",
+        "request",
+        "edit",
+        "compact",
+        "compacted",
+        "turn",
+        "end",
+        "command",
+        "child-start",
+        "child-end",
+        "other",
+    ]
     Inject = Literal["no", "full", "short", "flagged", "nudge"]
 else:
     Moment = Inject = str
@@ -38,14 +51,15 @@ class Event:
     ``prompt``: the user has said something; ``request``: a request to the model is about to be made; ``edit``: a tool
     has run that may have changed files; ``compact``: the window is about to be compacted; ``compacted``: it has been;
     ``turn``: the agent has ended its turn; ``end``: the session ends; ``command``: a tool is about to run a shell's command
-    line, ``command``; ``other``: nothing that we act on.
+    line, ``command``; ``child-start`` and ``child-end``: a subagent starts and ends; ``other``: nothing that we act on.
     ``inject``: what the client can take here. ``full``: the whole text; ``short``: a few lines, because it comes with
     every prompt; ``flagged``: the whole text, if the session was compacted since; ``nudge``: one line, once, if
     the words are old; ``no``: nothing.
     ``cwd``: absolute, where the agent works. ``source``: why a session starts, in the client's words.
     ``transcript``: the path of the file with the conversation. ``said``: the last words of a turn.
     ``running``: the commands and tasks that go on in the background as the client lists them at the end of a turn, each as
-    its sign has it; None where it does not tell. ``child``: the event belongs to a subagent. ``edited``: the paths that a tool
+    its sign has it; None where it does not tell. ``child``: the event belongs to a subagent, of the kind
+    ``who``, and where it ends ``transcript`` is its own. ``edited``: the paths that a tool
     has edited, as the client names them.
     """
 
@@ -62,6 +76,7 @@ class Event:
     running: tuple[str, ...] | None = None
     child: bool = False
     command: str | None = None
+    who: str | None = None
     edited: tuple[str, ...] = ()
 
 

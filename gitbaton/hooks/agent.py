@@ -35,7 +35,7 @@ STORE_SECONDS = 60.0
 STORE = "GIT_BATON_STORE"  # the session whose conversation is to be stored, in the process that does
 MAX_PAYLOAD = 64 << 20
 _KEPT = ("compact", "request", "edit", "turn", "end", "prompt")  # moments at which a checkpoint may be due
-_LOOKS = ("compact", "turn", "end", "prompt", "command")  # and at these the work tree is looked at
+_LOOKS = ("compact", "turn", "end", "prompt", "command", "child-start", "child-end")  # and at these the work tree is looked at
 
 
 @value
@@ -108,6 +108,8 @@ def run(words: list[str]) -> None:
             work.event = read(call.agent, call.event, work.data, os.environ)
             if work.event is not None and work.event.moment == "command":
                 _guard(work, work.event)
+            elif work.event is not None and work.event.moment in ("child-start", "child-end"):
+                _delegated(work, work.event)
             elif work.event is not None and _opened(work, work.event):
                 _attend(work, work.event)
     except DeadlineError:
@@ -166,6 +168,30 @@ def _guard(work: _Work, event: Event) -> None:
                     _keep(work, event, sessions.load(work.repo, event), spot)
             except BatonError as error:  # of one work tree; there may be others
                 work.log(f"{type(error).__name__}: {error}")
+
+
+def _delegated(work: _Work, event: Event) -> None:
+    """Take a checkpoint where a subagent starts or ends in a work tree of its own; one in its parent's is the parent's turn."""
+    from gitbaton.hooks.danger import top_of
+
+    of = client(event.agent)
+    project = next((os.environ[name] for name in (of.places if of is not None else ()) if os.environ.get(name)), None)
+    place, top = top_of(event.cwd) if event.cwd else None, top_of(project) if project else None
+    if place is None or top is None or os.path.realpath(place) == os.path.realpath(top):
+        return
+    if not _opened_at(work, event, place) or work.repo is None:
+        return
+    from gitbaton.baton import Baton
+    from gitbaton.hooks import subagents
+    from gitbaton.store import pausing, sessions
+
+    repo, settings = work.repo, _settings(work.repo)
+    if not sessions.due(settings.auto, event, sessions.Session(), 0) or pausing.paused(repo, datetime.now(UTC)):
+        return
+    if os.path.lexists(os.path.join(repo.own_dir, "restore")):
+        work.log("no checkpoint is taken while a restore is under way or waits to be ended")
+        return
+    subagents.keep(Baton(repo=repo, settings=settings), event, top)
 
 
 def _seen_by_git(repo: Repo, paths: Sequence[str]) -> bool:

@@ -27,6 +27,7 @@ from gitbaton.model import (
     Checkpoint,
     Here,
     Observed,
+    Oid,
     Stored,
     Told,
     Turn,
@@ -38,7 +39,7 @@ from gitbaton.store.sessions import Session, facts_path, written
 from gitbaton.store.turns import Ending, ending
 from gitbaton.store.write import Draft
 from gitbaton.system.files import acquire, release
-from gitbaton.values import replace
+from gitbaton.values import replace, value
 
 _STEP = len(f"{TURN_ENDED}: ") + 300
 _COMMAND = 200
@@ -52,6 +53,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.hooks.danger import Spot
     from gitbaton.transcripts.observing import Heard, Seen
+_NOW = ("command", "child-start", "child-end")  # moments at which nobody waits for what is on record
+
+
+@value
+class Child:
+    """A subagent's work tree, which gets a track of its own unless it holds what its parent's ``head`` does."""
+
+    head: Oid | None
+
+
 Whose = tuple[Event, Session] | None  # names it, and what it left
 Track = Callable[[], str]  # asked anew each time, because another work tree may have taken the name
 
@@ -146,17 +157,18 @@ def take(
     *,
     ended: Ending | None = None,
     spot: Spot | None = None,
+    child: Child | None = None,
 ) -> Session:
     """Record an automatic checkpoint that says ``said``, unless the newest one holds the same; the session afterwards.
     ``of``: the session whose turn it tells of, where that is not the event's; ``ended``: what has ended that turn before;
-    ``spot``: what a command is about to strike.
+    ``spot``: what a command is about to strike; ``child``: whose work tree this is.
 
     It never follows a checkpoint that was recorded while it was taken: that one may hold newer files, so the work tree is
     looked at again. Turns that ended without a checkpoint are counted in the session, for the next one. Raises BatonError.
     """
     for left in reversed(range(_TRIES)):
         try:
-            return _take_once(baton, event, session, track(), said, of, ended, spot)
+            return _take_once(baton, event, session, track(), said, of, ended, spot, child)
         except AgainError:
             if not left:
                 raise
@@ -164,12 +176,20 @@ def take(
 
 
 def _take_once(
-    baton: Baton, event: Event, session: Session, track: str, said: str, of: Whose, ended: Ending | None, spot: Spot | None
+    baton: Baton,
+    event: Event,
+    session: Session,
+    track: str,
+    said: str,
+    of: Whose,
+    ended: Ending | None,
+    spot: Spot | None,
+    child: Child | None,
 ) -> Session:
     tip = baton.store.before(track)
     here = baton.here(tip) if tip is not None else None  # after a restore the words are those of the state that is here
     going, names = (spot.paths, spot.names) if spot is not None else (None, ())
-    current = makes_current(baton.store, track)
+    current = child is not None or makes_current(baton.store, track)
     plan = baton.plan(Request(track=track, step=said, kind="auto", set_current=current, going=going, going_names=names))
     words = plan.draft.checkpoint
     carried, one = words_of(here), int(event.moment == "turn")
@@ -181,9 +201,11 @@ def _take_once(
     kept = replace(session, turns=turns, words=carried, **began)
     if begins and not ends and not _moved(baton, plan.draft, tip):
         return kept
+    if child is not None and tip is None and words.head == child.head and not _moved(baton, plan.draft, tip):
+        return kept
     agent = _agent(baton, of[0] if of else event, tip)  # last: the client may still be writing
     news, seen = False, None
-    if begins or event.moment == "command":  # what is on record now may be of the turn that begins; nobody waits for it
+    if begins or event.moment in _NOW:  # what is on record now may be of the turn that begins; nobody waits for it
         observed = here.checkpoint.observed if here is not None and not here.foreign else None
     else:
         observed, news, seen = _observed(baton, of[0] if of else event, whose, agent, here, plan.draft)
@@ -311,7 +333,7 @@ def _agent(baton: Baton, event: Event, tip: Stored | None) -> Agent:
     """Who takes the checkpoint, and how far the conversation had come."""
     last = tip.checkpoint.agent if tip and not tip.foreign else None
     same = last is not None and (last.name, last.session) == (event.agent, event.session)
-    if event.moment == "command":  # it waits, and the next checkpoint says how far the conversation has come
+    if event.moment in _NOW:  # it waits, and the next checkpoint says how far the conversation has come
         return Agent(name=event.agent, session=event.session, transcript=last.transcript if last and same else None)
     before = parse_transcript(last.transcript) if last is not None and same else None
     seconds = _LONG if os.environ.get(LATE) is not None else None  # None: somebody waits

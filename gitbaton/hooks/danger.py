@@ -45,7 +45,7 @@ def spots(found: Sequence[Danger], cwd: str, env: Mapping[str, str]) -> list[Spo
     struck: dict[str, _Struck] = {}
     for danger in found:
         for place, paths in _places(danger, cwd, env):
-            top = _top(place)
+            top = top_of(place)
             if top is None:
                 continue
             one = struck.setdefault(top, _Struck())
@@ -128,7 +128,7 @@ def _is_file(path: str) -> bool:
         return False
 
 
-def _top(place: str) -> str | None:
+def top_of(place: str) -> str | None:
     """The work tree that a folder is in, by its ``.git``."""
     while not os.path.lexists(os.path.join(place, ".git")):
         above = os.path.dirname(place)

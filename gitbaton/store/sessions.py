@@ -35,7 +35,18 @@ _MAX_EDITED = 16 << 10  # characters of the paths that were edited in a turn
 _MOST = 20  # sessions that are looked at
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 # The least baton.auto at which a moment counts.
-_LEVEL = {"compact": 1, "request": 1, "command": 1, "start": 2, "turn": 2, "prompt": 2, "end": 2, "edit": 3}
+_LEVEL = {
+    "compact": 1,
+    "request": 1,
+    "command": 1,
+    "child-start": 2,
+    "child-end": 2,
+    "start": 2,
+    "turn": 2,
+    "prompt": 2,
+    "end": 2,
+    "edit": 3,
+}
 _LEVELS = {"off": 0, "compact": 1, "turn": 2, "edit": 3}
 EDITS = 10
 """So many edits after the words make them old."""

@@ -11,7 +11,7 @@ from tests.clients.client_copilot import Copilot
 from tests.clients.client_gemini import Gemini
 from tests.clients.client_opencode import OpenCode
 from tests.clients.model import Reply
-from tests.clients.workshop import Workshop
+from tests.clients.workshop import TRACK, Workshop
 
 TYPED = "git -C src checkout -q -- . ; git clean -fdxq src *.db"
 HARMLESS = "git status --short && ls > /dev/null"
@@ -88,3 +88,23 @@ def test_copilot(copilot: Copilot) -> None:
     model.will_say(*calls, Reply("Done."))
     copilot.ask("Clean up")
     assert_all_is_back(shop, before, "preToolUse")
+
+
+def test_a_subagent_of_claude_in_a_work_tree_of_its_own(claude: Claude) -> None:
+    """It and its parent are answered in either order, so both are told the same."""
+    shop, model = claude.workshop, claude.model
+    shop.install("claude")
+    task = {"description": "docs", "prompt": "Write docs.md", "subagent_type": "general-purpose", "isolation": "worktree"}
+    write = Reply("Writing.", "Bash", {"command": "echo hello > docs.md", "description": "write"})
+    model.will_say(Reply("Delegating.", "Agent", task), write, write, Reply("Done."), Reply("Done."))
+    claude.ask("Delegate it", "--allowedTools", "Bash,Agent")
+    (track,) = (
+        row for row in shop.repo.git("for-each-ref", "--format=%(refname)", "refs/baton/tracks/").split() if "%2F" in row
+    )
+    assert track == f"refs/baton/tracks/{TRACK}%2Fagent-1"
+    (one,) = shop.repo.ok("log", f"{TRACK}/agent-1", "--json").json["checkpoints"]
+    assert one["step"] == "subagent ended: Write docs.md"
+    place = Path(one["files"]["worktree"]["path"])
+    shop.repo.git("worktree", "remove", "--force", "--force", str(place))
+    shop.repo.ok("worktree", "../back", f"{TRACK}/agent-1")
+    assert (shop.repo.path.parent / "back/docs.md").read_text() == "hello\n"

@@ -24,6 +24,7 @@ CLAUDE: dict[str, Any] = {
     "cwd": DIR,
     "transcript": "/home/dev/.claude/projects/-home-dev-project/e8b31b82-3a88-40ec-b500-13cf0a0662a6.jsonl",
 }
+CHILDS = f"{CLAUDE['transcript'].removesuffix('.jsonl')}/subagents/agent-a76a5b8b03fbbd980.jsonl"
 CODEX: dict[str, Any] = {
     "agent": "codex",
     "session": "01a1f9cb-e9e1-7112-be19-dda67f9d62e0",
@@ -40,7 +41,10 @@ COPILOT: dict[str, Any] = {"agent": "copilot", "session": "332c3594-4d3b-4fdf-be
 COPILOT_FILE = "/home/dev/.copilot/session-state/332c3594-4d3b-4fdf-be30-f9dcdfd4aeb3/events.jsonl"
 ASKED = "Create hello.txt"
 LOOK, PRINT = "cat hello.txt && git status --short", "printf %s 'hello from the stub model\n' > 'hello.txt'"
-MOMENTS = ("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "command", "other")
+MOMENTS = (
+    *("start", "prompt", "request", "edit", "compact", "compacted", "turn", "end", "command", "child-start", "child-end"),
+    "other",
+)
 INJECTS = ("no", "full", "short", "flagged", "nudge")
 
 HELLO = ("/home/dev/project/hello.txt",)
@@ -55,7 +59,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**CLAUDE, name="PostToolUse", moment="edit"),
         Event(**CLAUDE, name="Stop", moment="turn", said="STUB: I wrote hello.txt.", running=()),
         Event(**CLAUDE, name="PreCompact", moment="compact"),
-        Event(**CLAUDE, name="SubagentStop", moment="other", child=True),
+        Event(**{**CLAUDE, "transcript": CHILDS}, name="SubagentStop", moment="child-end", child=True),
         Event(**CLAUDE, name="SessionStart", moment="start", inject="full", source="compact"),
         Event(**CLAUDE, name="PostCompact", moment="compacted"),
         Event(**CLAUDE, name="SessionEnd", moment="end"),
