@@ -36,7 +36,7 @@ def head_start(words: list[str]) -> Repo | None:
     try:
         repo = discover(None, door="binary")
         repo.prefetch_settings()
-        if verb in ("snapshot", "restore", "undo", "redo"):
+        if verb in ("snapshot", "restore", "revert", "undo", "redo"):
             repo.prefetch_identity()
             if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
                 from gitbaton.worktree.index import list_ahead

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     Validation = Literal["green", "pending", "failed"]
     Kind = Literal["manual", "auto", "safety"]
-    Op = Literal["restore", "undo", "redo"]
+    Op = Literal["restore", "revert", "undo", "redo"]
 else:
     Validation = Kind = Op = str
 
 VALIDATIONS: tuple[Validation, ...] = ("green", "pending", "failed")
 KINDS: tuple[Kind, ...] = ("manual", "auto", "safety")
 STEPPING: tuple[Op, ...] = ("undo", "redo")
-OPS: tuple[Op, ...] = ("restore", *STEPPING)
+OPS: tuple[Op, ...] = ("restore", "revert", *STEPPING)
 LAST_PROMPT = "; last prompt: "
 """What stands in the step of a turn's checkpoint between the session's first prompt and its last."""
 TURN_ENDED, NOT_ENDED = "turn ended", "turn not ended"

@@ -247,6 +247,12 @@ def restored(
     if step is not None and done is not None and (not own or done.after is None):
         if done.op == "undo" or (done.after is None and not paths):
             return ""
+        back = step.checkpoint.step.removeprefix("before ").removeprefix("redo of ")
+        if back.startswith("revert of "):
+            which, _, prompt = back.removeprefix("revert of ").partition(": ")
+            which = f"turn {in_double_quotes(first_line(prompt))}" if prompt else which
+            there = "" if own else f" of track {in_quotes(step.checkpoint.track)}"
+            return f"taken back: {which}{there}{f': {some(len(paths), first_few(paths))}' if paths else ''}"
         said = step.checkpoint.step.partition("restore of ")[2].partition(": ")[2]
         of = f"{in_double_quotes(first_line(said))}{'' if own else f' of track {in_quotes(step.checkpoint.track)}'}"
         return f"put back from {of}: {some(len(paths), first_few(paths))}" if paths else f"the files are those of {of}"

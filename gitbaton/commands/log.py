@@ -306,8 +306,9 @@ def _lines(
             said, digits = line(c.step).removeprefix("before "), sum(len(text) for text, _ in ids[c.restore.target])
             named = _NAMED.search(said)
             said = said[: named.start() + digits] + said[named.end() :] if named else said
-            said = said.replace("restore of", "restored", 1) if c.restore.op == "restore" else said
-            if c.restore.target in pins.forgotten:  # elsewhere: the words of the restore are still here
+            done = {"restore": ("restore of", "restored"), "revert": ("revert of", "reverted")}.get(c.restore.op)
+            said = said.replace(*done, 1) if done is not None else said
+            if c.restore.op == "restore" and c.restore.target in pins.forgotten:  # elsewhere: its words are still here
                 said = "restored a forgotten checkpoint"
             said = f"undo and redo, {len(row)} times; last: {said}" if len(row) > 1 else said
             cells.append(("", look.kind(s), look.age(c.created), track, "", "", ((said, "restored"),)))

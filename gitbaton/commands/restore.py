@@ -15,7 +15,7 @@ from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
 from gitbaton.render import in_shell, path_in_quotes, quoted
 from gitbaton.restore import intent
-from gitbaton.restore.values import UNMERGED, Order, Plan
+from gitbaton.restore.values import TEXT, UNDECIDED, UNMERGED, Order, Plan
 from gitbaton.store import safety_ref, tip_ref
 from gitbaton.values import replace
 
@@ -164,7 +164,7 @@ def tell_written(plan: "conversations.Plan", target: Stored, *, dry_run: bool, j
 
 
 def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool, verbose: bool) -> int:
-    """Restore, undo or redo, or only say what would be done; the exit code."""
+    """Restore, revert, undo or redo, or only say what would be done; the exit code."""
     if dry_run:
         import tempfile
 
@@ -210,38 +210,50 @@ def show_plan(
     ``said``."""
     if json:
         paths: list[Json] = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
-        head: dict[str, Json] = {"op": plan.op, "plan": plan.digest, "target": plan.target.id}
+        head: dict[str, Json] = {"op": plan.op, "what": plan.what, "plan": plan.digest, "target": plan.target.id}
         head["safety"] = safety.id if safety else None
         print_json({**head, "paths": paths, "index": plan.index, "warnings": list(said)})
         return
     for text in _told(plan, safety, dry_run=dry_run, verbose=verbose):
         terminal.say(text)
     if safety is not None:
-        terminal.say(fitted({"restore": "done: ", "undo": "undone: ", "redo": "redone: "}[plan.op] + plan.what))
+        terminal.say(fitted({"undo": "undone: ", "redo": "redone: "}.get(plan.op, "done: ") + plan.what))
         terminal.tell(f"hint: {_back(plan.op)}")
     elif not plan.wanted and not dry_run:
         terminal.say(fitted(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}"))
-        if plan.target.checkpoint.carried is not None:
+        if plan.op == "restore" and plan.target.checkpoint.carried is not None:
             terminal.tell("hint: that checkpoint is automatic; '@{manual}' is the one whose words it carries")
     later = sum(step.action == "keep" and step.reason == "unknown" for step in plan.steps)
     if plan.op == "restore" and later:
         stay = "1 file not in that checkpoint stays" if later == 1 else f"{later:,} files not in that checkpoint stay"
         terminal.tell(f"hint: {stay}; --exact removes what it does not hold, and undo brings it back")
-    reasons = {step.reason for step in plan.steps if step.action == "conflict"}
-    if reasons - {UNMERGED}:
-        terminal.tell(
-            "hint: a conflict is a change that this track did not bring; --force overwrites it, and undo brings it back"
-        )
-    if UNMERGED in reasons:
-        terminal.tell("hint: an unmerged path is yours to resolve; --force writes the file and leaves it unmerged")
+    for text in _hints(plan):
+        terminal.tell(f"hint: {text}")
     warn_all(said)
+
+
+def _hints(plan: Plan) -> Iterator[str]:
+    """What helps where a path was left as a conflict."""
+    reasons = {step.reason for step in plan.steps if step.action == "conflict"}
+    if plan.op == "revert":
+        if TEXT in reasons:
+            yield "--merge writes both sides of such a text into the file, with markers"
+        if any(reason.endswith(UNDECIDED) for reason in reasons):
+            yield "a path that is named is taken back all the same, and undo brings it back"
+        if UNMERGED in reasons:
+            yield "an unmerged path is yours to resolve"
+        return
+    if reasons - {UNMERGED}:
+        yield "a conflict is a change that this track did not bring; --force overwrites it, and undo brings it back"
+    if UNMERGED in reasons:
+        yield "an unmerged path is yours to resolve; --force writes the file and leaves it unmerged"
 
 
 def _told(plan: Plan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
     """What would become, or became, of each path, or of how many."""
     would = "would " if dry_run else ""
     rows = [(s.action, f"{would}{s.action} {quoted(s.path)}{f' ({plain(s.reason)})' if s.reason else ''}") for s in plan.steps]
-    preview = f"'git baton {plan.op} -n -v{f' {plan.target.id[:10]}' if plan.op == 'restore' else ''}'"
+    preview = f"'git baton {plan.op} -n -v{f' {plan.again}' if plan.again else ''}'"
     back = f"'git baton {'redo' if plan.op == 'undo' else 'undo'} -n -v'" if safety is not None else preview
     words = {action: (now if dry_run else past, noun) for action, (past, now, noun) in _SUMS.items()}
     return summed(rows, words, start=would, verbose=verbose, lists=back, named=("conflict", "refuse"), names=preview)

@@ -23,7 +23,7 @@ from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.restore.writing import Writing
 from gitbaton.store import safety_ref
 from gitbaton.store.here import has_words, last_steps, stance
-from gitbaton.store.safety import AFTER, LEFT, take_back
+from gitbaton.store.safety import AFTER, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
 from gitbaton.worktree.heldbytes import HeldOid
@@ -67,7 +67,11 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
 
 
 def open_plan(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> AbstractContextManager[Plan]:
-    """The plan of a restore, an undo or a redo, good until the block ends; with the lock it can be applied."""
+    """The plan of a restore, a revert, an undo or a redo, good until the block ends; with the lock it can be applied."""
+    if op == "revert":
+        from gitbaton.restore.turngoal import reverting
+
+        return reverting(baton, order, lock)
     return planned(baton, order, lock) if op == "restore" else stepping(baton, op, order, lock)
 
 
@@ -179,7 +183,7 @@ class _Work:
     def _refuse_pruned(self) -> None:
         """'git prune' may have taken what the capture wrote, and nothing tells that it ran. Raises CollectedError."""
         before = {d.path: d.now.oid for d in self.scene.changing if d.now is not None}
-        oids = [self.scene.tree, self.plan.tree, *before.values()]
+        oids = [self.scene.tree, self.plan.tree, *([self.plan.staged.tree] if self.plan.composed else []), *before.values()]
         for oid, found in zip(oids, self.baton.store.objects.read_many(oids, 0), strict=True):
             if found is None:
                 raise CollectedError(f"object {oid} was removed while the {self.plan.op} began; nothing is changed")
@@ -231,7 +235,7 @@ class _Work:
                 return done
             now = stance(store, tip, last_steps(store, tip.checkpoint.track))
             after, led = None, target.checkpoint.restore
-            if done.op == "restore":
+            if done.op not in STEPPING:
                 came = Here(at=target.id, top=tip.id) if led is None else led.before
                 after = came if self.plan.whole else None
             elif led is not None and led.after is not None:
@@ -249,6 +253,8 @@ class _Work:
                 trees = tree_objects(self.repo.layout.algorithm, rows)
                 found += [*trees, TreeEntry(mode=b"40000", name=name, oid=trees[-1].oid)]
         scope = plan.scope
+        if plan.composed:
+            found += self._index()
         lists: dict[bytes, Collection[str]] = {TOUCHED: plan.same, APART: scope.apart, HIDDEN: self.scene.hidden}
         lists[LEFT] = [step.path for step in plan.steps if step.action in ("conflict", "refuse")]
         lists[ONLY] = () if scope.only is None else scope.only
@@ -264,6 +270,14 @@ class _Work:
                 blob = new_object(self.repo.layout.algorithm, "blob", data)
                 found += [blob, TreeEntry(mode=b"100644", name=name, oid=blob.oid)]
         return found
+
+    def _index(self) -> list[TreeEntry | NewObject]:
+        """The index to come, where no checkpoint holds it."""
+        staged = self.plan.staged
+        flags = b"".join(sorted(f"{bits}\t".encode() + os.fsencode(path) + b"\0" for path, bits in staged.flags.items()))
+        blob = new_object(self.repo.layout.algorithm, "blob", flags)
+        tree = TreeEntry(mode=b"40000", name=INDEX_AFTER, oid=staged.tree)
+        return [blob, tree, TreeEntry(mode=b"100644", name=INDEX_FLAGS, oid=blob.oid)]
 
     def _change(self) -> list[str]:
         """Files, raw bytes, index. What should be said about them comes back."""

@@ -49,6 +49,7 @@ class CheckpointGoal(Goal):
     def __init__(self, scene: Scene, target: Stored, order: Order) -> None:
         super().__init__(scene, target, order)
         self.files, self.whole = files_of(target), not order.paths
+        self.again = target.id[:SHORT]
         self.what = f"restore of {target.id[:SHORT]}: {first_line(title(target)[0])[:LONGEST]}"
         self.tree = self.rules = tree_in(scene, target)
         self.since, self.operation = target.checkpoint.created, self.files.operation

@@ -12,7 +12,7 @@ from gitbaton.errors import BatonError, RecordError
 from gitbaton.model import FileState, Oid, Op, Operation, Stored
 from gitbaton.restore.attribution import Present, others
 from gitbaton.restore.scene import Scene, inside
-from gitbaton.restore.values import Order
+from gitbaton.restore.values import Order, Step
 from gitbaton.store.safety import beside
 from gitbaton.worktree.checkout import Difference, matching
 from gitbaton.worktree.modes import Permits
@@ -31,18 +31,22 @@ class Goal:
 
     ``target`` is the checkpoint that the plan is named after, ``what`` the step in words, ``position`` how many steps may be
     redone afterwards. ``left``: paths of which it knows nothing, with the reason. ``always``: what stands at its paths goes.
-    ``whole``: no paths are named.
+    ``whole``: a checkpoint's whole state comes back. ``further``: what is to be said of paths that do not differ, or of how
+    they change. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command line that mean the
+    same.
     """
 
     op: Op
     what: str
+    again = ""
     entries: Scope
     position = 0
-    always = whole = False
+    always = whole = composed = False
     since: datetime | None = None
     operation: Operation | None = None
     hidden: Collection[str] = ()
     left: Mapping[str, str] = {}
+    further: Mapping[str, Step] = {}
 
     def __init__(self, scene: Scene, target: Stored, order: Order) -> None:
         self.scene, self.target, self.order = scene, target, order

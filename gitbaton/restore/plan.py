@@ -45,7 +45,7 @@ class _Planner:
         decision = Decider(scope, everything, guard, self._facts(scope, kept))
         now, then = self._unmerged()
         decision.leave(self._conflicts(now - then, decision.changing()))
-        found = decision.settle()
+        found = self._with_further(decision.settle())
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
         self.scene.take_out(self.hidden & wanted.keys())
         tree = self._tree(wanted, differing)
@@ -70,7 +70,17 @@ class _Planner:
             warnings=(*self._warnings(changing), *self._told(kept)),
             scene=self.scene,
             whole=goal.whole,
+            composed=goal.composed,
+            again=goal.again,
         )
+
+    def _with_further(self, found: Sequence[Step]) -> list[Step]:
+        """The steps, with what the goal says of paths beside those that differ, or of how they change."""
+        steps = {step.path: step for step in found}
+        for path, step in self.goal.further.items():
+            if path not in steps or steps[path].action in CHANGING:
+                steps[path] = step
+        return [steps[path] for path in sorted(steps, key=os.fsencode)]
 
     def _present(self, differing: list[Difference]) -> list[Difference]:
         """The differences, with paths as absent that a capture takes for unchanged because git was told to skip them."""

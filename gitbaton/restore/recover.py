@@ -13,7 +13,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import parse_commit
-from gitbaton.model import Head, Oid, Stored, covered
+from gitbaton.model import STEPPING, Head, Oid, Stored, covered
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, index_scope
 from gitbaton.restore.intent import Intent, alone, reached
@@ -21,12 +21,12 @@ from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.writing import Writing, put_raw
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import MAX_COMMIT
-from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, take_back
+from gitbaton.store.safety import AFTER, INDEX_AFTER, INDEX_FLAGS, beside, in_beside, paths_beside, take_back
 from gitbaton.values import replace
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
 from gitbaton.worktree.modes import Permits, confine, step_back, step_on
 from gitbaton.worktree.rawbytes import read_kept
-from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged, refuse_changed, signature
+from gitbaton.worktree.staged import IndexLock, Restaging, Staged, read_flags, read_staged, refuse_changed, signature
 from gitbaton.worktree.swapall import can_place, rescue
 
 WRITTEN = "it was written since"
@@ -92,17 +92,20 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
         return [f"an interrupted {intent.op} was rolled back, because it could not be completed: {error}", *told(left)]
     reached("done")
     intents.remove(baton.repo)
-    more = f" ({target}); 'git baton undo' takes it back" if intent.op == "restore" else ""
+    more = f" ({target})" if intent.op == "restore" else ""
+    more += "; 'git baton undo' takes it back" if intent.op not in STEPPING else ""
     return [f"an interrupted {intent.op} was completed{more}", *told(left)]
 
 
 def _begun(baton: Baton, intent: Intent) -> tuple[Head | None, str]:
     """HEAD as it was when a restore began, None where that is not known any more, and the checkpoint whose files come back."""
     try:
-        safety, target = (_at(baton.store, oid) for oid in (intent.safety or "", intent.target))
+        safety = _at(baton.store, intent.safety or "")
     except (BatonError, OSError):
         return None, baton.short(intent.target)
-    return Head(branch=safety.checkpoint.branch, oid=safety.checkpoint.head), baton.short(target.id)
+    done = safety.checkpoint.restore
+    target = done.target if done is not None else intent.target
+    return Head(branch=safety.checkpoint.branch, oid=safety.checkpoint.head), baton.short(target)
 
 
 def _forget(baton: Baton, intent: Intent) -> None:
@@ -271,12 +274,17 @@ def _is_torn(baton: Baton, full: str, d: Difference, whole: Entry | None) -> boo
     return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
 
 
-def restaging(scene: Scene, target: Stored, scope: Scope) -> Restaging:
-    """What the captured index needs to hold what a checkpoint had staged. Raises RecordError."""
-    store, files = scene.baton.store, target.checkpoint.files
-    if files is None:
+def _restaging(scene: Scene, intent: Intent, safety: Stored) -> Restaging:
+    """What the captured index needs to hold what an interrupted restore brings back. Raises RecordError."""
+    store, scope = scene.baton.store, index_scope(scene.baton.store, safety)
+    if intent.op == "revert":
+        flags = read_flags(store.objects, beside(store, safety), INDEX_FLAGS)
+        files, tree = in_beside(store, safety, AFTER), in_beside(store, safety, INDEX_AFTER)
+        return Restaging(scene.repo, scene.facts, Staged(tree=tree, files=files, flags=flags, stages={}, held={}), scope)
+    target = _at(store, intent.target)
+    if target.checkpoint.files is None:
         raise RecordError(f"checkpoint '{target.id}' holds no files")
-    then = read_staged(scene.repo, files, beside(store, target))
+    then = read_staged(scene.repo, target.checkpoint.files, beside(store, target))
     return Restaging(scene.repo, scene.facts, then, scope, paths_beside(store, target, HIDDEN) or ())
 
 
@@ -288,12 +296,11 @@ def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
     with looked(baton) as scene:
         written = tuple(str(part) for part in signature(scene.index)) != intent.seen
         try:
-            target = _at(baton.store, intent.target)
+            work = _restaging(scene, intent, ends.safety)
         except (RecordError, GitError):
             if written:
                 return {}
             raise
-        work = restaging(scene, target, index_scope(baton.store, ends.safety))
         if not work:
             return {}
         if written:

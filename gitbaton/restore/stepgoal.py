@@ -90,7 +90,7 @@ class StepGoal(Goal):
         """The stages of the conflicts that the very step brought."""
         done = self.target.checkpoint.restore
         try:
-            return staged_in(self.scene, self.baton.resolve(done.target)).stages if done else {}
+            return staged_in(self.scene, self.baton.resolve(done.target)).stages if done and done.op != "revert" else {}
         except (NotFoundError, RecordError):  # pruned or unreadable: nobody knows what it brought
             return {}
 

@@ -21,6 +21,9 @@ else:
 
 SHORT, LONGEST = 10, 500  # of an id, and of what is said of a checkpoint
 CHANGING: tuple[Action, ...] = ("write", "create", "remove")
+TEXT = "changed since at the same lines"  # why a path is left whose text does not merge
+UNDECIDED = "either may have changed it"  # how the reason ends why a path is left that nobody can attribute
+MARKED = "with conflict markers"  # why a path that was written still asks for work
 UNMERGED = "unmerged, and not at the checkpoint"  # why a path is left that waits in the middle of a merge
 
 
@@ -31,6 +34,9 @@ class Order:
     ``exact`` removes what the checkpoint does not hold; ``index`` brings the whole index back; ``force`` also what is
     somebody else's, ``over`` those paths of it; ``foreign`` allows a checkpoint that was fetched and that no local snapshot
     follows. ``left`` are paths to leave alone, with the reason.
+
+    Of a revert ``checkpoint`` names a turn, or the turns of a range ``A..B``, and "" the newest one; ``session`` is an id, or
+    the beginning of one, of the session whose turns are meant; ``merge`` writes conflicts into the files.
     """
 
     checkpoint: str = "@"
@@ -42,6 +48,8 @@ class Order:
     over: tuple[str, ...] = ()
     foreign: bool = False
     left: tuple[tuple[str, str], ...] = ()
+    session: str = ""
+    merge: bool = False
 
 
 @value
@@ -62,7 +70,8 @@ class Plan:
     ``scope`` the paths whose index entries come back, ``staged`` and ``hidden`` the index that they are of; ``wanted`` what
     each path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by
     path (None: what git would check out), ``same`` the paths of which only such bytes change; ``permits`` says which
-    permissions what comes back gets; ``digest`` is the same for the same plan. ``whole``: no paths are named.
+    permissions what comes back gets; ``digest`` is the same for the same plan. ``whole``: a checkpoint's whole state comes
+    back. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command line that mean the same.
     """
 
     op: Op
@@ -83,6 +92,8 @@ class Plan:
     staged: Staged
     hidden: Collection[str] = ()
     whole: bool = True
+    composed: bool = False
+    again: str = ""
 
     @property
     def name(self) -> str:
@@ -92,7 +103,7 @@ class Plan:
     @property
     def complete(self) -> bool:
         """Whether every path that was asked for comes back."""
-        return not any(step.action in ("conflict", "refuse") for step in self.steps)
+        return not any(step.action in ("conflict", "refuse") or step.reason == MARKED for step in self.steps)
 
 
 @value

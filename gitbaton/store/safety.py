@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gitbaton.errors import NotFoundError, RecordError
 from gitbaton.git.objects import RefChange, lookup
-from gitbaton.model import Oid, Stored
+from gitbaton.model import STEPPING, Oid, Stored
 from gitbaton.store.chain import INDEX, STAGES
 from gitbaton.store.read import Store
 from gitbaton.values import value
@@ -22,7 +22,10 @@ class Steps:
 
 
 AFTER = b"after"  # in that tree: the work tree's tree afterwards
-ROOMS = (b"raw", b"held", b"held-index", AFTER, b"after-raw", b"after-held")  # in that tree: folders of paths of the work tree
+INDEX_AFTER = b"index-after"  # in that tree: the index that the paths of a revert come from
+INDEX_FLAGS = b"index-after-flags"  # and their bits, as a list
+ROOMS = (b"raw", b"held", b"held-index", AFTER, b"after-raw", b"after-held", INDEX_AFTER)
+"""In that tree: folders of paths of the work tree."""
 LEFT = b"left"  # the paths that a step left alone
 
 
@@ -43,7 +46,7 @@ def replay(store: Store, entries: Sequence[Stored]) -> Steps:
         done = entry.checkpoint.restore
         if done is None or entry.foreign:
             continue
-        if done.op == "restore":
+        if done.op not in STEPPING:
             undo.append(entry)
             redo.clear()
             continue

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from gitbaton.baton import Baton
 from gitbaton.errors import BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import commit_data, new_object, parse_commit
-from gitbaton.model import TURN_ENDED, Oid, Stored
+from gitbaton.model import STEPPING, TURN_ENDED, Oid, Stored
 from gitbaton.render import names_prompt, path_in_quotes
 from gitbaton.store import SAFETY
 from gitbaton.tools.comparing import tree_now
@@ -154,12 +154,12 @@ def turn_around(baton: Baton, stored: Stored) -> Stored | None:
 
 
 def restores(baton: Baton) -> list[Stored]:
-    """The states before each restore, of every work tree."""
+    """The states before each restore or revert, of every work tree."""
     found: list[Stored] = []
     for ref in baton.repo.objects.refs(SAFETY):
         with suppress(RecordError, NotFoundError):
             found += baton.store.chain(ref, None).items
-    return [s for s in found if not s.foreign and s.checkpoint.restore and s.checkpoint.restore.op == "restore"]
+    return [s for s in found if not s.foreign and s.checkpoint.restore and s.checkpoint.restore.op not in STEPPING]
 
 
 def _parents(

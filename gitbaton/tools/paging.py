@@ -38,6 +38,13 @@ class Page:
     left_out: int
 
 
+def _brought(stored: Stored, target: Stored) -> str:
+    """What a restore or a revert brought back, in words."""
+    if stored.checkpoint.restore is not None and stored.checkpoint.restore.op == "revert":
+        return first_line(stored.checkpoint.step).removeprefix("before ").replace("revert of", "reverted", 1)
+    return f"restored {target.id[:10]}: {first_line(title(target)[0])}"
+
+
 def page(baton: Baton, items: Sequence[Stored], name: str) -> Page:
     """The page of checkpoints; ``name`` is the repository's. Their words are redacted. Raises ScanError, GitError."""
     redact = scanner(baton)
@@ -54,7 +61,7 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> Page:
             rows.append(
                 (
                     stored.checkpoint.created,
-                    _row("r", lane, stored, f"restored {target.id[:10]}: {first_line(title(target)[0])}"),
+                    _row("r", lane, stored, _brought(stored, target)),
                 )
             )
     rows += _commits(baton, shown, lanes, redact)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -75,10 +75,14 @@ def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
     known = {s.id: s for s in items}
     before = dict(zip((s.id for s in items[1:]), items, strict=False))
     done: list[tuple[Stored, Stored]] = []
+    reverted: list[Stored] = []
     for ref in baton.repo.objects.refs(SAFETY):
         with suppress(BatonError):
             chain = {s.id: s for s in baton.store.chain(ref, None).items}
             for stored in replay(baton.store, list(chain.values())).undo:
+                if stored.checkpoint.restore is not None and stored.checkpoint.restore.op == "revert":
+                    reverted.append(stored)
+                    continue
                 target: Stored | None = stored
                 while target is not None and target.checkpoint.restore:
                     target = chain.get(oid := target.checkpoint.restore.target) or known.get(oid)
@@ -94,7 +98,25 @@ def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:
             pairs = {s.id: (before[s.id].tree, s.tree) for s in items if to < s.checkpoint.created < when and s.id in before}
             changed = differences(baton.repo, pairs.values())
             away |= {oid: when for oid, pair in pairs.items() if changed[pair] and not changed[pair].keys() & left}
-    return frozenset(away)
+    return frozenset(away).union(_reverted(baton, items, before, reverted))
+
+
+def _reverted(baton: Baton, items: Sequence[Stored], before: Mapping[Oid, Stored], steps: Sequence[Stored]) -> set[Oid]:
+    """The checkpoints all of whose changes some reverts, which were not undone, took back."""
+    found = set[Oid]()
+    for step in steps:
+        with suppress(BatonError):
+            after = in_beside(baton.store, step, AFTER)
+            touched = differences(baton.repo, [(step.tree, after)])[step.tree, after].keys()
+            older = [
+                s for s in items if s.id in before and s.checkpoint.turn and s.checkpoint.created < step.checkpoint.created
+            ]
+            pairs = {s.id: (before[s.id].tree, s.tree) for s in older}
+            changed = differences(baton.repo, pairs.values())
+            mine = {oid: pair for oid, pair in pairs.items() if changed[pair] and changed[pair].keys() <= touched}
+            left = differences(baton.repo, [(first, after) for first, _ in mine.values()])
+            found |= {oid for oid, pair in mine.items() if not changed[pair].keys() & left[pair[0], after].keys()}
+    return found
 
 
 def summary(baton: Baton, given: Part, home: str) -> list[str]:

@@ -61,7 +61,7 @@ def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
     """The staged state of a checkpoint; ``beside`` is the tree of its index commit's second parent. Raises RecordError."""
     flags = {f.path: f.bits for f in files.index.flags}
     if files.index.flags_more:
-        flags = _all_flags(repo.objects, beside)
+        flags = read_flags(repo.objects, beside)
     stages: dict[str, tuple[tuple[str, Entry], ...]] = {}
     if files.index.unmerged:
         if beside is None:
@@ -81,8 +81,9 @@ def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
     return Staged(tree=files.index.tree, files=files.tree, flags=flags, stages=stages, held=held)
 
 
-def _all_flags(objects: Objects, beside: Oid | None) -> dict[str, str]:
-    entry = lookup(objects, beside, b"flags") if beside else None
+def read_flags(objects: Objects, beside: Oid | None, name: bytes = b"flags") -> dict[str, str]:
+    """A list of index flags in the tree of an index commit's second parent. Raises RecordError."""
+    entry = lookup(objects, beside, name) if beside else None
     found = objects.read(entry.oid, 64 << 20) if entry else None
     if found is None or found.data is None:
         raise RecordError("the checkpoint does not hold the index flags that it counts")

@@ -86,6 +86,7 @@ FIELDS = {
     "shell": "bash",
     "short": "t",
     "space": "",
+    "turn": "",
     "step.name": "go",
     "verb": "push",
     "word": " t",

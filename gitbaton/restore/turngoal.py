@@ -1,0 +1,407 @@
+"""Goal of a revert: what some turns changed is taken back, path by path, the newest turn first; all else stays as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
+
+from gitbaton.baton import Baton
+from gitbaton.codec import counted, first_line, in_quotes
+from gitbaton.errors import UsageError
+from gitbaton.git.objects import lookup
+from gitbaton.git.questions import made_here
+from gitbaton.model import INSIDE, KEPT, Checkpoint, Oid, Skipped, Stored
+from gitbaton.render import first_few, in_shell, some
+from gitbaton.restore.bytes import kept_in
+from gitbaton.restore.goal import FREE, Goal, staged_in
+from gitbaton.restore.plan import made
+from gitbaton.restore.scene import Scene, looked
+from gitbaton.restore.threeway import Merged, Merging, State
+from gitbaton.restore.turnchoice import Taken, begun_at, chosen, since, told, until
+from gitbaton.restore.values import LONGEST, MARKED, SHORT, UNDECIDED, Action, Order, Plan, Step
+from gitbaton.store.pathhistory import changes, nothing, tree_of
+from gitbaton.store.safety import beside
+from gitbaton.store.turns import Span
+from gitbaton.values import replace, value
+from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
+from gitbaton.worktree.filetrees import parents
+from gitbaton.worktree.modes import ALL, Modes, Permits, recorded
+from gitbaton.worktree.staged import Scope, Staged, stages_now
+
+_COMMITS = 3  # that are named one by one
+
+
+@contextmanager
+def reverting(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[Plan]:
+    """The plan of a revert, good until the block ends; ``lock`` is held from before the look. Raises BatonError; no lock is
+    taken where there is no such turn."""
+    found = chosen(baton, order)
+    trees = [tree for one in found for tree in (one.span.before, one.span.after) if tree is not None]
+    with lock, looked(baton, tuple(dict.fromkeys(trees))) as scene:
+        yield made(TurnGoal(scene, found, order))
+
+
+@value
+class End:
+    """The state at one end of a turn: that of a checkpoint, of a commit, or of now. ``index`` is the tree of what was staged,
+    ``intents`` are the paths that were only intended to be, ``apart`` those whose entries only stand for something."""
+
+    tree: Oid
+    index: Oid
+    head: Oid | None
+    branch: str | None = None
+    kept: Mapping[str, Oid] = MappingProxyType({})
+    intents: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+    skipped: tuple[Skipped, ...] = ()
+    modes: Modes = Modes()
+
+
+@value
+class Change:
+    """What some turns together made of a path, between two ends."""
+
+    path: str
+    before: State
+    after: State
+    first: End
+    last: End
+    turns: tuple[Span, ...]
+
+
+class TurnGoal(Goal):
+    """The present state without what some turns changed."""
+
+    op = "revert"
+    composed = True
+
+    def __init__(self, scene: Scene, found: Sequence[Taken], order: Order) -> None:
+        self.ends: dict[int, tuple[End, End]] = {}
+        self.scene, self.store, self.git = scene, scene.baton.store, scene.repo.git
+        self._changed: dict[tuple[Oid, Oid], dict[str, Difference]] = {}
+        named = bool(order.checkpoint or order.session)
+        self.taken = tuple(found) if named else _newest(found, self._paths)
+        oldest = self.taken[-1].span
+        super().__init__(scene, oldest.began or _nothing(scene.baton, oldest), order)
+        words = [*(["--session", order.session] if order.session else []), *([order.checkpoint] if order.checkpoint else [])]
+        self.again = " ".join(map(in_shell, words))
+        self.what = _what([one.span for one in self.taken])
+        self.ends = {at: self._ends(one.span) for at, one in enumerate(self.taken)}
+        self.rules = self.ends[len(self.taken) - 1][0].tree
+        self.left = {
+            s.path: s.reason for ends in self.ends.values() for end in ends for s in end.skipped if s.reason not in KEPT
+        }
+        self.further: dict[str, Step] = {}
+        self.unmatched: list[str] = []
+        self.changes = self._asked(self._all())
+        self.states = self._back()
+        wanted = {path: state.entry for path, state in self.states.items()}
+        self.tree = changed_tree(scene.index, wanted) if wanted else scene.tree
+        self.kept = {path: state.raw for path, state in self.states.items() if state.raw is not None}
+        self.permits = Permits(scene.repo, self._modes())
+        self.entries, self.staged = Scope(), self._staged()
+
+    # What each turn changed.
+
+    def _ends(self, span: Span) -> tuple[End, End]:
+        before = self._end(span.began, span.before or "", begun_at(self.scene.baton, span))
+        if not span.open:
+            return before, self._end(span.end, span.after or "", before.head)
+        facts, head = self.scene.facts, self.scene.head
+        intents = frozenset(flag.path for flag in facts.flags if "i" in flag.bits)
+        now = End(tree=self.scene.tree, index=facts.tree, head=head.oid, branch=head.branch, intents=intents)
+        return before, replace(now, kept=self.scene.captured.kept.oids, skipped=self.scene.captured.skipped)
+
+    def _end(self, stored: Stored | None, tree: Oid, head: Oid | None) -> End:
+        files = stored.checkpoint.files if stored is not None else None
+        if stored is None or files is None:
+            return End(tree=tree, index=tree, head=head)
+        staged = staged_in(self.scene, stored)
+        return End(
+            tree=tree,
+            index=files.index.tree,
+            head=stored.checkpoint.head,
+            branch=stored.checkpoint.branch,
+            kept=kept_in(self.store, stored),
+            intents=frozenset(path for path, bits in staged.flags.items() if "i" in bits),
+            apart=frozenset((*staged.held, *staged.stages)),
+            skipped=files.skipped,
+            modes=recorded(self.store.objects, beside(self.store, stored)),
+        )
+
+    def _paths(self, span: Span) -> dict[str, Difference]:
+        """What differs between the two ends of a turn: ``now`` is before it, and ``then`` after it."""
+        pair = span.before or self.scene.tree, span.after or self.scene.tree
+        if pair not in self._changed:
+            found = {d.path: d for d in differences(self.git, *pair)}
+            if span.end is None and not span.open:  # a commit ended it, which says nothing of what is not tracked
+                head = span.began.checkpoint.head if span.began is not None else None
+                tracked = {d.path for d in differences(self.git, nothing(self.store), self.store.base_tree(head))}
+                found = {path: d for path, d in found.items() if d.then is not None or path in tracked}
+            self._changed[pair] = found
+        return self._changed[pair]
+
+    def _all(self) -> list[Change]:
+        """What the turns changed, path by path, the newest turn first; what they leave to others becomes a step."""
+        found, done, own = list[Change](), set[tuple[int, str]](), self.asked.names()
+        for at, one in enumerate(self.taken):
+            first, last = self.ends[at]
+            bytes_differ = {p for p in first.kept.keys() & last.kept.keys() if first.kept[p] != last.kept[p]}
+            for path in {**self._paths(one.span), **dict.fromkeys(sorted(bytes_differ))}:
+                if (at, path) in done:
+                    continue
+                others = [] if path in own else [rival for rival in one.rivals if path in self._paths(rival)]
+                members = self._members(at, path, others)
+                if members:
+                    done |= {(member, path) for member in members}
+                    found.append(self._change(path, members))
+        return found
+
+    def _members(self, at: int, path: str, others: Sequence[Span]) -> list[int]:
+        """The turns that changed a path together with one of them; none where it is another session's, or nobody knows."""
+        span = self.taken[at].span
+        theirs = [other for other in others if path in other.edited]
+        if not others or (path in span.edited and not theirs):
+            return [at]
+        taken = [n for n, one in enumerate(self.taken) if one.span in others]
+        strangers = [other for other in others if other not in [self.taken[n].span for n in taken]]
+        if path not in span.edited and theirs:
+            if not any(other in theirs for other in others if other not in strangers):
+                self._tell(path, "keep", f"changed by {told(theirs[0])}")
+            return []
+        if strangers:
+            self._tell(path, "conflict", f"{told(span)} or {told(strangers[0])}: {UNDECIDED}")
+            return []
+        return sorted({at, *taken})
+
+    def _change(self, path: str, members: Sequence[int]) -> Change:
+        spans = [self.taken[n].span for n in members]
+        oldest = min(members, key=lambda n: since(self.taken[n].span))
+        newest = max(members, key=lambda n: until(self.taken[n].span))
+        first, last = self.ends[oldest][0], self.ends[newest][1]
+        before, after = (State(entry=self._entry(end.tree, path), raw=end.kept.get(path)) for end in (first, last))
+        return Change(path=path, before=before, after=after, first=first, last=last, turns=tuple(spans))
+
+    def _entry(self, tree: Oid, path: str) -> Entry | None:
+        for (before, after), found in self._changed.items():
+            if path in found and tree in (before, after):
+                return found[path].now if tree == before else found[path].then
+        entry = lookup(self.store.objects, tree, os.fsencode(path))
+        there = entry is not None and not entry.is_tree
+        return Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid) if entry is not None and there else None
+
+    def _tell(self, path: str, action: Action, reason: str) -> None:
+        self.further.setdefault(path, Step(path=path, action=action, reason=reason))
+
+    def _asked(self, changes: list[Change]) -> dict[str, list[Change]]:
+        """The changes by path, those that the PATHs name; what follows upon another without a gap is one. Raises UsageError."""
+        if self.asked:
+            trees = list(dict.fromkeys(end.tree for ends in self.ends.values() for end in ends))
+            known = {change.path for change in changes} | self.further.keys()
+            matched = [self.asked.among(trees, [spec]) & known for spec in self.asked.specs]
+            self.unmatched = [_no_match(spec) for spec, paths in zip(self.asked.specs, matched, strict=True) if not paths]
+            if len(self.unmatched) == len(matched):
+                raise UsageError(self.unmatched[0], "without PATH, 'git baton revert -n' says what it changed")
+            inside = set().union(*matched)
+            changes = [change for change in changes if change.path in inside]
+            self.further = {path: step for path, step in self.further.items() if path in inside}
+        found: dict[str, list[Change]] = {}
+        for change in changes:
+            above = found.setdefault(change.path, [])
+            if above and above[-1].before.same(change.after):
+                turns = (*above[-1].turns, *change.turns)
+                change = replace(change, after=above[-1].after, last=above[-1].last, turns=turns)
+                above.pop()
+            above.append(change)
+        return found
+
+    # What becomes of each path.
+
+    def _back(self) -> dict[str, State]:
+        """What the paths that change are to be; of the others that do not come back a step says why."""
+        merging, found = Merging(self.scene, mark=self.order.merge), dict[str, State]()
+        there = self._now()
+        doubtful = [path for path, now in there.items() if any(not now.same(c.after) for c in self.changes[path])]
+        merging.look(doubtful)
+        for path, made_of_it in self.changes.items():
+            now = there[path]
+            why = self.scene.unsafe(path)
+            if why is not None:
+                self._tell(path, "refuse", why)
+                continue
+            got = self._merged(merging, path, now, made_of_it)
+            if got.reason:
+                self._tell(path, "conflict", got.reason)
+            elif not got.state.same(now) and not (path in self.further and self.further[path].action == "conflict"):
+                found[path] = got.state
+                if got.marked:
+                    self._tell(path, "write", MARKED)
+        return found
+
+    def _now(self) -> dict[str, State]:
+        """The present states of the paths that the turns changed."""
+        ends = [(self.scene.tree, end.tree) for ends in self.ends.values() for end in ends]
+        entries = {d.path: d.now for pair in dict.fromkeys(ends) for d in differences(self.git, *pair)}
+        found = {path: entries.get(path, changes[0].after.entry) for path, changes in self.changes.items()}
+        kept = self.scene.keep_raw([path for path, entry in found.items() if entry is not None])
+        return {path: State(entry=entry, raw=kept.get(path)) for path, entry in found.items()}
+
+    def _merged(self, merging: Merging, path: str, now: State, changes: Sequence[Change]) -> Merged:
+        got = Merged(state=now)
+        for change in changes:
+            if change.before.same(change.after):
+                continue
+            if path in self.scene.captured.shut and got.state.raw not in (change.after.raw, change.before.raw):
+                return Merged(state=now, reason="changed since, and not passed by its filter")
+            got = merging.back(path, got.state, change.after, change.before, "before the turn")
+            if got.reason or got.marked:
+                return got
+        return got
+
+    def _modes(self) -> Modes:
+        """The most that may be done with what comes back: what was recorded when its turn began."""
+        listed: dict[str, int] = {}
+        for path in self.states:
+            modes = self.changes[path][-1].first.modes
+            most = {name: modes.most(name) for name in (path, *(f"{folder}/" for folder in parents(path)))}
+            listed |= {name: mode & listed.get(name, ALL) for name, mode in most.items() if mode != ALL}
+        return Modes(listed=listed)
+
+    # The index.
+
+    def _staged(self) -> Staged:
+        """The index that comes back: of the paths that change the entries of before, where they are still as a turn left them,
+        and HEAD has not moved on."""
+        facts = self.scene.facts
+        rows: dict[str, Entry | None] = {}
+        intents: dict[str, bool] = {flag.path: True for flag in facts.flags if "i" in flag.bits}
+        apart, moved = stages_now(facts).keys(), self._committed()
+        for path in self.states:
+            if path in apart or path in moved:
+                continue
+            for change in self.changes[path]:
+                self._restage(change, rows, intents)
+        self.index = frozenset(rows)
+        bits = {flag.path: flag.bits.replace("i", "") for flag in facts.flags if flag.path in rows}
+        flags = {path: bits.get(path, "") + ("i" if intents.get(path) else "") for path in rows}
+        tree = changed_tree(self.scene.index, rows, facts.tree) if rows else facts.tree
+        return Staged(tree=tree, files=self.tree, flags={p: b for p, b in flags.items() if b}, stages={}, held={})
+
+    def _restage(self, change: Change, rows: dict[str, Entry | None], intents: dict[str, bool]) -> None:
+        """Take an entry back to what it was before a change, if it is what that left, or stages what it left."""
+        path, first, last = change.path, change.first, change.last
+        now = rows[path] if path in rows else self._in_index(self.scene.facts.tree, path)
+        before, after = (self._in_index(end.index, path) for end in (first, last))
+        intent = intents.get(path, False)
+        as_left = (now, intent) == (after, path in last.intents) or (now is not None and now == change.after.entry)
+        if as_left and path not in first.apart and (now, intent) != (before, path in first.intents):
+            rows[path], intents[path] = before, path in first.intents
+
+    def _in_index(self, tree: Oid, path: str) -> Entry | None:
+        pair = self.scene.facts.tree, tree
+        if pair not in self._changed:
+            self._changed[pair] = {d.path: d for d in differences(self.git, *pair)}
+        if path in self._changed[pair]:
+            return self._changed[pair][path].then
+        entry = lookup(self.store.objects, self.scene.facts.tree, os.fsencode(path))
+        there = entry is not None and not entry.is_tree
+        return Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid) if entry is not None and there else None
+
+    def _committed(self) -> set[str]:
+        """The paths that HEAD has otherwise than when a turn that changed them began."""
+        found, now = set[str](), self.scene.head.oid
+        for head in {change.first.head for path in self.states for change in self.changes[path]} - {now}:
+            paths = [path for path in self.states if any(change.first.head == head for change in self.changes[path])]
+            before, after = (tree_of(self.store, oid) if oid else nothing(self.store) for oid in (head, now))
+            step = (before, after) if before and after else None
+            found |= set(changes(self.store, [step], dict.fromkeys(paths, "")).get(step, {})) if step else set(paths)
+        return found
+
+    # What the planner asks.
+
+    def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
+        """The paths that are to change."""
+        return [d for d in (*differing, *in_bytes) if d.path in self.states]
+
+    def stay(self, wanted: Collection[str]) -> Collection[str]:
+        """All whose entry is not one that is taken back."""
+        return set(wanted) - self.index
+
+    def known(self) -> Collection[str]:
+        """What the turns made."""
+        return self.states
+
+    def moved(self, changing: Sequence[Difference]) -> Collection[str]:
+        """None: what somebody changed since is merged."""
+        return ()
+
+    def warnings(self, changing: Sequence[Difference]) -> list[str]:
+        """What does not come back with the files: commits, another branch, the inside of other repositories."""
+        found = list(self.unmatched)
+        for before, after in self.ends.values():
+            found += self._heads(before, after)
+        inside = {s.path for _, after in self.ends.values() for s in after.skipped if s.reason in INSIDE}
+        if inside:
+            there = some(len(inside), first_few(sorted(inside)))
+            found.append(f"what was changed inside {there} is not in the turn, and stays")
+        return found
+
+    def _heads(self, before: End, after: End) -> list[str]:
+        """That commits, or another branch, stay."""
+        found = list[str]()
+        if before.branch != after.branch and before.branch is not None and after.branch is not None:
+            there, back = in_quotes(after.branch), in_shell(before.branch)
+            found.append(f"the turn also switched to branch {there}, which stays: git switch {back}")
+        if after.head is None or before.head == after.head:
+            return found
+        if before.head is not None and not self._is_older(before.head, after.head):
+            there = f"{self.baton.abbreviate(before.head)} to {self.baton.abbreviate(after.head)}"
+            return [*found, f"the turn also moved HEAD from {there}, where it stays"]
+        words = ("log", "-z", "--first-parent", "--format=%H %s", "--no-show-signature", after.head)
+        rows = self.git.run(*words, *([f"^{before.head}"] if before.head else []), "--").out.split(b"\0")
+        commits = [row.decode("utf-8", "replace").partition(" ") for row in rows if row]
+        made = [(oid, subject) for oid, _, subject in commits if oid in made_here(self.scene.repo)]
+        if not made:
+            return [*found, f"the turn also brought in {counted(len(commits), 'commit')}, which stay"] if commits else found
+        oid, subject = made[0]
+        short = self.baton.abbreviate(oid)
+        instead = f"commit the files as they are now, or 'git baton undo' and 'git revert {short}'"
+        if len(made) == 1:
+            return [*found, f"the turn also committed {short} {in_quotes(first_line(subject)[:60])}; it stays: {instead}"]
+        instead = instead.replace(short, f"{self.baton.abbreviate(made[-1][0])}^..{short}")
+        return [*found, f"the turn also committed {len(made)} times, up to {short}, which stays: {instead}"]
+
+    def _is_older(self, before: Oid, after: Oid) -> bool:
+        return self.git.run("merge-base", "--is-ancestor", before, after).code == 0
+
+
+def _newest(found: Sequence[Taken], changed: Callable[[Span], Collection[str]]) -> tuple[Taken, ...]:
+    """The newest turn that changed something; the newest of all where none did."""
+    return (next((one for one in found if changed(one.span)), found[0]),)
+
+
+def _what(spans: Sequence[Span]) -> str:
+    """A revert of turns, in words."""
+    said = first_line(spans[0].prompt)[:LONGEST]
+    if len(spans) > 1:
+        return f"revert of {len(spans)} turns, from {_name(spans[-1])} to {_name(spans[0])}"
+    return f"revert of {_name(spans[0])}" + (f": {said}" if said else "")
+
+
+def _name(span: Span) -> str:
+    return span.end.id[:SHORT] if span.end is not None else "the open turn" if span.open else "a turn that a commit ended"
+
+
+def _nothing(baton: Baton, span: Span) -> Stored:
+    """What stands for a checkpoint where none was there yet: the commit that a turn began from."""
+    head = begun_at(baton, span) or nothing(baton.store)
+    track = baton.chosen(automatic=True)
+    words = Checkpoint(track=track, step=span.prompt, created=baton.clock())
+    return Stored(id=head, commit=head, base=head, tree=span.before or "", raw=b"", checkpoint=words)
+
+
+def _no_match(spec: str) -> str:
+    option = "; options stand before '--'" if spec.startswith("-") else ""
+    return f"{in_quotes(spec)} matches no file that the turn changed{option}"
