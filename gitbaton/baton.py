@@ -53,7 +53,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redacted, Redactor
     from gitbaton.store.selection import Selection
-    from gitbaton.store.turns import Span
+    from gitbaton.store.turns import UnderWay
     from gitbaton.store.write import Draft
     from gitbaton.worktree.capture import Captured
     from gitbaton.worktree.ignores import Past
@@ -805,7 +805,8 @@ class Baton:
             stored = None
         return stored or self.resolve(name, track)
 
-    def _is_track(self, name: str) -> bool:
+    def is_track(self, name: str) -> bool:
+        """Whether a name is a track's, here or as fetched."""
         try:
             return self.store.has(check_track(name))
         except UsageError:  # no track can be called so
@@ -861,7 +862,7 @@ class Baton:
     def _begun(self, name: str | None, track: str | None) -> Stored:
         """As ``lead``, and where that is the newest checkpoint of a track as it is in this work tree."""
         stored = self.lead(name, track)
-        newest = name is None or (track is None and self._is_track(name))
+        newest = name is None or (track is None and self.is_track(name))
         return self.here(stored) if newest else self.with_standing(stored)
 
     def with_standing(self, stored: Stored) -> Stored:
@@ -1012,7 +1013,7 @@ class Baton:
         start: Stored | None = None
         if everything:
             of, found = None, self._lowered(store.whole(limit), limit, store)
-        elif name is not None and (track is not None or not self._is_track(name)):
+        elif name is not None and (track is not None or not self.is_track(name)):
             start = self.lead(name, track)
             of, found = start.checkpoint.track, self._of_remote(store, name, limit) or store.below(start, limit)
         else:
@@ -1069,9 +1070,9 @@ class Baton:
         at = check_track(track) if track is not None else None
         return names.resolve(self.store, name, self.settings.short, at, later=self.under_way)
 
-    def under_way(self, track: str) -> tuple[Span, tuple[str, ...]] | None:
-        """The turn of a track that goes on in this work tree, or was cut short, and the paths that it has changed since the
-        newest checkpoint; None where none has. ``TRACK~1`` is that checkpoint then."""
+    def under_way(self, track: str) -> UnderWay | None:
+        """The turn of a track that goes on in this work tree, or was cut short, where it has changed files since the newest
+        checkpoint; ``TRACK~1`` is that checkpoint then."""
         if not os.path.isdir(os.path.join(self.repo.layout.git_dir, "baton", "sessions")):
             return None  # nearly always where no agent was
         from gitbaton.store.turns import under_way

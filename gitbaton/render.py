@@ -323,14 +323,21 @@ def quoted(value: str) -> str:
     return '"' + "".join(out) + '"'
 
 
-def porcelain(header: Sequence[str], rows: Iterable[Sequence[str]], *, nul: bool, foreign: Iterable[Stored] = ()) -> str:
+def porcelain(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    nul: bool,
+    foreign: Iterable[Stored] = (),
+    more: Sequence[str] = (),
+) -> str:
     """Version 1 of the stable output: ``#`` headers, then tab-separated rows; with ``nul`` raw values ended by NUL.
 
-    Of ``foreign`` those that are so have a header ``# foreign ID`` each. With ``nul`` every header and every field ends in NUL;
-    the last header names the columns, so their number is known.
+    Of ``foreign`` those that are so have a header ``# foreign ID`` each; ``more``: further headers. With ``nul`` every header
+    and every field ends in NUL; the last header names the columns, so their number is known.
     """
     strange = [f"# foreign {s.id}" for s in foreign if s.foreign_words]
-    head = ["# baton porcelain v1", *strange, "# " + " ".join(header)]
+    head = ["# baton porcelain v1", *strange, *more, "# " + " ".join(header)]
     if nul:
         return "".join(field.replace("\0", "?") + "\0" for field in [*head, *(f for row in rows for f in row)])
     lines = head + ["\t".join(quoted(field) for field in row) for row in rows]

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
@@ -26,7 +26,8 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import AFTER, Argument, Call, Option
-from gitbaton.codec import counted, in_quotes, plain, timestamp
+from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
+from gitbaton.commands import underway
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.model import KINDS, TURN_ENDED, Oid, Stored
@@ -36,6 +37,7 @@ from gitbaton.store.meta import Meta
 
 if TYPE_CHECKING:
     from gitbaton.store.selection import Selection
+    from gitbaton.store.turns import UnderWay
     from gitbaton.tools.blaming import Commit
 
 _NAMED = re.compile(r"(?<= of )[0-9a-f]{7,64}(?=:)")  # an id in the step of a safety checkpoint
@@ -98,7 +100,8 @@ def command(
 
     Automatic checkpoints that follow each other and changed no file are one line, which N does not count, unless --no-fold is
     given or some are picked by PATTERN, KIND, CLIENT, STRING or PATH; the newest, one with a label and one that is pinned stay.
-    So are undos and redos that follow each other.
+    So are undos and redos that follow each other. A turn that is open here, for it goes on or was cut short, and has changed
+    files stands first, without an id and beside N: 'git baton revert' takes it back, and '@~1' is the checkpoint below it.
     'o' stands before a manual checkpoint, '.' before an automatic one, and '<' where files were restored in this work tree;
     with N or CHECKPOINT only restores below the first line are shown.
 
@@ -135,25 +138,35 @@ def command(
         whole, pins = json or stable or nul or no_fold or chosen, marked(baton)
         asked = partial(baton.history, track, everything=everything, name=name, wanted=wanted)
         history, rows = _found(asked, pins, limit, whole=whole)
+        newest = wanted is None and not graph and (name is None or baton.is_track(name))
+        going = _under_way(baton, history, everything=everything) if newest else None
         if json:
-            print_json({"checkpoints": [{**stored_document(s), **pins.document(s.id)} for s in history.items]})
+            listed: list[Json] = [{**stored_document(s), **pins.document(s.id)} for s in history.items]
+            print_json({"checkpoints": listed, **({"open_turn": underway.document(going)} if going else {})})
         elif stable or nul:
-            terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items))
+            more = [underway.header(going)] if going else []
+            terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items, more=more))
         else:
             if rows and not chosen and until is None:
                 below = name is not None or limit is not None
                 rows = _with_restores(baton, rows, everything=everything, below=below, fold=not no_fold)
             with paged(ctx, baton) as look:
-                lines = _lines(baton, look, rows, history, pins, everything=everything and not graph, graph=graph)
+                lines = _lines(baton, look, rows, history, pins, going, everything=everything and not graph, graph=graph)
                 changes: Iterator[bytes] = repeat(b"")
                 if forms and not graph:
                     forms += [] if text is None else [f"-S{text}"]
-                    changes = _changes(baton, look, rows, history, forms, paths, place)
+                    changes = chain([b""] if going else [], _changes(baton, look, rows, history, forms, paths, place))
                 for told, changed in zip(lines, changes, strict=False):
                     terminal.say(told)
                     terminal.write(f"\n{os.fsdecode(changed)}\n\n" if changed else "")
     left_out(history.problems)
     return 0
+
+
+def _under_way(baton: Baton, history: History, *, everything: bool) -> "UnderWay | None":
+    """The turn that is open in this work tree, of the track that is listed, or of the current one."""
+    track = baton.current() if everything else history.items[0].checkpoint.track if history.items else None
+    return baton.under_way(track) if track is not None else None
 
 
 def _selection(
@@ -275,12 +288,13 @@ def _lines(
     rows: Sequence[list[Stored]],
     history: History,
     pins: Meta,
+    going: "UnderWay | None",
     *,
     everything: bool,
     graph: bool = False,
 ) -> Iterator[str]:
-    """A line for each row: a checkpoint, a restore, or how many turns went by without an edit; with ``graph`` also the names
-    of the lanes, and the commits that the checkpoints stand on."""
+    """A line for each row: a checkpoint, a restore, or how many turns went by without an edit; before them one for the turn
+    that is ``going`` on; with ``graph`` also the names of the lanes, and the commits that the checkpoints stand on."""
     listed = {s.id for s in history.items}
     alone = [row[0] for row in rows if len(row) == 1 or row[0].checkpoint.restore]
     ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
@@ -290,6 +304,12 @@ def _lines(
     if graph:
         entries, drawn, names = _drawn(baton, look, rows)
         yield from names
+    if going is not None:
+        said, track = underway.step(going), plain(going.track) if everything else ""
+        taken = ((said, ""), (f"  {underway.TAKE_BACK}", "home"))
+        cells.append(
+            ("", ".", look.age(going.span.since), track, look.state("pending"), counted(len(going.paths), "file"), taken)
+        )
     for row in entries:
         if not isinstance(row, list):
             said = f"commit: {plain(row.summary)}"

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE, Baton, TrackStatus
@@ -10,6 +10,7 @@ from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, looking, one_o
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
+from gitbaton.commands import underway
 from gitbaton.errors import MENDS, NotFoundError, RecordError, UsageError
 from gitbaton.git.questions import worktrees
 from gitbaton.git.reffiles import folders
@@ -32,6 +33,9 @@ from gitbaton.render import (
 from gitbaton.store import pausing
 from gitbaton.store.refs import CHAINS, CURRENT, TIPS
 from gitbaton.values import replace
+
+if TYPE_CHECKING:
+    from gitbaton.store.turns import UnderWay
 
 TABLE = (
     Column(name="  TRACK", named=True),
@@ -63,7 +67,8 @@ def command(
 
     The current track is the first, then the newest, as many as fit on the screen; a narrow one leaves columns out. DRIFT is
     what moved since its newest checkpoint, SINCE what happened since somebody wrote words for it.
-    A track is held against the work tree that its newest checkpoint was taken in, while that exists.
+    A track is held against the work tree that its newest checkpoint was taken in, while that exists. The last line is a turn of
+    the current track that goes on, or was cut short, and has changed files; 'git baton revert' takes it back.
 
     --at-risk lists what only this work tree has: what neither a checkpoint of its tracks nor HEAD holds, the largest first.
     REASON is ignored (by git), changed or new (since the newest checkpoint), secret, excluded, too-large and the like (left out
@@ -86,6 +91,7 @@ def command(
         return _watch(ctx, everything=everything)
     with opened(ctx, talks="" if json or stable or nul else "comparing files") as baton:
         tracks, problems = baton.status()
+        going = _under_way(baton, tracks)
         if json:
             listed: list[Json] = []
             for t in tracks:
@@ -95,16 +101,19 @@ def command(
                 listed.append({**item, "remotes": list(t.remotes)} if t.remotes else item)
             silent = pausing.paused(baton.repo, baton.clock())
             ends = None if silent is None or silent.until is None else timestamp(silent.until)
-            print_json({"tracks": listed, **({"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {})})
+            more: dict[str, Json] = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
+            more |= {"open_turn": underway.document(going)} if going else {}
+            print_json({"tracks": listed, **more})
         elif stable or nul:
             flat = []
             for t in tracks:
                 c, said = t.stored.checkpoint, verdict(t.stored, t.live.since)
                 head = ("*" if t.current else "", c.track, t.stored.id, timestamp(c.created), said)
                 flat.append((*head, str(t.live.drift), c.headline, t.place or ""))
-            terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=[t.stored for t in tracks]))
+            also = [underway.header(going)] if going else []
+            terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=[t.stored for t in tracks], more=also))
         elif tracks:
-            for text in dashboard(baton, looking(ctx, baton), tracks, everything=everything):
+            for text in dashboard(baton, looking(ctx, baton), tracks, going, everything=everything):
                 terminal.say(text)
         warn_all(baton.newer([t.stored for t in tracks]))
     left_out(problems)
@@ -131,7 +140,8 @@ def _watch(ctx: Call, *, everything: bool) -> int:
             places = [os.path.join(git_dir, name) for _, git_dir, _ in worktrees(repo) for name in files]
             before = folders(repo, CHAINS, TIPS, *places)
             tracks, problems = baton.status()
-            lines = [*dashboard(baton, looking(ctx, baton), tracks, everything=everything)] if tracks else [NONE]
+            going = _under_way(baton, tracks)
+            lines = [*dashboard(baton, looking(ctx, baton), tracks, going, everything=everything)] if tracks else [NONE]
             lines += [plain(f"{in_quotes(p.where)} is left out: {p.reason}") for p in problems]
             lines += [plain(text) for text in baton.store.unread.values()]
             baton.store.unread.clear()
@@ -140,14 +150,22 @@ def _watch(ctx: Call, *, everything: bool) -> int:
     return watch(draw)
 
 
-def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everything: bool) -> Iterator[str]:
+def _under_way(baton: Baton, tracks: Sequence[TrackStatus]) -> "UnderWay | None":
+    """The turn of the current track that is open in this work tree and has changed files."""
+    first = next((t for t in tracks if t.current), None)
+    return baton.under_way(first.stored.checkpoint.track) if first is not None and first.live.files_changed != 0 else None
+
+
+def dashboard(
+    baton: Baton, look: Look, tracks: Sequence[TrackStatus], going: "UnderWay | None", *, everything: bool
+) -> Iterator[str]:
     """The current track first, then the newest; one line each, as many as the screen takes; at last all of them in one line,
-    and where the words of the current one are older, what has happened since."""
+    and where the words of the current one are older, what has happened since, and the turn that is ``going`` on."""
     tracks = sorted(tracks, key=lambda t: not t.current)
     older = tracks[0].current and tracks[0].stored.checkpoint.carried is not None
     back = plain(tracks[0].stored.restored) if tracks[0].current else ""
     silent = pausing.paused(baton.repo, look.now)
-    lines = BESIDE + older + bool(back) + bool(silent)
+    lines = BESIDE + older + bool(back) + bool(silent) + bool(going)
     shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
     yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
     foreign, hidden = sum(t.stored.foreign for t in tracks), len(tracks) - len(shown)
@@ -164,6 +182,8 @@ def dashboard(baton: Baton, look: Look, tracks: Sequence[TrackStatus], *, everyt
             yield look.fit(look.mark(first.stored), f"since {happened(c, first.live.since, look.cut(line(c.headline)))}")
     else:
         yield said
+    if going is not None:
+        yield look.fit(underway.sentence(going, look.cut(line(going.span.prompt))))
     if silent:
         yield look.fit(f"{pausing.told(silent)}; 'git baton pause --end' ends that")
 

@@ -17,7 +17,6 @@ from gitbaton.system.files import born, read_regular, remove_folder, sync_paths
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
 _MADE = re.compile(r"([0-9a-f]+) commit(?: \((?:amend|initial)\))?: ")
 _MOVED = re.compile(r"([0-9a-f]+) HEAD@\{([0-9]+)\} (commit)?")
-_LONG = 2.0  # seconds between the time of a commit and that of its line in the reflog
 FSYNC = ("always", "ordered", "never")  # what baton.fsync can be
 CONFIG_HOOKS = (2, 54)  # hook.<name>.command; a failing one fails the command it watches
 
@@ -105,11 +104,12 @@ def made_here(repo: Repo) -> frozenset[Oid]:
     return frozenset(row[1] for row in map(_MADE.match, out.decode("utf-8", "replace").splitlines()) if row)
 
 
-def committed_after(repo: Repo, moment: float) -> tuple[float, Oid] | None:
+def committed_after(repo: Repo, moment: float, head: Oid) -> tuple[float, Oid] | None:
     """When the first commit after a moment was made in this work tree, and which, as HEAD's reflog tells; None where none was.
+    ``head``: HEAD at some time before.
 
-    It counts in seconds, so that of all in the moment's own only the newest is known to be later. It costs a look at a file
-    where HEAD has not moved since."""
+    The newest commit was made when the file was written, if it is not ``head`` still: its own time may be anything, and counts
+    in seconds. It costs a look at a file where HEAD has not moved since."""
     moved = 0.0
     for name in (os.path.join("logs", "HEAD"), os.path.join("reftable", "tables.list")):
         with suppress(OSError):
@@ -120,7 +120,7 @@ def committed_after(repo: Repo, moment: float) -> tuple[float, Oid] | None:
     found, newest = None, True
     for entry in map(_MOVED.match, repo.git.run(*words).out.decode("utf-8", "replace").splitlines()):
         at = float(entry[2]) if entry else moment
-        at = moved if newest and 0 <= moved - at < _LONG else at  # the file is written once the commit is made
+        at = moved if newest and entry and entry[1] != head else at
         if at <= moment:
             break
         newest, found = False, (at, entry[1]) if entry and entry[3] else found

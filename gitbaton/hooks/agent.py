@@ -362,6 +362,7 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
     """Take the checkpoint that is due, if one is and no restore is under way. ``spot``: what a command is about to strike."""
     from gitbaton.config import load
     from gitbaton.git.questions import commits_of
+    from gitbaton.model import BEFORE_PROMPT
     from gitbaton.store import sessions
 
     repo, now = work.repo, int(time.time())
@@ -400,6 +401,8 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
         if event.moment == "start":
             _keep_unended(work, baton, event, track)
             return
+        if over is not None and event.moment == "end":  # what was changed later is not its turn's
+            auto.take(baton, event, replace(session, began_at=0), track, BEFORE_PROMPT)
         after = auto.take(baton, event, session, track, work.due, other, ended=over, spot=spot)
         changes: dict[str, object] = {"turns": after.turns, "words": after.words}
         if event.moment == "prompt":

@@ -144,7 +144,7 @@ def at_work(baton: Baton, event: Event, track: Track) -> Whose:
 def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> Ending | None:
     """What has ended a session's open turn that it does not know of, since it ``said`` something last."""
     agent = Agent(name=of.agent, session=of.session)
-    return ending(baton.store, baton.store.before(track), agent, said) if session.open else None
+    return ending(baton.store, baton.store.before(track), agent, session, said) if session.open else None
 
 
 def take(
@@ -194,11 +194,10 @@ def _take_once(
     words = plan.draft.checkpoint
     carried, one = words_of(here), int(event.moment == "turn")
     turns = one + (session.turns if session.words == carried else 0)
-    whose, begins = of[1] if of else session, of is None and event.moment in ("prompt", "start")
+    whose, begins = of[1] if of else session, of is None and (event.moment == "prompt" or said == BEFORE_PROMPT)
     turn = _turn_of(event, whose)
     ends = turn is not None and ((of is None and event.moment in ("turn", "end", "prompt")) or ended is not None)
-    began = {"began": tip.id, "began_head": ""} if tip is not None else {"began": "", "began_head": words.head or UNBORN}
-    kept = replace(session, turns=turns, words=carried, **began)
+    kept = replace(session, turns=turns, words=carried, began=tip.id if tip else "", began_head=words.head or UNBORN)
     if begins and not ends and not _moved(baton, plan.draft, tip):
         return kept
     if child is not None and tip is None and words.head == child.head and not _moved(baton, plan.draft, tip):
@@ -227,7 +226,7 @@ def _take_once(
 
     try:
         done = baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint, follow=follow)))
-        return replace(kept, turns=0, began=done.stored.id, began_head="")
+        return replace(kept, turns=0, began=done.stored.id)
     except UnchangedError:
         return kept
 
@@ -239,7 +238,7 @@ def _turn_of(event: Event, session: Session) -> Turn | None:
     newer = late.isdecimal() and int(late) < session.began_at
     if not session.began_at or newer or not (session.open or event.moment in ("turn", "end")):
         return None
-    return Turn(began=session.began or None, head=session.began_head or None)
+    return sessions.turn(session)
 
 
 def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended: Ending | None) -> Turn:

@@ -13,7 +13,7 @@ from gitbaton.agents.values import NAMES, Event
 from gitbaton.codec import Json, canonical, first_line, parse
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import Repo, clear_old, has_folder, put
-from gitbaton.model import Agent, Stored
+from gitbaton.model import Agent, Stored, Turn
 from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 
@@ -63,8 +63,8 @@ class Session:
     ``asked_first`` and ``asked_last``: what the user said first and last, whole or its first 2,000 characters, redacted, and
     ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words.
     ``began_at``: when the turn began whose end is not recorded yet, in milliseconds since 1970; ``began``: the checkpoint that
-    was the track's newest once the prompt's own was kept, or, where there was none, ``began_head``: HEAD then, or
-    ``model.UNBORN``. Neither, where the state that it began from could not be kept. ``edited``: what its tools edited in it, as
+    was the track's newest once the prompt's own was kept, if there was one, and ``began_head``: HEAD then, or ``model.UNBORN``.
+    Neither, where the state that it began from could not be kept. ``edited``: what its tools edited in it, as
     the client names the paths, newest first, with a NUL between."""
 
     task: str = ""
@@ -311,6 +311,11 @@ def prune(repo: Repo) -> None:
     """Remove what sessions of two weeks ago left. Never raises."""
     since = time.time() - KEPT_SECONDS
     clear_old(repo, os.path.join(repo.own_dir, "sessions"), lambda _, found: S_ISREG(found.st_mode) and found.st_mtime < since)
+
+
+def turn(session: Session) -> Turn:
+    """What a session's turn began from, as its checkpoints say it."""
+    return Turn(began=session.began or None, head=None if session.began else session.began_head or None)
 
 
 def is_plain(session: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from itertools import takewhile
 
 from gitbaton.errors import GitError, RecordError
@@ -43,8 +44,8 @@ class Span:
     ``began``: the checkpoint that holds the state which it began from, None where none does, and ``before`` the tree of that
     state, None where it is not known any more. ``end``: the newest checkpoint of it, or the one that ended it, None where there
     is none, and ``after`` the tree that it left, None where it is ``open``: it goes on, or was cut short and nothing has ended
-    it since, so that what it left is what is there now. ``edited``: the paths that the session's own tools are known to have
-    edited in it."""
+    it since, so that what it left is what is there now. ``since``: when it began, of one that only the state of its session
+    tells of. ``edited``: the paths that the session's own tools are known to have edited in it."""
 
     session: Agent | None
     prompt: str
@@ -54,6 +55,17 @@ class Span:
     open: bool
     before: Oid | None = None
     after: Oid | None = None
+    since: datetime | None = None
+
+
+@value
+class UnderWay:
+    """A turn that is open in a work tree, and the ``paths``, at least one, that differ now from its track's newest checkpoint:
+    what it has changed so far, as far as no checkpoint holds it."""
+
+    track: str
+    span: Span
+    paths: tuple[str, ...]
 
 
 @value
@@ -104,9 +116,9 @@ def turns(store: Store, track: str) -> Iterator[Span]:
             yield found
 
 
-def under_way(store: Store, track: str, rules: Callable[[], Rules]) -> tuple[Span, tuple[str, ...]] | None:
-    """The turn of a track that is open in this work tree, and the paths, at least one, that differ now from the track's newest
-    checkpoint: what it has changed so far, as far as that is not recorded. It costs a look at a folder where none is open."""
+def under_way(store: Store, track: str, rules: Callable[[], Rules]) -> UnderWay | None:
+    """The turn of a track that is open in this work tree, where that has changed something that a capture under ``rules`` would
+    take in. It costs a look at a folder where none is open."""
     span = open_turn(store, track)
     tip = store.own_tip(track) if span is not None else None
     files = tip.checkpoint.files if tip is not None else None
@@ -121,7 +133,7 @@ def under_way(store: Store, track: str, rules: Callable[[], Rules]) -> tuple[Spa
         return None
     finally:
         store.repo.listings = kept
-    return (span, tuple(paths)) if paths else None
+    return UnderWay(track=track, span=span, paths=tuple(paths)) if paths else None
 
 
 def open_turn(store: Store, track: str) -> Span | None:
@@ -142,11 +154,11 @@ def _key(agent: Agent | None, turn: Turn) -> tuple[str, str | None, Oid] | None:
     return (agent.name, agent.session, began) if agent is not None and began else None
 
 
-def ending(store: Store, tip: Stored | None, agent: Agent, said: float) -> Ending | None:
-    """What has ended an agent's open turn on the track of a ``tip``: the first commit or restore in this work tree, or manual
-    checkpoint of anybody else, after which it ``said`` nothing more; None where nothing has."""
+def ending(store: Store, tip: Stored | None, agent: Agent, session: Session, said: float) -> Ending | None:
+    """What has ended the open turn of an agent's session on the track of a ``tip``: the first commit or restore in this work
+    tree, or manual checkpoint of anybody else, after which it ``said`` nothing more; None where nothing has."""
     layout, found = store.repo.layout, list[Ending]()
-    commit = committed_after(store.repo, said)
+    commit = committed_after(store.repo, said, session.began_head)
     if commit is not None:
         found.append(Ending(at=commit[0], oid=commit[1], tree=store.base_tree(commit[1])))
     made = [s for s in _since(store, tip, said) if s.checkpoint.kind == "manual" and not _is_of(s, agent)]
@@ -172,11 +184,12 @@ def _is_of(stored: Stored, agent: Agent) -> bool:
 def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, said: float) -> _Begun:
     """The turn that a session's state tells of, up to what has ended it since it ``said`` something last."""
     agent, root = Agent(name=of.agent, session=of.session), store.repo.layout.root or "/"
-    turn = Turn(began=session.began or None, head=session.began_head or None)
+    turn = sessions.turn(session)
     edited = frozenset(sessions.inside(session.edited.split("\0"), root).values())
-    span = Span(session=agent, prompt=session.prompt, began=None, end=None, edited=edited, open=True)
+    since = datetime.fromtimestamp(session.began_at / 1000, UTC)
+    span = Span(session=agent, prompt=session.prompt, began=None, end=None, edited=edited, open=True, since=since)
     begun = _Begun(span=span, turn=turn, at=session.began_at / 1000)
-    over = ending(store, tip, agent, said)
+    over = ending(store, tip, agent, session, said)
     if over is None:
         return begun
     return replace(begun, span=replace(span, end=over.made, after=over.tree, open=False), ended=over.at)
