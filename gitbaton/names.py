@@ -83,7 +83,7 @@ def resolve(
     if not found:
         found = _elsewhere(store, name)
     if not found and not reason and (back := _stepped(wanted)) is not None:
-        found = _before(store, *back, short, at)
+        found = _before(store, *back, short, at, later)
     if not found and reason:
         raise reason
     if not found and torn:
@@ -241,11 +241,11 @@ def _back(store: Store, track: str, count: int, later: Later | None) -> Stored:
     return store.stored(found, track, oids[-1])
 
 
-def _before(store: Store, name: str, count: int, short: int, at: str | None) -> list[Stored]:
+def _before(store: Store, name: str, count: int, short: int, at: str | None, later: Later | None) -> list[Stored]:
     """The checkpoint so many before the one that a name means by itself, and no commit's: of that git counts the parents; none
     where the name means nothing. Raises NotFoundError where the chain is not that long."""
     try:
-        start = resolve(store, name, short, at, notes=False)
+        start = resolve(store, name, short, at, notes=False, later=later)
     except NotFoundError:
         return []
     track = start.checkpoint.track

@@ -58,7 +58,7 @@ def command(
 
     Examples:
         git baton diff --stat   # since the newest checkpoint
-        git baton diff @^..@ --name-only   # what the newest one changed
+        git baton diff parser~2..parser --name-only
         git baton diff parser~1 parser -- a.txt
     """
     given = {"--stat": stat, "--name-only": name_only, "--name-status": name_status, "--patch": patch}

@@ -201,6 +201,33 @@ def test_repositories_within_are_looked_into(work: Sandbox, tmp_path: Path) -> N
     assert (nested.path / "n.txt").exists() and (work.path / "build/beside/tracked.txt").exists()
 
 
+def test_a_stash_and_what_lies_deeper_are_seen(work: Sandbox, tmp_path: Path) -> None:
+    hub = Sandbox.init(tmp_path / "hub", "--bare")
+    outer = Sandbox.init(work.path / "vendor/outer")
+    outer.commit("one", o_txt="o\n")
+    outer.git("push", "-q", str(hub.path), "main")
+    outer.git("remote", "add", "origin", str(hub.path))
+    outer.git("fetch", "-q", "origin")
+    inner = Sandbox.init(outer.path / "lib/inner")
+    inner.commit("two", i_txt="i\n")
+    inner.write("new", "123\n")
+
+    def rows() -> dict[tuple[str, str], tuple[int, int]]:
+        found = work.ok("status", "--at-risk", "--json").json["at_risk"]
+        return {(r["path"], r["reason"]): (r["files"], r["commits"]) for r in found if r["path"].startswith("vendor")}
+
+    deeper = {("vendor/outer/lib/inner/", "uncommitted"): (1, 0), ("vendor/outer/lib/inner/", "unpushed"): (0, 1)}
+    assert rows() == deeper
+    outer.git("checkout", "-q", "--detach")
+    outer.commit("detached", o_txt="later\n")
+    outer.write("o.txt", "stashed\n")
+    outer.git("stash", "-q")
+    assert rows() == {**deeper, ("vendor/outer/", "unpushed"): (0, 3)}, "two are the stash"
+    unborn = Sandbox.init(work.path / "vendor/unborn")
+    unborn.write("x", "x\n")
+    assert rows()["vendor/unborn/", "uncommitted"] == (1, 0)
+
+
 def test_no_program_of_a_repository_within_runs(work: Sandbox, tmp_path: Path) -> None:
     nested, ran = Sandbox.init(work.path / "node_modules/nest"), tmp_path / "ran"
     nested.write(".gitattributes", "* filter=evil\n")

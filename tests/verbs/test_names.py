@@ -15,6 +15,7 @@ from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.git.repo import Door
 from gitbaton.model import Stored
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.tiers import deep, some
 from tests.rooms.codec.test_codec import blob_id, checkpoint
 
@@ -253,6 +254,21 @@ def test_a_caret_is_the_one_before_whatever_stands_before_it(repo: Sandbox, bato
     ):
         with pytest.raises(NotFoundError, match=said):
             baton.resolve(name)
+
+
+def test_while_a_turn_is_open_the_caret_counts_it_as_the_tilde_does(repo: Sandbox) -> None:
+    ids = []
+    for text in "ab":
+        repo.write("a.txt", text)
+        repo.ok("snapshot", "--track", "t", text)
+        ids.append(repo.ok("show", "t", "--json").json["checkpoint"]["id"])
+    client = Client("claude", repo.path)
+    client.fire("start")
+    client.fire("prompt", prompt="edit it")
+    assert repo.ok("show", "@^", "--json").json["checkpoint"]["id"] == ids[0], "it has changed nothing yet"
+    repo.write("a.txt", "c")
+    for name, wanted in (("@", 1), ("@^", 1), ("@~1", 1), ("@{1}", 1), ("@^^", 0), ("@{1}^", 0), (f"{ids[1]}^", 0)):
+        assert repo.ok("show", name, "--json").json["checkpoint"]["id"] == ids[wanted], name
 
 
 def test_of_a_commit_git_counts_the_parents(repo: Sandbox, baton: Baton) -> None:
