@@ -255,7 +255,8 @@ def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sig
     elif kind == "CommandExecution":
         over = item.get("status") in ("completed", "failed")
         yield from ran(begun, key, _command(item.get("command")))
-        yield from ended(done, key, item.get("exit_code") if over else None, item.get("aggregated_output"))
+        code, refused = item.get("exit_code") if over else None, item.get("status") == "declined"
+        yield from ended(done, key, code, item.get("aggregated_output"), refused=refused)
     elif kind == "FileChange":
         for path, change in dict_of(item.get("changes")).items():
             for changed in (path, dict_of(change).get("move_path")):

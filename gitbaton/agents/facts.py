@@ -20,11 +20,13 @@ from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol, TypeVar
+    from typing import Any, Literal, Protocol, TypeVar
 
     from gitbaton.agents.deeds import Kind
     from gitbaton.agents.signs import Sign
     from gitbaton.agents.testing import Verdict
+
+    Failing = Literal["check", "ran"]
 
     class Sized(Protocol):
         """A text, long or short, of a moment."""
@@ -100,10 +102,10 @@ class Command:
 
 @value
 class Failure:
-    """A failure that no later success has mended. ``kind``: what failed: a test, a build or a linter (``check``), another
-    command (``ran``), or an edit of a path (``edited``)."""
+    """A failure that no later success has mended. ``kind``: what failed: a test, a build or a linter (``check``), or another
+    command (``ran``)."""
 
-    kind: str
+    kind: Failing
     ran: Command
 
 
@@ -301,38 +303,32 @@ class _Fold:
             self.calls[sign.key] = replace(call, running=call.running or sign.running)
             return
         del self.calls[sign.key]
-        self.named += [] if call.kind == "edited" else [call.text, sign.output]
-        self.spoke = False
-        status = sign.status
-        if call.kind == "edited":
-            status = 0 if status == 0 else 1
-            self._edit(call.text, at, sign.output if status else None)
-        else:
+        status, name = sign.status, _name(call)
+        nothing = sign.refused or (call.kind == "edited" and status != 0)  # was done
+        if call.kind != "edited" or nothing:
             self.ended[valid(sign.key)] = None
+        if nothing:
+            self.deeds.pop(name, None)
+            return
+        self.spoke = False
+        if call.kind == "edited":
+            self.edits.append(at)
+            self.edited.pop(call.text, None)
+            self.edited[call.text] = at
+            self.made.append(call.text)
+        else:
+            self.named += [call.text, sign.output]
         if call.kind == "ran":
             ran = Command(command=call.text, status=status, started=call.at, ended=at, output="")
             self.commands.append((ran, sign.output))
             self.runs.pop(call.text, None)
             self.runs[call.text] = (sign, call.at, at, len(self.made))
-        name = _name(call)
         if name in self.deeds:
             output = valid(sign.output[-_TAIL:]) if call.kind == "called" else ""
             text = self.deeds[name].text
             self.deeds[name] = Deed(
                 key=valid(name), kind=call.kind, text=text, at=call.at, ended=True, status=status, output=output
             )
-
-    def _edit(self, path: str, at: float, failed: str | None) -> None:
-        """An edit of a file has ended, or failed with some words."""
-        self.failures.pop(("edited", path), None)
-        if failed is not None:
-            if failed:
-                self._fail("edited", Command(command=path, status=1, started=None, ended=at, output=self._last(failed)))
-            return
-        self.edits.append(at)
-        self.edited.pop(path, None)
-        self.edited[path] = at
-        self.made.append(path)
 
     def _judge(self, text: str, run: tuple[Ended, float, float, int]) -> None:
         """Take in how the newest run of a command line ended: its tests, builds and linters, and what fails or is mended."""
@@ -385,11 +381,11 @@ class _Fold:
         """A run of before with what was edited since."""
         return replace(test, changed=tuple(dict.fromkeys((*test.changed, *self.made)))[-EDITED:])
 
-    def _fail(self, kind: str, ran: Command) -> None:
+    def _fail(self, kind: Failing, ran: Command) -> None:
         self.failures.pop((kind, ran.command), None)
         self.failures[kind, ran.command] = Failure(kind=kind, ran=ran)
 
-    def _mend(self, kind: str, mended: Callable[[str], bool]) -> None:
+    def _mend(self, kind: Failing, mended: Callable[[str], bool]) -> None:
         for one in [one for one in self.failures if one[0] == kind and mended(one[1])]:
             del self.failures[one]
 
@@ -683,4 +679,4 @@ def _read(kind: str, found: Json) -> Any:
     raise ValueError(kind)
 
 
-_WORDS: dict[str, tuple[str, ...]] = {"State": STATES, "Kind": ("ran", "edited", "called")}
+_WORDS: dict[str, tuple[str, ...]] = {"State": STATES, "Kind": ("ran", "edited", "called"), "Failing": ("check", "ran")}

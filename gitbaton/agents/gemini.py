@@ -170,8 +170,9 @@ def _call(at: float | None, call: Record) -> Iterator[Sign]:
 
 def _output(call: Record) -> str:
     """What the model was told that a call gave."""
-    responses = (dict_of(dict_of(part).get("functionResponse")) for part in list_of(call.get("result")))
-    return "".join(text for found in responses if isinstance(text := dict_of(found.get("response")).get("output"), str))
+    parts = (dict_of(dict_of(part).get("functionResponse")) for part in list_of(call.get("result")))
+    found = (dict_of(part.get("response")) for part in parts)
+    return "".join(text for one in found if isinstance(text := one.get("output") or one.get("error"), str))
 
 
 def _shell(call: Record) -> tuple[int | None, str]:
@@ -179,7 +180,7 @@ def _shell(call: Record) -> tuple[int | None, str]:
     text, shown = _output(call), call.get("resultDisplay")
     end = text.rfind("\nProcess Group PGID:")
     if end < 0:  # in the background, or cut
-        return None, shown if isinstance(shown, str) else ""
+        return None, shown if isinstance(shown, str) else text
     head, _, rest = text[:end].partition("Output: ")
     body = rest or head
     size = len(shown) if isinstance(shown, str) and body.startswith(shown) else 0  # a program can print such a line itself

@@ -571,8 +571,8 @@ def _error(facts: Facts, root: str) -> Ran | None:
     """The newest failure that nothing has mended."""
     if not facts.failures:
         return None
-    kind, ran = facts.failures[-1].kind, _ran(facts.failures[-1].ran)
-    return replace(ran, command=f"edit of {_name(ran.command, root)}" if kind == "edited" else _here(ran.command, root))
+    ran = _ran(facts.failures[-1].ran)
+    return replace(ran, command=_here(ran.command, root))
 
 
 def _ran(command: Command) -> Ran:

@@ -57,6 +57,19 @@ def test_answers_and_words_at_a_refusal_count_as_asked(talk: Talk) -> None:
     ]
 
 
+def test_what_was_not_done_is_not_told_as_done(talk: Talk) -> None:
+    talk.ask("rename the flag")
+    answer(talk, "Write", {"file_path": "made.py"}, "File created")
+    missing = "<tool_use_error>String to replace not found in file.</tool_use_error>"
+    answer(talk, "Edit", {"file_path": "x.py", "old_string": "a", "new_string": "b"}, missing, failed=True)
+    answer(talk, "Bash", {"command": "pytest -q"}, REFUSED + "no, use tox", failed=True)
+    answer(talk, "NotebookEdit", {"notebook_path": "n.ipynb"}, "Cancelled: parallel tool call errored", failed=True)
+    found = told(talk)
+    assert "edited made.py" in found and "no, use tox" in found
+    assert not re.search(r"edited (?:x\.py|n\.ipynb)|edit of|String to replace|not mended|tests:", found)
+    assert "tests" not in json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["observed"]
+
+
 @pytest.mark.parametrize("edited", [False, pytest.param(True, marks=pytest.mark.deep)])
 def test_a_plan_that_the_user_approved_is_the_plan(talk: Talk, edited: bool) -> None:
     talk.ask("plan the cache")

@@ -312,17 +312,39 @@ def test_a_failure_stands_until_a_success_mends_it() -> None:
     s.run("cd src && go test ./lex -run TestA 2>&1", 1, "--- FAIL: TestA (0.1s)\nFAIL\nFAIL\tlex\t0.1s")
     s.run("git commit -m one", 1, "pre-commit: no")
     s.run("grep -rn x .", 1)
-    s.edit("a.py", None, "String to replace not found")
     facts = s.look()
-    assert failed(facts) == [("check", "go test ./lex -run TestA"), ("ran", "git commit -m one"), ("edited", "a.py")]
-    assert "FAIL: TestA" in facts.failures[0].ran.output and facts.failures[-1].ran.output == "String to replace not found"
+    assert failed(facts) == [("check", "go test ./lex -run TestA"), ("ran", "git commit -m one")]
+    assert "FAIL: TestA" in facts.failures[0].ran.output
     s.run("go test ./parse", 0, "ok  \tparse\t0.1s")
-    s.edit("a.py")
     s.run("git commit -m 'another message'")
     assert failed(s.look()) == [("check", "go test ./lex -run TestA")]
     s.run("go test ./... | tail -3", 0, "ok  \tlex\t0.1s\nok  \tparse\t0.1s")
     facts = s.look()
     assert failed(facts) == [] and [one.result for one in facts.tests] == ["passed", "passed"]
+
+
+def test_a_call_that_was_not_made_is_no_deed() -> None:
+    s = Session()
+    s.ask("one")
+    s.edit("b.py")
+    s.edit("a.py", None, "String to replace not found")
+    s.edit("a.py", 1, "permission denied")
+    for key, sign in (
+        ("r", Ran(at=s.tick(), key="r", command="pytest -q")),
+        ("c", Called(at=s.tick(), key="c", text="Explore: where is it")),
+        ("e", Edited(at=s.tick(), key="e", path="c.py")),
+    ):
+        s.signs.append(sign)
+        assert deeds(s.look())[-1].endswith(": -"), "it may yet be made"
+        s.signs.append(Ended(at=s.tick(), key=key, status=None, output="The user rejected it", refused=True))
+    facts = s.look()
+    assert deeds(facts) == ["1x b.py: 0"] and [one.path for one in facts.edited] == ["b.py"]
+    assert (facts.commands, facts.tests, facts.checks, facts.failures, facts.calls) == ((), (), (), (), ())
+    s.signs.append(sign)
+    s.edit("c.py")
+    s.run("pytest -q", 0, "1 passed in 0.1s")
+    facts = s.look()
+    assert deeds(facts)[1:] == ["1x c.py: 0", "1x pytest -q: 0"] and [one.result for one in facts.tests] == ["passed"]
 
 
 def test_a_failure_of_a_task_before_counts_where_it_is_a_check() -> None:
@@ -433,7 +455,15 @@ SIGNS = st.one_of(
     st.builds(Edited, at=TIMES, key=KEYS, path=TEXTS),
     st.builds(Called, at=TIMES, key=KEYS, text=TEXTS),
     st.builds(Looked, at=TIMES, path=TEXTS),
-    st.builds(Ended, at=TIMES, key=KEYS, status=st.none() | st.integers(0, 2), output=TEXTS, running=st.booleans()),
+    st.builds(
+        Ended,
+        at=TIMES,
+        key=KEYS,
+        status=st.none() | st.integers(0, 2),
+        output=TEXTS,
+        running=st.booleans(),
+        refused=st.booleans(),
+    ),
 )
 ENDS = st.none() | st.builds(End, at=st.floats(0, 2e6), words=TEXTS, sure=st.booleans(), running=st.none() | st.just(("x",)))
 
