@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from gitbaton.agents.signs import Record, Sign
 
 _NOTICE = "<task-notification>"
-_TAGS = r"ide_[a-z_]+|system-reminder|local-command-[a-z]+|bash-[a-z]+|teammate-message|user-prompt-submit-hook"
+_TAGS = (
+    r"ide_[a-z_]+|system-reminder|local-command-[a-z]+|bash-[a-z]+|teammate-message|user-prompt-submit-hook|tick"
+    r"|cross-session-message|new-diagnostics|remote-review(?:-progress)?"
+)
 _IMAGE = r"\[Image(?: #\d+|:[^\]\n]*)\]"
 _OURS = (  # each begins what the client says in the user's name
     "[Request interrupted by user",

@@ -36,9 +36,11 @@ if TYPE_CHECKING:
 
 _TURNS = 1 << 20
 _ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}
-_OURS = (
-    *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>", "<skill>", "<image"),
-    *("<user_shell_command>", "<subagent_notification>"),
+_OURS = (  # what the client says in the user's name: each begins it, but for the tags around an image, which are all of it
+    r"\s*(?:<(?:environment_context|user_instructions|turn_aborted|skill|user_shell_command|subagent_notification|hook_prompt"
+    r"|goal_context|model_switch|collaboration_mode|personality_spec|permissions instructions|apps_instructions|INSTRUCTIONS)[\s>]"
+    r"|# AGENTS\.md instructions|Warning: (?:apply_patch was requested via|The maximum number of unified exec processes)"
+    r"|</?image(?: [^<>\n]*)?>\s*\Z)"
 )
 _AROUND = (
     r"(?s)\A(?:# Context from my IDE|# Files mentioned by the user|(?=## My request)|This block is)"
@@ -189,7 +191,7 @@ def _event(record: Record) -> str | None:
 
 def _said(content: object) -> list[str]:
     """What the user said; nothing of what the client says in the user's name, or around their words."""
-    return [re.sub(_AROUND, "", text) for text in texts_of(content) if not text.startswith(_OURS)]
+    return [re.sub(_AROUND, "", text) for text in texts_of(content) if not re.match(_OURS, text)]
 
 
 def _response(item: Record, record: Record, at: float | None) -> Iterator[Sign]:

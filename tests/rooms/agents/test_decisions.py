@@ -340,8 +340,8 @@ def event(kind: str, **payload: object) -> dict[str, Any]:
     return {"timestamp": AT, "type": "event_msg", "payload": {"type": kind, **payload}}
 
 
-def message(role: str, text: str) -> dict[str, Any]:
-    return item(type="message", role=role, content=[{"type": "input_text", "text": text}])
+def message(role: str, *texts: str) -> dict[str, Any]:
+    return item(type="message", role=role, content=[{"type": "input_text", "text": text} for text in texts])
 
 
 SHELL = item(type="function_call", name="shell", call_id="c", arguments=json.dumps({"command": ["bash", "-lc", "ls"]}))
@@ -383,6 +383,16 @@ def output(text: str, kind: str = "function_call_output") -> dict[str, Any]:
             ["asked | go"],
         ),
         ((event("user_message", message="<turn_aborted>x</turn_aborted>"),), []),
+        (
+            (
+                message("user", "<image name=[Image #1]>", "</image>", "go"),
+                message("user", "<image>"),
+                message("user", "</image>\n"),
+                message("user", "<hook_prompt hook_run_id='1'>x</hook_prompt>"),
+                message("user", "<image> has no alt text in a.html"),
+            ),
+            ["asked | go", "asked | <image> has no alt text in a.html"],
+        ),
         ((SHELL, output(json.dumps({"output": "a\n", "metadata": {"exit_code": 2}}))), ["ran ls", "c ended 2 a"]),
         (
             (EXEC, output("Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\na")),

@@ -288,6 +288,7 @@ def test_of_two_prompts_of_a_minute_with_nearly_the_same_words_the_later_counts(
 
 def test_padding_images_and_pasted_logs_are_left_out() -> None:
     log = "\n".join(f"2026-01-02T10:00:{n:02} ERROR\trow {n}    of it" for n in range(40))
+    assert tidy("<image name=[Image #1]>\n</image>\nthe <image> tag") == "the <image> tag" and tidy("</image>") == ""
     found = tidy(f"[Image #1] It fails:   \n\n\n\n{log}\n\nfix   it\n      deep\n")
     assert found.split("\n") == [
         *("It fails:", "", *(f"2026-01-02T10:00:{n:02} ERROR row {n} of it" for n in range(3))),
