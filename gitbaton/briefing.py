@@ -16,6 +16,7 @@ from gitbaton.render import (
     in_shell,
     leads,
     passed,
+    path_in_line,
     plan_heading,
     plan_items,
     sentences,
@@ -290,7 +291,10 @@ class _Brief:
         times = f"{action.count}x " if action.count > 1 else ""
         how = "" if action.status is None else f": {_ended(action.status, action.text)}"
         how = "" if action.text.startswith(_EDITS) and not action.status else how
-        text = self.words.line(self._here(action.text), self.sizes.line)
+        text = action.text
+        if text.startswith(_EDITS[0]):
+            text = _EDITS[0] + path_in_line(text.removeprefix(_EDITS[0]), blanks=True)
+        text = self.words.line(self._here(text), self.sizes.line)
         answered = (
             f"\n    it answered: {self.words.line(self._here(action.output), 2 * self.sizes.line)}"
             if action.output and self._new(action.output)
@@ -499,14 +503,14 @@ def _in_folders(paths: Sequence[str], marks: Mapping[str, str]) -> str:
     groups: list[tuple[str, list[str]]] = []
     for path in paths:
         folder, _, name = path.rpartition("/")
-        shown = bare(first_line(name), blanks=True) + marks.get(path, "")
+        shown = path_in_line(name, blanks=True) + marks.get(path, "")
         if groups and groups[-1][0] == folder:
             groups[-1][1].append(shown)
         else:
             groups.append((folder, [shown]))
     found = []
     for folder, names in groups:
-        above = f"{bare(first_line(folder), blanks=True)}/" if folder else ""
+        above = f"{path_in_line(folder, blanks=True)}/" if folder else ""
         found.append(above + (f"{{{', '.join(names)}}}" if len(names) > 1 and above else ", ".join(names)))
     return ", ".join(found)
 

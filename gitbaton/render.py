@@ -315,6 +315,11 @@ def quoted(value: str) -> str:
     return '"' + "".join(out) + '"'
 
 
+def path_in_line(path: str, *, blanks: bool = False) -> str:
+    """A path in a sentence: as git quotes it where a line cannot hold it as it is, else like any other word."""
+    return bare(path, blanks=blanks) if path.isprintable() and plain(path) == path else quoted(path)
+
+
 def porcelain(header: Sequence[str], rows: Iterable[Sequence[str]], *, nul: bool, foreign: Iterable[Stored] = ()) -> str:
     """Version 1 of the stable output: ``#`` headers, then tab-separated rows; with ``nul`` raw values ended by NUL.
 
@@ -544,7 +549,7 @@ def test_line(run: TestRun, at: str, changed: Changed, more: int = 0, named: int
         return f"{parts}; what changed since cannot be compared"
     if not changed:
         return parts
-    paths = ", ".join(bare(first_line(path)) for path in changed[:named])
+    paths = ", ".join(path_in_line(path) for path in changed[:named])
     rest = len(changed) - named + more
     return f"{parts}; stale: {paths}{f' and {rest} more' if rest > 0 else ''} changed since"
 
@@ -612,10 +617,10 @@ def observed_pairs(
             found.append(("error", "\n".join([command_line(error, when(error.ended)), error.output]).rstrip("\n")))
         found += [("running", f"{when(one.since)} {first_line(one.text)}") for one in told.running]
         files = (("read", told.read), ("found", told.found))
-        found += [(key, "\n".join(map(first_line, paths))) for key, paths in files if paths]
+        found += [(key, "\n".join(map(quoted, paths))) for key, paths in files if paths]
     if observed.edited:
         more = f"\nand {observed.edited_more} more" if observed.edited_more else ""
-        found.append(("edited", "\n".join(map(first_line, observed.edited)) + more))
+        found.append(("edited", "\n".join(map(quoted, observed.edited)) + more))
     return found
 
 

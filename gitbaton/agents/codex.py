@@ -38,8 +38,9 @@ _TURNS = 1 << 20
 _ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}
 _OURS = (  # what the client says in the user's name: each begins it, but for the tags around an image, which are all of it
     r"\s*(?:<(?:environment_context|user_instructions|turn_aborted|skill|user_shell_command|subagent_notification|hook_prompt"
-    r"|goal_context|model_switch|collaboration_mode|personality_spec|permissions instructions|apps_instructions|INSTRUCTIONS)[\s>]"
-    r"|# AGENTS\.md instructions|Warning: (?:apply_patch was requested via|The maximum number of unified exec processes)"
+    r"|goal_context|model_switch|collaboration_mode|personality_spec|permissions instructions|apps_instructions"
+    r"|INSTRUCTIONS)[\s>]|# AGENTS\.md instructions"
+    r"|Warning: (?:apply_patch was requested via|The maximum number of unified exec processes)"
     r"|</?image(?: [^<>\n]*)?>\s*\Z)"
 )
 _AROUND = (

@@ -165,7 +165,7 @@ def _observed(
         beside = (baton.told(tip) if tip is not None else None) or Told()
         changed, shared = cache(lambda: _changed(baton, root, tip, draft)), at_work(baton.repo, event) is not None
         ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared)
-        found, said = observing.gather(mode, seen, agent, tip, beside, ground)
+        found, said = baton.redactor.gathered(*observing.gather(mode, seen, agent, tip, beside, ground))
         if mode == "all" and baton.settings.transcripts == "full":
             kept = found.said if said == beside else keep_told(baton, agent, said) if said != Told() else None
             found = replace(found, said=kept)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 
 from gitbaton.agents.values import Event
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old
 _COMMITS, _MANY = 5, 1000
+_TOLD = 200  # paths of which some may be told, and which are redacted
 _STATUS = ("status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=none")
 _SHARE = 0.6  # of the time there is, for sessions that did not end
 _SECOND = 0.3  # seconds for a look without files
@@ -75,9 +76,10 @@ def tell(
     if marks is None and event.inject != "short" and c.observed is not None and c.files is not None:
         before = baton.store.base_tree(c.head)
         comparing = started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
+    live = _live(baton, stored, seconds - (time.monotonic() - begun))
     scene = Scene(
         stored=stored,
-        live=_live(baton, stored, seconds - (time.monotonic() - begun)),
+        live=replace(live, tests=tuple(None if paths is None else _redacted(baton, paths) for paths in live.tests)),
         now=now,
         short="" if found else baton.short(stored.id),
         unread=baton.store.unread.get(stored.checkpoint.track, ""),
@@ -153,7 +155,7 @@ def _more(baton: Baton, scene: Scene, comparing: Process | None, marks: Mapping[
         with deadline(_SECOND):
             scene = scene if scene.told is not None else replace(scene, told=baton.told(scene.stored))
             scene = replace(scene, commits=_subjects(baton.repo, scene))
-            return replace(scene, uncommitted=_uncommitted(comparing, marks))
+            return replace(scene, uncommitted=_uncommitted(comparing, marks, baton))
     except DeadlineError:
         baton.repo.close()
     except GitError:
@@ -178,16 +180,21 @@ def _subjects(repo: Repo, scene: Scene) -> tuple[str, ...]:
     return (*rows[:_COMMITS], "and more") if len(rows) > _COMMITS else tuple(rows)
 
 
-def _uncommitted(comparing: Process | None, marks: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+def _uncommitted(comparing: Process | None, marks: Mapping[str, str] | None, baton: Baton) -> tuple[tuple[str, str], ...]:
     """The paths in which a checkpoint's files differ from HEAD's, each with how, or those that have ``marks``: tracked ones
-    before new ones, those that begin with a dot last."""
+    before new ones, those that begin with a dot last. Redacted as far as they may be told."""
     if marks is None and comparing is not None:
         (changes,) = finished(comparing, 1)
         how = ((path, changes[path]) for path in changes)
         marks = {path: "new" if one.before is None else "deleted" if one.after is None else "changed" for path, one in how}
     found = marks or {}
     order = sorted(found, key=lambda path: (found[path] == "new", "/." in f"/{path}", path))
-    return tuple((path, found[path]) for path in order)
+    return tuple(zip(_redacted(baton, order), (found[path] for path in order), strict=True))
+
+
+def _redacted(baton: Baton, paths: Sequence[str]) -> tuple[str, ...]:
+    """Paths, of which those that may be told have no secret in them."""
+    return (*map(baton.redactor.text, paths[:_TOLD]), *paths[_TOLD:])
 
 
 def _marks(repo: Repo) -> dict[str, str]:

@@ -59,7 +59,7 @@ def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *
     old, told = tip.checkpoint.observed or Observed(), baton.told(tip) or Told()
     agent = Agent(name=of.agent, session=of.session)
     ground = observing.Ground(root=baton.repo.layout.root or "/", tree=None, changed=dict)
-    now, said = observing.gather(baton.settings.observe, seen, agent, tip, told, ground)
+    now, said = baton.redactor.gathered(*observing.gather(baton.settings.observe, seen, agent, tip, told, ground))
     if said != told and baton.settings.transcripts == "full" and baton.settings.observe == "all":
         return True
     plain = (replace(auto.gist(each), edited=(), edited_more=0) for each in (now, old))
@@ -77,7 +77,8 @@ def as_taken(
     for one in reversed(found):
         agent = Agent(name=one.event.agent, session=one.event.session)
         ground = observing.Ground(root=root, tree=None, changed=lambda: changed)
-        observed, told = observing.gather(baton.settings.observe, one.seen, agent, stored, told, ground)
+        found_now = observing.gather(baton.settings.observe, one.seen, agent, stored, told, ground)
+        observed, told = baton.redactor.gathered(*found_now)
         here = repo.objects.head()
         c = Checkpoint(
             track=track,
