@@ -59,7 +59,8 @@ _FORMS = {
         line=r"^(?:=+ )?(?:no tests (?:ran|collected)|\d+ [a-z]+(?: [a-z]+)?)(?:, \d+ [a-z]+(?: [a-z]+)?){0,12}"
         r" in \d+(?:\.\d+)?s(?: \(\d[^)]{0,20}\))?(?: =+)?$"
         r"|^Ran \d+ tests? in .*\n+(?:OK|FAILED|NO TESTS RAN)(?: \(.*\))?$",
-        well=r"^ *congratulations :\)|^nox > (?:Session .* was successful|\* .*: success)",
+        good=r"^ {2}\S+: OK\b|^nox > (?:Session .* was successful|\* .*: success)",
+        well=r"^ *congratulations :\)",
         bad=r"^(?:FAIL Required test coverage|ERROR: Coverage failure)|^ *evaluation failed :\(|^ERROR: +\S+: commands failed"
         r"|^nox > (?:Session .* failed|\* .*: failed)",
         torn=r"^!{3,} ",
@@ -141,7 +142,7 @@ _FORMS = {
         r"|^\d+ tests? completed, .*$"  # gradle
         r"|^\[\w+\] (?:Passed|Failed): Total \d+, Failed \d+, Errors \d+, Passed \d+.*$",  # sbt
         pairs=r"(?i)(\d{1,9}) ([a-z]{1,20})|([a-z]{1,20}):? {1,30}(\d{1,9})",
-        good=r"^> Task :(?:[\w-]+:){0,9}(?:test|\w{1,60}Test)(?: UP-TO-DATE| FROM-CACHE)?$",
+        good=r"^> Task :(?:[\w-]+:){0,9}(?:test|\w{1,60}Test)$",
         well=r"^\[INFO\] BUILD SUCCESS$|^BUILD SUCCESSFUL in ",
         bad=r"<<< (?:FAILURE|ERROR)!|There were failing tests",
         names=(
@@ -248,7 +249,12 @@ _NOTHING = (
     r"|\[no test files\]|\bno tests? (?:files|matche?s?|matching|is available|modules|suites|targets were)"
     r"|^[^\w\n]{0,9}(?:NX {1,9})?no tasks were (?:executed|run)"
     r"|^(?:make|gmake|task|ninja)\b.*(?:nothing to be done|is up to date|no work to do)|^collected 0 items|^running 0 tests"
-    r"|\b0 (?:passing|examples|scenarios|pass|specs|total)\b|\b0 tests?\b(?! (?:failed|skipped|with))|^1\.\.0\b|:test NO-SOURCE"
+    r"|\b0 (?:passing|examples|scenarios|pass|specs|total)\b|\b0 tests?\b(?! (?:failed|skipped|with))|^1\.\.0\b|out of 0$"
+    r"|:(?:test|\w{1,60}Test) (?:NO-SOURCE|UP-TO-DATE|FROM-CACHE|SKIPPED)$|^\d+ actionable tasks?: (?!.*executed)"  # gradle
+    # what is kept of an earlier run stands for one only where it is shown again, with its summary
+    r"|^ *Cached: +(\d+) cached, \1 total$|for (\d+) out of \2 tasks\.$|^ *Tasks: (\d+) completed \(\3 cached\)$"
+    r"|\(cached\): (?:surefire|failsafe):|Ran 0 scripts|sources up-to-date, skipping$"
+    r"|^(?:nox > Session| ) *\S+(?:: SKIP\b| skipped: )|\bno stale tests$|^no tests defined"
     r"|tests are skipped|^zero tests|executed 0 of 0|couldn't find any files to test|^Result: NOTESTS|^[ℹ#] tests 0$"
 )
 _FAIL = r"^ *(?:--- |=== )?FAIL(?:ED|URE|URES)?\b|^panic: "
