@@ -352,9 +352,9 @@ class _Fold:
             elif one.result == "failed":
                 self._fail("check", ran)
         if sign.status == 0:
-            self._mend("ran", partial(doing.mends, text))
-        elif sign.status and doing.fails(text) and not any(one.result == "failed" for one in found):
-            name = self._cut(text, COMMAND)
+            self._mend("ran", partial(mends, text))
+        elif sign.status and doing.actions(text) and not any(one.result == "failed" for one in found):
+            name = self._line(text)
             self._fail(
                 "ran", Command(command=name, status=sign.status, started=began, ended=at, output=self._last(sign.output))
             )
@@ -492,6 +492,9 @@ class _Fold:
     def _cut(self, text: str, size: int) -> str:
         return cut(self.redact(valid(text[:_LOOKED])), size)
 
+    def _line(self, command: str) -> str:
+        return cut(doing.one_line(self.redact(valid(command[:_LOOKED]))), COMMAND)
+
     def _middle(self, text: str, size: tuple[int, int]) -> str:
         """A text, redacted, with as much of its beginning and its end as there is room for."""
         if len(text) > _LOOKED:
@@ -579,7 +582,8 @@ class _Fold:
             deed = Deed(key=valid(_name(deed)), kind=deed.kind, text=deed.text, at=deed.at)
         text = deed.text
         if deed.kind != "edited":
-            text = cut(first_line(self.redact(text)), DEED)
+            text = self.redact(text)
+            text = cut(first_line(doing.one_line(text) if deed.kind == "ran" else text), DEED)
         output = ending(self.redact(deed.output), ANSWER) if deed.output else ""
         return replace(deed, text=text, output=output)
 
@@ -588,7 +592,7 @@ class _Fold:
             return ended
         command, output = ended
         failed = command.status not in (0, None)
-        return replace(command, command=self._cut(command.command, COMMAND), output=self._last(output) if failed else "")
+        return replace(command, command=self._line(command.command), output=self._last(output) if failed else "")
 
 
 def _name(call: Call) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gitbaton.agents.deeds import actions, program
 from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, segments, split, unassigned
 from gitbaton.agents.testcommands import (
     HARMLESS,
@@ -21,7 +22,6 @@ from gitbaton.agents.testcommands import (
     Script,
     check_in,
     hinted,
-    may_check,
     shown,
 )
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
@@ -271,9 +271,7 @@ def _line(
         if part.name == "set" and (calm or part.before in ("", ";")) and part.after not in ("|", "||") and not part.grouped:
             flags = _set(flags, part.words[1:])
         placed = placed or part.name in _PLACES
-        if part.name in _QUIET or not (may_check(part.name) or any(part.name == one[0] for one in own)):
-            continue
-        seen = check_in(part.words, own)
+        seen = check_in(part.words, own) if part.name not in _QUIET else None
         if seen is None:
             continue
         masked = seen.masked or part.loose or parts[_start(parts, number)].turned
@@ -348,39 +346,56 @@ def _set(flags: frozenset[str], words: Sequence[str]) -> frozenset[str]:
     return (flags | {name for sign, name in named if sign == "-"}) - {name for sign, name in named if sign == "+"}
 
 
-def mends(later: str, earlier: str) -> bool:
-    """Whether a success of one command, as it is shown, says that what failed in another is right now: the same program, asked
-    for the same or for more."""
-    one, other = _asked(later), _asked(earlier)
-    if later == earlier or one is None or other is None:
-        return later == earlier
-    (head, options, targets), (old_head, old_options, old_targets) = one, other
-    less = {new for new in options for old in old_options if _names_more(new, old)}
-    options, old_options = options - less, {old for old in old_options if not any(_names_more(new, old) for new in less)}
-    differ = (item for item in options ^ old_options if item[0].rstrip("0123456789") not in HARMLESS)
-    return (
-        head == old_head
-        and all(item[0] in (WIDE if item in options else NARROW) for item in differ)
-        and all(any(_within(old, new) for new in targets) for old in (old_targets or ("",)) if targets)
+_EACH_ANEW = names_of("git gh glab hg jj")  # what is told these is each time another
+
+
+def mends(later: str, failed: str) -> bool:
+    """Whether the success of a ``later`` command line says that what ``failed`` is right now: it does the same, or the same
+    program was asked for the same or for more. What is no check may have other options, but none that leave something out."""
+    wanted = actions(failed)[-1:]
+    return later == failed or any(
+        one == wanted[0] or _takes_in(_asked(one), _asked(wanted[0])) for one in wanted and actions(later)
     )
 
 
-def _asked(command: str) -> tuple[tuple[str, ...], set[tuple[str, str]], list[str]] | None:
-    """Of a shown command: what it runs, its options with their values, and its targets."""
+_Asked = tuple[tuple[str, ...], set[tuple[str, str]], list[str], bool]
+
+
+def _asked(command: str) -> _Asked:
+    """Of a command: what it runs, its options with their values, its targets, and whether it is a check."""
     words = _plain(command)
-    check = check_in(words, ()) if words else None
-    if not isinstance(check, Check):
-        return None
-    options, targets, rest = set[tuple[str, str]](), list[str](), iter(check.words[check.head :])
+    check = check_in(words, ())
+    if isinstance(check, Check):
+        words, size = check.words, check.head
+    else:
+        check, size = None, len(program(command).split())
+    options, targets, rest = set[tuple[str, str]](), list[str](), iter(words[size:])
     for word in rest:
         name, sign, given = word.partition("=")
         if not word.startswith("-"):
             targets.append(word)
         elif word != "--":
             options.add((name, next(rest, "") if not sign and name in VALUED else given))
-    if check.words[0] == "go":  # the only one for which no target is this folder alone
+    if words[:1] == ("go",):  # the only one for which no target is this folder alone
         targets = ["./." if target == "." else target for target in targets or ["."]]
-    return check.words[: check.head], options, targets
+    return words[:size], options, targets, check is not None
+
+
+def _takes_in(later: _Asked, failed: _Asked) -> bool:
+    """Whether what was asked for holds all of what was asked for before."""
+    (head, options, targets, check), (old_head, old_options, old_targets, _) = later, failed
+    if not head or head != old_head or head[0] in _EACH_ANEW:
+        return head == old_head != ()
+    less = {new for new in options for old in old_options if _names_more(new, old)}
+    new, gone = options - old_options - less, {old for old in old_options if not any(_names_more(one, old) for one in less)}
+    fits = _all_in(new, HARMLESS | WIDE) and _all_in(gone - options, HARMLESS | NARROW)
+    if not check:
+        fits = not any(name in NARROW for name, _ in new)
+    return fits and all(any(_within(old, new) for new in targets) for old in (old_targets or ("",)) if targets)
+
+
+def _all_in(options: set[tuple[str, str]], names: frozenset[str]) -> bool:
+    return all(name in names or name.rstrip("0123456789") in names for name, _ in options)
 
 
 def _names_more(new: tuple[str, str], old: tuple[str, str]) -> bool:

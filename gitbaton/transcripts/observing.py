@@ -4,7 +4,6 @@ a checkpoint then holds of them, with what the one before it held."""
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -15,6 +14,7 @@ from zlib import crc32
 from gitbaton.agents import facts as folding
 from gitbaton.agents.branches import Branch
 from gitbaton.agents.client import Client, client
+from gitbaton.agents.deeds import one_line
 from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
 from gitbaton.agents.signs import Asked, Planned
@@ -382,7 +382,8 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     if not (facts.asked or facts.plan or facts.commands or changed):
         # It was only told to go on: what another session said and was at still is what there is to do.
         return observed, replace(fresh, texts=told.texts, actions=told.actions, error=told.error)
-    running = [Running(text=_here(one.text, ground.root), since=moment(one.at)) for one in facts.calls if one.running]
+    told_as = {call.key: one_line(call.text) if call.kind == "ran" else call.text for call in facts.calls}
+    running = [Running(text=_here(told_as[one.key], ground.root), since=moment(one.at)) for one in facts.calls if one.running]
     texts = tuple(replace(one, text=cut(first_line(one.text), folding.LINE)) for one in facts.texts[:-1])
     return observed, replace(
         fresh,
@@ -539,9 +540,9 @@ def _after(said: Prompt | None, since: datetime | None) -> Prompt | None:
 
 
 def _here(text: str, root: str, size: int = folding.LINE) -> str:
-    """A command line as one in the work tree, without the way to it."""
+    """A command line as one in the work tree."""
     for top in dict.fromkeys((root.rstrip("/"), os.path.realpath(root).rstrip("/"))):
-        text = re.sub(rf"\A\(?cd {re.escape(top)}/? *(?:&&|;) *", "", text).replace(f"{top}/", "")
+        text = text.replace(f"{top}/", "")
     return cut(text, size)
 
 

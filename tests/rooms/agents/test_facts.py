@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents import facts as folding
-from gitbaton.agents.deeds import mends, program
+from gitbaton.agents.deeds import program
 from gitbaton.agents.facts import End, Facts, document, fold, read
 from gitbaton.agents.prompts import alike, idle, tidy
 from gitbaton.agents.records import approved, changed
 from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
+from gitbaton.agents.testing import mends
+from gitbaton.codec import first_line
 from gitbaton.hooks.guard import deadline
 from tests.kit.tables import each
 
@@ -95,12 +97,51 @@ def test_actions_of_the_like_are_one() -> None:
     s.edit("a.py")
     s.edit("a.py")
     s.run("cat a.py\ncat b.py")
-    assert deeds(s.look()) == ["3x gh api ...: 0", "1x gh api repos/a/b/pulls/9: 1", "2x a.py: 0", "1x cat a.py: 0"]
+    assert deeds(s.look()) == ["3x gh api ...: 0", "1x gh api repos/a/b/pulls/9: 1", "2x a.py: 0", "1x cat a.py; cat b.py: 0"]
     s.edit("a.py")
     s.signs.append(Ran(at=s.tick(), key="open", command="make all"))
     assert deeds(s.look())[-2:] == ["1x a.py: 0", "1x make all: -"]
     s.signs.append(Ended(at=s.tick(), key="open", status=2, output="x"))
     assert deeds(s.look())[-1] == "1x make all: 2", "a call that ends after the look in which it began"
+
+
+@each(
+    "command, told",
+    [
+        ("# check the thing\nset -euo pipefail\ncd /x && go test ./...", "go test ./..."),
+        ("go test ./... 2>&1 | tail -5", "go test ./... 2>&1 | tail -5"),
+        ("cd web && export CI=1 && npm test > log 2>&1 || npm run why", "npm test > log 2>&1 || npm run why"),
+        ("set -e\n\n# one\nmake build\n# two\nmake test  # slow\n", "make build; make test"),
+        ("cat > a.py <<'EOF'\nimport os\n# no\nEOF\npython a.py", "cat > a.py; python a.py"),
+        ("python - <<EOF\nprint(1)\nEOF", "python -"),
+        ("git add -A && git commit -m 'one\n\ntwo' && git push", "git add -A && git commit -m 'one two' && git push"),
+        ("A=b\nTOKEN=$(cat x)\n./deploy --now", "./deploy --now"),
+        ("A=b make x", "A=b make x"),
+        ("source .venv/bin/activate; pytest \\\n  -q", "pytest -q"),
+        ("(cd x && make) 2>/dev/null", "make"),
+        ("echo '== one'; make one; echo '== two'\nmake two", "make one; make two"),
+        ("echo y | ./install", "echo y | ./install"),
+        ("echo a > b", "echo a > b"),
+        ("echo done", "echo done"),
+        ("! grep -q x a", "! grep -q x a"),
+        ("sleep 5 & make", "sleep 5 & make"),
+        ("make; ", "make"),
+        ("cd x || exit 1\nmake", "cd x || exit 1; make"),
+        ("cd /x", "cd /x"),
+        ("# only a comment", "# only a comment"),
+        ("# all\nfor f in *.py; do\n  python $f\ndone", "for f in *.py; do"),
+        ("# broken\nmake 'x\ny", "make 'x"),
+    ],
+)
+def test_a_command_is_told_by_what_it_does(command: str, told: str) -> None:
+    s = Session()
+    s.ask("one")
+    s.run(command, 1, "no")
+    facts = s.look()
+    assert [one.text for one in facts.deeds] == [told]
+    assert [first_line(one.command) for one in facts.commands] == [told]
+    s.ask("and two")
+    assert [one.text for one in s.look().deeds] == [told], "and so it stays"
 
 
 def test_a_subagent_and_its_answer() -> None:

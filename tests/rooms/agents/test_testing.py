@@ -929,7 +929,7 @@ bazel test //... | bazel test //a:b
 """
 MENDS_NOT = """
 go test ./a -run TestCache_Drops | go test ./a -run TestCache
-go test ./a -run Test(A|B) | go test ./a -run TestA
+go test ./a -run 'Test(A|B)' | go test ./a -run TestA
 go test ./a -skip TestA | go test ./a -skip TestAB
 go test ./pkg/a | go test ./...
 go test ./pkg/b | go test ./pkg/a
