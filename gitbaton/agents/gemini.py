@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gitbaton.agents.signs import Record, Sign
 
 _CONTEXT = r"(?s)\s*(?:<hook_context>.*?</hook_context>\s*)+"
+_NO_WORDS = "[no response text]"
 _OURS = ("<session_context>", "<state_snapshot>")
 _CODE = r"(?m)^Exit Code: (\d{1,10})$"
 
@@ -72,9 +73,10 @@ class Gemini(Client):
     mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload says, the prompt without what hooks put into it."""
-        prompt = fields.get("prompt")
-        return super().told({**fields, "prompt": _alone(prompt) if isinstance(prompt, str) else None}, env)
+        """What a payload says, the prompt without what hooks put into it; its last words are all that was said in the turn."""
+        prompt, said = fields.get("prompt"), fields.get("prompt_response")
+        given = {"prompt": _alone(prompt) if isinstance(prompt, str) else None}
+        return super().told({**fields, **given, "last_assistant_message": None if said == _NO_WORDS else said}, env)
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
         """Of a message that is written again as part of the history, nothing that was not told before."""

@@ -11,7 +11,7 @@ from gitbaton.agents.client import client
 from gitbaton.agents.events import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.hooks.guard import LATE, AgainError, DeadlineError, deadline, log
+from gitbaton.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -96,6 +96,8 @@ def run(words: list[str]) -> None:
     if call is None or os.environ.get("GIT_BATON") == "0":
         return
     work = _Work(call, words)
+    if work.late is None:
+        os.environ[CAME_AT] = str(round(time.time() * 1000))
     seconds = _seconds(call) if work.late is None else LATE_SECONDS
     try:
         with deadline(seconds):
@@ -314,7 +316,8 @@ def _keep(work: _Work, event: Event, session: Session) -> None:
             _keep_unended(work, baton, event, track)
             return
         after = auto.take(baton, event, session, track, work.due, other)
-        sessions.save(repo, event, turns=after.turns, words=after.words)
+        goes_on: dict[str, object] = {"open": True} if after.open and not session.open else {}
+        sessions.save(repo, event, turns=after.turns, words=after.words, **goes_on)
         if other is not None:
             sessions.save(repo, other[0], recorded=int(time.time()))
     _leave_to_store(work, baton, other[0] if other else event)
@@ -368,7 +371,6 @@ def _store(work: _Work, repo: Repo) -> None:
 
 def _go_on(work: _Work) -> None:
     """Take the checkpoint without anybody waiting for it; the one that is due already is not asked for again. Never raises."""
-    from gitbaton.hooks.auto import LATE_AT
     from gitbaton.system.process import detach
 
     if work.event is None or work.event.moment not in (*_KEPT, "start") or work.late is not None:
@@ -377,7 +379,6 @@ def _go_on(work: _Work) -> None:
         return
     try:
         if os.path.isfile(sys.argv[0]):
-            late = {LATE: work.due or "", LATE_AT: str(round(time.time() * 1000))}
-            detach([sys.executable, sys.argv[0], "hook", *work.words], {**os.environ, **late}, work.data)
+            detach([sys.executable, sys.argv[0], "hook", *work.words], {**os.environ, LATE: work.due or ""}, work.data)
     except (BatonError, OSError) as error:
         work.log(f"{type(error).__name__}: {error}")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gitbaton.agents.signs import Record, Sign
     from gitbaton.config import Observe
 
-VERSION = 2
+VERSION = 3
 MOST = 32 << 20
 """Bytes of a transcript that one look reads, from its end."""
 SECONDS = 0.11
@@ -83,11 +83,12 @@ class Seen:
 
 @value
 class Heard:
-    """What hooks have heard of a session: ``prompts``, the newest last; ``ended``: when its turn did, in seconds since 1970,
-    where that is not now."""
+    """What hooks have heard of a session: ``prompts``, the newest last; ``at``: when the event came, in seconds since 1970,
+    now where that is None; ``late``: its client has gone on since."""
 
     prompts: tuple[Asked, ...] = ()
-    ended: float | None = None
+    at: float | None = None
+    late: bool = False
 
 
 def look(
@@ -107,9 +108,10 @@ def look(
     found = _with_prompts(client(event.agent), seen, found, heard.prompts)
     end = None
     if event.moment in ("turn", "end"):
-        at, words = now if heard.ended is None else heard.ended, event.said or ""
         sure = event.moment == "turn" and event.name not in _CUT_OFF
-        end = End(at=at, words=words if sure else "", sure=sure, running=event.running)
+        words = (event.said or "") if sure else ""
+        at = now if heard.at is None else heard.at
+        end = End(at=at, words=words, sure=sure, running=event.running, late=bool(words) or heard.late)
     facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now, end)
     plan = _plan_of(event)
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
@@ -120,9 +122,7 @@ def look(
     after = replace(seen, facts=facts)
     if after != before and (own or whole):
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
-    ended = now if heard.ended is None else heard.ended
-    prompts = [one for one in (*facts.asked, *([facts.latest] if facts.latest else [])) if not one.kind]
-    return replace(after, later=len({one.at for one in prompts if one.at > ended}))
+    return replace(after, later=max(0, facts.turns - facts.heard) if end is not None else 0)
 
 
 def _with_prompts(of: Client | None, seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> list[Sign]:

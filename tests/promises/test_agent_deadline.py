@@ -18,9 +18,11 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.transcripts.layout import told_session, transcript_ref
 from tests.kit import Sandbox
 from tests.kit.agents import PROGRAM, Client, autos, check_next, checkpoints, injected, log_of, written_tree
 from tests.kit.state import snap
+from tests.kit.talks import Talk
 
 WORDS = ("--next-cmd", "make check", "--validation", "green")
 SLOW = 30  # seconds that a git of the test sleeps; a hook gives up long before
@@ -129,6 +131,25 @@ def test_a_git_that_sleeps(box: Sandbox, tmp_path: Path, pattern: str) -> None:
     assert autos(box, "t")[0]["files"]["tree"] == written_tree(box)
     assert autos(box, "t")[0]["step"] == "turn ended: p"
     check_next(box)
+
+
+def test_the_turn_that_was_cut_is_told_where_others_were_in_the_way(box: Sandbox, tmp_path: Path) -> None:
+    """Of what was said, too, nothing is lost: who may wait goes on with it."""
+    talk = Talk(box, tmp_path / "talk.jsonl")
+    talk.client.asked("Mend the parser", transcript_path=str(talk.path))
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.say("I begin with half().")
+    lock = box.path / ".git" / f"{transcript_ref('claude', told_session(talk.client.session))}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    talk.fire("compact")
+    assert autos(box, "t") == [], log_of(box)
+    lock.unlink()
+    assert wait_for(lambda: autos(box, "t")), "the checkpoint was given up"
+    assert wait_for(lambda: nobody_is_late(box))
+    told = json.loads(box.ok("resume", "--json").out)["told"]
+    assert [one["text"] for one in told["texts"]] == ["I begin with half()."] and told["latest"]["text"] == "Mend the parser"
 
 
 def nobody_is_late(box: Sandbox) -> bool:
