@@ -13,7 +13,6 @@ from gitbaton.briefing import ENDED, Scene, brief, others, overview, reminder, s
 from gitbaton.codec import first_line
 from gitbaton.config import load
 from gitbaton.errors import GitError
-from gitbaton.git.prefetch import look
 from gitbaton.git.repo import Repo
 from gitbaton.git.treediff import finished, started
 from gitbaton.hooks import sessions
@@ -51,7 +50,7 @@ def tell(
     With it come the sessions that did not end, of which it tells as if the checkpoint had been taken. Raises BatonError.
     """
     repo.prefetch_settings()
-    list_ahead(repo, look)
+    list_ahead(repo)
     baton = Baton(repo=repo, settings=load(repo, complain))
     begun = time.monotonic()
     chosen = baton.chosen(track)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.git.prefetch import TRACKED, look
+from gitbaton.git.prefetch import TRACKED
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.git.treediff import Change, Entry, finished, records, started
@@ -97,7 +97,7 @@ class _Comparison:
         flags = self.index.hidden()
         self.index.relied = True
         self.index.reveal(Facts(tree="", flags=flags), self.root)
-        tracked, others = self.index.listings(look)
+        tracked, others = self.index.listings()
         self._suspect_tracked(tracked.finish())
         self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
         base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}
