@@ -99,17 +99,20 @@ class Codex(Client):
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """What was said and done stands there twice: as the model saw it, and as items that were completed, or as events before
-        there were such items. Each record is told what of it counts, and an answer which call it belongs to."""
+        there were such items. Each record is told what of it counts, and an answer which call it belongs to. What the model
+        wrote for a compaction it said to nobody."""
         records = [record if "payload" in record else {"type": "response_item", "payload": record} for record in records]
         kinds = {_event(record) for record in records}
         bare, alone = not kinds & _ITEMS, not kinds & {*_ITEMS, "user_message", "agent_message"}
         calls: dict[str | None, Record] = {}
         found: list[Record] = []
         above: int | None = None
+        spoken: int | None = None
         for record in records:
             payload = dict_of(record.get("payload"))
             if record.get("type") == "response_item":
                 role, key = payload.get("role"), word(payload.get("call_id"))
+                spoken = len(found) if role == "assistant" else spoken
                 above = len(found) if role == "user" else above if role is None else None
                 if str(payload.get("type")).endswith("_call"):
                     calls[key] = payload
@@ -117,6 +120,10 @@ class Codex(Client):
             elif _event(record) in ("UserMessage", "user_message") and above is not None:
                 found[above], above = {**found[above], "begins": True}, None
                 record = {**record, "begun": True}
+            elif record.get("type") == "compacted" and spoken is not None:
+                text = plain(text_of(dict_of(found[spoken].get("payload")).get("content")))
+                summary = bool(text) and plain(payload.get("message")).endswith(text)
+                found[spoken] = {**found[spoken], "summary": True} if summary else found[spoken]
             found.append(record)
         return found
 
@@ -137,6 +144,8 @@ class Codex(Client):
         if record.get("type") == "compacted":
             yield Shown(who="system", content=payload.get("message"))
         elif record.get("type") == "response_item":
+            if record.get("summary") is True or dict_of(record.get("metadata")).get("compaction_output") is True:
+                return
             yield from _shown(payload)
             yield from _response(payload, record, at)
         elif kind == "user_message":

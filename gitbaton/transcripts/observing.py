@@ -620,13 +620,13 @@ def _inside(paths: Iterable[str], root: str) -> list[str]:
 
 def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tuple[TestRun, ...]:
     """The newest run of each command, the newest first; one that was told of already is told of as it was. A failure that a
-    later success has mended is none any more."""
+    later success has mended is none any more; of a run whose result nobody knows the one before it says more."""
     from gitbaton.agents.testing import mends
 
     runs = {run.command: run for run in reversed(old)}
     for run in (_run(test, ground) for test in reversed(found)):
         last = runs.get(run.command)
-        if last is None or run.ended > last.ended:
+        if last is None or (run.ended > last.ended and (run.result != "unknown" or last.result == "unknown")):
             runs.pop(run.command, None)
             runs[run.command] = run
     newest = sorted(runs.values(), key=lambda run: run.ended)[::-1]  # of one moment, what was told last comes first

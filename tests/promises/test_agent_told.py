@@ -68,6 +68,24 @@ def test_a_late_end_of_a_turn_takes_nothing_of_the_turn_after(talk: Talk) -> Non
     assert told["said"]["text"] == "The changelog is written." and "texts" not in told
 
 
+def test_a_result_that_a_session_before_saw_says_more_than_one_that_nobody_knows(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.run("pytest -q", "2 passed in 0.01s")
+    talk.stop()
+    other = another(talk)
+    other.ask("Look again")
+    other.edit("x.py", "three\n")
+    other.run("pytest -q | head -1", "..")
+    other.stop()
+    text = Client("claude", talk.repo.path, session="third").fire("start")
+    assert "tests: pytest -q: passed (2 passed), " in text and " ago; stale: x.py changed since" in text, text
+    other.ask("Once more")
+    other.run("pytest -q | tail -1", "1 failed, 1 passed in 0.01s")
+    other.stop()
+    assert [run["result"] for run in newest(talk.repo)[0]["tests"]] == ["failed"]
+
+
 def turns(client: Client, *said: tuple[str, str], path: str | None = None) -> None:
     """Turns that no transcript tells of: their prompts and last words are in the payloads alone; each changes ``work.txt``."""
     for prompt, words in said:

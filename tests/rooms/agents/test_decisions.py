@@ -443,6 +443,23 @@ def test_rollouts_of_codex_of_all_ages(records: tuple[dict[str, Any], ...], expe
     assert [row.removesuffix("\n") for row in shown(*told("codex", *records))] == expected
 
 
+def compacted(text: str) -> dict[str, Any]:
+    return {"timestamp": AT, "type": "compacted", "payload": {"message": f"Another model wrote this:\n{text}"}}
+
+
+def test_what_codex_wrote_for_a_compaction_was_said_to_nobody() -> None:
+    marked = {**message("assistant", "In short."), "metadata": {"compaction_output": True}}
+    words = (message("assistant", "I look."), message("assistant", "In short."), compacted("In short."))
+    assert shown(*told("codex", *words)) == ["said I look."]
+    assert shown(*told("codex", message("assistant", "I look."), marked)) == ["said I look."]
+    assert shown(*told("codex", message("assistant", "I look."), compacted(""))) == ["said I look."]
+    of = client("codex")
+    assert of is not None
+    raw = b"".join(json.dumps(record).encode() + b"\n" for record in words)
+    said = [(found.who, found.text) for found in reading.messages(of, raw)]
+    assert said == [("assistant", "I look."), ("system", "Another model wrote this:\nIn short.")]
+
+
 def test_each_turn_of_an_older_rollout_can_be_taken_back() -> None:
     turns = [
         record
