@@ -533,14 +533,14 @@ class _Fold:
 
     def _hear(self, turns: int, prompt: Prompt | _Heard | str) -> None:
         if turns >= self.heard:
-            self.heard, self.heard_of = turns, self._line(prompt)
+            self.heard, self.heard_of = turns, self._opening(prompt)
 
     def _prompt(self) -> Prompt | _Heard | str:
         """The newest prompt that is one of its own."""
         newest = [*self.asked, *([self.latest] if self.latest is not None else [])]
         return next((one for one in reversed(newest) if one.kind in ("", "approved")), "")
 
-    def _line(self, prompt: Prompt | _Heard | str) -> str:
+    def _opening(self, prompt: Prompt | _Heard | str) -> str:
         """The first line of a prompt, as a step has it."""
         return prompt if isinstance(prompt, str) else self._cut(first_line(prompt.text), ITEM)
 
@@ -661,7 +661,7 @@ class _Fold:
         if isinstance(one, Unheard):
             return one
         text = self._kept(one, SAID).text[-_FEW:]
-        return Unheard(at=one.at, text=text, turns=turns, prompt=self._line(prompt))
+        return Unheard(at=one.at, text=text, turns=turns, prompt=self._opening(prompt))
 
     def _call(self, call: Call) -> Call:
         redacted = call.key in self.fresh and call.kind != "edited"
