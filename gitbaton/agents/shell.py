@@ -121,7 +121,7 @@ def segments(text: str) -> tuple[Segment, ...]:
             found[-1] = replace(found[-1], after=sign)  # the sign after a group is that of its last command
         before, parts, written = sign, [], []
         depth = max(depth + (match is not None and match[0] == "(") - (match is not None and match[0] == ")"), 0)
-    if level or depth:
+    if level or depth or (found and found[-1].after in ("|", "&&", "||")):
         raise UnreadableError
     return (*found[:-1], replace(found[-1], after=found[-1].after.removesuffix(";"))) if found else ()
 

@@ -619,7 +619,7 @@ def _chosen(tool: _Tool, words: Sequence[str], kind: Kind) -> tuple[Kind | Liter
     places = [at + 1 for at, word in enumerate(words[:-1]) if word in options]
     places += [at for at, word in enumerate(words) if "=" in word and word.partition("=")[0] in options]
     names = [name for place in places for name in re.split(r"[,\s]+", words[place].rpartition("=")[2])]
-    kinds = [_kind_of(name, check=False) for name in names] if kind == "test" else []
+    kinds = [_kind_of(name, check=True) for name in names] if kind == "test" else []
     if not kinds or {"test", ""} & set(kinds):
         return kind, places
     return next((one for one in kinds if one != "other" and one), ""), places

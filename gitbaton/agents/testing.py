@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from gitbaton.agents.deeds import actions, program
-from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, segments, split, unassigned
+from gitbaton.agents.shell import DEPTH, LONGEST, Segment, UnreadableError, names_of, segments, split, unassigned
 from gitbaton.agents.testcommands import (
     HARMLESS,
     NAMED,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 else:
     Result = str
 
-RESULTS: tuple[Result, ...] = ("passed", "failed", "unknown")
-
 
 @value
 class Verdict:
@@ -55,18 +53,6 @@ class Verdict:
     skipped: int | None = None
     names: tuple[str, ...] = ()
     empty: bool = False
-
-
-def verdict(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> Verdict | None:
-    """How the last test in a command line ended; None where the shell would run no test."""
-    return next((one for one in reversed(outcomes(command, status, output, own)) if one.kind == "test"), None)
-
-
-def check_of(command: str, own: Sequence[str] = ()) -> tuple[Kind, str] | None:
-    """What a command line does, and its command as it is shown: the last test, else the last build, else the last linter; None
-    where it does neither."""
-    found = [(run.check.kind, shown(run.check.words)) for run in _runs(command, own)]
-    return max(reversed(found), key=lambda one: ("lint", "build", "test").index(one[0]), default=None)
 
 
 def outcomes(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> tuple[Verdict, ...]:
@@ -182,7 +168,7 @@ def _result(run: _Run, status: int | None, told: Summary, text: str, *, begun: b
     return "failed"
 
 
-_LONG, _MOST = 1 << 15, 20  # characters of a line that are read, and commands in it
+_MOST = 20  # commands in a line
 _OTHER, _AFTER, _OWN = range(3)
 _QUIET = names_of(
     "cd pushd popd export source . set true : echo printf pwd unset shopt ulimit umask alias declare local readonly "
@@ -211,40 +197,31 @@ class _Run:
 
     def whole(self, text: str) -> bool:
         """Whether what is shown of its output would show a failure."""
-        for part in self.filters:
-            if part.name in _PASSING:
-                continue
-            try:
-                words = part.words
-            except UnreadableError:
-                return False
-            if part.name == "head":
-                count = next((int(n[0]) for word in words[1:] if (n := re.search(r"\d+", word))), 10)
-                if text.count("\n") > count:
-                    return False
-            elif part.name in ("grep", "egrep", "rg"):
-                options = "".join(word[1:] for word in words[1:] if re.match(r"-[A-Za-z]", word))
-                pattern = " ".join(word for word in words[1:] if word[:1] != "-").lower()
-                if set(options) & set("coqlL") or ("v" in options) == bool(re.search("fail|error|result", pattern)):
-                    return False
-            else:
-                return False
-        return True
+        return all(_passes(part, text) for part in self.filters)
+
+
+def _passes(part: Segment, text: str) -> bool:
+    """Whether a filter through which an output came would have shown a failure."""
+    if part.name == "head":
+        count = re.search(r"\d+", part.text)
+        return text.count("\n") <= int(count[0] if count else 10)
+    if part.name in ("grep", "egrep", "rg"):
+        options, pattern = "".join(re.findall(r"(?<=\s-)[A-Za-z]+", part.text)), re.sub(r"(?<=\s)-\S*", "", part.text)
+        return not set(options) & set("coqlL") and ("v" in options) != bool(re.search("(?i)fail|error|result", pattern))
+    return part.name in _PASSING
 
 
 def _runs(command: str, own: Sequence[str]) -> list[_Run]:
     """The checks of a command line, in their order."""
-    mine, command = tuple(words for text in own if (words := _plain(text))), command[:_LONG]
+    mine, command = tuple(words for text in own if (words := _plain(text))), command[:LONGEST]
     if not mine and not hinted(command):
         return []
     try:
         return _line(command, mine, True, _OWN, names_of(""), (0,))
     except UnreadableError:
-        parts = (unassigned(part.split()) for part in re.split(r"&&|\|\|?|;|\n", command)[:100])
-        found = (check_in(words, mine) for words in parts if words)
-        return [
-            _Run(check=one, zero=False, nonzero=_OTHER, placed=False, unread=True) for one in found if isinstance(one, Check)
-        ]
+        found = (check_in(tuple(part.split()), mine) for part in re.split(r"&&|\|\|?|;|\n", command)[:100])
+        checks = (one for one in found if isinstance(one, Check))
+        return [_Run(check=one, zero=False, nonzero=_OTHER, placed=False, unread=True) for one in checks]
 
 
 def _plain(text: str) -> tuple[str, ...]:
