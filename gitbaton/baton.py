@@ -238,11 +238,22 @@ class Baton:
     def told(self, stored: Stored) -> Told | None:
         """What was said around a checkpoint, as it may be shown; None where that is not stored here, or not readable. Raises
         ScanError."""
-        oid = stored.checkpoint.observed.said if stored.checkpoint.observed else None
-        if oid is None:
-            return None
+        own = stored.checkpoint.observed
+        told, back = self._said(own.said if own else None), stored.back
+        if back is None or not back.newer:
+            return told
+        from gitbaton.store.here import gone_on
+
+        for observed in reversed([s.checkpoint.observed for s in back.newer]):
+            later = self._said(observed.said if observed else None)
+            told = gone_on(told, later) if told is not None and later is not None else told or later
+        return told
+
+    def _said(self, oid: Oid | None) -> Told | None:
         from gitbaton.codec.checkpoint import read_told
 
+        if oid is None:
+            return None
         try:
             found = self.repo.objects.read(oid, _MAX_TOLD)
             raw = found.data if found is not None and found.kind == "blob" and found.data else None
@@ -844,7 +855,10 @@ class Baton:
 
         steps = last_steps(self.store, track)
         found = [stance(self.store, self.with_standing(stored), steps) for stored in items]
-        return [replace(one.stored, restored=restored(one.stored, one.step, one.gone, one.paths, one.came)) for one in found]
+        return [
+            replace(one.stored, restored=restored(one.stored, one.step, one.back, one.paths, one.came), back=one.back)
+            for one in found
+        ]
 
     def _begun(self, name: str | None, track: str | None) -> Stored:
         """As ``lead``, and where that is the newest checkpoint of a track as it is in this work tree."""

@@ -214,7 +214,7 @@ class _Brief:
             rows += [_drift(live), *(f"  {_clipped(text, _SENTENCE)}" for text in sentences(live))]
         rows += [f"  {_clipped(plain(text), _SENTENCE)}" for text in uncompared(live)]
         back = scene.stored.restored
-        rows += _Words(bool(self.words.mark), _SENTENCE, 1).lines("in this work tree", back) if back else []
+        rows += _Words(bool(self.words.mark), 3 * _SENTENCE, 1).lines("in this work tree", back) if back else []
         rows += [_other(one, self.now) for one in scene.others if c.kind != "auto" or one not in newest]
         rows += [_clipped(plain(scene.unread), _SENTENCE)] if scene.unread else []
         if scene.waiting:
@@ -417,16 +417,20 @@ class _Brief:
         long = max(task, key=lambda one: len(one.text), default=None)
         plan = next((plan for plan in self.observed.plans if self._own(plan)), None)
         done = bool(self.scene.commits) or (plan is not None and all(one.state in ("done", "dropped") for one in plan.items))
-        rows = list[str]()
-        for one in sorted(self.asked, key=lambda one: (one.earlier, -one.at.timestamp())):
+        rows, back = list[str](), self.scene.stored.back
+        gone = {round(one.at.timestamp(), 3): one for one in (back.gone_asked if back is not None else ())}
+        known = {round(one.at.timestamp(), 3) for one in self.asked}
+        more = [one for at, one in gone.items() if at not in known]
+        for one in sorted((*self.asked, *more), key=lambda one: (one.earlier, -one.at.timestamp())):
             size = self.sizes.earlier
             if task and one in (task[0], long):
                 size = self.sizes.done if done else self.sizes.first
             key = f"asked {age(one.at, self.now)}" + (" in a session before" if one.earlier else "")
+            key += ", and taken back" if round(one.at.timestamp(), 3) in gone else ""
             told = self._once(key, _prompt(one), size)
             rows += [*told, *(self._once("  which answers", one.about, self.sizes.earlier) if told and not one.kind else [])]
         rows += ["The beginning of a long conversation was not read."] if self.observed.partial else []
-        return _Section(rows=rows, title="Requests before, newest first:" if rows and self.asked else "", floor=200)
+        return _Section(rows=rows, title="Requests before, newest first:" if rows and (self.asked or more) else "", floor=200)
 
     def _written(self, first: bool) -> list[_Section]:
         """What somebody wrote, and what was decided."""

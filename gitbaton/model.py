@@ -38,6 +38,11 @@ def at_prompt(kind: str, step: str) -> bool:
     return kind == "auto" and (step == BEFORE_PROMPT or step.startswith(NOT_ENDED))
 
 
+def prompt_in(step: str) -> str:
+    """Return the prompt that the step of a turn's checkpoint names, or its beginning; empty where it names none."""
+    return step.partition(": ")[2].rpartition(LAST_PROMPT)[2].removesuffix("...").rstrip()
+
+
 IGNORED = "ignored-until-now"
 """Why an untracked path is left out that the rules of until now ignored: only the rules are gone."""
 SKIP_REASONS = (
@@ -449,8 +454,8 @@ class Checkpoint:
 @value
 class Stored:
     """A checkpoint as it lies in a chain: ``raw`` is its canonical JSON, ``id`` that blob's id, ``commit`` the chain commit,
-    ``base`` the commit it stands on. ``restored``: what was taken back to come to its words, as far as that was
-    looked at (``Baton.here``)."""
+    ``base`` the commit it stands on. ``restored``: what was taken back to come to its words, and ``back`` where that led, as
+    far as that was looked at (``Baton.here``)."""
 
     id: Oid
     commit: Oid
@@ -460,11 +465,26 @@ class Stored:
     checkpoint: Checkpoint
     foreign: bool = False
     restored: str = ""
+    back: Back | None = None
 
     @property
     def foreign_words(self) -> bool:
         """Whether its words, its own or carried ones, came from elsewhere."""
         return self.foreign or (self.checkpoint.carried is not None and self.checkpoint.carried.foreign)
+
+
+@value
+class Back:
+    """Where a restore, an undo or a redo led. ``gone``: the checkpoints that it took back, and ``left``: newer ones that it did
+    not, and of these ``newer``, those that are newer than what is told; ``gone_asked`` and ``left_asked``: what the user said
+    in them, and not before. All newest first."""
+
+    here: Here
+    gone: tuple[Stored, ...] = ()
+    left: tuple[Stored, ...] = ()
+    newer: tuple[Stored, ...] = ()
+    gone_asked: tuple[Prompt, ...] = ()
+    left_asked: tuple[Prompt, ...] = ()
 
 
 @value

@@ -29,6 +29,7 @@ from gitbaton.model import (
     LAST_PROMPT,
     NOT_ENDED,
     TURN_ENDED,
+    Back,
     Checkpoint,
     ClientPlan,
     Decision,
@@ -45,6 +46,7 @@ from gitbaton.model import (
     TestRun,
     Told,
     at_prompt,
+    prompt_in,
 )
 from gitbaton.values import replace
 
@@ -58,6 +60,7 @@ _NAMED = 3  # paths that a sentence names
 _SKIPPED = 10  # paths that a snapshot left out and names
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}  # of the items of a plan
 _FILES = 5  # that changed since a test ran, and are named
+_ASKED = 160  # characters of what was asked for in what was taken back
 _CAUSE = 80  # characters of the prompt or step that changed a file
 NO_CHANGES: Mapping[int, DecisionChanges] = MappingProxyType({})
 _LEFT_OUT = {
@@ -165,8 +168,8 @@ def _as_cause(stored: Stored) -> str:
     return in_double_quotes(_short(first_line(named)))
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _CAUSE else text[: _CAUSE - 3].rstrip() + "..."
+def _short(text: str, size: int = _CAUSE) -> str:
+    return text if len(text) <= size else text[: size - 3].rstrip() + "..."
 
 
 def kept_names(c: Checkpoint) -> str:
@@ -234,12 +237,10 @@ def happened(c: Checkpoint, since: Since | None, step: str | None = None) -> str
     return f"{named}: {', '.join(parts) or 'nothing'}"
 
 
-def restored(
-    stored: Stored, step: Stored | None, gone: Sequence[Stored], paths: Sequence[str], came: Stored | None = None
-) -> str:
+def restored(stored: Stored, step: Stored | None, back: Back, paths: Sequence[str], came: Stored | None = None) -> str:
     """What was taken back to come to the words of a checkpoint, in words; empty where nothing was. ``step``: the restore that
-    nothing has followed; ``gone``: what it took back, newest first; ``paths``: what came back where that was named; ``came``:
-    the checkpoint that came back, where ``stored`` carries its words."""
+    nothing has followed; ``back``: where that led; ``paths``: what came back where that was named; ``came``: the checkpoint
+    that came back, where ``stored`` carries its words."""
     done = step.checkpoint.restore if step is not None else None
     own = step is not None and step.checkpoint.track == stored.checkpoint.track
     if step is not None and done is not None and (not own or done.after is None):
@@ -255,15 +256,24 @@ def restored(
         return ""
     at = stored if step is not None else came
     name = title_of(at.checkpoint) if at is not None else stored.checkpoint.headline
-    said = f"restored to {in_double_quotes(first_line(name))}"
-    named = [s.checkpoint.step for s in gone if s.checkpoint.kind == "manual" and stored.foreign_words >= s.foreign]
-    turns = sum(s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED)) for s in gone)
-    parts = [in_double_quotes(first_line(text)) for text in named[:_NAMED]]
+    said = f"restored to {in_double_quotes(_short(first_line(name)))}"
+    parts = {"taken back": (back.gone, back.gone_asked), "not taken back": (back.left, back.left_asked)}
+    listed = {key: _listed(items, asked, foreign=stored.foreign_words) for key, (items, asked) in parts.items() if items}
+    return "; ".join([said, *(f"{key}: {text}" for key, text in listed.items())])
+
+
+def _listed(items: Sequence[Stored], asked: Sequence[Prompt], *, foreign: bool) -> str:
+    """Checkpoints in a sentence: the words of manual ones, how many turns, and what the user asked for in them."""
+    named = [s.checkpoint.step for s in items if s.checkpoint.kind == "manual" and foreign >= s.foreign]
+    turns = sum(s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED)) for s in items)
+    parts = [in_double_quotes(_short(first_line(text))) for text in named[:_NAMED]]
     parts += [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
     parts += [counted(turns, "turn")] if turns else []
-    parts = parts or ([counted(len(gone), "checkpoint")] if gone else [])
+    parts = parts or [counted(len(items), "checkpoint")]
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    return f"{said}; taken back: {listed}" if listed else said
+    said = [in_double_quotes(_short(first_line(one.text), _ASKED)) for one in asked[:_NAMED]]
+    said += [f"{len(asked) - _NAMED} more"] if len(asked) > _NAMED else []
+    return f"{listed} (asked: {', '.join(said)})" if said else listed
 
 
 def passed(since: Since) -> str:
@@ -660,7 +670,8 @@ def title_of(c: Checkpoint) -> str:
     """What a checkpoint is called wherever it is named: its step; of a turn that a client's records tell of ``turn 7  now the
     error messages``."""
     if _is_told_turn(c) and c.observed is not None:
-        return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, c.observed.asked).text)}"
+        until = [one for one in c.observed.asked if one.at <= c.created]  # after an undo it tells of later ones, too
+        return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, until or c.observed.asked).text)}"
     if c.kind != "auto" or not c.step.startswith((TURN_ENDED, NOT_ENDED)):
         return c.step
     before, _, last = c.step.rpartition(LAST_PROMPT)  # what was asked last tells turns apart
@@ -682,7 +693,7 @@ def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:
 
 def names_prompt(step: str, prompt: Prompt) -> bool:
     """Whether the step of a turn's checkpoint names a prompt as the turn's own."""
-    own = step.partition(": ")[2].rpartition(LAST_PROMPT)[2].removesuffix("...").rstrip()
+    own = prompt_in(step)
     return own != "" and first_line(prompt.text).startswith(own)
 
 

@@ -289,7 +289,10 @@ def carry(checkpoint: Checkpoint, here: Stored, turns: int, newest: Stored | Non
         )
     if source is None:
         return checkpoint
-    back = Here(at=here.id, top=newest.id) if newest is not None and here.id != newest.id else source.restored
+    back = source.restored
+    if newest is not None and here.id != newest.id:
+        back = here.back.here if here.back is not None else Here(at=here.id, top=newest.id)
+        turns += sum(_ends(s.checkpoint) for s in here.back.newer) if here.back is not None else 0
     return replace(
         checkpoint,
         note=last.note,
