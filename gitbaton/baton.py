@@ -53,6 +53,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redacted, Redactor
     from gitbaton.store.selection import Selection
+    from gitbaton.store.standing import Stands
     from gitbaton.store.write import Draft
     from gitbaton.worktree.capture import Captured
     from gitbaton.worktree.ignores import Past
@@ -368,7 +369,7 @@ class Baton:
         fitted to another one that came in between, and what should be said. Raises UsageError, AmbiguousNameError."""
         from gitbaton.store import standing
 
-        stands, words = standing.at(self.store, tip, None), self.here(tip).checkpoint if tip else None
+        stands, words = self._stands(tip)
         given = standing.asked(
             stands, words, new, about=about, withdraw=request.withdraw, keep=request.keep, meant=self.redactor.text
         )
@@ -379,10 +380,21 @@ class Baton:
             if newest is None or (tip is not None and newest.id == tip.id):
                 return draft.checkpoint
             plain = replace(draft.checkpoint, note=new.note, decisions=new.decisions, extra=new.extra, standing=None)
-            now = standing.at(self.store, newest, None)
-            return self.redactor.checkpoint(standing.taken_over(plain, self.here(newest).checkpoint, now, given))
+            now, before = self._stands(newest)
+            return self.redactor.checkpoint(standing.taken_over(plain, before, now, given))
 
         return over, standing.ended(stands, over), follow, standing.said(stands, given, over)
+
+    def _stands(self, tip: Stored | None) -> tuple[Stands, Checkpoint | None]:
+        """What stands on a track for words that are to be written, and the words that are here."""
+        from gitbaton.store import standing
+
+        here = self.here(tip) if tip is not None else None
+        if tip is None or here is None or here.id == tip.id:
+            return standing.at(self.store, tip, None), here.checkpoint if here else None
+        from gitbaton.store.here import stands
+
+        return stands(self.store, tip, here, None), here.checkpoint
 
     def _about(self, request: Request) -> dict[str, str]:
         """The paths that decisions are about, seen from the top of the work tree, each as it was given. Raises UsageError."""

@@ -11,6 +11,7 @@ from gitbaton.codec import (
     bare,
     canonical,
     counted,
+    digest,
     document,
     escaped,
     first_line,
@@ -140,12 +141,19 @@ def _decision_lines(c: Checkpoint, changes: Mapping[int, DecisionChanges]) -> li
 
 def decision_facts(c: Checkpoint, one: Decision, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> str:
     """What is known of a decision that stands at a checkpoint, as the end of a sentence: what it is about, what changed that
-    since, and that it was made in what a restore took back: it stands all the same."""
+    since, and that it was made in what a restore took back: it stands all the same; or that it was withdrawn there."""
     parts = [f"about {', '.join(map(quoted, one.about))}"] if one.about else []
     parts += [changed_by(changes[one.number])] if one.number in changes else []
     parts += ["decided in what was taken back"] if one.made > c.written else []
+    parts += ["stands again: its withdrawal was taken back"] if stands_again(c, one) else []
     parts += ["from elsewhere"] if one.foreign else []
     return "".join(f"; {part}" for part in parts if part)
+
+
+def stands_again(c: Checkpoint, one: Decision) -> bool:
+    """Whether a decision that stands at a checkpoint was withdrawn in what a restore took back."""
+    gone = c.standing.withdrawn if c.standing else ()
+    return bool(gone) and digest(one.text) in {ended.digest for ended in gone}
 
 
 def changed_by(changes: DecisionChanges) -> str:
@@ -187,6 +195,7 @@ def decisions_document(c: Checkpoint, changes: Mapping[int, DecisionChanges] = N
         about: list[Json] = [path_document(path) for path in one.about]
         ids: list[Json] = [s.id for s in changes[one.number].items] if one.number in changes else []
         unseen = bool(one.about) and (one.number not in changes or not (ids or changes[one.number].whole))
+        said |= {"again": True} if stands_again(c, one) else {}
         found.append({**said, "about": about, "changed": None if unseen else ids})
     return found
 

@@ -13,7 +13,7 @@ from gitbaton.model import NOT_ENDED, TURN_ENDED, Back, Here, Observed, Oid, Pro
 from gitbaton.store.read import Store
 from gitbaton.store.refs import safety_ref
 from gitbaton.store.safety import AFTER, in_beside
-from gitbaton.store.standing import at, shown
+from gitbaton.store.standing import LOOKED, Stands, again, at, shown
 from gitbaton.values import replace, value
 
 _STEPS = 5  # of the safety chain, among which that of a track is looked for
@@ -153,7 +153,14 @@ def _decided(store: Store, stored: Stored, tip: Stored) -> Stored:
     """The checkpoint that came back with what stands on its track: a restore takes files back, and withdraws nothing."""
     if stored.id == tip.id:
         return stored
-    return replace(stored, checkpoint=shown(stored.checkpoint, at(store, tip)))
+    return replace(stored, checkpoint=shown(stored.checkpoint, stands(store, tip, stored)))
+
+
+def stands(store: Store, tip: Stored, stored: Stored, limit: int | None = LOOKED) -> Stands:
+    """What stands on a track of which a checkpoint is here: what does at its newest one, and what was withdrawn since and taken
+    back. ``limit``: how many checkpoints of a joined track are looked at."""
+    found = at(store, tip, limit)
+    return again(found, at(store, stored, limit)) if stored.id != tip.id else found
 
 
 def has_words(store: Store, tip: Stored, stored: Stored, here: Here) -> bool:

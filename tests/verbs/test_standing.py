@@ -378,15 +378,79 @@ def test_an_export_brings_them_back(repo: Sandbox, tmp_path: Path) -> None:
     assert decided(other) == {3: ASYNC} and c["note"] == "n"
 
 
+AGAIN = "stands again: its withdrawal was taken back"
+
+
 def test_a_restore_withdraws_nothing(repo: Sandbox) -> None:
     repo.ok("snapshot", "a", "--decision", OLD)
     repo.write("a.txt", "two\n")
     repo.ok("snapshot", "b", "--decision", DEP, "--about", "a.txt", "--withdraw", "1", "--note", "n", "--keep", "note")
     repo.ok("restore", "main~1")
-    assert decided(repo) == {2: DEP} and facts(repo, 2) == "about a.txt; decided in what was taken back"
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 2) == "about a.txt; decided in what was taken back"
     repo.ok("snapshot", "c", "--note", "other")
-    assert decided(repo) == {2: DEP} and facts(repo, 2) == 'about a.txt; since changed by "c"'
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 2) == 'about a.txt; since changed by "c"'
     assert repo.ok("resume", "--json").json["checkpoint"]["note"] == "other\n\nn"
+
+
+def told(repo: Sandbox) -> str:
+    """What a session that begins cold is told."""
+    return Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f").fire("start")
+
+
+def test_what_was_withdrawn_in_what_a_restore_took_back_stands_again(repo: Sandbox) -> None:
+    repo.ok("snapshot", "a", "--decision", OLD, "--decision", DEP, "--note", "n", "--keep", "note")
+    repo.write("a.txt", "two\n")
+    repo.ok("snapshot", "b", "--withdraw", "1", "--withdraw", "note")
+    assert decided(repo) == {2: DEP}
+    repo.ok("restore", "main~1")
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN and facts(repo, 2) == ""
+    assert f"decision 1: {OLD} ({AGAIN})" in told(repo)
+    assert [one.get("again") for one in repo.ok("resume", "--json").json["decisions"]] == [True, None]
+    for name in ("LATEST.md", "LATEST.json"):
+        assert OLD in (repo.path / "runtime/checkpoints" / name).read_text()
+    repo.ok("undo")
+    assert decided(repo) == {2: DEP}, "it was withdrawn"
+    repo.ok("redo")
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN
+    repo.write("c.txt", "c\n")
+    Client("claude", repo.path).turn("go on with that, in another way than before")
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN and "kept=note" in repo.ok("resume").out
+    assert "(withdrawn)" not in repo.ok("summary").out
+    repo.ok("snapshot", "c")
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == "", "whoever writes words on top of it gives it again"
+    assert repo.ok("resume", "--json").json["checkpoint"]["note"] == "n"
+    repo.ok("snapshot", "d", "--withdraw", "1")
+    assert decided(repo) == {2: DEP}
+
+
+def test_what_stands_again_can_be_withdrawn_at_once(repo: Sandbox) -> None:
+    repo.ok("snapshot", "a", "--decision", OLD, "--decision", DEP)
+    repo.write("a.txt", "two\n")
+    repo.ok("snapshot", "b", "--withdraw", "1")
+    repo.ok("restore", "main~1")
+    assert f"withdrew decision 1: {OLD}" in repo.ok("snapshot", "c", "--withdraw", "1").out
+    assert decided(repo) == {2: DEP}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("after", ["a turn", "words"])
+def test_what_stands_again_does_so_in_every_clone(pair: tuple[Sandbox, Sandbox], after: str) -> None:
+    one, other = pair
+    one.write("a.txt", "two\n")
+    one.ok("snapshot", "b", "--withdraw", "1")
+    synced(one, other)
+    assert decided(other) == {2: DEP}
+    one.ok("restore", "main~1")
+    if after == "a turn":
+        Client("claude", one.path).turn("go on with that, in another way than before")
+    else:
+        one.ok("snapshot", "c")
+    other.ok("snapshot", "theirs", "--decision", ASYNC)
+    synced(one, other, one)
+    assert decided(one) == decided(other) == {1: OLD, 2: DEP, 3: ASYNC}
+    other.ok("snapshot", "both")
+    synced(other, one)
+    assert decided(one) == decided(other) == {1: OLD, 2: DEP, 3: ASYNC}
 
 
 # Two clones of one remote.
