@@ -12,7 +12,7 @@ from gitbaton.agents.events import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
-from gitbaton.values import replace, value
+from gitbaton.values import value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -333,8 +333,8 @@ def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], s
     for one in reversed(unended(baton, event, tip)):
         if one.at_work and tip is not None:
             continue
-        session = replace(one.session, open=True)
-        after = auto.take(baton, event, session, track, auto.step(event, session), (one.event, session))
+        session = one.session
+        after = auto.take(baton, event, session, track, auto.step(one.event, session), (one.event, session))
         ends: dict[str, object] = {"recorded": int(time.time())} if one.at_work else {"open": False, "ended": True}
         sessions.save(baton.repo, one.event, turns=after.turns, words=after.words, **ends)
         _leave_to_store(work, baton, one.event)

@@ -96,7 +96,7 @@ def tell(
         waiting=waiting,
         runs=_runs(baton),
         changes=_changes(baton, stored),
-        left=_left(repo, stored),
+        left="open" if found and found[0].session.open else _left(repo, stored),
         own=own,
         ended=_ended(repo, stored),
         told=told,

@@ -19,8 +19,9 @@ _MOST = 3
 
 @value
 class Unended:
-    """A session of this work tree that did not end: ``event`` names it and its conversation, ``session`` is what it left, and
-    ``seen`` what its records tell. ``at_work``: it may still be, for it said something lately, or it is the one that starts."""
+    """A session of this work tree that did not end: ``event`` names it and its conversation, ``session`` is what it left, open
+    where a turn of it goes on by hooks or on record, and ``seen`` what its records tell. ``at_work``: it may still be, for it
+    said something lately, or it is the one that starts."""
 
     event: Event
     session: Session
@@ -44,6 +45,7 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
             seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session), own=own)
             if _is_new(baton, of, seen, ours, open=session.open):
                 at_work = own or time.time() - at < sessions.AT_WORK
+                session = replace(session, open=session.open or seen.facts.open)
                 found.append(Unended(event=of, session=session, seen=seen, at_work=at_work))
         except Exception as error:  # a stranger's file
             log(baton.repo, f"what a session left is not read: {type(error).__name__}: {error}")
@@ -51,19 +53,27 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
 
 
 def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *, open: bool) -> bool:
-    """Whether what is known of a session says more than a tip; where its turn is not ``open``, whether it did something."""
-    if not open and not seen.facts.deeds:
-        return False  # what a client writes down after the end of a turn
+    """Whether what is known of a session says more than a tip; where its turn is not ``open``, whether it did something, or its
+    user asked for something or took it back: clients write down other things after the end of a turn."""
     if tip is None:
-        return bool(seen.facts.asked or seen.facts.deeds)
+        return bool((open and seen.facts.asked) or seen.facts.deeds)
     old, told = tip.checkpoint.observed or Observed(), baton.told(tip) or Told()
     agent = Agent(name=of.agent, session=of.session)
     ground = observing.Ground(root=baton.repo.layout.root or "/", tree=None, changed=dict)
     now, said = baton.redactor.gathered(*observing.gather(baton.settings.observe, seen, agent, tip, told, ground))
+    if not open and not seen.facts.deeds:
+        asked = _times(now, said) - _times(old, told)
+        return bool(asked) or observing.takes_back(seen, agent, tip, told)
     if said != told and baton.settings.transcripts == "full" and baton.settings.observe == "all":
         return True
     plain = (replace(auto.gist(each), edited=(), edited_more=0) for each in (now, old))
     return next(plain) != next(plain) or not set(now.edited) <= set(old.edited)
+
+
+def _times(observed: Observed, told: Told) -> set[float]:
+    """When the user asked for something."""
+    found = (*observed.asked, *told.asked, *([told.latest] if told.latest is not None else []))
+    return {round(one.at.timestamp(), 3) for one in found}
 
 
 def as_taken(
@@ -79,10 +89,10 @@ def as_taken(
         ground = observing.Ground(root=root, tree=None, changed=lambda: changed)
         found_now = observing.gather(baton.settings.observe, one.seen, agent, stored, told, ground)
         observed, told = baton.redactor.gathered(*found_now)
-        here = repo.objects.head()
+        here, step = repo.objects.head(), auto.step(one.event, one.session)
         c = Checkpoint(
             track=track,
-            step=auto.step(one.event, replace(one.session, open=True)),
+            step=auto.on_record(step, one.session, observed, one.seen) if baton.settings.observe == "all" else step,
             kind="auto",
             branch=here.branch,
             head=here.oid,

@@ -282,7 +282,8 @@ def _plan_of(event: Event) -> Planned | None:
 
 def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign]]:
     """What was said in a session that is kept in a database, newer than the last look; all of it, where some was taken back."""
-    back = before.at > 0 and _left(of, session, before.at) < before.mark
+    left = _left(of, session, before.at) if before.at > 0 else None
+    back = left is not None and left < before.mark
     seen = Seen(facts=Facts(), taken=before.taken) if back else before
     query = of.rows(session, seen.at, os.environ, _ROWS)
     rows = _selected(query) if query is not None else []
@@ -298,13 +299,14 @@ def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign
         until = min((at for at in times if at > before.at / 1000), default=_EVER)
         seen = replace(seen, taken=(*seen.taken, (since, until))[-_TAKEN:])
     partial = seen.partial or len(rows) >= _ROWS
-    return replace(seen, at=newest, mark=_left(of, session, newest), partial=partial), found
+    number = _left(of, session, newest)
+    return replace(seen, at=newest, mark=seen.mark if number is None else number, partial=partial), found
 
 
-def _left(of: Client, session: str, until: int) -> int:
-    """How many messages a database has up to a time."""
+def _left(of: Client, session: str, until: int) -> int | None:
+    """How many messages a database has up to a time; None where it cannot be read."""
     query = of.left(session, until, os.environ)
-    return next((int(row["number"]) for row in (_selected(query) if query is not None else ())), 0)
+    return next((int(row["number"]) for row in (_selected(query) if query is not None else ())), None)
 
 
 def _selected(query: Query) -> list[Row]:
@@ -471,6 +473,15 @@ def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tupl
         checks=tuple(run for run in told.checks if stays(run.ended)),
         error=told.error if told.error is not None and stays(told.error.ended) else None,
     )
+
+
+def takes_back(seen: Seen, agent: Agent, before: Stored, told: Told) -> bool:
+    """Whether a session's user took back something that its own checkpoint, with what was ``told`` then, tells of."""
+    old = before.checkpoint.observed or Observed()
+    if not seen.taken or not _same_session(seen.facts, agent, before, old):
+        return False
+    kept, still = _not_taken_back(seen, agent, old, told)
+    return (replace(kept, edited=old.edited, edited_more=old.edited_more), still) != (old, told)
 
 
 def _changed(facts: Facts, ground: Ground) -> dict[str, float]:
