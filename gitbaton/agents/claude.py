@@ -379,8 +379,9 @@ def _result(at: float | None, block: Record, result: Record, record: Record) -> 
         return
     if block.get("is_error") is True:
         code = re.match(_CODE, text)
-        yield from _refused(at, name, given, text)
-        yield from ended(at, key, int(code[1]) if code else None, text[code.end() :] if code else text)
+        yield from _refused(at, name, given, _refusal(record, text))
+        printed = text[code.end() :] if code else text
+        yield from ended(at, key, int(code[1]) if code else None, printed, refused=_is_refused(record))
     elif _task(block, result):  # what it printed so far is not all
         yield from ended(at, key, None, running=True)
     elif name in _STOPS or name in ("TaskOutput", "BashOutput"):
@@ -400,10 +401,23 @@ def _result(at: float | None, block: Record, result: Record, record: Record) -> 
         yield from ended(at, key, None if result.get("interrupted") is True else 0, text)
 
 
-def _refused(at: float | None, name: object, given: Record, text: str) -> Iterator[Sign]:
-    """What the user said when a call was refused: words of its own, or answers to some of the questions that it asked."""
-    refused = re.match(_REFUSED, text)
-    words = text[refused.end() :] if refused else ""
+def _is_refused(record: Record) -> bool:
+    """Whether the call that a record answers was refused, in whatever words: a program around the client has its own."""
+    said = dict_of(record.get("permissionDecision")).get("decision") == "reject" and len(_results(record)) == 1
+    return said and record.get("toolDenialAfterRun") is not True
+
+
+def _refusal(record: Record, text: str) -> str:
+    """What the user said when a call was refused; empty where the client alone says something."""
+    if refused := re.match(_REFUSED, text):
+        return text[refused.end() :]
+    own = plain(record.get("userFeedback")) or (text if record.get("holdsPersonsWords") is True else "")
+    return own if _is_refused(record) else ""
+
+
+def _refused(at: float | None, name: object, given: Record, words: str) -> Iterator[Sign]:
+    """What the user said when a call was refused as signs: words of its own, or answers to some of the questions that it
+    asked."""
     if words.startswith("The user wants to clarify these questions"):
         for number, (question, answer, note) in enumerate(re.findall(_CLARIFIED, words)):
             yield from answered(nth(at, number), question, f"{answer} ({note})" if note else answer)

@@ -138,6 +138,25 @@ def test_words_with_which_the_user_refused(call: dict[str, Any], words: str, exp
     assert [sign.key for sign in found if isinstance(sign, Ended)] == ["t"], "whatever was called is over"
 
 
+@each(
+    "more, expected, refused",
+    [
+        ({"holdsPersonsWords": True}, "refused | Bash: rm data | Keep it.", True),
+        ({"userFeedback": "No, archive it."}, "refused | Bash: rm data | No, archive it.", True),
+        ({}, None, True),
+        ({"holdsPersonsWords": True, "toolDenialAfterRun": True}, None, False),
+        ({"holdsPersonsWords": True, "permissionDecision": {"decision": "accept"}}, None, False),
+        ({"holdsPersonsWords": True, "permissionDecision": "reject"}, None, False),
+    ],
+)
+def test_words_with_which_a_host_of_claude_refused(more: dict[str, Any], expected: str | None, refused: bool) -> None:
+    said = {"toolDenialKind": "permission-rule", "permissionDecision": {"decision": "reject", "source": "user_reject"}}
+    outcome = {**result("Keep it.", "Error: Keep it.", failed=True), **said, **more}
+    found = told("claude", use("Bash", command="rm data"), outcome)
+    assert shown(*(sign for sign in found if isinstance(sign, Asked))) == ([expected] if expected else [])
+    assert [sign.refused for sign in found if isinstance(sign, Ended)] == [refused]
+
+
 PLAN = "# Cache plan\n\nWhy: it is slow.\n\n1. add the **LRU** class\n2. no POST requests\n   - not even small ones\n"
 BOXES = "# Boxes\n- note\n- [x] first\n- [ ] second\n```\n- [ ] code\n```\n"
 STEPS = "## Plan: steps\n### Step 1: read\ntext\n### Step 2: write\n- detail\n"
