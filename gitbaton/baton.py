@@ -890,15 +890,21 @@ class Baton:
         return replace(stored, checkpoint=standing.shown(c, stands))
 
     def decision_changes(self, stored: Stored) -> Mapping[int, DecisionChanges]:
-        """What changed the files that a checkpoint's decisions are about since they were made; costs nothing where there are
-        none. What cannot be compared is left out."""
-        if not any(one.about for one in stored.checkpoint.decided):
+        """What changed the files that a checkpoint's decisions are about since they were made, and which of them are others in
+        this work tree; costs nothing where there are none. What cannot be compared is left out."""
+        tied = [one for one in stored.checkpoint.decided if one.about]
+        if not tied:
             return NO_CHANGES
         from gitbaton.store import standing
 
+        found = dict[int, DecisionChanges]()
         with suppress(GitError, RecordError):
-            return standing.changes(self.store, stored, stored.checkpoint.decided)
-        return NO_CHANGES
+            found = standing.changes(self.store, stored, tied)
+            paths = self._surveyor().edited(stored, [path for one in tied for path in one.about])
+            for one in tied if paths else ():
+                here = tuple(standing.touches(one.about, paths))
+                found[one.number] = replace(found[one.number], edited=here)
+        return found
 
     def withdrew(self, stored: Stored) -> tuple[Decision, ...]:
         """The decisions that a checkpoint withdrew, as far as the one below it still has their texts."""

@@ -489,11 +489,12 @@ class Back:
 
 @value
 class DecisionChanges:
-    """The checkpoints in which what a decision is about changed since it was made, the newest first, and whether all since then
-    were looked at."""
+    """The checkpoints in which what a decision is about changed since it was made, the newest first, whether all since then
+    were looked at, and the paths there at which the work tree is another one than the newest of all."""
 
     items: tuple[Stored, ...]
     whole: bool
+    edited: tuple[str, ...] = ()
 
 
 @value

@@ -157,12 +157,14 @@ def stands_again(c: Checkpoint, one: Decision) -> bool:
 
 
 def changed_by(changes: DecisionChanges) -> str:
-    """``since changed by turn 12, "make it async"``, and how many times before; empty where nothing changed."""
-    if not changes.items:
+    """``since changed in this work tree, by turn 12, "make it async"``, and how many times before; empty where nothing did."""
+    if not changes.items and not changes.edited:
         return "" if changes.whole else "what changed long ago is not looked for"
-    named, more = _as_cause(changes.items[0]), len(changes.items) - 1
-    before = f", and {counted(more, 'time')} before" if more else ""
-    return f"since changed by {named}{before}"
+    parts = ["in this work tree"] if changes.edited else []
+    parts += [f"by {_as_cause(changes.items[0])}"] if changes.items else []
+    more = len(changes.items) - 1
+    before = f", and {counted(more, 'time')} before" if more > 0 else ""
+    return f"since changed {', '.join(parts)}{before}"
 
 
 def _as_cause(stored: Stored) -> str:
@@ -196,6 +198,8 @@ def decisions_document(c: Checkpoint, changes: Mapping[int, DecisionChanges] = N
         ids: list[Json] = [s.id for s in changes[one.number].items] if one.number in changes else []
         unseen = bool(one.about) and (one.number not in changes or not (ids or changes[one.number].whole))
         said |= {"again": True} if stands_again(c, one) else {}
+        edited = changes[one.number].edited if one.number in changes else ()
+        said |= {"edited": [path_document(path) for path in edited]} if edited else {}
         found.append({**said, "about": about, "changed": None if unseen else ids})
     return found
 

@@ -146,8 +146,8 @@ def _again(parts: Iterable[Stands]) -> dict[str, datetime]:
 
 
 def again(stands: Stands, before: Stands) -> Stands:
-    """Take back what was withdrawn between two checkpoints: what stood at the one ``before``, which came back, stands again. Each
-    such decision is still among the withdrawn, so that it can be said. Pure."""
+    """Take back what was withdrawn since a checkpoint that came back: what stood ``before``, there, stands again. Each such
+    decision is still among the withdrawn, so that it can be said. Pure."""
     gone, held = {one.digest for one in stands.withdrawn}, {one.text for one in stands.decisions}
     back = [one for one in before.decisions if one.text not in held and digest(one.text) in gone] if gone else []
     taken, last, pairs = {one.number for one in stands.decisions}, stands.last, dict(stands.extra)
@@ -402,7 +402,7 @@ def changes(store: Chains, tip: Stored, decisions: Sequence[Decision]) -> dict[i
     edits = _edits(store, tip, rows, paths)
     found = dict[int, DecisionChanges]()
     for one in tied:
-        near = [edit for edit in edits if edit.stored.checkpoint.created > one.made and _touches(one.about, edit.changed)]
+        near = [edit for edit in edits if edit.stored.checkpoint.created > one.made and touches(one.about, edit.changed)]
         sure = tuple(edit.stored for edit in near if edit.since is None or edit.since >= one.made)
         found[one.number] = DecisionChanges(items=sure, whole=len(rows) < _WALKED and len(sure) == len(near))
     return found
@@ -448,5 +448,6 @@ def _tree(store: Chains, rows: Mapping[Oid, tuple[Oid, Oid]], commit: Oid) -> Oi
     return rows[commit][0] if commit in rows else store.tree_of(commit)
 
 
-def _touches(about: Collection[str], changed: Iterable[str]) -> bool:
-    return any(path == place or place == "." or path.startswith(f"{place}/") for path in changed for place in about)
+def touches(about: Collection[str], changed: Iterable[str]) -> list[str]:
+    """List the paths that lie at or below those that a decision is about."""
+    return [path for path in changed if any(path == place or place == "." or path.startswith(f"{place}/") for place in about)]

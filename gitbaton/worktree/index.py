@@ -63,11 +63,14 @@ class PrivateIndex:
         # A split index would be split again on writing, into a new shared file in the user's git directory.
         self.git = self.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
 
-    def listings(self) -> tuple[Process, Process]:
-        """Two listings under way: which tracked paths differ from the index, and which paths are untracked.
+    def listings(self, specs: Sequence[str] = ()) -> tuple[Process, Process]:
+        """Two listings under way: which tracked paths differ from the index, and which paths are untracked; perhaps only of
+        what pathspecs match.
 
         Those that were started ahead count while the index is the very file that they read.
         """
+        if specs:
+            return start_listings(self.git, specs)
         ahead, self.repo.listings = self.repo.listings, None
         if ahead is not None:
             if not self.revealed and ahead[0] == self.signature:

@@ -378,6 +378,38 @@ def test_an_export_brings_them_back(repo: Sandbox, tmp_path: Path) -> None:
     assert decided(other) == {3: ASYNC} and c["note"] == "n"
 
 
+def test_edits_that_no_checkpoint_holds_are_told_too(repo: Sandbox) -> None:
+    repo.write("src/api/a.py", "one\n")
+    repo.write("new.txt", "captured, and not in the index\n")
+    repo.ok("snapshot", "a", "--decision", ASYNC, "--about", "src/api", "--about", "new.txt", "--decision", DEP)
+    about = "about src/api, new.txt"
+    repo.write("elsewhere.txt", "x\n")
+    repo.write("src/apis.txt", "x\n")
+    assert facts(repo, 1) == about and facts(repo, 2) == about
+    repo.write("src/api/a.py", "two\n")
+    assert facts(repo, 1) == f"{about}; since changed in this work tree"
+    assert facts(repo, 1, "--live") == facts(repo, 1), "with and without a look at all files"
+    assert repo.ok("resume", "--json").json["decisions"][0]["edited"] == ["src/api/a.py"]
+    assert f"decision 1: {ASYNC} ({about}; since changed in this work tree)" in told(repo)
+    Client("claude", repo.path).turn("make it async")
+    named = facts(repo, 1).removeprefix(f"{about}; since changed by ")
+    assert "make it async" in named and "edited" not in repo.ok("resume", "--json").json["decisions"][0]
+    for name, text in (("src/api/b.py", "new\n"), ("new.txt", "edited\n")):
+        repo.write(name, text)
+        assert facts(repo, 1) == f"{about}; since changed in this work tree, by {named}", name
+        repo.ok("restore", "--exact")
+        assert facts(repo, 1) == f"{about}; since changed by {named}"
+    (repo.path / "src/api/a.py").unlink()
+    assert facts(repo, 1) == f"{about}; since changed in this work tree, by {named}"
+
+
+def test_an_edit_anywhere_is_one_of_what_is_about_all(repo: Sandbox) -> None:
+    repo.ok("snapshot", "a", "--decision", ASYNC, "--about", ".")
+    assert facts(repo, 1) == "about ."
+    repo.write("deep/new.txt", "x\n")
+    assert facts(repo, 1) == "about .; since changed in this work tree"
+
+
 AGAIN = "stands again: its withdrawal was taken back"
 
 
