@@ -42,6 +42,7 @@ _PLACEHOLDER = r"\[redacted:[a-z][a-z0-9-]{1,30}\]"
 _SHORT = ("pass", "pw", "pwd", "passcode")
 _SHORT_KEY = r"(?is)(?:.{0,100}[_.-])?(?:pass|pw|pwd|passcode)"
 _ROUNDS = 1000  # what is redacted can bring other secrets to light, each time in fewer words
+_FITTING, _KNOWN = 4096, 1000  # characters of a text that is known to hold no secret, and how many of them are
 _ENDLESS = "nothing is recorded: the scanner for secrets failed: it comes to no end"
 _MARK = "[redacted:"
 _STRING = r'(?s)"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
@@ -146,6 +147,7 @@ class Redactor:
     def __init__(self, mode: Mode = "on", allow: tuple[str, ...] = ()) -> None:
         self.mode = mode
         self.allow = list[re.Pattern[str]]()
+        self._clean = set[str]()  # texts without a secret
         for pattern in allow:
             try:
                 self.allow.append(re.compile(pattern))
@@ -155,9 +157,13 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with ``[redacted:KIND]`` for each secret. What it gives it leaves alone a second time."""
+        if text in self._clean:
+            return text
         for _ in range(_ROUNDS):
             found = self.find(text, sure=False)
             if not found:
+                if len(text) <= _FITTING and len(self._clean) < _KNOWN:  # decisions are told right after
+                    self._clean.add(text)
                 return text
             for finding in reversed(found):
                 text = f"{text[: finding.start]}[redacted:{finding.kind}]{text[finding.end :]}"
