@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from gitbaton.agents.deeds import actions, program
 from gitbaton.agents.shell import DEPTH, LONGEST, Segment, UnreadableError, names_of, segments, split, unassigned
@@ -168,7 +169,7 @@ def _result(run: _Run, status: int | None, told: Summary, text: str, *, begun: b
     return "failed"
 
 
-_MOST = 20  # commands in a line
+_MOST, _FREE = 20, 10  # commands in a line that are judged, and those of which nobody knows how they end
 _OTHER, _AFTER, _OWN = range(3)
 _QUIET = names_of(
     "cd pushd popd export source . set true : echo printf pwd unset shopt ulimit umask alias declare local readonly "
@@ -251,9 +252,10 @@ def _line(
         seen = check_in(part.words, own) if part.name not in _QUIET else None
         if seen is None:
             continue
-        masked = seen.masked or part.loose or parts[_start(parts, number)].turned
-        mine_zero = zero and not masked and _zero(parts, number, flags)
-        mine_nonzero = _OTHER if masked else min(nonzero, _nonzero(parts, number, flags))
+        begin = next(at for at in range(number, -1, -1) if parts[at].before != "|")
+        masked = seen.masked or part.loose or parts[begin].turned
+        says_zero, says_other = (False, _OTHER) if masked else _says(parts, number, flags)
+        mine_zero, mine_nonzero = zero and says_zero, min(nonzero, says_other)
         if isinstance(seen, Script):
             found += _line(seen.text, own, mine_zero, mine_nonzero, _set(frozenset(), seen.options), (*here, number, 0))
             continue
@@ -273,46 +275,43 @@ def _line(
     return found
 
 
-def _start(parts: Sequence[Segment], number: int) -> int:
-    """Where the pipe begins in which a command stands."""
-    while parts[number].before == "|":
-        number -= 1
-    return number
+def _says(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> tuple[bool, int]:
+    """What a status of the whole says of one command: whether 0 says that its own was 0, and what another one says. All that
+    may have happened is played through."""
+    first = next((at for at in range(number, 0, -1) if parts[at].before in (";", "&") and "errexit" not in flags), 0)
+    parts, number = parts[first:], number - first
+    grouped = any(part.grouped for part in parts)
+    odd = any(part.name == "exit" or (grouped and part.after == "||") or (part.grouped and part.after == "|") for part in parts)
+    free = [at for at, part in enumerate(parts) if at == number or not _settled(part, before=at < number)]
+    if odd or len(free) > _FREE:
+        return False, _OTHER
+    ends = {_play(parts, number, flags, dict(zip(free, some, strict=True))) for some in product((0, 1), repeat=len(free))}
+    bad = {own for whole, own in ends if whole}
+    return {own for whole, own in ends if not whole} == {0}, _OTHER if 0 in bad or not bad else _AFTER if None in bad else _OWN
 
 
-def _zero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> bool:
-    """Whether a status of 0 of the whole says the same of one command."""
-    end, before = number, parts[_start(parts, number)].before
-    while parts[end].after == "|" and "pipefail" in flags:
-        end += 1
-    signs = [part.after for part in parts[end:]]
-    if signs[0] == ";" and "errexit" in flags:
-        return before not in ("&&", "||") and not parts[end].grouped
-    joined = ("&&", "|") if signs[0] == "&&" and not any(part.grouped for part in parts) else ("&&",)
-    return before != "||" and signs[-1] == "" and all(sign in joined for sign in signs[:-1])
+def _settled(part: Segment, *, before: bool) -> bool:
+    """Whether a command before or after a check is one that does not fail."""
+    calm = (_QUIET | {""} if before else _LOUDLESS) | (_PASSING | {"head"} if "|" in (part.before, part.after) else _LOUDLESS)
+    return part.name in calm and not part.turned and not part.inner
 
 
-def _nonzero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> int:
-    """What a status of the whole that is not 0 says of one command."""
-    end, strict = number, {"&&", ";"} if "errexit" in flags else {"&&"}
-    while parts[end].after == "|":
-        end += 1
-        if "pipefail" not in flags or parts[end].name not in _PASSING | _LOUDLESS | {"head"}:
-            return _OTHER
-    later = parts[end + 1 :]
-    ends = all(part.before in strict and part.name in _LOUDLESS and not (part.grouped and part.before == ";") for part in later)
-    if not ends or "&" in (parts[-1].after, parts[number].after):
-        return _OTHER
-    for at in range(number - 1, -1, -1):
-        sign, part = parts[at + 1].before, parts[at]
-        if sign not in strict | {"|"} and "errexit" not in flags:
+def _play(parts: Sequence[Segment], number: int, flags: frozenset[str], statuses: dict[int, int]) -> tuple[int, int | None]:
+    """The status of a line whose commands end so, and that of one of them, None where it does not run."""
+    own, whole, pipe, runs = None, 0, 0, True
+    for at, part in enumerate(parts):
+        if part.before != "|":
+            pipe, runs = 0, part.before not in ("&&", "||") or (whole == 0) == (part.before == "&&")
+        if not runs:
+            continue
+        status = statuses.get(at, 0)
+        own = status if at == number else own
+        pipe = status or (pipe if "pipefail" in flags else 0)
+        if part.after != "|":
+            whole = 0 if part.after == "&" else pipe
+        if whole and "errexit" in flags and part.after in (";", ""):
             break
-        if sign == "|":
-            if "pipefail" in flags and part.name not in _LOUDLESS | _PASSING:
-                return _OTHER
-        elif part.name not in _QUIET | {""} or part.inner or parts[_start(parts, at)].turned:
-            return _AFTER
-    return _OWN
+    return whole, own
 
 
 def _set(flags: frozenset[str], words: Sequence[str]) -> frozenset[str]:
