@@ -568,8 +568,7 @@ def _check(name: str, tool: _Tool | None, words: tuple[str, ...]) -> Check | Scr
     if name in _FILES:
         known = "." not in "".join(bare[1:2]) or re.sub(r"\.[cm]?js$", "", _base(bare[1])) in _TOOLS
         return None if known else _file(words, len(words) - len(bare) + 1)
-    places = _after(name, words, tool.valued)
-    kind, head = _task(name, tool, words, places) or _asked(tool, words, own, places) or ("", 0)
+    kind, head = _does(name, tool, words, own)
     if kind == "test" and "jvm" in tool.forms and set(own) & _UNTESTED:
         kind = "build" if name[:2] != "mv" or "verify" in own else ""
     if not kind:
@@ -581,48 +580,33 @@ def _check(name: str, tool: _Tool | None, words: tuple[str, ...]) -> Check | Scr
     return replace(found, listing=name in _LISTING and bool({"-l", "-d"} & set(own)))
 
 
-def _asked(tool: _Tool, words: Sequence[str], own: Sequence[str], places: list[int]) -> tuple[Kind | Literal[""], int] | None:
-    """What the words of a program ask for, and where they end that say so."""
-    places = [place for place in places if words[place][:1] != "+"]
+def _does(name: str, tool: _Tool, words: Sequence[str], own: Sequence[str]) -> tuple[Kind | Literal[""], int]:
+    """What the words of a program ask for, a test before all else, and where they end that say so."""
+    places, options, after = _after(name, words, tool.valued), tool.chosen.split(), tool.tasks.split()
+    chosen = [at + 1 for at, word in enumerate(words[:-1]) if word in options]
+    chosen += [at for at, word in enumerate(words) if "=" in word and word.partition("=")[0] in options]
+    by = next((words[at] for at in places[:1] if words[at] in after and words[at] != "."), ".")
+    named = [at for at in places[by != "." :] if "=" not in words[at]] if by in after else []
+    found = list[tuple[Kind, int]]()
+    for at in chosen if after and chosen and by in after else named if tool.several else named[:1]:
+        task = words[at].rpartition("=")[2]
+        task = task.rpartition(":")[2] if name in ("nx", "hatch") else task
+        if not re.search(r"[/\\.]\w", task) and not (by in tool.runs.split() and task in _TOOLS):
+            does = _kind_of(task, check=tool.check)
+            found += [(does, at + 1)] if does and does != "other" else []
+    if found:
+        return min(found, key=lambda one: _KINDS.index(one[0]))
+    places = [at for at in places if words[at][:1] != "+"]
+    names = [name for at in chosen for name in re.split(r"[,\s]+", words[at].rpartition("=")[2])]
+    kinds = [_kind_of(one, check=True) for one in names]
     for kind in _KINDS:
         needs = {"test": tool.test, "build": tool.build, "lint": tool.lint}[kind].split()
-        among = [place for place in places if place < len(own)] if tool.anywhere else places[:1]
-        head = next((place + 1 for place in among if words[place] in needs and words[place] != "."), 0)
-        if head or ("." in needs and not (tool.tasks and any("=" not in words[place] for place in places))):
-            return _chosen(tool, words, kind)[0], head or 1
-    return None
-
-
-def _task(name: str, tool: _Tool, words: Sequence[str], places: list[int]) -> tuple[Kind, int] | None:
-    """What the tasks do that a program is asked for: a test before all else."""
-    after, by = tool.tasks.split(), "."
-    if places and words[places[0]] in after and words[places[0]] != ".":
-        by, places = words[places[0]], places[1:]
-    elif "." not in after:
-        return None
-    named = [place for place in places if "=" not in words[place]]
-    places = _chosen(tool, words, "test")[1] or (named if tool.several else places[:1])
-    found = list[tuple[Kind, int]]()
-    for place in places:
-        task = words[place].rpartition("=")[2]
-        task = task.rpartition(":")[2] if name in ("nx", "hatch") else task
-        run = by in tool.runs.split() and task in _TOOLS
-        kind = "" if run or re.search(r"[/\\.]\w", task) else _kind_of(task, check=tool.check)
-        if kind and kind != "other":
-            found.append((kind, place + 1))
-    return min(found, key=lambda one: _KINDS.index(one[0]), default=None)
-
-
-def _chosen(tool: _Tool, words: Sequence[str], kind: Kind) -> tuple[Kind | Literal[""], list[int]]:
-    """What is done where tasks are chosen by options, and where those are: a test, if one of them may be one."""
-    options = tool.chosen.split()
-    places = [at + 1 for at, word in enumerate(words[:-1]) if word in options]
-    places += [at for at, word in enumerate(words) if "=" in word and word.partition("=")[0] in options]
-    names = [name for place in places for name in re.split(r"[,\s]+", words[place].rpartition("=")[2])]
-    kinds = [_kind_of(name, check=True) for name in names] if kind == "test" else []
-    if not kinds or {"test", ""} & set(kinds):
-        return kind, places
-    return next((one for one in kinds if one != "other" and one), ""), places
+        among = [at for at in places if at < len(own)] if tool.anywhere else places[:1]
+        head = next((at + 1 for at in among if words[at] in needs and words[at] != "."), 0)
+        if head or ("." in needs and not named):
+            other = kind == "test" and kinds and not {"test", ""} & set(kinds)  # of what is chosen nothing may be a test
+            return next((one for one in kinds if one != "other" and one), "") if other else kind, head or 1
+    return "", 0
 
 
 _SECRET = r"(?i)(?:token|passw(?:or)?d|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential|auth(?![a-z]))"

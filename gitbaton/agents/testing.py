@@ -252,7 +252,7 @@ def _line(
         seen = check_in(part.words, own) if part.name not in _QUIET else None
         if seen is None:
             continue
-        begin = next(at for at in range(number, -1, -1) if parts[at].before != "|")
+        begin = next((at for at in range(number, -1, -1) if parts[at].before != "|"), 0)
         masked = seen.masked or part.loose or parts[begin].turned
         says_zero, says_other = (False, _OTHER) if masked else _says(parts, number, flags)
         mine_zero, mine_nonzero = zero and says_zero, min(nonzero, says_other)
