@@ -204,7 +204,7 @@ def _attend(work: _Work, event: Event) -> None:
 
                 until = work.begun + TELLING_SECONDS - time.monotonic()
                 text, unended = tell(repo, event, work.call.track, until, work.log)
-                left = event.moment == "start" and bool(unended)
+                left = event.moment == "start" and unended
                 terminal.emit(answer(event, text))
             except Exception as error:  # what cannot be said must not keep a checkpoint back
                 work.log(f"{type(error).__name__}: {error}")

@@ -29,9 +29,9 @@ class Unended:
     at_work: bool
 
 
-def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ...]:
-    """The sessions that did not end and whose records hold more than a tip does, the newest first. Never raises but for a
-    deadline: a session whose records cannot be read is none of them."""
+def unended(baton: Baton, event: Event, tip: Stored | None, *, read: bool = True) -> tuple[Unended, ...]:
+    """The sessions that did not end and whose records hold more than a tip does, the newest first; by what is known already
+    where they are not ``read``. Never raises but for a deadline: a session whose records cannot be read is none of them."""
     settings = baton.settings
     if settings.observe == "none" or settings.auto not in ("turn", "edit"):
         return ()
@@ -42,7 +42,7 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
         if len(found) == _MOST:
             break
         try:
-            seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session), own=own)
+            seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session), own=own, read=read)
             if _is_new(baton, of, seen, ours, open=session.open):
                 at_work = own or time.time() - at < sessions.AT_WORK
                 session = replace(session, open=session.open or seen.facts.open)

@@ -92,11 +92,19 @@ class Heard:
 
 
 def look(
-    baton: Baton, event: Event, path: str, heard: Heard | None = None, seconds: float | None = None, *, own: bool = True
+    baton: Baton,
+    event: Event,
+    path: str,
+    heard: Heard | None = None,
+    seconds: float | None = None,
+    *,
+    own: bool = True,
+    read: bool = True,
 ) -> Seen:
     """What is known of an event's session now; it is left in the file ``path`` for the next look. It reads for so many
     ``seconds``, SECONDS where None are given. ``own``: the session itself looks; where no words are kept another's look leaves
-    nothing, for of a command that goes on nothing would be left for its own.
+    nothing, for of a command that goes on nothing would be left for its own. ``read``: else records are left unread, and it is
+    what the last look left, with the prompts of hooks.
 
     A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing; a prompt and last words
     that are on no record are those that hooks have ``heard``. Raises ScanError where a text cannot be redacted, OSError where
@@ -104,7 +112,8 @@ def look(
     """
     before, heard = load(path), heard or Heard()
     now = baton.clock().timestamp()
-    seen, found = _read_on(event, before or Seen(facts=Facts()), seconds or SECONDS)
+    seen = before or Seen(facts=Facts())
+    seen, found = _read_on(event, seen, seconds or SECONDS) if read else (seen, [])
     found = _with_prompts(client(event.agent), seen, found, heard.prompts)
     end = None
     if event.moment in ("turn", "end"):
@@ -113,14 +122,14 @@ def look(
         at = now if heard.at is None else heard.at
         end = End(at=at, words=words, sure=sure, running=event.running, late=bool(words) or heard.late)
     facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now, end)
-    plan = _plan_of(event)
+    plan = _plan_of(event) if read else None
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
     settings = baton.settings
     whole = settings.observe == "all" and settings.transcripts == "full"
     facts = facts if whole else folding.unsaid(facts, asked=settings.observe == "all")
     after = replace(seen, facts=facts)
-    if after != before and (own or whole):
+    if after != before and read and (own or whole):
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
     return replace(after, later=max(0, facts.turns - facts.heard) if end is not None else 0)
 
@@ -139,7 +148,8 @@ def _with_prompts(of: Client | None, seen: Seen, found: list[Sign], prompts: Seq
         known += [(one.at, one.text) for one in (*facts.asked, facts.latest, facts.approved) if one is not None]
         near = _APART if found or seen.at > 0 else _TICK
         recorded = near == _APART and any(one > at or _known_by(text) in begun for one, text in known)
-        if not recorded and not any(abs(one - at) < near for one, _ in known):
+        ended = facts.heard_at  # what is on record before the end of a turn is no prompt that came after it
+        if not recorded and not any(abs(one - at) < near and not one <= ended < at for one, _ in known):
             place = next((n for n, sign in enumerate(found) if sign.at is not None and sign.at >= at), len(found))
             found = [*found[:place], *said, *found[place:]]
     return found
