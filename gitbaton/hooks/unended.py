@@ -79,9 +79,10 @@ def _times(observed: Observed, told: Told) -> set[float]:
 def as_taken(
     baton: Baton, found: tuple[Unended, ...], track: str, tip: Stored | None, changed: Mapping[str, float]
 ) -> tuple[Stored, Told]:
-    """A track's tip as it would be with what some sessions left, the newest of them first, and what was said. ``changed``:
-    files that are not committed, and when each was written."""
-    repo, root = baton.repo, baton.repo.layout.root
+    """A track's tip as it would be with what some sessions left, the newest of them first, and what was said; its git state
+    and file state are those of the tip, for the sessions did not see what came after them. ``changed``: files that are not
+    committed, and when each was written."""
+    root = baton.repo.layout.root
     assert root is not None  # else no session is here
     stored, told = tip or _nothing(baton, track), (baton.told(tip) if tip is not None else None) or Told()
     for one in reversed(found):
@@ -89,13 +90,13 @@ def as_taken(
         ground = observing.Ground(root=root, tree=None, changed=lambda: changed)
         found_now = observing.gather(baton.settings.observe, one.seen, agent, stored, told, ground)
         observed, told = baton.redactor.gathered(*found_now)
-        here, step = repo.objects.head(), auto.step(one.event, one.session)
+        step = auto.step(one.event, one.session)
         c = Checkpoint(
             track=track,
             step=auto.on_record(step, one.session, observed, one.seen) if baton.settings.observe == "all" else step,
             kind="auto",
-            branch=here.branch,
-            head=here.oid,
+            branch=stored.checkpoint.branch,
+            head=stored.checkpoint.head,
             created=observing.moment(one.seen.facts.until),
             agent=agent,
             files=stored.checkpoint.files,
@@ -108,6 +109,6 @@ def as_taken(
 
 def _nothing(baton: Baton, track: str) -> Stored:
     """What stands for the tip of a track that has none."""
-    return Stored(
-        id="", commit="", base=None, tree="", raw=b"", checkpoint=Checkpoint(track=track, step="", created=baton.clock())
-    )
+    here = baton.repo.objects.head()
+    c = Checkpoint(track=track, step="", branch=here.branch, head=here.oid, created=baton.clock())
+    return Stored(id="", commit="", base=None, tree="", raw=b"", checkpoint=c)
