@@ -239,8 +239,8 @@ def _results(record: Record) -> list[Record]:
 
 
 def _prompt(record: Record, content: object, *, alone: bool = False) -> str:
-    """What the user said in a record; empty where the client says it. ``alone``: also a command or an image
-    without words."""
+    """What the user said in a record; empty where the client says it. ``alone``: also an image without
+    words."""
     human = dict_of(record.get("origin")).get("kind") in (None, "human") and record.get("rowSource") in (None, "local")
     ours = any(record.get(name) is True for name in _UNSAID) or record.get("commandMode") not in (None, "prompt")
     if ours or not human:
@@ -279,7 +279,7 @@ def _words(text: str, *, alone: bool) -> str:
     if re.match(_COMMAND, text):
         tags = dict(_inside("command-name|command-args", text))
         name, args = tags.get("command-name", "").strip(), tags.get("command-args", "").strip()
-        return f"{name} {args}".strip() if (args or alone) and not re.match(_OWN_COMMANDS, name) else ""
+        return "" if re.match(_OWN_COMMANDS, name) else f"{name} {args}".strip()
     if text.startswith((_NOTICE, *_OURS)):
         return ""
     said = _outside(text).strip()

@@ -303,6 +303,22 @@ def test_the_newest_request_is_not_cut_for_an_older_one(talk: Talk) -> None:
     assert asked["Migrate bill"] == new and len(asked["Build the wi"]) <= 510
 
 
+def test_a_command_of_the_users_own_is_a_request(talk: Talk) -> None:
+    """Also one without words, and not what its skill says, nor a command of the client's."""
+    talk.ask("Mend the parser")
+    talk.say("The parser is mended.")
+    talk.stop()
+    talk.record("user", "<command-message>dates</command-message>\n<command-name>/dates</command-name>")
+    talk.record("user", [{"type": "text", "text": "Base directory for this skill: /x\nMend all dates."}], isMeta=True)
+    talk.edit("x.py", "two\n")
+    talk.stop()
+    talk.record("user", "<command-name>/cost</command-name>\n<command-message>cost</command-message>")
+    talk.fire("compact")
+    observed, told = newest(talk.repo)
+    assert [one["text"] for one in told["asked"]] == ["Mend the parser", "/dates"] and told["latest"]["text"] == "/dates"
+    assert observed["turns"] == 2 and "turn 2  /dates" in talk.repo.ok("log", "--no-fold").out
+
+
 def test_files_that_were_read_and_a_command_are_told_from_the_work_tree(talk: Talk) -> None:
     talk.ask("Mend the parser")
     talk.run(f"cd {talk.repo.path} && make check {talk.repo.path}/x.py", "error", 2)

@@ -270,6 +270,7 @@ TEXT = {"type": "text", "text": "a prompt"}
         (claude("user", [TEXT, {"type": "image"}, TEXT]), ["asked a prompt\na prompt"]),
         (claude("user", [{"type": "text", "text": "<ide_selection>x</ide_selection>"}, TEXT]), ["asked a prompt"]),
         (claude("user", "what is <system-reminder>?"), ["asked what is <system-reminder>?"]),
+        (claude("user", "<command-message>fix</command-message>\n<command-name>/fix</command-name>"), ["asked /fix"]),
         *((claude("user", text), []) for text in OTHERS),
         *((claude("user", "x", **{name: True}), []) for name in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")),
         (claude("user", "x", isSidechain=True), []),
@@ -391,7 +392,7 @@ def test_notices_that_end_no_command(record: dict[str, Any]) -> None:
         ("fix <system-reminder>it" + "<bash-input>" * 30_000, ["asked fix <system-reminder>it" + "<bash-input>" * 30_000]),
         ("a<ide_x y>b</ide_x><ide_x>c</ide_x>d<system-reminder>", ["asked ad<system-reminder>"]),
         ("a<ide_x><ide_y>b</ide_y>c</ide_x>d</ide_x>", ["asked ad</ide_x>"]),
-        ("<command-name>/fix</command-name>" + "<command-args>" * 30_000, []),
+        ("<command-name>/fix</command-name>" + "<command-args>" * 30_000, ["asked /fix"]),
         ("<task-notification><task-id>t</task-id><status>failed</status><summary>" + "<result>" * 30_000 + "</summary>", []),
     ],
 )
