@@ -534,12 +534,12 @@ def _milestone(before: Stored | None, old: Observed) -> datetime | None:
 
 
 def _asked(facts: Facts, told: Iterable[Prompt], since: datetime | None) -> tuple[Prompt, ...]:
-    """What the user asked for in earlier sessions, marked so, and in this one."""
-    known = {(round(one.at, 3), one.text[:_FEW]) for one in facts.asked}
+    """What the user asked for in earlier sessions, marked so, and in this one. A prompt that a hook had heard is on record a
+    moment later."""
     prompts = {True: list[folding.Prompt](), False: list(facts.asked)}
     for one in told:
         at = one.at.timestamp()
-        if (round(at, 3), one.text[:_FEW]) not in known:
+        if not any(abs(known.at - at) < _APART and _known_by(known.text) == _known_by(one.text) for known in facts.asked):
             same = folding.Prompt(at=at, text=one.text, size=len(one.text), kind=one.kind, about=one.about)
             prompts[one.earlier].append(same)
     later = {mark: [one for one in of if since is None or one.at > since.timestamp()] for mark, of in prompts.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,29 @@ def test_a_result_that_a_session_before_saw_says_more_than_one_that_nobody_knows
     other.run("pytest -q | tail -1", "1 failed, 1 passed in 0.01s")
     other.stop()
     assert [run["result"] for run in newest(talk.repo)[0]["tests"]] == ["failed"]
+
+
+def test_a_prompt_that_a_hook_heard_before_it_was_on_record_is_one(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "--track", "t", "the old words")
+    client, path = Client("gemini", repo.path), tmp_path / "chat.jsonl"
+    for number in range(2):
+        at = datetime.now(UTC) + timedelta(seconds=0.4)
+        prompt, words = f"Mend part {number} of the parser", [{"text": "It is mended."}]
+        path.write_text(
+            (path.read_text() if path.exists() else "") + json.dumps({"$set": {"lastUpdated": at.isoformat()}}) + "\n"
+        )
+        client.fire("prompt", prompt=prompt, transcript_path=str(path))
+        repo.write("a.txt", f"{number} begun\n")
+        client.fire("compact", transcript_path=str(path))
+        records = [("user", [{"text": prompt}]), ("gemini", words)]
+        with path.open("a") as file:
+            for kind, content in records:
+                record = {"id": f"{kind}{number}", "timestamp": at.isoformat(), "type": kind, "content": content}
+                file.write(json.dumps(record) + "\n")
+        repo.write("a.txt", f"{number} done\n")
+        client.fire("turn", prompt=prompt, transcript_path=str(path))
+    asked = [one["text"] for one in newest(repo)[1]["asked"]]
+    assert asked == ["Mend part 0 of the parser", "Mend part 1 of the parser"]
 
 
 def turns(client: Client, *said: tuple[str, str], path: str | None = None) -> None:
