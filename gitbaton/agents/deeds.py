@@ -37,7 +37,8 @@ _READING = names_of(
 )
 """Programs, and verbs of git, that only look, prepare or show: what they end with is no failure that anybody has to mend."""
 _WORD = r"[A-Za-z][\w.:@/+-]*\Z"
-_COMMENT = r"(?m)^\s*#.*\n?"
+_FIRST = r"\A(?:\s*(?:#.*|(?:cd|pushd|export|set|source|\.)\s[^;&|\n'\"`$()]*)(?:&&|;|\n|\Z))+"
+"""What stands before a loop, and before what cannot be read: comments, and what only prepares."""
 
 
 @value
@@ -79,7 +80,7 @@ def one_line(command: str) -> str:
         part for part in shown if part.name not in _SAYING or part.redirected != part.text or "|" in part.before + part.after
     ]
     if not shown or any(part.loose for part in parts):
-        return re.sub(_COMMENT, "", command).strip() or command
+        return re.sub(_FIRST, "", command).strip() or command
     joined = (
         f"{'! ' * part.turned}{part.written(redirected=True)}{';' if part.after == ';' else f' {part.after}'}"
         for part in plain or shown

@@ -68,6 +68,7 @@ _FIRST = 0xE000  # of the signs that stand for what is substituted
 _HIDDEN = r"[\ue000-\uf8ff]"
 _HERE = r"(?ms)(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1([^\n]*)(?:\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\)|$)|(?:\n.*)?\Z)"
 _FUNCTION = r"(?<![\w-])[\w-]+[ \t]*\(\)\s*\{[^{}]*\}"
+_DEFINED = r"\(\)\s*[({]"  # a function that holds more than commands
 _INNER = r"'[^']*'|\$\(\([^()\n]*\)\)|(?:[$<>]|(?<=\w=))\(([^()]*)\)|`([^`]*)`"
 _PIECES = r"""(?xs)
   (?P<comment>(?<![^\s;&|(])\#[^\n]*)
@@ -85,7 +86,7 @@ def segments(text: str) -> tuple[Segment, ...]:
     """The commands of a line, in their order; raises UnreadableError."""
     text = re.sub(_FUNCTION, ":", re.sub(r"\\\r?\n", " ", re.sub(_HERE, r"\3", text)))
     text, hidden = _hide(text)
-    found, inside, before, level, depth = list[Segment](), "()" in text, "", 0, 0
+    found, inside, before, level, depth = list[Segment](), re.search(_DEFINED, text) is not None, "", 0, 0
     parts, written = list[str](), list[str]()
     for match in [*re.finditer(_PIECES, text), None]:
         if match is not None and match.lastgroup != "sign":

@@ -128,8 +128,10 @@ def test_actions_of_the_like_are_one() -> None:
         ("make; ", "make"),
         ("cd x || exit 1\nmake", "cd x || exit 1; make"),
         ("cd /x", "cd /x"),
+        ("cd /x && python -c 'import a; a.main()'", "python -c 'import a; a.main()'"),
         ("# only a comment", "# only a comment"),
         ("# all\nfor f in *.py; do\n  python $f\ndone", "for f in *.py; do"),
+        ("cd /x && set -e; for f in a b; do x $f; done", "for f in a b; do x $f; done"),
         ("# broken\nmake 'x\ny", "make 'x"),
     ],
 )

@@ -589,6 +589,8 @@ PLACES = [  # command line, status, output; result
     ("for i in 1 2; do echo $i; done; pytest", 0, "", PASSED),
     ("case x in a) pytest;; esac", 0, "", UNKNOWN),
     ("x=$(pytest -q)", 0, "", UNKNOWN),
+    ("f() { if a; then { pytest; }; fi; }; f", 0, "", UNKNOWN),
+    ("python -c 'main()' && pytest", 0, "", PASSED),
     ('echo "$(pytest -q | tail -1)"', 0, OK, PASSED),
     ("echo `pytest -q`", 0, "", UNKNOWN),
     ("diff <(pytest a) <(pytest b)", 0, "", UNKNOWN),
