@@ -53,6 +53,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.secrets import Redacted, Redactor
     from gitbaton.store.selection import Selection
+    from gitbaton.store.standing import Stands
     from gitbaton.store.turns import UnderWay
     from gitbaton.store.write import Draft
     from gitbaton.worktree.capture import Captured
@@ -243,11 +244,22 @@ class Baton:
     def told(self, stored: Stored) -> Told | None:
         """What was said around a checkpoint, as it may be shown; None where that is not stored here, or not readable. Raises
         ScanError."""
-        oid = stored.checkpoint.observed.said if stored.checkpoint.observed else None
-        if oid is None:
-            return None
+        own = stored.checkpoint.observed
+        told, back = self._said(own.said if own else None), stored.back
+        if back is None or not back.newer:
+            return told
+        from gitbaton.store.here import gone_on
+
+        for observed in reversed([s.checkpoint.observed for s in back.newer]):
+            later = self._said(observed.said if observed else None)
+            told = gone_on(told, later) if told is not None and later is not None else told or later
+        return told
+
+    def _said(self, oid: Oid | None) -> Told | None:
         from gitbaton.codec.checkpoint import read_told
 
+        if oid is None:
+            return None
         try:
             found = self.repo.objects.read(oid, _MAX_TOLD)
             raw = found.data if found is not None and found.kind == "blob" and found.data else None
@@ -362,7 +374,7 @@ class Baton:
         fitted to another one that came in between, and what should be said. Raises UsageError, AmbiguousNameError."""
         from gitbaton.store import standing
 
-        stands, words = standing.at(self.store, tip, None), self.here(tip).checkpoint if tip else None
+        stands, words = self._stands(tip)
         given = standing.asked(
             stands, words, new, about=about, withdraw=request.withdraw, keep=request.keep, meant=self.redactor.text
         )
@@ -373,10 +385,21 @@ class Baton:
             if newest is None or (tip is not None and newest.id == tip.id):
                 return draft.checkpoint
             plain = replace(draft.checkpoint, note=new.note, decisions=new.decisions, extra=new.extra, standing=None)
-            now = standing.at(self.store, newest, None)
-            return self.redactor.checkpoint(standing.taken_over(plain, self.here(newest).checkpoint, now, given))
+            now, before = self._stands(newest)
+            return self.redactor.checkpoint(standing.taken_over(plain, before, now, given))
 
         return over, standing.ended(stands, over), follow, standing.said(stands, given, over)
+
+    def _stands(self, tip: Stored | None) -> tuple[Stands, Checkpoint | None]:
+        """What stands on a track for words that are to be written, and the words that are here."""
+        from gitbaton.store import standing
+
+        here = self.here(tip) if tip is not None else None
+        if tip is None or here is None or here.id == tip.id:
+            return standing.at(self.store, tip, None), here.checkpoint if here else None
+        from gitbaton.store.here import stands
+
+        return stands(self.store, tip, here, None), here.checkpoint
 
     def _about(self, request: Request) -> dict[str, str]:
         """The paths that decisions are about, seen from the top of the work tree, each as it was given. Raises UsageError."""
@@ -857,7 +880,10 @@ class Baton:
 
         steps = last_steps(self.store, track)
         found = [stance(self.store, self.with_standing(stored), steps) for stored in items]
-        return [replace(one.stored, restored=restored(one.stored, one.step, one.gone, one.paths, one.came)) for one in found]
+        return [
+            replace(one.stored, restored=restored(one.stored, one.step, one.back, one.paths, one.came), back=one.back)
+            for one in found
+        ]
 
     def _begun(self, name: str | None, track: str | None) -> Stored:
         """As ``lead``, and where that is the newest checkpoint of a track as it is in this work tree."""
@@ -877,15 +903,21 @@ class Baton:
         return replace(stored, checkpoint=standing.shown(c, stands))
 
     def decision_changes(self, stored: Stored) -> Mapping[int, DecisionChanges]:
-        """What changed the files that a checkpoint's decisions are about since they were made; costs nothing where there are
-        none. What cannot be compared is left out."""
-        if not any(one.about for one in stored.checkpoint.decided):
+        """What changed the files that a checkpoint's decisions are about since they were made, and which of them are others in
+        this work tree; costs nothing where there are none. What cannot be compared is left out."""
+        tied = [one for one in stored.checkpoint.decided if one.about]
+        if not tied:
             return NO_CHANGES
         from gitbaton.store import standing
 
+        found = dict[int, DecisionChanges]()
         with suppress(GitError, RecordError):
-            return standing.changes(self.store, stored, stored.checkpoint.decided)
-        return NO_CHANGES
+            found = standing.changes(self.store, stored, tied)
+            paths = self._surveyor().edited(stored, [path for one in tied for path in one.about])
+            for one in tied if paths else ():
+                here = tuple(standing.touches(one.about, paths))
+                found[one.number] = replace(found[one.number], edited=here)
+        return found
 
     def withdrew(self, stored: Stored) -> tuple[Decision, ...]:
         """The decisions that a checkpoint withdrew, as far as the one below it still has their texts."""

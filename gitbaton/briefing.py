@@ -16,6 +16,7 @@ from gitbaton.render import (
     in_shell,
     leads,
     passed,
+    path_in_line,
     plan_heading,
     plan_items,
     sentences,
@@ -212,7 +213,7 @@ class _Brief:
             rows += [_drift(live), *(f"  {_clipped(text, _SENTENCE)}" for text in sentences(live))]
         rows += [f"  {_clipped(plain(text), _SENTENCE)}" for text in uncompared(live)]
         back = scene.stored.restored
-        rows += _Words(bool(self.words.mark), _SENTENCE, 1).lines("in this work tree", back) if back else []
+        rows += _Words(bool(self.words.mark), 3 * _SENTENCE, 1).lines("in this work tree", back) if back else []
         rows += [_other(one, self.now) for one in scene.others if c.kind != "auto" or one not in newest]
         rows += [_clipped(plain(scene.unread), _SENTENCE)] if scene.unread else []
         if scene.waiting:
@@ -289,7 +290,10 @@ class _Brief:
         times = f"{action.count}x " if action.count > 1 else ""
         how = "" if action.status is None else f": {_ended(action.status, action.text)}"
         how = "" if action.text.startswith(_EDITS) and not action.status else how
-        text = self.words.line(self._here(action.text), self.sizes.line)
+        text = action.text
+        if text.startswith(_EDITS[0]):
+            text = _EDITS[0] + path_in_line(text.removeprefix(_EDITS[0]), blanks=True)
+        text = self.words.line(self._here(text), self.sizes.line)
         answered = (
             f"\n    it answered: {self.words.line(self._here(action.output), 2 * self.sizes.line)}"
             if action.output and self._new(action.output)
@@ -412,16 +416,20 @@ class _Brief:
         long = max(task, key=lambda one: len(one.text), default=None)
         plan = next((plan for plan in self.observed.plans if self._own(plan)), None)
         done = bool(self.scene.commits) or (plan is not None and all(one.state in ("done", "dropped") for one in plan.items))
-        rows = list[str]()
-        for one in sorted(self.asked, key=lambda one: (one.earlier, -one.at.timestamp())):
+        rows, back = list[str](), self.scene.stored.back
+        gone = {round(one.at.timestamp(), 3): one for one in (back.gone_asked if back is not None else ())}
+        known = {round(one.at.timestamp(), 3) for one in self.asked}
+        more = [one for at, one in gone.items() if at not in known]
+        for one in sorted((*self.asked, *more), key=lambda one: (one.earlier, -one.at.timestamp())):
             size = self.sizes.earlier
             if task and one in (task[0], long):
                 size = self.sizes.done if done else self.sizes.first
             key = f"asked {age(one.at, self.now)}" + (" in a session before" if one.earlier else "")
+            key += ", and taken back" if round(one.at.timestamp(), 3) in gone else ""
             told = self._once(key, _prompt(one), size)
             rows += [*told, *(self._once("  which answers", one.about, self.sizes.earlier) if told and not one.kind else [])]
         rows += ["The beginning of a long conversation was not read."] if self.observed.partial else []
-        return _Section(rows=rows, title="Requests before, newest first:" if rows and self.asked else "", floor=200)
+        return _Section(rows=rows, title="Requests before, newest first:" if rows and (self.asked or more) else "", floor=200)
 
     def _written(self, first: bool) -> list[_Section]:
         """What somebody wrote, and what was decided."""
@@ -498,14 +506,14 @@ def _in_folders(paths: Sequence[str], marks: Mapping[str, str]) -> str:
     groups: list[tuple[str, list[str]]] = []
     for path in paths:
         folder, _, name = path.rpartition("/")
-        shown = bare(first_line(name), blanks=True) + marks.get(path, "")
+        shown = path_in_line(name, blanks=True) + marks.get(path, "")
         if groups and groups[-1][0] == folder:
             groups[-1][1].append(shown)
         else:
             groups.append((folder, [shown]))
     found = []
     for folder, names in groups:
-        above = f"{bare(first_line(folder), blanks=True)}/" if folder else ""
+        above = f"{path_in_line(folder, blanks=True)}/" if folder else ""
         found.append(above + (f"{{{', '.join(names)}}}" if len(names) > 1 and above else ", ".join(names)))
     return ", ".join(found)
 

@@ -45,10 +45,9 @@ def head_start(words: list[str]) -> Repo | None:
         elif verb in ("run", "run repair", "run settle", "run approve", "run compensate"):
             repo.prefetch_identity()
         elif verb in ("", "verify", "status") or (verb == "resume" and "--live" in given):
-            from gitbaton.git.prefetch import look
             from gitbaton.worktree.index import list_ahead
 
-            list_ahead(repo, look)
+            list_ahead(repo)
     except BatonError:
         return None  # the verb meets the same error and says it
     return repo

@@ -44,6 +44,13 @@ def at_prompt(kind: str, step: str) -> bool:
 
 UNBORN = "0" * 40
 """Stands for HEAD's commit where it has none and something must be said, as git has it."""
+
+
+def prompt_in(step: str) -> str:
+    """Return the prompt that the step of a turn's checkpoint names, or its beginning; empty where it names none."""
+    return step.partition(": ")[2].rpartition(LAST_PROMPT)[2].removesuffix("...").rstrip()
+
+
 IGNORED = "ignored-until-now"
 """Why an untracked path is left out that the rules of until now ignored: only the rules are gone."""
 SKIP_REASONS = (
@@ -480,8 +487,8 @@ class Checkpoint:
 @value
 class Stored:
     """A checkpoint as it lies in a chain: ``raw`` is its canonical JSON, ``id`` that blob's id, ``commit`` the chain commit,
-    ``base`` the commit it stands on. ``restored``: what was taken back to come to its words, as far as that was
-    looked at (``Baton.here``)."""
+    ``base`` the commit it stands on. ``restored``: what was taken back to come to its words, and ``back`` where that led, as
+    far as that was looked at (``Baton.here``)."""
 
     id: Oid
     commit: Oid
@@ -491,6 +498,7 @@ class Stored:
     checkpoint: Checkpoint
     foreign: bool = False
     restored: str = ""
+    back: Back | None = None
 
     @property
     def foreign_words(self) -> bool:
@@ -499,12 +507,27 @@ class Stored:
 
 
 @value
+class Back:
+    """Where a restore, an undo or a redo led. ``gone``: the checkpoints that it took back, and ``left``: newer ones that it did
+    not, and of these ``newer``, those that are newer than what is told; ``gone_asked`` and ``left_asked``: what the user said
+    in them, and not before. All newest first."""
+
+    here: Here
+    gone: tuple[Stored, ...] = ()
+    left: tuple[Stored, ...] = ()
+    newer: tuple[Stored, ...] = ()
+    gone_asked: tuple[Prompt, ...] = ()
+    left_asked: tuple[Prompt, ...] = ()
+
+
+@value
 class DecisionChanges:
-    """The checkpoints in which what a decision is about changed since it was made, the newest first, and whether all since then
-    were looked at."""
+    """The checkpoints in which what a decision is about changed since it was made, the newest first, whether all since then
+    were looked at, and the paths there at which the work tree is another one than the newest of all."""
 
     items: tuple[Stored, ...]
     whole: bool
+    edited: tuple[str, ...] = ()
 
 
 @value

@@ -11,6 +11,7 @@ from gitbaton.codec import (
     bare,
     canonical,
     counted,
+    digest,
     document,
     escaped,
     first_line,
@@ -29,6 +30,7 @@ from gitbaton.model import (
     LAST_PROMPT,
     NOT_ENDED,
     TURN_ENDED,
+    Back,
     Checkpoint,
     ClientPlan,
     Decision,
@@ -45,6 +47,7 @@ from gitbaton.model import (
     TestRun,
     Told,
     at_prompt,
+    prompt_in,
 )
 from gitbaton.values import replace
 
@@ -58,6 +61,7 @@ _NAMED = 3  # paths that a sentence names
 _SKIPPED = 10  # paths that a snapshot left out and names
 _ORDER = {"doing": 0, "open": 1, "done": 2, "dropped": 3}  # of the items of a plan
 _FILES = 5  # that changed since a test ran, and are named
+_ASKED = 160  # characters of what was asked for in what was taken back
 _CAUSE = 80  # characters of the prompt or step that changed a file
 NO_CHANGES: Mapping[int, DecisionChanges] = MappingProxyType({})
 _LEFT_OUT = {
@@ -139,21 +143,30 @@ def _decision_lines(c: Checkpoint, changes: Mapping[int, DecisionChanges]) -> li
 
 def decision_facts(c: Checkpoint, one: Decision, changes: Mapping[int, DecisionChanges] = NO_CHANGES) -> str:
     """What is known of a decision that stands at a checkpoint, as the end of a sentence: what it is about, what changed that
-    since, and that it was made in what a restore took back: it stands all the same."""
+    since, and that it was made in what a restore took back: it stands all the same; or that it was withdrawn there."""
     parts = [f"about {', '.join(map(quoted, one.about))}"] if one.about else []
     parts += [changed_by(changes[one.number])] if one.number in changes else []
     parts += ["decided in what was taken back"] if one.made > c.written else []
+    parts += ["stands again: its withdrawal was taken back"] if stands_again(c, one) else []
     parts += ["from elsewhere"] if one.foreign else []
     return "".join(f"; {part}" for part in parts if part)
 
 
+def stands_again(c: Checkpoint, one: Decision) -> bool:
+    """Whether a decision that stands at a checkpoint was withdrawn in what a restore took back."""
+    gone = c.standing.withdrawn if c.standing else ()
+    return bool(gone) and digest(one.text) in {ended.digest for ended in gone}
+
+
 def changed_by(changes: DecisionChanges) -> str:
-    """``since changed by turn 12, "make it async"``, and how many times before; empty where nothing changed."""
-    if not changes.items:
+    """``since changed in this work tree, by turn 12, "make it async"``, and how many times before; empty where nothing did."""
+    if not changes.items and not changes.edited:
         return "" if changes.whole else "what changed long ago is not looked for"
-    named, more = _as_cause(changes.items[0]), len(changes.items) - 1
-    before = f", and {counted(more, 'time')} before" if more else ""
-    return f"since changed by {named}{before}"
+    parts = ["in this work tree"] if changes.edited else []
+    parts += [f"by {_as_cause(changes.items[0])}"] if changes.items else []
+    more = len(changes.items) - 1
+    before = f", and {counted(more, 'time')} before" if more > 0 else ""
+    return f"since changed {', '.join(parts)}{before}"
 
 
 def _as_cause(stored: Stored) -> str:
@@ -167,8 +180,8 @@ def _as_cause(stored: Stored) -> str:
     return in_double_quotes(_short(first_line(named)))
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _CAUSE else text[: _CAUSE - 3].rstrip() + "..."
+def _short(text: str, size: int = _CAUSE) -> str:
+    return text if len(text) <= size else text[: size - 3].rstrip() + "..."
 
 
 def kept_names(c: Checkpoint) -> str:
@@ -186,6 +199,9 @@ def decisions_document(c: Checkpoint, changes: Mapping[int, DecisionChanges] = N
         about: list[Json] = [path_document(path) for path in one.about]
         ids: list[Json] = [s.id for s in changes[one.number].items] if one.number in changes else []
         unseen = bool(one.about) and (one.number not in changes or not (ids or changes[one.number].whole))
+        said |= {"again": True} if stands_again(c, one) else {}
+        edited = changes[one.number].edited if one.number in changes else ()
+        said |= {"edited": [path_document(path) for path in edited]} if edited else {}
         found.append({**said, "about": about, "changed": None if unseen else ids})
     return found
 
@@ -236,20 +252,18 @@ def happened(c: Checkpoint, since: Since | None, step: str | None = None) -> str
     return f"{named}: {', '.join(parts) or 'nothing'}"
 
 
-def restored(
-    stored: Stored, step: Stored | None, gone: Sequence[Stored], paths: Sequence[str], came: Stored | None = None
-) -> str:
+def restored(stored: Stored, step: Stored | None, back: Back, paths: Sequence[str], came: Stored | None = None) -> str:
     """What was taken back to come to the words of a checkpoint, in words; empty where nothing was. ``step``: the restore that
-    nothing has followed; ``gone``: what it took back, newest first; ``paths``: what came back where that was named; ``came``:
-    the checkpoint that came back, where ``stored`` carries its words."""
+    nothing has followed; ``back``: where that led; ``paths``: what came back where that was named; ``came``: the checkpoint
+    that came back, where ``stored`` carries its words."""
     done = step.checkpoint.restore if step is not None else None
     own = step is not None and step.checkpoint.track == stored.checkpoint.track
     if step is not None and done is not None and (not own or done.after is None):
         if done.op == "undo" or (done.after is None and not paths):
             return ""
-        back = step.checkpoint.step.removeprefix("before ").removeprefix("redo of ")
-        if back.startswith("revert of "):
-            which, _, prompt = back.removeprefix("revert of ").partition(": ")
+        taken = step.checkpoint.step.removeprefix("before ").removeprefix("redo of ")
+        if taken.startswith("revert of "):
+            which, _, prompt = taken.removeprefix("revert of ").partition(": ")
             which = f"turn {in_double_quotes(first_line(prompt))}" if prompt else which
             there = "" if own else f" of track {in_quotes(step.checkpoint.track)}"
             return f"taken back: {which}{there}{f': {some(len(paths), first_few(paths))}' if paths else ''}"
@@ -263,15 +277,24 @@ def restored(
         return ""
     at = stored if step is not None else came
     name = title_of(at.checkpoint) if at is not None else stored.checkpoint.headline
-    said = f"restored to {in_double_quotes(first_line(name))}"
-    named = [s.checkpoint.step for s in gone if s.checkpoint.kind == "manual" and stored.foreign_words >= s.foreign]
-    turns = sum(s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED)) for s in gone)
-    parts = [in_double_quotes(first_line(text)) for text in named[:_NAMED]]
+    said = f"restored to {in_double_quotes(_short(first_line(name)))}"
+    parts = {"taken back": (back.gone, back.gone_asked), "not taken back": (back.left, back.left_asked)}
+    listed = {key: _listed(items, asked, foreign=stored.foreign_words) for key, (items, asked) in parts.items() if items}
+    return "; ".join([said, *(f"{key}: {text}" for key, text in listed.items())])
+
+
+def _listed(items: Sequence[Stored], asked: Sequence[Prompt], *, foreign: bool) -> str:
+    """Checkpoints in a sentence: the words of manual ones, how many turns, and what the user asked for in them."""
+    named = [s.checkpoint.step for s in items if s.checkpoint.kind == "manual" and foreign >= s.foreign]
+    turns = sum(s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED)) for s in items)
+    parts = [in_double_quotes(_short(first_line(text))) for text in named[:_NAMED]]
     parts += [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
     parts += [counted(turns, "turn")] if turns else []
-    parts = parts or ([counted(len(gone), "checkpoint")] if gone else [])
+    parts = parts or [counted(len(items), "checkpoint")]
     listed = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    return f"{said}; taken back: {listed}" if listed else said
+    said = [in_double_quotes(_short(first_line(one.text), _ASKED)) for one in asked[:_NAMED]]
+    said += [f"{len(asked) - _NAMED} more"] if len(asked) > _NAMED else []
+    return f"{listed} (asked: {', '.join(said)})" if said else listed
 
 
 def passed(since: Since) -> str:
@@ -321,6 +344,11 @@ def quoted(value: str) -> str:
         else:
             out.append(_octal(char))
     return '"' + "".join(out) + '"'
+
+
+def path_in_line(path: str, *, blanks: bool = False) -> str:
+    """A path in a sentence: as git quotes it where a line cannot hold it as it is, else like any other word."""
+    return bare(path, blanks=blanks) if path.isprintable() and plain(path) == path else quoted(path)
 
 
 def porcelain(
@@ -559,7 +587,7 @@ def test_line(run: TestRun, at: str, changed: Changed, more: int = 0, named: int
         return f"{parts}; what changed since cannot be compared"
     if not changed:
         return parts
-    paths = ", ".join(bare(first_line(path)) for path in changed[:named])
+    paths = ", ".join(path_in_line(path) for path in changed[:named])
     rest = len(changed) - named + more
     return f"{parts}; stale: {paths}{f' and {rest} more' if rest > 0 else ''} changed since"
 
@@ -627,10 +655,10 @@ def observed_pairs(
             found.append(("error", "\n".join([command_line(error, when(error.ended)), error.output]).rstrip("\n")))
         found += [("running", f"{when(one.since)} {first_line(one.text)}") for one in told.running]
         files = (("read", told.read), ("found", told.found))
-        found += [(key, "\n".join(map(first_line, paths))) for key, paths in files if paths]
+        found += [(key, "\n".join(map(quoted, paths))) for key, paths in files if paths]
     if observed.edited:
         more = f"\nand {observed.edited_more} more" if observed.edited_more else ""
-        found.append(("edited", "\n".join(map(first_line, observed.edited)) + more))
+        found.append(("edited", "\n".join(map(quoted, observed.edited)) + more))
     return found
 
 
@@ -670,7 +698,8 @@ def title_of(c: Checkpoint) -> str:
     """What a checkpoint is called wherever it is named: its step; of a turn that a client's records tell of ``turn 7  now the
     error messages``."""
     if _is_told_turn(c) and c.observed is not None:
-        return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, c.observed.asked).text)}"
+        until = [one for one in c.observed.asked if one.at <= c.created]  # after an undo it tells of later ones, too
+        return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, until or c.observed.asked).text)}"
     if c.kind != "auto" or not c.step.startswith((TURN_ENDED, NOT_ENDED)):
         return c.step
     before, _, last = c.step.rpartition(LAST_PROMPT)  # what was asked last tells turns apart
@@ -692,7 +721,7 @@ def turn_prompt(step: str, asked: Sequence[Prompt]) -> Prompt:
 
 def names_prompt(step: str, prompt: Prompt) -> bool:
     """Whether the step of a turn's checkpoint names a prompt as the turn's own."""
-    own = step.partition(": ")[2].rpartition(LAST_PROMPT)[2].removesuffix("...").rstrip()
+    own = prompt_in(step)
     return own != "" and first_line(prompt.text).startswith(own)
 
 

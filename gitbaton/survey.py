@@ -115,6 +115,17 @@ class Surveyor:
             found.append(replace(live, words=words, since=self._since(stored, words or live)))
         return found
 
+    def edited(self, stored: Stored, places: Sequence[str]) -> list[str]:
+        """The paths at or below some places, seen from the top, at which the work tree is another one than a checkpoint's; only
+        these are looked at. Raises GitError."""
+        files = stored.checkpoint.files
+        if files is None or self.rules is None or self.store.repo.layout.root is None:
+            return []
+        from gitbaton.worktree.filedrift import compare_files
+
+        specs = [":(top)" if place == "." else f":(top,literal){place}" for place in dict.fromkeys(places)]
+        return files.holding(compare_files(self.store.repo, self.rules, [files.tree], specs)[0].get(files.tree, []))
+
     def written(self, stored: Stored) -> Stored:
         """A checkpoint with the branch, HEAD, files and operation of the one whose words it carries."""
         c = stored.checkpoint

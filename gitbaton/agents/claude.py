@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from gitbaton.agents.signs import Record, Sign
 
 _NOTICE = "<task-notification>"
-_TAGS = r"ide_[a-z_]+|system-reminder|local-command-[a-z]+|bash-[a-z]+|teammate-message|user-prompt-submit-hook"
+_TAGS = (
+    r"ide_[a-z_]+|system-reminder|local-command-[a-z]+|bash-[a-z]+|teammate-message|user-prompt-submit-hook|tick"
+    r"|cross-session-message|new-diagnostics|remote-review(?:-progress)?"
+)
 _IMAGE = r"\[Image(?: #\d+|:[^\]\n]*)\]"
 _OURS = (  # each begins what the client says in the user's name
     "[Request interrupted by user",
@@ -247,8 +250,8 @@ def _results(record: Record) -> list[Record]:
 
 
 def _prompt(record: Record, content: object, *, alone: bool = False) -> str:
-    """What the user said in a record; empty where the client says it. ``alone``: also a command or an image
-    without words."""
+    """What the user said in a record; empty where the client says it. ``alone``: also an image without
+    words."""
     human = dict_of(record.get("origin")).get("kind") in (None, "human") and record.get("rowSource") in (None, "local")
     ours = any(record.get(name) is True for name in _UNSAID) or record.get("commandMode") not in (None, "prompt")
     if ours or not human:
@@ -287,7 +290,7 @@ def _words(text: str, *, alone: bool) -> str:
     if re.match(_COMMAND, text):
         tags = dict(_inside("command-name|command-args", text))
         name, args = tags.get("command-name", "").strip(), tags.get("command-args", "").strip()
-        return f"{name} {args}".strip() if (args or alone) and not re.match(_OWN_COMMANDS, name) else ""
+        return "" if re.match(_OWN_COMMANDS, name) else f"{name} {args}".strip()
     if text.startswith((_NOTICE, *_OURS)):
         return ""
     said = _outside(text).strip()
@@ -387,8 +390,9 @@ def _result(at: float | None, block: Record, result: Record, record: Record) -> 
         return
     if block.get("is_error") is True:
         code = re.match(_CODE, text)
-        yield from _refused(at, name, given, text)
-        yield from ended(at, key, int(code[1]) if code else None, text[code.end() :] if code else text)
+        yield from _refused(at, name, given, _refusal(record, text))
+        printed = text[code.end() :] if code else text
+        yield from ended(at, key, int(code[1]) if code else None, printed, refused=_is_refused(record))
     elif _task(block, result):  # what it printed so far is not all
         yield from ended(at, key, None, running=True)
     elif name in _STOPS or name in ("TaskOutput", "BashOutput"):
@@ -408,10 +412,23 @@ def _result(at: float | None, block: Record, result: Record, record: Record) -> 
         yield from ended(at, key, None if result.get("interrupted") is True else 0, text)
 
 
-def _refused(at: float | None, name: object, given: Record, text: str) -> Iterator[Sign]:
-    """What the user said when a call was refused: words of its own, or answers to some of the questions that it asked."""
-    refused = re.match(_REFUSED, text)
-    words = text[refused.end() :] if refused else ""
+def _is_refused(record: Record) -> bool:
+    """Whether the call that a record answers was refused, in whatever words: a program around the client has its own."""
+    said = dict_of(record.get("permissionDecision")).get("decision") == "reject" and len(_results(record)) == 1
+    return said and record.get("toolDenialAfterRun") is not True
+
+
+def _refusal(record: Record, text: str) -> str:
+    """What the user said when a call was refused; empty where the client alone says something."""
+    if refused := re.match(_REFUSED, text):
+        return text[refused.end() :]
+    own = plain(record.get("userFeedback")) or (text if record.get("holdsPersonsWords") is True else "")
+    return own if _is_refused(record) else ""
+
+
+def _refused(at: float | None, name: object, given: Record, words: str) -> Iterator[Sign]:
+    """What the user said when a call was refused as signs: words of its own, or answers to some of the questions that it
+    asked."""
     if words.startswith("The user wants to clarify these questions"):
         for number, (question, answer, note) in enumerate(re.findall(_CLARIFIED, words)):
             yield from answered(nth(at, number), question, f"{answer} ({note})" if note else answer)

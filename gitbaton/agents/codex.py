@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 
 _TURNS = 1 << 20
 _ITEMS = {"UserMessage", "AgentMessage", "CommandExecution", "FileChange", "Reasoning", "Plan"}
-_OURS = (
-    *("<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<turn_aborted>", "<skill>", "<image"),
-    *("<user_shell_command>", "<subagent_notification>"),
+_OURS = (  # what the client says in the user's name: each begins it, but for the tags around an image, which are all of it
+    r"\s*(?:<(?:environment_context|user_instructions|turn_aborted|skill|user_shell_command|subagent_notification|hook_prompt"
+    r"|goal_context|model_switch|collaboration_mode|personality_spec|permissions instructions|apps_instructions"
+    r"|INSTRUCTIONS)[\s>]|# AGENTS\.md instructions"
+    r"|Warning: (?:apply_patch was requested via|The maximum number of unified exec processes)"
+    r"|</?image(?: [^<>\n]*)?>\s*\Z)"
 )
 _AROUND = (
     r"(?s)\A(?:# Context from my IDE|# Files mentioned by the user|(?=## My request)|This block is)"
@@ -101,17 +104,20 @@ class Codex(Client):
 
     def sift(self, records: Sequence[Record]) -> Sequence[Record]:
         """What was said and done stands there twice: as the model saw it, and as items that were completed, or as events before
-        there were such items. Each record is told what of it counts, and an answer which call it belongs to."""
+        there were such items. Each record is told what of it counts, and an answer which call it belongs to. What the model
+        wrote for a compaction it said to nobody."""
         records = [record if "payload" in record else {"type": "response_item", "payload": record} for record in records]
         kinds = {_event(record) for record in records}
         bare, alone = not kinds & _ITEMS, not kinds & {*_ITEMS, "user_message", "agent_message"}
         calls: dict[str | None, Record] = {}
         found: list[Record] = []
         above: int | None = None
+        spoken: int | None = None
         for record in records:
             payload = dict_of(record.get("payload"))
             if record.get("type") == "response_item":
                 role, key = payload.get("role"), word(payload.get("call_id"))
+                spoken = len(found) if role == "assistant" else spoken
                 above = len(found) if role == "user" else above if role is None else None
                 if str(payload.get("type")).endswith("_call"):
                     calls[key] = payload
@@ -119,6 +125,10 @@ class Codex(Client):
             elif _event(record) in ("UserMessage", "user_message") and above is not None:
                 found[above], above = {**found[above], "begins": True}, None
                 record = {**record, "begun": True}
+            elif record.get("type") == "compacted" and spoken is not None:
+                text = plain(text_of(dict_of(found[spoken].get("payload")).get("content")))
+                summary = bool(text) and plain(payload.get("message")).endswith(text)
+                found[spoken] = {**found[spoken], "summary": True} if summary else found[spoken]
             found.append(record)
         return found
 
@@ -139,6 +149,8 @@ class Codex(Client):
         if record.get("type") == "compacted":
             yield Shown(who="system", content=payload.get("message"))
         elif record.get("type") == "response_item":
+            if record.get("summary") is True or dict_of(record.get("metadata")).get("compaction_output") is True:
+                return
             yield from _shown(payload)
             yield from _response(payload, record, at)
         elif kind == "user_message":
@@ -194,7 +206,7 @@ def _event(record: Record) -> str | None:
 
 def _said(content: object) -> list[str]:
     """What the user said; nothing of what the client says in the user's name, or around their words."""
-    return [re.sub(_AROUND, "", text) for text in texts_of(content) if not text.startswith(_OURS)]
+    return [re.sub(_AROUND, "", text) for text in texts_of(content) if not re.match(_OURS, text)]
 
 
 def _response(item: Record, record: Record, at: float | None) -> Iterator[Sign]:
@@ -260,7 +272,8 @@ def _item(item: Record, begun: float | None, done: float | None) -> Iterator[Sig
     elif kind == "CommandExecution":
         over = item.get("status") in ("completed", "failed")
         yield from ran(begun, key, _command(item.get("command")))
-        yield from ended(done, key, item.get("exit_code") if over else None, item.get("aggregated_output"))
+        code, refused = item.get("exit_code") if over else None, item.get("status") == "declined"
+        yield from ended(done, key, code, item.get("aggregated_output"), refused=refused)
     elif kind == "FileChange":
         for path, change in dict_of(item.get("changes")).items():
             for changed in (path, dict_of(change).get("move_path")):

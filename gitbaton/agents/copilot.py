@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gitbaton.model import Finding
 
 _ANSWER = r"\A(?:The )?[Uu]ser (?:responded|selected|answered)(?: with)?: *"
+_NO = ("rejected", "denied")
 _SHELL_ID = r"\n?<shellId: [^\n<>]*>\s*\Z"
 
 
@@ -211,6 +212,7 @@ def _told(kind: str, data: Record, at: float | None) -> Iterator[Sign]:
             answer = re.sub(_ANSWER, "", text_of(dict_of(data.get("result")).get("content")))
             yield from answered(at, dict_of(asked.get("arguments")).get("question"), answer)
         elif not edits:
-            shell, result = dict_of(data.get("shellExecution")), dict_of(data.get("result") or data.get("error"))
+            shell, error = dict_of(data.get("shellExecution")), dict_of(data.get("error"))
+            result = dict_of(data.get("result")) or error
             printed = text_of(result.get("content") or result.get("message"))
-            yield from ended(at, key, shell.get("exitCode"), re.sub(_SHELL_ID, "", printed))
+            yield from ended(at, key, shell.get("exitCode"), re.sub(_SHELL_ID, "", printed), refused=error.get("code") in _NO)

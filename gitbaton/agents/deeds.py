@@ -1,10 +1,11 @@
-"""What an agent did: actions of the like in a row are one, and a failure stands until a success mends it. No I/O."""
+"""What an agent did: actions of the like in a row are one, and a command line is told by what it does. No I/O."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
+from gitbaton.agents.shell import LONGEST, Segment, UnreadableError, names_of, segments
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -15,29 +16,29 @@ if TYPE_CHECKING:
 else:
     Kind = str
 
-_SEGMENT = re.compile(r"""(?:\\.|"(?:\\.|[^"\\])*"|'[^']*'|[<>]&\d?|&>|\$\([^()]*\)|[^;&|\n"'\\]|["'])+""", re.S)
-_REDIRECTED = re.compile(r"""(?<!\s)\s*(?:\d?>>?&?\d?|&>>?|<)\s*(?:/dev/null|&\d|[^\s;&|<>]+)?""")
-_INLINE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?)(?:\n.*?)?(?:\n[ \t]*\2\b|\Z)", re.S)
-_BEFORE = re.compile(
-    r"""\A(?:(?:[A-Za-z_]\w*=(?:"[^"]*"|'[^']*'|\S*)|do|then|else|if|while|sudo|time|env|command|exec"""
-    r"""|nice(?: -n ?\d+)?|timeout(?: -\S+)* \S+)\s+)+"""
+_BEFORE = (
+    r"\A(?:(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|\S*)|sudo|time|env|command|exec|nice(?: -n ?\d+)?|timeout(?: -\S+)* \S+)\s+)+"
 )
 """What stands before a program: assignments, and programs that start another one."""
-_NAMES = (
-    "cd pushd popd export echo printf set source . true false : sleep wait exit return test [ [[ which type command date pwd ls"
-    " cat head tail tee less more grep egrep fgrep rg ag ack find fd stat file wc sort uniq cut tr sed awk jq yq nl column diff"
-    " cmp tree du df ps pgrep kill pkill lsof read fi for done case esac { } ( ) #"
-)
-_LOOKING = frozenset(_NAMES.split())
-_READING = frozenset(
-    f"git {word}"
-    for word in (
-        *("cat-file", "show", "log", "diff", "status", "rev-parse", "rev-list", "ls-tree", "ls-files", "ls-remote", "blame"),
-        *("grep", "merge-base", "check-ignore", "for-each-ref", "describe", "reflog", "show-ref", "shortlog", "diff-tree"),
+_PREPARING = names_of("cd pushd popd export set source . : shopt ulimit umask trap unset alias") | {""}
+_SAYING = names_of("echo printf true")
+_LOOKING = (
+    _PREPARING
+    | _SAYING
+    | names_of(
+        "false sleep wait exit return test [ [[ which type command date pwd ls cat head tail tee less more grep egrep fgrep rg"
+        " ag ack find fd stat file wc sort uniq cut tr sed awk jq yq nl column diff cmp tree du df ps pgrep kill pkill"
+        " lsof read"
     )
 )
-"""Programs that only look, prepare or show: what they end with is no failure that anybody has to mend."""
-_WORD = re.compile(r"[A-Za-z][\w.:@/+-]*\Z")
+_READING = names_of(
+    "cat-file show log diff status rev-parse rev-list ls-tree ls-files ls-remote blame grep merge-base check-ignore"
+    " for-each-ref describe reflog show-ref shortlog diff-tree"
+)
+"""Programs, and verbs of git, that only look, prepare or show: what they end with is no failure that anybody has to mend."""
+_WORD = r"[A-Za-z][\w.:@/+-]*\Z"
+_FIRST = r"\A(?:\s*(?:#.*|(?:cd|pushd|export|set|source|\.)\s[^;&|\n'\"`$()]*)(?:&&|;|\n|\Z))+"
+"""What stands before a loop, and before what cannot be read: comments, and what only prepares."""
 
 
 @value
@@ -71,50 +72,44 @@ def rows(deeds: Iterable[Deed]) -> list[Deed]:
     return found
 
 
-def segments(command: str) -> tuple[str, ...]:
-    """Split a command line into what it does: each command alone, without redirections, assignments, and what only looks."""
-    command = _INLINE.sub(r"\3", command) if "<<" in command else command
-    found = (_REDIRECTED.sub("", _BEFORE.sub("", part.strip(" \t({!"), 1)).strip(" \t)}") for part in _SEGMENT.findall(command))
-    lines = (" ".join(part.split()) for part in found if part)
-    return tuple(line for line in lines if not (_base(line.split()[0]) in _LOOKING or " ".join(line.split()[:2]) in _READING))
+def one_line(command: str) -> str:
+    """Put a command into one line: what it does, without comments, the texts that it is given, and what only prepares it."""
+    parts = _segments(command)
+    shown = [part for part in parts if not (part.name in _PREPARING and part.after in ("&&", ";", ""))]
+    plain = [
+        part for part in shown if part.name not in _SAYING or part.redirected != part.text or "|" in part.before + part.after
+    ]
+    if not shown or any(part.loose for part in parts):
+        return re.sub(_FIRST, "", command).strip() or command
+    joined = (
+        f"{'! ' * part.turned}{part.written(redirected=True)}{';' if part.after == ';' else f' {part.after}'}"
+        for part in plain or shown
+    )
+    return " ".join(joined).strip(" ;").removesuffix(" &&")
+
+
+def actions(command: str) -> list[str]:
+    """Split a command line into what it does: each command alone, without redirections, assignments, and what only looks. One
+    that cannot be read does one thing."""
+    parts = _segments(command)
+    found = (re.sub(_BEFORE, "", part.written(redirected=False)) for part in parts)
+    words = ((text, *text.split()[:2], "") for text in found if text)
+    done = [text for text, name, verb, *_ in words if not (_base(name) in _LOOKING or (name == "git" and verb in _READING))]
+    return done if parts else [" ".join(command.split())]
 
 
 def program(command: str) -> str:
     """Name what a command line does last: the program, and the words after it that say what of it."""
-    words = next(iter(segments(command)[::-1]), "").split()
+    words = "".join(actions(command)[-1:]).split()
     size = 3 if words[1:2] in (["run"], ["-m"], ["exec"]) else 2
-    return " ".join(words[:1] + [word for word in words[1:size] if word == "-m" or _WORD.match(word)])
+    return " ".join(words[:1] + [word for word in words[1:size] if word == "-m" or re.match(_WORD, word)])
 
 
-def fails(command: str) -> bool:
-    """Whether a command line does something that can fail: one that only looks cannot."""
-    return bool(segments(command))
-
-
-def mends(later: str, failed: str) -> bool:
-    """Whether the success of a ``later`` command line means that what ``failed`` would now succeed: it does the same, or the
-    same of a program and leaves nothing out."""
-    wanted, done = segments(failed)[-1:], segments(later)
-    if not wanted or wanted[0] in done:
-        return bool(wanted)
-    name = program(wanted[0])
-    return any(program(one) == name and (one.startswith(_DOING) or _as_wide(one, wanted[0], name)) for one in done)
-
-
-def _as_wide(later: str, failed: str, name: str) -> bool:
-    """Whether a command takes all that another one of the same program was told to take."""
-    size = len(name.split())
-    one, other = ([word.partition("=")[0] for word in text.split()[size:]] for text in (later, failed))
-    if not _NARROWING.isdisjoint(set(one) - set(other)):
-        return False
-    targets, wanted = ({word for word in words if word[:1] != "-" and word not in _ALL} for words in (one, other))
-    return not targets or wanted <= targets
-
-
-_DOING = ("git ", "gh ", "glab ", "hg ", "jj ")  # what is told them is each time another
-_ALL = ("./...", ".", "...")
-_LESS = "-run -skip -short -k -m -t --grep --filter --lf --deselect --ignore --only -p --package"
-_NARROWING = frozenset(_LESS.split())
+def _segments(command: str) -> tuple[Segment, ...]:
+    try:
+        return segments(command[:LONGEST])
+    except UnreadableError:
+        return ()
 
 
 def _base(word: str) -> str:

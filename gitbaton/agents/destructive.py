@@ -70,7 +70,7 @@ def _line(text: str, own: Sequence[tuple[str, ...]], places: list[Place], depth:
     except UnreadableError:
         rough = (part.strip() for part in re.split(r"&&|\|\|?|;|\n", text)[:100])
         parts = tuple(
-            Segment(text=part, before=";", after=";", loose=True, turned=False, grouped=False, hidden=())
+            Segment(text=part, redirected=part, before=";", after=";", loose=True, turned=False, grouped=False, hidden=())
             for part in rough
             if part
         )

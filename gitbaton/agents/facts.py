@@ -7,7 +7,7 @@ All texts are redacted whole and cut afterwards: of half a key nobody could tell
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gitbaton.agents import deeds as doing
@@ -20,11 +20,13 @@ from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Protocol, TypeVar
+    from typing import Any, Literal, Protocol, TypeVar
 
     from gitbaton.agents.deeds import Kind
     from gitbaton.agents.signs import Sign
     from gitbaton.agents.testing import Verdict
+
+    Failing = Literal["check", "ran"]
 
     class Sized(Protocol):
         """A text, long or short, of a moment."""
@@ -66,6 +68,7 @@ _FOUND, _OF_ONE, _LISTING, _TEXTS_NAMING = (
 _FILE = r"(?<![\w./@+~-])(?:[\w./@+~-]*/)?[\w@+~-][\w.@+~-]*\.[A-Za-z][A-Za-z0-9]{0,5}(?![\w./-])"
 _RAW = 120  # actions that are looked through for the like
 _FAILED = 5  # failures that nothing has mended
+_UNHEARD = 5
 _LOOKED, _TAIL = 64 << 10, 8 << 10  # characters of a text, and of an output's end, that are redacted before they are cut
 _POINT = r"[ \t]{0,12}(?:[-*+\u2022]|\(?[0-9]{1,3}[.)]|[\u2610\u2611\u2612\u2713\u2714\u2717])[ \t]+\S"
 _POINTS = 3
@@ -100,10 +103,10 @@ class Command:
 
 @value
 class Failure:
-    """A failure that no later success has mended. ``kind``: what failed: a test, a build or a linter (``check``), another
-    command (``ran``), or an edit of a path (``edited``)."""
+    """A failure that no later success has mended. ``kind``: what failed: a test, a build or a linter (``check``), or another
+    command (``ran``)."""
 
-    kind: str
+    kind: Failing
     ran: Command
 
 
@@ -144,12 +147,25 @@ class Test:
 
 
 @value
+class Unheard:
+    """The last words of a turn whose end no hook has told of yet, when they were said, how many prompts there were by then, and
+    the first line of the newest of them."""
+
+    at: float
+    text: str
+    turns: int
+    prompt: str
+
+
+@value
 class Facts:
     """What is known of a session: its plan (None where none was ever written), what that is called and when it changed; the
     newest test runs, newest first; edited files, newest first; files that were read, newest first; prompts that say something,
     oldest first, the newest of all (``latest``), and how many there were (``turns``); the plan that was approved last;
     the newest text with a list; commands, newest last; ``checks``, the newest run of each of the last test, build and lint
-    commands, and ``failures``, both oldest first; the last words of the last turn that ended.
+    commands, and ``failures``, both oldest first; the last words of the last turn that ended; ``unheard``, the turns that have
+    ended by what followed them, oldest first; ``heard``, how many prompts there were up to the end that a hook told of last,
+    ``heard_at``, when that came, and ``heard_of``, the first line of the newest of them.
 
     Of the turn that goes on: ``open``, whether one does; what the agent said in it (``texts``) and did (``deeds``), oldest
     first, and whether it said something last (``spoke``); ``since``: when it, with those that only go on with it, was begun,
@@ -174,6 +190,10 @@ class Facts:
     checks: tuple[Command, ...] = ()
     failures: tuple[Failure, ...] = ()
     said: Prompt | None = None
+    unheard: tuple[Unheard, ...] = ()
+    heard: int = 0
+    heard_at: float = 0.0
+    heard_of: str = ""
     open: bool = False
     texts: tuple[Prompt, ...] = ()
     deeds: tuple[Deed, ...] = ()
@@ -190,24 +210,26 @@ class Facts:
 class End:
     """The end of a turn, as a hook has heard it at a moment. ``words``: the last ones, where the client says them; ``sure``: it
     was the turn's end, and not that of a session, which may come in the midst of one; ``running``: what goes on in the
-    background, where the client lists it."""
+    background, where the client lists it; ``late``: there may be later records, and only their times tell."""
 
     at: float
     words: str = ""
     sure: bool = True
     running: tuple[str, ...] | None = None
+    late: bool = True
 
 
 def fold(facts: Facts, signs: Iterable[Sign], redact: Redact, own: Sequence[str], now: float, end: End | None = None) -> Facts:
     """What is known after some more signs, in their order. ``own``: the user's own test commands; ``now`` stands for the time
-    of what has none. ``end``: a turn's, before all signs that are later. Raises ScanError where a text cannot be redacted."""
-    made = _Fold(facts, redact, own, now)
-    for sign in signs:
-        if end is not None and sign.at is not None and sign.at > end.at:
+    of what has none. ``end``: that of the turn with its words, else of the one of its moment; what follows there belongs to
+    another turn. Raises ScanError where a text cannot be redacted."""
+    made, signs = _Fold(facts, redact, own, now), list(signs)
+    place = made.place(end, signs) if end is not None else None
+    for number, sign in enumerate(signs):
+        if end is not None and number == place:
             made.close(end)
-            end = None
         made.take(sign)
-    if end is not None:
+    if end is not None and place == len(signs):
         made.close(end)
     return made.facts()
 
@@ -247,6 +269,10 @@ class _Fold:
         self.approved: Prompt | _Heard | None = facts.approved
         self.listed: Prompt | _Heard | None = facts.listed
         self.said: Prompt | _Heard | None = facts.said
+        self.unheard: list[tuple[Unheard | Prompt | _Heard, int, Prompt | _Heard | str]] = [
+            (one, one.turns, one.prompt) for one in facts.unheard
+        ]
+        self.heard, self.heard_at, self.heard_of, self.known = facts.heard, facts.heard_at, facts.heard_of, False
         self.open, self.spoke, self.since = facts.open, facts.spoke, facts.since
         self.texts: list[Prompt | _Heard] = list(facts.texts)
         self.deeds: dict[str, Deed | Call] = {deed.key: deed for deed in facts.deeds}
@@ -301,38 +327,32 @@ class _Fold:
             self.calls[sign.key] = replace(call, running=call.running or sign.running)
             return
         del self.calls[sign.key]
-        self.named += [] if call.kind == "edited" else [call.text, sign.output]
-        self.spoke = False
-        status = sign.status
-        if call.kind == "edited":
-            status = 0 if status == 0 else 1
-            self._edit(call.text, at, sign.output if status else None)
-        else:
+        status, name = sign.status, _name(call)
+        nothing = sign.refused or (call.kind == "edited" and status != 0)  # was done
+        if call.kind != "edited" or nothing:
             self.ended[valid(sign.key)] = None
+        if nothing:
+            self.deeds.pop(name, None)
+            return
+        self.spoke = self.spoke and call.running  # what went on in the background ends by itself
+        if call.kind == "edited":
+            self.edits.append(at)
+            self.edited.pop(call.text, None)
+            self.edited[call.text] = at
+            self.made.append(call.text)
+        else:
+            self.named += [call.text, sign.output]
         if call.kind == "ran":
             ran = Command(command=call.text, status=status, started=call.at, ended=at, output="")
             self.commands.append((ran, sign.output))
             self.runs.pop(call.text, None)
             self.runs[call.text] = (sign, call.at, at, len(self.made))
-        name = _name(call)
         if name in self.deeds:
             output = valid(sign.output[-_TAIL:]) if call.kind == "called" else ""
             text = self.deeds[name].text
             self.deeds[name] = Deed(
                 key=valid(name), kind=call.kind, text=text, at=call.at, ended=True, status=status, output=output
             )
-
-    def _edit(self, path: str, at: float, failed: str | None) -> None:
-        """An edit of a file has ended, or failed with some words."""
-        self.failures.pop(("edited", path), None)
-        if failed is not None:
-            if failed:
-                self._fail("edited", Command(command=path, status=1, started=None, ended=at, output=self._last(failed)))
-            return
-        self.edits.append(at)
-        self.edited.pop(path, None)
-        self.edited[path] = at
-        self.made.append(path)
 
     def _judge(self, text: str, run: tuple[Ended, float, float, int]) -> None:
         """Take in how the newest run of a command line ended: its tests, builds and linters, and what fails or is mended."""
@@ -356,9 +376,9 @@ class _Fold:
             elif one.result == "failed":
                 self._fail("check", ran)
         if sign.status == 0:
-            self._mend("ran", partial(doing.mends, text))
-        elif sign.status and doing.fails(text) and not any(one.result == "failed" for one in found):
-            name = self._cut(text, COMMAND)
+            self._mend("ran", partial(mends, text))
+        elif sign.status and doing.actions(text) and not any(one.result == "failed" for one in found):
+            name = self._line(text)
             self._fail(
                 "ran", Command(command=name, status=sign.status, started=began, ended=at, output=self._last(sign.output))
             )
@@ -385,11 +405,11 @@ class _Fold:
         """A run of before with what was edited since."""
         return replace(test, changed=tuple(dict.fromkeys((*test.changed, *self.made)))[-EDITED:])
 
-    def _fail(self, kind: str, ran: Command) -> None:
+    def _fail(self, kind: Failing, ran: Command) -> None:
         self.failures.pop((kind, ran.command), None)
         self.failures[kind, ran.command] = Failure(kind=kind, ran=ran)
 
-    def _mend(self, kind: str, mended: Callable[[str], bool]) -> None:
+    def _mend(self, kind: Failing, mended: Callable[[str], bool]) -> None:
         for one in [one for one in self.failures if one[0] == kind and mended(one[1])]:
             del self.failures[one]
 
@@ -436,7 +456,9 @@ class _Fold:
         """Take a prompt as the beginning of a turn, where the agent said something last; else it came while the agent was at
         work, and the turn goes on. ``since``: when what is wanted became something else, 0 where the prompt does not say."""
         if self.spoke or not (self.texts or self.deeds):
-            self.said = self.texts[-1] if self.texts else self.said
+            if self.texts:
+                self.said = self.texts[-1]
+                self.unheard.append((self.said, self.turns - 1, self._prompt()))
             self.texts, self.deeds = [], {}
             self.since = (*self.since, since)[-2:] if since else self.since
         self.open, self.spoke = True, False
@@ -455,10 +477,46 @@ class _Fold:
         if len(rows) >= _POINTS and sum(1 for row in rows if re.match(_POINT, row)) >= _POINTS:
             self.listed = heard
 
+    def place(self, end: End, signs: Sequence[Sign]) -> int | None:
+        """After how many of the signs to come a turn ended: at the newest text with its words that a prompt follows, or
+        nothing that was done; where none has them, before what is later. None where its words are those of a turn before,
+        which has ended by what followed it, and where it is heard once more."""
+        if round(end.at, 3) == self.heard_at:
+            return None
+        self.heard_at = round(end.at, 3)
+        words = valid(end.words.strip())
+        found = [one for one in self._last_words(signs) if self._ends(one[0], words)] if words else []
+        early = [one for one in found if one[0].at <= end.at]
+        self.known = bool(found)
+        if found:
+            return (early[-1] if early else found[0])[1]
+        before = [one for one in self.unheard if words and self._ends(one[0], words)]
+        if before:
+            self.unheard.remove(before[-1])
+            self._hear(*before[-1][1:])
+            return None
+        later = (number for number, sign in enumerate(signs) if end.late and sign.at is not None and sign.at > end.at)
+        return next(later, len(signs))
+
+    def _last_words(self, signs: Sequence[Sign]) -> Iterator[tuple[Prompt | _Heard, int]]:
+        """The texts that are the last of their turn, each with the number of the signs up to it."""
+        last: tuple[Prompt | _Heard, int] | None = (self.texts[-1], 0) if self.spoke and self.texts else None
+        for number, sign in enumerate(signs, 1):
+            if isinstance(sign, Asked) and sign.kind in ("", "approved"):
+                yield from [last] if last else []
+                last = None
+            elif isinstance(sign, Said) and sign.text.strip():
+                last = _Heard(at=self._time(sign.at), text=sign.text.strip(), size=len(sign.text)), number
+            elif isinstance(sign, (Ran, Edited, Called)):
+                last = None
+        yield from [last] if last else []
+
     def close(self, end: End) -> None:
-        """End the turn that goes on, where it is the one whose end was heard: not where a prompt is later than that, or where
-        nothing was done in it and the words are those of the turn before. Words that are on record are not taken anew."""
-        if self.latest is not None and self.latest.at > end.at:
+        """End the turn that goes on: not where its prompt is later than the end and its words are not on record, nor where
+        nothing was asked since the end of the turn before. Words that are on record are not taken anew."""
+        later = self._later_than(end) if not self.known else 0
+        self._hear(self.turns - later, "" if later else self._prompt())
+        if later:
             return
         if end.running is not None:
             self._list_running(end.running, self._time(end.at))
@@ -466,16 +524,35 @@ class _Fold:
         if not end.sure and not self.spoke:
             return  # a session that was left in the midst of a turn
         if words and (last is None or not self._ends(last, words)):
-            if self.said is not None and not self.texts and not self.deeds and self._ends(self.said, words):
+            if self.said is not None and not self.open and self._ends(self.said, words):
                 return
             last = _Heard(at=self._time(end.at), text=words, size=len(words))
         self.said = last or self.said
         self.texts, self.deeds = [], {}
         self.open = self.spoke = False
 
-    def _ends(self, text: Prompt | _Heard, words: str) -> bool:
+    def _hear(self, turns: int, prompt: Prompt | _Heard | str) -> None:
+        if turns >= self.heard:
+            self.heard, self.heard_of = turns, self._opening(prompt)
+
+    def _prompt(self) -> Prompt | _Heard | str:
+        """The newest prompt that is one of its own."""
+        newest = [*self.asked, *([self.latest] if self.latest is not None else [])]
+        return next((one for one in reversed(newest) if one.kind in ("", "approved")), "")
+
+    def _opening(self, prompt: Prompt | _Heard | str) -> str:
+        """The first line of a prompt, as a step has it."""
+        return prompt if isinstance(prompt, str) else self._cut(first_line(prompt.text), ITEM)
+
+    def _later_than(self, end: End) -> int:
+        """How many prompts came after an end."""
+        if self.latest is None or self.latest.at <= end.at or not end.late:
+            return 0
+        return len({one.at for one in (*self.asked, self.latest) if one.at > end.at and one.kind in ("", "approved")}) or 1
+
+    def _ends(self, text: Unheard | Prompt | _Heard, words: str) -> bool:
         """Whether some words end a text, or the text them: clients tell of the last part of a message or of all of it."""
-        if isinstance(text, Prompt):  # it was redacted and cut
+        if not isinstance(text, _Heard):  # it was redacted and cut
             words = self._middle(words, SAID)
             kept = {words[-_FEW:], self._middle(words, SAYING)[-_FEW:]}
             return any(text.text.endswith(one) or one.endswith(text.text) for one in kept)
@@ -495,6 +572,9 @@ class _Fold:
 
     def _cut(self, text: str, size: int) -> str:
         return cut(self.redact(valid(text[:_LOOKED])), size)
+
+    def _line(self, command: str) -> str:
+        return cut(doing.one_line(self.redact(valid(command[:_LOOKED]))), COMMAND)
 
     def _middle(self, text: str, size: tuple[int, int]) -> str:
         """A text, redacted, with as much of its beginning and its end as there is room for."""
@@ -543,6 +623,10 @@ class _Fold:
             checks=tuple(self.checks[name] for name in checks),
             failures=tuple(failures[-_FAILED:]),
             said=None if self.said is None else self._kept(self.said, SAID),
+            unheard=tuple(self._unheard(*one) for one in self.unheard[-_UNHEARD:]),
+            heard=self.heard,
+            heard_at=self.heard_at,
+            heard_of=self.heard_of,
             open=self.open,
             texts=tuple(self._kept(one, SAYING) for one in self.texts),
             deeds=tuple(doing.rows(map(self._done, list(self.deeds.values())[-_RAW:])))[-DEEDS:],
@@ -573,6 +657,12 @@ class _Fold:
             about = ending(self._kept(said.before, SAID).text, ABOUT)
         return Prompt(at=said.at, text=self._middle(said.text, size), size=said.size, kind=said.kind, about=about)
 
+    def _unheard(self, one: Unheard | Prompt | _Heard, turns: int, prompt: Prompt | _Heard | str) -> Unheard:
+        if isinstance(one, Unheard):
+            return one
+        text = self._kept(one, SAID).text[-_FEW:]
+        return Unheard(at=one.at, text=text, turns=turns, prompt=self._opening(prompt))
+
     def _call(self, call: Call) -> Call:
         redacted = call.key in self.fresh and call.kind != "edited"
         return replace(call, key=valid(call.key), text=self.redact(call.text) if redacted else call.text)
@@ -583,7 +673,8 @@ class _Fold:
             deed = Deed(key=valid(_name(deed)), kind=deed.kind, text=deed.text, at=deed.at)
         text = deed.text
         if deed.kind != "edited":
-            text = cut(first_line(self.redact(text)), DEED)
+            text = self.redact(text)
+            text = cut(first_line(doing.one_line(text) if deed.kind == "ran" else text), DEED)
         output = ending(self.redact(deed.output), ANSWER) if deed.output else ""
         return replace(deed, text=text, output=output)
 
@@ -592,7 +683,7 @@ class _Fold:
             return ended
         command, output = ended
         failed = command.status not in (0, None)
-        return replace(command, command=self._cut(command.command, COMMAND), output=self._last(output) if failed else "")
+        return replace(command, command=self._line(command.command), output=self._last(output) if failed else "")
 
 
 def _name(call: Call) -> str:
@@ -630,8 +721,8 @@ def unsaid(facts: Facts, *, asked: bool) -> Facts:
     prompts = tuple(replace(one, text=line_of(one), about="") for one in facts.asked) if asked else ()
     latest = replace(facts.latest, text=line_of(facts.latest), about="") if asked and facts.latest else None
     calls = tuple(call for call in facts.calls if call.kind == "edited")
-    none: dict[str, Any] = {"approved": None, "listed": None, "said": None}
-    none |= dict.fromkeys(("commands", "checks", "failures", "texts", "deeds", "read", "found"), ())
+    none: dict[str, Any] = {"approved": None, "listed": None, "said": None, "heard_of": facts.heard_of if asked else ""}
+    none |= dict.fromkeys(("commands", "checks", "failures", "unheard", "texts", "deeds", "read", "found"), ())
     return replace(facts, asked=prompts, latest=latest, calls=calls, **none)
 
 
@@ -640,7 +731,7 @@ def line_of(prompt: Prompt) -> str:
     return cut(first_line(prompt.text), ITEM)
 
 
-_VALUES = {one.__name__: one for one in (Item, Prompt, Command, Failure, Touched, Call, Test, Deed)}
+_VALUES = {one.__name__: one for one in (Item, Prompt, Command, Failure, Touched, Call, Test, Deed, Unheard)}
 
 
 def document(facts: Facts) -> dict[str, Json]:
@@ -683,4 +774,4 @@ def _read(kind: str, found: Json) -> Any:
     raise ValueError(kind)
 
 
-_WORDS: dict[str, tuple[str, ...]] = {"State": STATES, "Kind": ("ran", "edited", "called")}
+_WORDS: dict[str, tuple[str, ...]] = {"State": STATES, "Kind": ("ran", "edited", "called"), "Failing": ("check", "ran")}

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gitbaton.agents.signs import Record, Sign
 
 _CONTEXT = r"(?s)\s*(?:<hook_context>.*?</hook_context>\s*)+"
+_NO_WORDS = "[no response text]"
 _OURS = ("<session_context>", "<state_snapshot>")
 _CODE = r"(?m)^Exit Code: (\d{1,10})$"
 
@@ -75,9 +76,10 @@ class Gemini(Client):
     mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload says, the prompt without what hooks put into it."""
-        prompt = fields.get("prompt")
-        return super().told({**fields, "prompt": _alone(prompt) if isinstance(prompt, str) else None}, env)
+        """What a payload says, the prompt without what hooks put into it; its last words are all that was said in the turn."""
+        prompt, said = fields.get("prompt"), fields.get("prompt_response")
+        given = {"prompt": _alone(prompt) if isinstance(prompt, str) else None}
+        return super().told({**fields, **given, "last_assistant_message": None if said == _NO_WORDS else said}, env)
 
     def read(self, record: Record) -> Iterator[Shown | Sign]:
         """Of a message that is written again as part of the history, nothing that was not told before."""
@@ -173,8 +175,9 @@ def _call(at: float | None, call: Record) -> Iterator[Sign]:
 
 def _output(call: Record) -> str:
     """What the model was told that a call gave."""
-    responses = (dict_of(dict_of(part).get("functionResponse")) for part in list_of(call.get("result")))
-    return "".join(text for found in responses if isinstance(text := dict_of(found.get("response")).get("output"), str))
+    parts = (dict_of(dict_of(part).get("functionResponse")) for part in list_of(call.get("result")))
+    found = (dict_of(part.get("response")) for part in parts)
+    return "".join(text for one in found if isinstance(text := one.get("output") or one.get("error"), str))
 
 
 def _shell(call: Record) -> tuple[int | None, str]:
@@ -182,7 +185,7 @@ def _shell(call: Record) -> tuple[int | None, str]:
     text, shown = _output(call), call.get("resultDisplay")
     end = text.rfind("\nProcess Group PGID:")
     if end < 0:  # in the background, or cut
-        return None, shown if isinstance(shown, str) else ""
+        return None, shown if isinstance(shown, str) else text
     head, _, rest = text[:end].partition("Output: ")
     body = rest or head
     size = len(shown) if isinstance(shown, str) and body.startswith(shown) else 0  # a program can print such a line itself

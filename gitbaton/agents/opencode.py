@@ -147,7 +147,9 @@ def _call(at: float | None, key: str | None, name: object, state: Record) -> Ite
     if name == "bash":
         yield from ran(begun, key, given.get("command"))
         if over:
-            yield from ended(done, key, more.get("exit") if status == "completed" else None, state.get("output"))
+            yield from ended(
+                done, key, more.get("exit") if status == "completed" else None, state.get("output") or state.get("error")
+            )
     elif name in ("write", "edit"):
         yield from edited(begun, key, given.get("filePath"))
         if over:

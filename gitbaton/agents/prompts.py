@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 MINUTE = 60.0
 """Seconds within which a prompt that says nearly the same as the one before stands in its place."""
 _SAME = 0.8
@@ -28,16 +24,17 @@ _GRANTS = (
 _IDLE_LENGTH = 80
 _ANSWER = 200  # characters of a prompt that may be an answer to a question
 _INDENT = 8
-_IMAGE = re.compile(r"(?i)\[image(?: ?#\d+)?(?:: [^\]\n]{0,300})?\]")
-_PASTED, _SHOWN = 6, 3
+_IMAGE = r"(?im)\[image(?: ?#\d+)?(?:: [^\]\n]{0,300})?\]|^[ \t]*</?image(?: [^<>\n]{0,300})?>[ \t]*$"
+_SHOWN = 3  # of the rows of a log
 _DAY, _CLOCK = r"\d{4}[-/]\d\d[-/]\d\d", r"\d{1,2}:\d\d:\d\d"
-_LOG = re.compile(
+_LOG = (
     rf"(?:.{{0,60}}?{_DAY}[T ,_]{{1,2}}{_CLOCK}|[\[(]?(?:{_DAY}|{_CLOCK})"
     r"|[\[(<]?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b"
     r"|at [\w$.<>/@:]+ ?\(|File \".*\", line \d|Traceback |Caused by: |\.{3} \d+ more|goroutine \d+ |(?:0x)?[0-9a-f]{8,} "
     r"|[\w./\\@-]+\.\w{1,6}:\d+|(?:===|---|\+\+\+) |(?:ok|FAIL|PASS|FAILED|PASSED|SKIP)[: \t]|E [A-Z ]|npm (?:ERR!|error|warn)"
     r"|\d+ ?[|\u2502]|[\u2502\u2503\u2551\u23bf\u25cf\u2713\u2714\u2717\u2718\u00d7])"
 )
+_PASTED = rf"(?m)^ *(?:{_LOG}).*(?:\n+ *(?:{_LOG}).*){{5,}}"
 
 
 def idle(text: str) -> bool:
@@ -55,8 +52,8 @@ def answers(text: str, words: str) -> bool:
 def tidy(text: str) -> str:
     """Take padding out of a prompt: runs of blanks and of empty lines, marks of images, and of logs that were pasted all but
     the first rows and the last one."""
-    rows = [_row(row) for row in _IMAGE.sub("", text).expandtabs(4).split("\n")]
-    return "\n".join(_unpadded(_unlogged(rows))).strip()
+    rows = "\n".join(map(_row, re.sub(_IMAGE, "", text).expandtabs(4).split("\n")))
+    return re.sub(r"\n{3,}", "\n\n", re.sub(_PASTED, _first_and_last, rows)).strip()
 
 
 def alike(one: str, other: str) -> bool:
@@ -70,25 +67,6 @@ def _row(row: str) -> str:
     return " " * min(len(row) - len(row.lstrip()), _INDENT) + re.sub(r"\s{2,}", " ", said) if said else ""
 
 
-def _unpadded(rows: Iterator[str]) -> Iterator[str]:
-    before = ""
-    for row in rows:
-        if row or before:
-            yield row
-        before = row
-
-
-def _unlogged(rows: list[str]) -> Iterator[str]:
-    logged = [_LOG.match(row.lstrip()) is not None for row in rows]
-    at = 0
-    while at < len(rows):
-        end = at
-        while end < len(rows) and (logged[end] or (end > at and not rows[end])):
-            end += 1
-        pasted = [number for number in range(at, end) if logged[number]]
-        if len(pasted) >= _PASTED:
-            yield from (rows[number] for number in pasted[:_SHOWN])
-            yield f"[{len(pasted) - _SHOWN - 1} rows]"
-            at = pasted[-1]
-        yield rows[at]
-        at += 1
+def _first_and_last(pasted: re.Match[str]) -> str:
+    rows = list(filter(None, pasted[0].split("\n")))
+    return "\n".join([*rows[:_SHOWN], f"[{len(rows) - _SHOWN - 1} rows]", rows[-1]])

@@ -38,6 +38,14 @@ _POINTS = (  # the state and the text of a point
     r"(?m)^ {0,1}()[-*+] +(.+)$",
 )
 _NOTHING = ("(empty)", "(no output)")
+_REFUSED = (  # how clients begin what they tell the model of a call that was not made
+    r"(?i)\s*(?:<tool_use_error>|(?:error: )?(?:the )?user (?:doesn't want|did not allow)"
+    r"|(?:the )?user (?:has )?(?:rejected|denied|declined|specified a rule)|the tool use was rejected"
+    r"|permission (?:to use|for this)|claude requested permissions|this (?:bash )?command (?:requires|contains)"
+    r"|cd in '.{0,400}' was blocked|pretooluse:\S+ hook|\S+ operation blocked by hook|hook \S+ denied"
+    r"|(?:exec command |patch )?rejected(?: by user|:)|\[operation cancelled\]|tool execution (?:was )?denied"
+    r"|(?:cancelled: parallel|sibling) tool call)"
+)
 
 
 @value
@@ -287,12 +295,16 @@ def patched(begun: float | None, done: float | None, key: str | None, path: obje
         yield from ended(done, key, 0 if made else 1)
 
 
-def ended(at: float | None, key: str | None, status: object, output: object = "", *, running: bool = False) -> Iterator[Sign]:
-    """The end of a call. The status as far as it can be one: a number below zero is a client's word for none."""
+def ended(
+    at: float | None, key: str | None, status: object, output: object = "", *, running: bool = False, refused: bool = False
+) -> Iterator[Sign]:
+    """The end of a call. The status as far as it can be one: a number below zero is a client's word for none. One without a
+    status whose words say that it was not made counts as refused."""
     if key:
         text = valid(output) if isinstance(output, str) and output.strip() not in _NOTHING else ""
         code = status if isinstance(status, int) and not isinstance(status, bool) and 0 <= status < _CODES else None
-        yield Ended(at=at, key=key, status=code, output=text, running=running)
+        refused = refused or (code is None and re.match(_REFUSED, text) is not None)
+        yield Ended(at=at, key=key, status=code, output=text, running=running, refused=refused)
 
 
 def whole(at: float | None, rows: object, field: str) -> Iterator[Sign]:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from gitbaton.values import replace, value
 
 DEPTH = 8
+LONGEST = 1 << 15
+"""Characters of a line that are worth reading."""
 _MANY = 500  # commands in a line, and substitutions
 
 
@@ -26,12 +28,13 @@ class UnreadableError(Exception):
 
 @value
 class Segment:
-    """One simple command. ``before``, ``after``: the sign that joins it to its neighbours (``&&``, ``||``, ``;``, ``|``,
-    ``&``), empty at the ends. ``loose``: part of a loop, a condition or a function; ``turned``: with ``!`` before it;
-    ``grouped``: in parentheses or braces. ``hidden``: what is substituted in the line, as written and as a command line.
-    ``files``: what its output is written over."""
+    """One simple command. ``text``: without redirections; ``redirected``: with them. ``before``, ``after``: the sign that joins
+    it to its neighbours (``&&``, ``||``, ``;``, ``|``, ``&``), empty at the ends. ``loose``: part of a loop, a condition or a
+    function; ``turned``: with ``!`` before it; ``grouped``: in parentheses or braces. ``hidden``: what is substituted in the
+    line, as written and as a command line. ``files``: what its output is written over."""
 
     text: str
+    redirected: str
     before: str
     after: str
     loose: bool
@@ -54,19 +57,25 @@ class Segment:
     @property
     def inner(self) -> tuple[str, ...]:
         """Command lines that are substituted in it."""
-        signs = re.findall(r"[\ue000-\uf8ff]", self.text) if self.hidden else ()
+        signs = re.findall(_HIDDEN, self.text) if self.hidden else ()
         return tuple(line for sign in signs if (line := self.hidden[ord(sign) - _FIRST][1]))
+
+    def written(self, *, redirected: bool) -> str:
+        """What stands there, in one line, with its redirections or without."""
+        return " ".join(_restored(self.redirected if redirected else self.text, self.hidden).split())
 
 
 _FIRST = 0xE000  # of the signs that stand for what is substituted
+_HIDDEN = r"[\ue000-\uf8ff]"
 _HERE = r"(?ms)(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1([^\n]*)(?:\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\)|$)|(?:\n.*)?\Z)"
 _FUNCTION = r"(?<![\w-])[\w-]+[ \t]*\(\)\s*\{[^{}]*\}"
+_DEFINED = r"\(\)\s*[({]"  # a function that holds more than commands
 _INNER = r"'[^']*'|\$\(\([^()\n]*\)\)|(?:[$<>]|(?<=\w=))\(([^()]*)\)|`([^`]*)`"
 _PIECES = r"""(?xs)
   (?P<comment>(?<![^\s;&|(])\#[^\n]*)
-| (?P<redirect>&?(?:<<<|>>|>\||>&|<&|<>|[<>])[ \t]*(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s;&|()<>'"]+)?)
+| (?P<redirect>(?:(?<!\S)\d(?=&?[<>]))?&?(?:<<<|>>|>\||>&|<&|<>|[<>])[ \t]*(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s;&|()<>'"]+)?)
 | (?P<sign>\n|&&|\|\||\|&|;;&?|;&|[;&|()])
-| (?P<kept>\$?'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\{[^{}'"\\]*\}|[^'"\\`;&|()<>\n\#\$]+|[\#\$])
+| (?P<kept>\$?'[^']*'|"(?:[^"\\]|\\.)*"|\\.|\$\{[^{}'"\\]*\}|(?:(?!(?<!\S)\d&?[<>])[^'"\\`;&|()<>\n\#\$])+|[\#\$])
 | (?P<broken>.)"""
 _SIGNS = {"|&": "|", "\n": ";", ";;": ";", ";;&": ";", ";&": ";", "(": ";", ")": ";"}
 _OPENS, _CLOSES = names_of("if for while until case select"), names_of("fi done esac")
@@ -74,79 +83,57 @@ _KEYWORDS = _OPENS | _CLOSES | names_of("then elif else do { } ! function")
 _EMPTIED = _CLOSES | names_of("for case select function }")
 
 
-class _Cut:
-    """The commands of a line while it is cut."""
-
-    def __init__(self, text: str, hidden: tuple[tuple[str, str], ...]) -> None:
-        self.found: list[Segment] = []
-        self.before, self.level, self.depth = "", 0, 0
-        self.files = list[str]()
-        self.loose, self.hidden = "()" in text, hidden
-
-    def close(self, text: str, piece: str) -> None:
-        """Put a command that has ended to the others."""
-        text, sign, turned = text.strip(), _SIGNS.get(piece, piece), False
-        loose = self.loose or self.level > 0
-        while text and (word := text.split(None, 1)[0]) in _KEYWORDS:
-            self.level = max(self.level + (word in _OPENS) - (word in _CLOSES), 0)
-            self.depth = max(self.depth + (word == "{") - (word == "}"), 0)
-            turned, loose = turned != (word == "!"), loose or self.level > 0
-            text = "" if word in _EMPTIED else text[len(word) :].strip()
-        if text or self.files:
-            self.found.append(
+def segments(text: str) -> tuple[Segment, ...]:
+    """The commands of a line, in their order; raises UnreadableError."""
+    text = re.sub(_FUNCTION, ":", re.sub(r"\\\r?\n", " ", re.sub(_HERE, r"\3", text)))
+    text, hidden = _hide(text)
+    found, inside, before, level, depth = list[Segment](), re.search(_DEFINED, text) is not None, "", 0, 0
+    parts, written, files = list[str](), list[str](), list[str]()
+    for match in [*re.finditer(_PIECES, text), None]:
+        if match is not None and match.lastgroup != "sign":
+            if match.lastgroup == "broken" or len(found) > _MANY:
+                raise UnreadableError
+            parts += [match[0]] if match.lastgroup == "kept" else []
+            written += [match[0]] if match.lastgroup != "comment" else []
+            if match.lastgroup == "redirect" and (over := re.match(r"\d?&?>\|?[ \t]*(?![>&])(\S.*)", match[0], re.S)):
+                files += split(_restored(over[1], tuple(hidden)))
+            continue
+        said, whole, turned, loose = "".join(parts).strip(), "".join(written).strip(), False, inside or level > 0
+        while said and (word := said.split(None, 1)[0]) in _KEYWORDS:
+            level = max(level + (word in _OPENS) - (word in _CLOSES), 0)
+            depth = max(depth + (word == "{") - (word == "}"), 0)
+            turned, loose = turned != (word == "!"), loose or level > 0
+            said = "" if word in _EMPTIED else said[len(word) :].strip()
+            whole = whole[len(word) :].strip()
+        sign = "" if match is None else _SIGNS.get(match[0], match[0])
+        if said or files:
+            found.append(
                 Segment(
-                    text=text,
-                    before=self.before,
+                    text=said,
+                    redirected=whole,
+                    before=before,
                     after=sign,
                     loose=loose,
                     turned=turned,
-                    grouped=self.depth > 0,
-                    hidden=self.hidden,
-                    files=tuple(self.files),
+                    grouped=depth > 0,
+                    hidden=tuple(hidden),
+                    files=tuple(files),
                 )
             )
-            self.files = []
         elif sign == ";":
-            sign = self.before  # a line may end after a sign
-        elif self.found and self.found[-1].after == ";":
-            self.found[-1] = replace(self.found[-1], after=sign)  # the sign after a group is that of its last command
-        self.before = sign
-        self.depth = max(self.depth + (piece == "(") - (piece == ")"), 0)
-
-
-def segments(text: str) -> tuple[Segment, ...]:
-    """The commands of a line, in their order; raises UnreadableError."""
-    if "<<" in text:
-        text = re.sub(_HERE, r"\3", text)
-    text = re.sub(r"\\\r?\n", " ", text)
-    if "()" in text:
-        text = re.sub(_FUNCTION, ":", text)
-    text, hidden = _hide(text)
-    cut, parts = _Cut(text, hidden), list[str]()
-    for match in re.finditer(_PIECES, text):
-        if match.lastgroup == "broken" or len(cut.found) > _MANY:
-            raise UnreadableError
-        if match.lastgroup == "kept":
-            parts.append(match[0])
-        elif match.lastgroup == "sign":
-            cut.close("".join(parts), match[0])
-            parts = []
-        elif match.lastgroup == "redirect":
-            if over := re.match(r"&?>\|?[ \t]*(?![>&])(\S.*)", match[0], re.S):
-                cut.files += split(_restored(over[1], hidden))
-            if parts and parts[-1][-1:].isdigit():
-                parts[-1] = re.sub(r"(?<!\S)\d\Z", "", parts[-1])
-    cut.close("".join(parts), "")
-    if cut.level or cut.depth:
+            sign = before  # a line may end after a sign
+        elif found and found[-1].after == ";":
+            found[-1] = replace(found[-1], after=sign)  # the sign after a group is that of its last command
+        before, parts, written, files = sign, [], [], []
+        depth = max(depth + (match is not None and match[0] == "(") - (match is not None and match[0] == ")"), 0)
+    if level or depth or (found and found[-1].after in ("|", "&&", "||")):
         raise UnreadableError
-    if cut.found and cut.found[-1].after == ";":
-        cut.found[-1] = replace(cut.found[-1], after="")
-    return tuple(cut.found)
+    return (*found[:-1], replace(found[-1], after=found[-1].after.removesuffix(";"))) if found else ()
 
 
-def _hide(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """A line with one sign for each substitution in it, from the innermost out."""
-    text, hidden = re.sub(r"[\ue000-\uf8ff]", "?", text), list[tuple[str, str]]()
+def _hide(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """A line with one sign for each substitution in it, from the innermost out: as it is written, and as a command line."""
+    text, hidden = re.sub(_HIDDEN, "?", text), list[tuple[str, str]]()
 
     def hide(match: re.Match[str]) -> str:
         whole, line = match[0], match[1] or match[2] or ""
@@ -156,18 +143,16 @@ def _hide(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
         return chr(_FIRST + len(hidden) - 1)
 
     for _ in range(DEPTH):
-        if "`" not in text and "(" not in text:
-            break
         known = len(hidden)
         text = re.sub(_INNER, hide, text)
         if len(hidden) == known:
             break
-    return text, tuple(hidden)
+    return text, hidden
 
 
 def _restored(text: str, hidden: Sequence[tuple[str, str]]) -> str:
     """What was written where the signs stand."""
-    return re.sub(r"[\ue000-\uf8ff]", lambda match: hidden[ord(match[0]) - _FIRST][0], text) if hidden else text
+    return re.sub(_HIDDEN, lambda match: hidden[ord(match[0]) - _FIRST][0], text) if hidden else text
 
 
 def split(text: str) -> list[str]:
@@ -184,7 +169,5 @@ def split(text: str) -> list[str]:
 
 def unassigned(words: Sequence[str]) -> tuple[str, ...]:
     """The words of a command without the assignments before it."""
-    count = 0
-    while count < len(words) and re.match(r"[A-Za-z_]\w*\+?=", words[count]):
-        count += 1
+    count = next((place for place, word in enumerate(words) if not re.match(r"[A-Za-z_]\w*\+?=", word)), len(words))
     return tuple(words[count:])

@@ -137,14 +137,15 @@ class Called:
 @value
 class Ended:
     """A call has ended. ``status``: the exit status of a command, 0 or 1 of an edit; None where nobody can say. ``running``: it
-    goes on in the background: then another one follows under the same key. ``output``: what it printed, as the client kept
-    it."""
+    goes on in the background: then another one follows under the same key. ``refused``: it never began, as the user, a rule or
+    the client itself said no. ``output``: what it printed, as the client kept it."""
 
     at: float | None
     key: str
     status: int | None
     output: str = ""
     running: bool = False
+    refused: bool = False
 
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from gitbaton.agents.shell import DEPTH, names_of, unassigned
@@ -81,10 +81,6 @@ _JS_VALUED = (
     "--prefix -C --dir --cwd --filter -F -w --workspace --loglevel --registry --reporter --workspace-concurrency --include"
     " --exclude --from -j -p --package"
 )
-_JS_OWN = names_of(
-    "add remove install i ci why info create up upgrade link unlink init publish pack config cache audit outdated login list ls"
-    " view set global dedupe import patch prune rebuild store setup self-update version whoami start dev serve pm update"
-)
 _PYTHON = ("python",)
 _PYTEST = _Tool(
     test=".",
@@ -94,7 +90,7 @@ _PYTEST = _Tool(
 _PHPUNIT = _Tool(
     test=".", forms=("phpunit", "js"), idle="--list-tests --list-groups --list-suites --generate-configuration --list-tests-xml"
 )
-_JAVA_IDLE = "-v -DskipTests -DskipTests=true -Dmaven.test.skip -Dmaven.test.skip=true"
+_UNTESTED = names_of("-v -DskipTests -DskipTests=true -Dmaven.test.skip -Dmaven.test.skip=true")
 _MAVEN = _Tool(
     test="test verify integration-test surefire:test failsafe:integration-test failsafe:verify",
     build="compile test-compile package install",
@@ -346,7 +342,28 @@ _MODULES = names_of(
 _MODULAR = ("python", "coverage", "uv")  # that run a module
 _FILES = frozenset(("node", "tsx", "php", "python", "ruby"))  # that run a file
 _JS = frozenset(("npm", "pnpm", "yarn", "bun"))
-_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "pwsh", "powershell"))
+_FETCHING = _JS | names_of("npx bunx pnpx uvx pipx uv go")  # what may name a version
+_LISTING = names_of("gofmt goimports gofumpt")
+_SHELLS = names_of("sh bash zsh dash ksh fish ash pwsh powershell")
+_SCRIPTING = _SHELLS | names_of("eval cmd script")
+_RULES: dict[str, tuple[tuple[str, Kind | Literal[""], tuple[str, ...]], ...]] = {
+    # what a line of a program that begins so does; the words that match say so. Empty: none of it
+    "go": ((r"go .*-list(?:=|\Z| )", "", ()), (r"go test(?= .*-c(?: |\Z))", "build", ())),
+    "cmake": (
+        (r"cmake (?=.*--build).*--target (?:test|check)(?: .*|\Z)", "test", ANY),
+        (r"cmake (?=.*--build).*", "build", ()),
+    ),
+    **dict.fromkeys(("R", "Rscript"), ((r".*\b(?:test(?:_\w+|that)?|check)\b.*", "test", ("counted",)),)),
+    **dict.fromkeys(("node", "tsx"), ((r"\w+ --test(?:=\S+)?(?!\S)", "test", ("tap", "js")),)),
+    "ruby": ((r"ruby(?= (?:\S*/)?(?:test_\w+|\w+_test)\.rb(?: |\Z))", "test", ("counted",)),),
+    "python": (
+        (r"python -m unittest(?:\.main)?(?!\S)(?!.* -h(?: |\Z))", "test", _PYTHON),
+        (r"python -m (?:build|compileall)(?!\S)", "build", ()),
+        (r"python -m django test(?!\S)", "test", _PYTHON),
+        (r"python (?:\S*/)?(?:manage|setup)\.py test(?!\S)", "test", _PYTHON),
+    ),
+}
+_KINDS: tuple[Kind, ...] = ("test", "build", "lint")
 _FIXES = names_of("-w --write --fix fmt format fix")
 _HELP = names_of("-h --help --version")
 
@@ -384,6 +401,7 @@ VALUED = names_of(  # after which a value comes as a word of its own
     "--tests --test --package --testNamePattern --testPathPattern --tb --maxfail --reporter --timeout --project "
     "--session --example --tag --config -c --jobs"
 )
+_CHECK_WORDS = names_of("check checks verify")
 _WORDS = _TEST_WORDS | _LINT_WORDS | _BUILD_WORDS
 _HINTS = (
     _WORDS
@@ -399,46 +417,40 @@ def hinted(command: str) -> bool:
     return not _HINTS.isdisjoint(re.split(r"[\s;&|()'\"`<>$=@:/\\]+", command)) or re.search(_SCRIPTS, command) is not None
 
 
-def may_check(name: str) -> bool:
-    """Whether a command may check something, or run what does, by its first word."""
-    base = _base(name.strip("'\""))
-    return base in _TOOLS or base in _SHELLS or base in ("eval", "cmd", "script") or "/" in name or "." in name or "\\" in name
-
-
-def _parts(name: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
+def _parts(name: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()))
 
 
 def _base(word: str) -> str:
     """A program's name without its folder and its ending, and ``python`` for every version of it."""
-    name = word.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    for ending in (".exe", ".cmd", ".bat"):
-        name = name.removesuffix(ending)
+    name = re.sub(r"\.(?:exe|cmd|bat)\Z", "", re.split(r"[/\\]", word.rstrip("/\\"))[-1])
     return "python" if re.fullmatch(r"(?:python|pypy)[\d.]*|py", name) else name
 
 
-def _options_end(words: Sequence[str], valued: Iterable[str], at: int = 1) -> int:
-    """Where the options of a command end."""
-    takes = frozenset(valued)
-    while at < len(words) and words[at].startswith("-") and words[at] != "-":
-        if words[at] == "--":
-            return at + 1
-        at += 2 if words[at] in takes else 1
-    return at
+def _operands(words: Sequence[str], valued: str, at: int = 1) -> list[int]:
+    """Where the words stand that are neither options nor values of some."""
+    takes, found, places = valued.split(), list[int](), iter(range(at, len(words)))
+    for place in places:
+        word = words[place]
+        if word[:1] != "-" or word == "-":
+            found.append(place)
+        elif word == "--":
+            return [*found, *places]
+        elif word in takes:
+            next(places, None)
+    return found
 
 
-def kind_of(name: str, *, check: bool) -> Kind | None:
-    """What a task of that name does: tests, builds or lints. ``check``: one that is called check tests."""
-    parts = set(_parts(name))
+def _kind_of(name: str, *, check: bool) -> Kind | Literal["other", ""]:
+    """What a task of that name does: tests, builds, lints, or something other that is known. ``check``: one that is called
+    check tests."""
+    parts = _parts(name)
     if parts & _OTHER_WORDS and not parts & _LINT_WORDS:
-        return None
-    known: tuple[tuple[Kind, frozenset[str]], ...] = (
-        ("lint", _LINT_WORDS),
-        ("build", _BUILD_WORDS),
-        ("test", _TEST_WORDS),
-        ("test" if check else "lint", names_of("check checks verify")),
-    )
-    return next((kind for kind, words in known if parts & words), "build" if name == "all" else None)
+        return "other"
+    checks: Kind = "test" if check else "lint"
+    known: dict[Kind, frozenset[str]] = {"lint": _LINT_WORDS, "build": _BUILD_WORDS, "test": _TEST_WORDS}
+    known["build"] |= names_of("all") & {name}
+    return next((kind for kind, words in known.items() if parts & words), checks if parts & _CHECK_WORDS else "")
 
 
 def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | Script | None:
@@ -448,231 +460,153 @@ def check_in(words: tuple[str, ...], own: Sequence[tuple[str, ...]]) -> Check | 
         words = unassigned(words)
         if not words:
             return None
-        name = _base(words[0])
-        mine = any(words[: len(one)] == one for one in own)
+        name, mine = _base(words[0]), any(words[: len(one)] == one for one in own)
         if name in ("docker", "podman") and words[1:2] == ("compose",) and not mine:
             words, name = ("docker-compose", *words[2:]), "docker-compose"
-        if name == "python":  # -mpytest
-            words = tuple(part for word in words for part in ((word[:2], word[2:]) if re.match(r"-m\w", word) else (word,)))
-        tool = _TOOLS.get(name)
-        idle = bool(_HELP & set(words[1:]))
-        found = None if idle else _check(name, tool, words)
-        if mine and not idle and (found is None or found.kind != "test" or found.guessed):
-            found = Check(kind="test", words=words, head=len(words), forms=ANY)
+        tool, found = _TOOLS.get(name), None
+        words = _unoptioned(tool, words) if tool is not None and name == "python" and not mine else words
+        if not _HELP & set(words[1:]):
+            found = _check(name, tool, words)
+            if mine and not (isinstance(found, Check) and found.kind == "test" and not found.guessed):
+                found = Check(kind="test", words=words, head=len(words), forms=ANY)
         if found is not None:
-            return replace(found, masked=True) if masked else found
-        if name in _SHELLS or name in ("eval", "cmd", "script"):
-            script = _script(name, words)
-            return replace(script, masked=script.masked or masked) if isinstance(script, Script) else script
+            return replace(found, masked=found.masked or masked)
         masked = masked or name == "xargs"
-        inner = None if tool is None or not tool.runs else _through(name, tool, words)
-        if inner is None:
-            return None
-        words = inner
+        words = _through(name, tool, words) if tool is not None and tool.runs else ()
     return None
+
+
+def _unoptioned(tool: _Tool, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a program that runs a file or a module, from that on; with ``--test`` before it from there."""
+    words = tuple(part for word in words for part in ((word[:2], word[2:]) if re.match(r"-m\w", word) else (word,)))
+    first = next(iter(_operands(words, tool.valued)), len(words))
+    return (_base(words[0]), *words[next((i for i in range(1, first) if re.match(r"-m\Z|--test\b", words[i])), first) :])
 
 
 def _script(name: str, words: Sequence[str]) -> Script | Check | None:
     """The command line that a shell, ``eval`` or ``script`` is given; or the file, where its name says what it does."""
     if name in ("eval", "cmd"):
         return Script(text=" ".join(word for word in words[1:] if word.lower() != "/c"), options=())
-    end = _options_end(words, ("-o", "-O", "-eo", "-euo", "-uo"))
+    end = next(iter(_operands(words, "-o -O -eo -euo -uo")), 0)
     options = words[1:end]
     given = "".join(option for option in options if option[:2] != "--")
-    if end < len(words) and ("c" in given or {"--command", "-Command"} & set(options)):
-        masked = name == "script" and "e" not in given
-        return Script(text=words[end], options=tuple(options) if name != "script" else (), masked=masked)
-    return _file(words, end) if end < len(words) and name in _SHELLS and "n" not in given else None
+    if end and ("c" in given or {"--command", "-Command"} & set(options)):
+        own = name != "script"
+        return Script(text=words[end], options=tuple(options) if own else (), masked=not own and "e" not in given)
+    return _file(words, end) if end and name in _SHELLS and "n" not in given else None
 
 
-def _through(name: str, tool: _Tool, words: Sequence[str]) -> tuple[str, ...] | None:
-    """The words of the command that a wrapper runs; None where it runs none."""
+def _through(name: str, tool: _Tool, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of the command that a wrapper runs; none where it runs none."""
     if name == "command" and words[1:2] in (("-v",), ("-V",)):
-        return None
+        return ()
     if name == "uv" and "tool" in words[1:3]:
         return _through("pipx", _TOOLS["pipx"], words[words.index("tool") :])
-    valued = tool.valued.split()
-    at = _task_at(words, valued) if name in _JS else _options_end(words, valued)
-    if at < len(words) and words[at] in tool.runs.split() and words[at] != ".":
-        at = _options_end(words, valued, at + 1)
+    places = _after(name, words, tool.valued)
+    at = places[0] if places else len(words)
+    if places and words[at] in tool.runs.split() and words[at] != ".":
+        places = _operands(words, tool.valued, at + 1)
     elif "." not in tool.runs.split():
-        return None
-    module = next((i + 1 for i in range(1, at) if words[i] in ("-m", "--module")), 0) if name in _MODULAR else 0
-    if module:
-        if name != "python":
-            return ("python", "-m", *words[module:])
-        return (words[module].replace("_", "-"), *words[module + 1 :]) if set(words[module : module + 1]) & _MODULES else None
+        return ()
+    at = places[0] if places else len(words)
+    for option in range(1, at) if name in _MODULAR else ():
+        if words[option] in ("-m", "--module"):
+            inner = ("python", "-m", *words[option + 1 :])
+            named = (inner[2].replace("_", "-"), *inner[3:]) if set(inner[2:3]) & _MODULES else ()
+            return inner if name != "python" else named
     if name == "mise" and "--" in words:
-        at = list(words).index("--") + 1
-    inner = list(words[at + tool.places :])
+        at = words.index("--") + 1
+    inner = words[at + tool.places :]
     if not inner:
-        return None
-    if name in ("npx", "bunx", "pnpx", "uvx", "pipx", "uv", "go", *_JS):
-        head, sign, _ = inner[0].partition("@")
-        inner[0] = _base(head) if sign and head else inner[0]
+        return ()
+    first = inner[0]
+    if name in _FETCHING and "@" in first[1:]:
+        first = _base(first[: first.index("@", 1)])
     if name in _FILES or name == "go":
-        inner[0] = re.sub(r"\.[cm]?js$", "", _base(inner[0]))
-        return tuple(inner) if inner[0] in _TOOLS else None
-    if name == "hatch" and ":" in inner[0]:
-        inner[0] = inner[0].rpartition(":")[2]
-    return tuple(inner)
+        first = re.sub(r"\.[cm]?js$", "", _base(first))
+        return (first, *inner[1:]) if first in _TOOLS else ()
+    return (first.rpartition(":")[2] if name == "hatch" else first, *inner[1:])
 
 
-def _task_at(words: Sequence[str], valued: Iterable[str]) -> int:
-    """Where a package manager's own command stands, after workspaces and options."""
-    at = _options_end(words, valued)
-    while at < len(words) and words[at] in ("workspace", "workspaces", "foreach", "recursive", "multi"):
-        at = _options_end(words, valued, at + (2 if words[at] == "workspace" else 1))
-    return at
+def _after(name: str, words: Sequence[str], valued: str) -> list[int]:
+    """Where the operands of a command stand; of a package manager those after its workspaces."""
+    places = _operands(words, valued)
+    while name in _JS and places and words[places[0]] in ("workspace", "workspaces", "foreach", "recursive", "multi"):
+        places = places[2 if words[places[0]] == "workspace" else 1 :]
+    return places
 
 
-def _file(words: Sequence[str], at: int) -> Check | None:
+def _file(words: tuple[str, ...] | Sequence[str], at: int) -> Check | None:
     """A script that is called by its path, where its name or its first word says what it does."""
-    path = words[at]
-    if not re.match(r"(?!/(?:s?bin|usr|opt)/)(?=.*[/.])[\w./~${}-]+\Z", path):
+    if not re.match(r"(?!/(?:s?bin|usr|opt)/)(?=.*[/.])[\w./~${}-]+\Z", words[at]):
         return None
-    name = re.sub(r"\.\w{1,4}\Z", "", _base(path))
-    task = words[at + 1] if at + 1 < len(words) and re.fullmatch(r"[a-z][\w:-]*", words[at + 1]) else ""
-    for end, text in ((at + 1, name), (at + 2, task)):
-        if text and set(_parts(text)) & _WORDS:
-            kind = kind_of(text, check=True)
-            return Check(kind=kind, words=tuple(words), head=end, forms=_forms(kind), guessed=kind == "test") if kind else None
+    for end, word in enumerate((re.sub(r"\.\w{1,4}\Z", "", _base(words[at])), *words[at + 1 : at + 2]), at + 1):
+        if _parts(word) & _WORDS and (end == at + 1 or re.fullmatch(r"[a-z][\w:-]*", word)):
+            kind = _kind_of(word, check=True)
+            guessed = kind == "test"
+            return _made(kind, tuple(words), end, guessed=guessed) if kind != "other" and kind else None
     return None
 
 
-def _forms(kind: Kind, forms: tuple[str, ...] = ANY) -> tuple[str, ...]:
-    return forms if kind == "test" else (kind,)
+def _made(kind: Kind, words: tuple[str, ...], head: int, forms: tuple[str, ...] = ANY, **more: bool) -> Check:
+    return Check(kind=kind, words=words, head=head, forms=forms if kind == "test" else (kind,), **more)
 
 
-def _check(name: str, tool: _Tool | None, words: Sequence[str]) -> Check | None:
+def _check(name: str, tool: _Tool | None, words: tuple[str, ...]) -> Check | Script | None:
     """What these words check by themselves."""
     if tool is None:
-        return _file(words, 0)
+        return _script(name, words) if name in _SCRIPTING else _file(words, 0)
     words = (name, *words[1:])
     own = words[: words.index("--")] if "--" in words else words
     if any(word in tool.idle.split() for word in own[1:]):
         return None
+    bare = _unoptioned(tool, words) if name in _FILES else words
+    line = " ".join(word.replace(" ", "\0") for word in bare)
+    for pattern, kind, forms in _RULES.get(name, ()):
+        if begins := re.match(pattern, line):
+            return _made(kind, words, begins[0].count(" ") + 1, forms, silent=tool.silent) if kind else None
     if name in _FILES:
-        return _filed(name, tool, words)
-    if name == "cmake":
-        target = words[words.index("--target") + 1] if "--target" in words[:-1] else "all"
-        asked: Kind = "test" if target in ("test", "check") else "build"
-        return Check(kind=asked, words=words, head=len(words), forms=_forms(asked)) if "--build" in words else None
-    if name in ("R", "Rscript"):
-        tests = re.search(r"\b(?:test(?:_\w+|that)?|check)\b", " ".join(words[1:]))
-        return Check(kind="test", words=words, head=len(words), forms=("counted",)) if tests else None
-    if name == "go" and any(word.partition("=")[0] == "-list" for word in own):
-        return None
-    if name == "go" and "test" in own and "-c" in own:
-        return Check(kind="build", words=words, head=2, forms=("build",), silent=True)
-    found = (_task(name, tool, words) if tool.tasks else None) or _asked(tool, name, words, own)
-    if found is None or found[0] != "test":
-        kind, head = found or (None, 0)
-    else:
-        kind, head = found
-        if tool.chosen:
-            kind = _chosen(tool, words, kind)
-        if "jvm" in tool.forms and any(word in _JAVA_IDLE.split() for word in own):
-            kind = "build" if name[:2] != "mv" or "verify" in own else None
-    if kind is None:
+        known = "." not in "".join(bare[1:2]) or re.sub(r"\.[cm]?js$", "", _base(bare[1])) in _TOOLS
+        return None if known else _file(words, len(words) - len(bare) + 1)
+    kind, head = _does(name, tool, words, own)
+    if kind == "test" and "jvm" in tool.forms and set(own) & _UNTESTED:
+        kind = "build" if name[:2] != "mv" or "verify" in own else ""
+    if not kind:
         return None
     fixing = kind == "lint" and bool(_FIXES & {*own[1:], *_parts(words[head - 1])}) and "--check" not in own
-    return Check(
-        kind=kind,
-        words=words,
-        head=head,
-        forms=() if fixing else _forms(kind, ANY if name == "bun" and head > 2 else tool.forms),
-        fixing=fixing,
-        silent=tool.silent and kind != "test",
-        listing=name in ("gofmt", "goimports", "gofumpt") and any(word in ("-l", "-d") for word in own),
-    )
+    forms = ANY if name == "bun" and head > 2 else tool.forms
+    found = _made(kind, words, head, forms, fixing=fixing, silent=tool.silent and kind != "test")
+    found = replace(found, forms=()) if fixing else found
+    return replace(found, listing=name in _LISTING and bool({"-l", "-d"} & set(own)))
 
 
-def _asked(tool: _Tool, name: str, words: tuple[str, ...], own: Sequence[str]) -> tuple[Kind, int] | None:
-    """What the words of a program ask for, and where they end that say so."""
-    valued = tool.valued.split()
-    kinds: tuple[tuple[Kind, str], ...] = (("test", tool.test), ("build", tool.build), ("lint", tool.lint))
-    at = _task_at(words, valued) if name in _JS else _options_end(words, valued)
-    at += at < len(words) and words[at].startswith("+")
-    for kind, asked in kinds:
-        needs = asked.split()
-        if tool.anywhere:
-            where = next((i for i, word in enumerate(own[1:], 1) if word in needs and own[i - 1] not in valued), 0)
-            if where:
-                return kind, where + 1
-        elif at < len(words) and words[at] in needs and words[at] != ".":
-            return kind, at + 1
-        elif "." in needs and not (tool.tasks and _named(tool, words)):
-            return kind, 1
-    return None
-
-
-def _named(tool: _Tool, words: Sequence[str], at: int = 1) -> list[int]:
-    """Where words stand that may name a task."""
-    valued = tool.valued.split()
-    return [i for i, word in enumerate(words) if i >= at and words[i - 1] not in valued and word[:1] != "-" and "=" not in word]
-
-
-def _task(name: str, tool: _Tool, words: Sequence[str]) -> tuple[Kind, int] | None:
-    """What the tasks do that a program is asked for: a test before all else."""
-    valued, after = tool.valued.split(), tool.tasks.split()
-    chosen = [i + 1 for i, word in enumerate(words[:-1]) if word in tool.chosen.split()]
-    chosen += [i for i, word in enumerate(words) if "=" in word and word.partition("=")[0] in tool.chosen.split()]
-    at = _task_at(words, valued) if name in _JS else _options_end(words, valued)
-    if at < len(words) and words[at] in after and words[at] != ".":
-        at = _options_end(words, valued, at + 1)
-    elif "." not in after or words[at : at + 1] == ("--",):
-        return None
-    places = chosen or (_named(tool, words, at) if tool.several else [at] if at < len(words) else [])
-    found: list[tuple[Kind, int]] = []
-    for place in places:
-        task = words[place].partition("=")[2] if "=" in words[place] else words[place]
+def _does(name: str, tool: _Tool, words: Sequence[str], own: Sequence[str]) -> tuple[Kind | Literal[""], int]:
+    """What the words of a program ask for, a test before all else, and where they end that say so."""
+    places, options, after = _after(name, words, tool.valued), tool.chosen.split(), tool.tasks.split()
+    chosen = [at + 1 for at, word in enumerate(words[:-1]) if word in options]
+    chosen += [at for at, word in enumerate(words) if "=" in word and word.partition("=")[0] in options]
+    by = next((words[at] for at in places[:1] if words[at] in after and words[at] != "."), ".")
+    named = [at for at in places[by != "." :] if "=" not in words[at]] if by in after else []
+    found = list[tuple[Kind, int]]()
+    for at in chosen if after and chosen and by in after else named if tool.several else named[:1]:
+        task = words[at].rpartition("=")[2]
         task = task.rpartition(":")[2] if name in ("nx", "hatch") else task
-        if (name in _JS and (task in _JS_OWN or (task in _TOOLS and name != "npm"))) or (
-            "." not in after and tool.runs and task in _TOOLS
-        ):
-            continue
-        kind = kind_of(task, check=tool.check) if not re.search(r"[/\\.]\w", task) else None
-        if kind:
-            found.append((kind, place + 1))
-    return min(found, key=lambda one: ("test", "build", "lint").index(one[0]), default=None)
-
-
-def _chosen(tool: _Tool, words: Sequence[str], kind: Kind) -> Kind | None:
-    """What is tested where names are chosen: none of them may be a test."""
-    options = tool.chosen.split()
-    chosen = [w for i, word in enumerate(words) if word in options for w in words[i + 1 : i + 2]]
-    chosen += [word.partition("=")[2] for word in words if word.partition("=")[0] in options and "=" in word]
-    names = [name for word in chosen for name in re.split(r"[,\s]+", word)]
-    if names and all(set(_parts(name)) & (_OTHER_WORDS | _LINT_WORDS | _BUILD_WORDS) for name in names):
-        return next((found for name in names if (found := kind_of(name, check=False))), None)
-    return kind
-
-
-def _filed(name: str, tool: _Tool, words: tuple[str, ...]) -> Check | None:
-    """What a program checks that runs a file or a module."""
-    at = _options_end(words, tool.valued.split())
-    file = words[at] if at < len(words) else ""
-    if name in ("node", "tsx") and any(word.partition("=")[0] == "--test" for word in words[1:at]):
-        return Check(kind="test", words=words, head=2, forms=("tap", "js"))
-    if name == "ruby" and re.fullmatch(r"(?:test_\w+|\w+_test)\.rb", _base(file)):
-        return Check(kind="test", words=words, head=1, forms=("counted",))
-    if name == "python":
-        module = next((words[i + 1] for i in range(1, min(at, len(words) - 1)) if words[i] == "-m"), "")
-        rest = words[list(words).index(module) + 1 :] if module else words[at:]
-        if module in ("unittest", "unittest.main") and "-h" not in rest:
-            return Check(kind="test", words=("python", "-m", "unittest", *rest), head=3, forms=_PYTHON)
-        if module in ("build", "compileall"):
-            return Check(kind="build", words=("python", "-m", module, *rest), head=3, forms=("build",))
-        if module == "django" and rest[:1] == ("test",):
-            return Check(kind="test", words=("python", "-m", "django", *rest), head=4, forms=_PYTHON)
-        if module:
-            return None
-        if _base(file) in ("manage.py", "setup.py"):
-            return Check(kind="test", words=("python", *words[at:]), head=3, forms=_PYTHON) if rest[1:2] == ("test",) else None
-    if re.sub(r"\.[cm]?js$", "", _base(file)) in _TOOLS:
-        return None
-    return _file(words, at) if "." in file else None
+        if not re.search(r"[/\\.]\w", task) and not (by in tool.runs.split() and task in _TOOLS):
+            does = _kind_of(task, check=tool.check)
+            found += [(does, at + 1)] if does and does != "other" else []
+    if found:
+        return min(found, key=lambda one: _KINDS.index(one[0]))
+    places = [at for at in places if words[at][:1] != "+"]
+    names = [name for at in chosen for name in re.split(r"[,\s]+", words[at].rpartition("=")[2])]
+    kinds = [_kind_of(one, check=True) for one in names]
+    for kind in _KINDS:
+        needs = {"test": tool.test, "build": tool.build, "lint": tool.lint}[kind].split()
+        among = [at for at in places if at < len(own)] if tool.anywhere else places[:1]
+        head = next((at + 1 for at in among if words[at] in needs and words[at] != "."), 0)
+        if head or ("." in needs and not named):
+            other = kind == "test" and kinds and not {"test", ""} & set(kinds)  # of what is chosen nothing may be a test
+            return next((one for one in kinds if one != "other" and one), "") if other else kind, head or 1
+    return "", 0
 
 
 _SECRET = r"(?i)(?:token|passw(?:or)?d|passphrase|secret|api[-_]?key|access[-_]?key|private[-_]?key|credential|auth(?![a-z]))"

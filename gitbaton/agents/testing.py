@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 
-from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, segments, split, unassigned
+from gitbaton.agents.deeds import actions, program
+from gitbaton.agents.shell import DEPTH, LONGEST, Segment, UnreadableError, names_of, segments, split, unassigned
 from gitbaton.agents.testcommands import (
     HARMLESS,
     NAMED,
@@ -21,7 +23,6 @@ from gitbaton.agents.testcommands import (
     Script,
     check_in,
     hinted,
-    may_check,
     shown,
 )
 from gitbaton.agents.testoutput import ANY, Summary, failing, shows_failure, summary, window
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     Result = Literal["passed", "failed", "unknown"]
 else:
     Result = str
-
-RESULTS: tuple[Result, ...] = ("passed", "failed", "unknown")
 
 
 @value
@@ -55,18 +54,6 @@ class Verdict:
     skipped: int | None = None
     names: tuple[str, ...] = ()
     empty: bool = False
-
-
-def verdict(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> Verdict | None:
-    """How the last test in a command line ended; None where the shell would run no test."""
-    return next((one for one in reversed(outcomes(command, status, output, own)) if one.kind == "test"), None)
-
-
-def check_of(command: str, own: Sequence[str] = ()) -> tuple[Kind, str] | None:
-    """What a command line does, and its command as it is shown: the last test, else the last build, else the last linter; None
-    where it does neither."""
-    found = [(run.check.kind, shown(run.check.words)) for run in _runs(command, own)]
-    return max(reversed(found), key=lambda one: ("lint", "build", "test").index(one[0]), default=None)
 
 
 def outcomes(command: str, status: int | None, output: str, own: Sequence[str] = ()) -> tuple[Verdict, ...]:
@@ -182,7 +169,7 @@ def _result(run: _Run, status: int | None, told: Summary, text: str, *, begun: b
     return "failed"
 
 
-_LONG, _MOST = 1 << 15, 20  # characters of a line that are read, and commands in it
+_MOST, _FREE = 20, 10  # commands in a line that are judged, and those of which nobody knows how they end
 _OTHER, _AFTER, _OWN = range(3)
 _QUIET = names_of(
     "cd pushd popd export source . set true : echo printf pwd unset shopt ulimit umask alias declare local readonly "
@@ -211,40 +198,31 @@ class _Run:
 
     def whole(self, text: str) -> bool:
         """Whether what is shown of its output would show a failure."""
-        for part in self.filters:
-            if part.name in _PASSING:
-                continue
-            try:
-                words = part.words
-            except UnreadableError:
-                return False
-            if part.name == "head":
-                count = next((int(n[0]) for word in words[1:] if (n := re.search(r"\d+", word))), 10)
-                if text.count("\n") > count:
-                    return False
-            elif part.name in ("grep", "egrep", "rg"):
-                options = "".join(word[1:] for word in words[1:] if re.match(r"-[A-Za-z]", word))
-                pattern = " ".join(word for word in words[1:] if word[:1] != "-").lower()
-                if set(options) & set("coqlL") or ("v" in options) == bool(re.search("fail|error|result", pattern)):
-                    return False
-            else:
-                return False
-        return True
+        return all(_passes(part, text) for part in self.filters)
+
+
+def _passes(part: Segment, text: str) -> bool:
+    """Whether a filter through which an output came would have shown a failure."""
+    if part.name == "head":
+        count = re.search(r"\d+", part.text)
+        return text.count("\n") <= int(count[0] if count else 10)
+    if part.name in ("grep", "egrep", "rg"):
+        options, pattern = "".join(re.findall(r"(?<=\s-)[A-Za-z]+", part.text)), re.sub(r"(?<=\s)-\S*", "", part.text)
+        return not set(options) & set("coqlL") and ("v" in options) != bool(re.search("(?i)fail|error|result", pattern))
+    return part.name in _PASSING
 
 
 def _runs(command: str, own: Sequence[str]) -> list[_Run]:
     """The checks of a command line, in their order."""
-    mine, command = tuple(words for text in own if (words := _plain(text))), command[:_LONG]
+    mine, command = tuple(words for text in own if (words := _plain(text))), command[:LONGEST]
     if not mine and not hinted(command):
         return []
     try:
         return _line(command, mine, True, _OWN, names_of(""), (0,))
     except UnreadableError:
-        parts = (unassigned(part.split()) for part in re.split(r"&&|\|\|?|;|\n", command)[:100])
-        found = (check_in(words, mine) for words in parts if words)
-        return [
-            _Run(check=one, zero=False, nonzero=_OTHER, placed=False, unread=True) for one in found if isinstance(one, Check)
-        ]
+        found = (check_in(tuple(part.split()), mine) for part in re.split(r"&&|\|\|?|;|\n", command)[:100])
+        checks = (one for one in found if isinstance(one, Check))
+        return [_Run(check=one, zero=False, nonzero=_OTHER, placed=False, unread=True) for one in checks]
 
 
 def _plain(text: str) -> tuple[str, ...]:
@@ -271,14 +249,13 @@ def _line(
         if part.name == "set" and (calm or part.before in ("", ";")) and part.after not in ("|", "||") and not part.grouped:
             flags = _set(flags, part.words[1:])
         placed = placed or part.name in _PLACES
-        if part.name in _QUIET or not (may_check(part.name) or any(part.name == one[0] for one in own)):
-            continue
-        seen = check_in(part.words, own)
+        seen = check_in(part.words, own) if part.name not in _QUIET else None
         if seen is None:
             continue
-        masked = seen.masked or part.loose or parts[_start(parts, number)].turned
-        mine_zero = zero and not masked and _zero(parts, number, flags)
-        mine_nonzero = _OTHER if masked else min(nonzero, _nonzero(parts, number, flags))
+        begin = next((at for at in range(number, -1, -1) if parts[at].before != "|"), 0)
+        masked = seen.masked or part.loose or parts[begin].turned
+        says_zero, says_other = (False, _OTHER) if masked else _says(parts, number, flags)
+        mine_zero, mine_nonzero = zero and says_zero, min(nonzero, says_other)
         if isinstance(seen, Script):
             found += _line(seen.text, own, mine_zero, mine_nonzero, _set(frozenset(), seen.options), (*here, number, 0))
             continue
@@ -298,46 +275,43 @@ def _line(
     return found
 
 
-def _start(parts: Sequence[Segment], number: int) -> int:
-    """Where the pipe begins in which a command stands."""
-    while parts[number].before == "|":
-        number -= 1
-    return number
+def _says(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> tuple[bool, int]:
+    """What a status of the whole says of one command: whether 0 says that its own was 0, and what another one says. All that
+    may have happened is played through."""
+    first = next((at for at in range(number, 0, -1) if parts[at].before in (";", "&") and "errexit" not in flags), 0)
+    parts, number = parts[first:], number - first
+    grouped = any(part.grouped for part in parts)
+    odd = any(part.name == "exit" or (grouped and part.after == "||") or (part.grouped and part.after == "|") for part in parts)
+    free = [at for at, part in enumerate(parts) if at == number or not _settled(part, before=at < number)]
+    if odd or len(free) > _FREE:
+        return False, _OTHER
+    ends = {_play(parts, number, flags, dict(zip(free, some, strict=True))) for some in product((0, 1), repeat=len(free))}
+    bad = {own for whole, own in ends if whole}
+    return {own for whole, own in ends if not whole} == {0}, _OTHER if 0 in bad or not bad else _AFTER if None in bad else _OWN
 
 
-def _zero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> bool:
-    """Whether a status of 0 of the whole says the same of one command."""
-    end, before = number, parts[_start(parts, number)].before
-    while parts[end].after == "|" and "pipefail" in flags:
-        end += 1
-    signs = [part.after for part in parts[end:]]
-    if signs[0] == ";" and "errexit" in flags:
-        return before not in ("&&", "||") and not parts[end].grouped
-    joined = ("&&", "|") if signs[0] == "&&" and not any(part.grouped for part in parts) else ("&&",)
-    return before != "||" and signs[-1] == "" and all(sign in joined for sign in signs[:-1])
+def _settled(part: Segment, *, before: bool) -> bool:
+    """Whether a command before or after a check is one that does not fail."""
+    calm = (_QUIET | {""} if before else _LOUDLESS) | (_PASSING | {"head"} if "|" in (part.before, part.after) else _LOUDLESS)
+    return part.name in calm and not part.turned and not part.inner
 
 
-def _nonzero(parts: Sequence[Segment], number: int, flags: frozenset[str]) -> int:
-    """What a status of the whole that is not 0 says of one command."""
-    end, strict = number, {"&&", ";"} if "errexit" in flags else {"&&"}
-    while parts[end].after == "|":
-        end += 1
-        if "pipefail" not in flags or parts[end].name not in _PASSING | _LOUDLESS | {"head"}:
-            return _OTHER
-    later = parts[end + 1 :]
-    ends = all(part.before in strict and part.name in _LOUDLESS and not (part.grouped and part.before == ";") for part in later)
-    if not ends or "&" in (parts[-1].after, parts[number].after):
-        return _OTHER
-    for at in range(number - 1, -1, -1):
-        sign, part = parts[at + 1].before, parts[at]
-        if sign not in strict | {"|"} and "errexit" not in flags:
+def _play(parts: Sequence[Segment], number: int, flags: frozenset[str], statuses: dict[int, int]) -> tuple[int, int | None]:
+    """The status of a line whose commands end so, and that of one of them, None where it does not run."""
+    own, whole, pipe, runs = None, 0, 0, True
+    for at, part in enumerate(parts):
+        if part.before != "|":
+            pipe, runs = 0, part.before not in ("&&", "||") or (whole == 0) == (part.before == "&&")
+        if not runs:
+            continue
+        status = statuses.get(at, 0)
+        own = status if at == number else own
+        pipe = status or (pipe if "pipefail" in flags else 0)
+        if part.after != "|":
+            whole = 0 if part.after == "&" else pipe
+        if whole and "errexit" in flags and part.after in (";", ""):
             break
-        if sign == "|":
-            if "pipefail" in flags and part.name not in _LOUDLESS | _PASSING:
-                return _OTHER
-        elif part.name not in _QUIET | {""} or part.inner or parts[_start(parts, at)].turned:
-            return _AFTER
-    return _OWN
+    return whole, own
 
 
 def _set(flags: frozenset[str], words: Sequence[str]) -> frozenset[str]:
@@ -348,39 +322,56 @@ def _set(flags: frozenset[str], words: Sequence[str]) -> frozenset[str]:
     return (flags | {name for sign, name in named if sign == "-"}) - {name for sign, name in named if sign == "+"}
 
 
-def mends(later: str, earlier: str) -> bool:
-    """Whether a success of one command, as it is shown, says that what failed in another is right now: the same program, asked
-    for the same or for more."""
-    one, other = _asked(later), _asked(earlier)
-    if later == earlier or one is None or other is None:
-        return later == earlier
-    (head, options, targets), (old_head, old_options, old_targets) = one, other
-    less = {new for new in options for old in old_options if _names_more(new, old)}
-    options, old_options = options - less, {old for old in old_options if not any(_names_more(new, old) for new in less)}
-    differ = (item for item in options ^ old_options if item[0].rstrip("0123456789") not in HARMLESS)
-    return (
-        head == old_head
-        and all(item[0] in (WIDE if item in options else NARROW) for item in differ)
-        and all(any(_within(old, new) for new in targets) for old in (old_targets or ("",)) if targets)
+_EACH_ANEW = names_of("git gh glab hg jj")  # what is told these is each time another
+
+
+def mends(later: str, failed: str) -> bool:
+    """Whether the success of a ``later`` command line says that what ``failed`` is right now: it does the same, or the same
+    program was asked for the same or for more. What is no check may have other options, but none that leave something out."""
+    wanted = actions(failed)[-1:]
+    return later == failed or any(
+        one == wanted[0] or _takes_in(_asked(one), _asked(wanted[0])) for one in wanted and actions(later)
     )
 
 
-def _asked(command: str) -> tuple[tuple[str, ...], set[tuple[str, str]], list[str]] | None:
-    """Of a shown command: what it runs, its options with their values, and its targets."""
+_Asked = tuple[tuple[str, ...], set[tuple[str, str]], list[str], bool]
+
+
+def _asked(command: str) -> _Asked:
+    """Of a command: what it runs, its options with their values, its targets, and whether it is a check."""
     words = _plain(command)
-    check = check_in(words, ()) if words else None
-    if not isinstance(check, Check):
-        return None
-    options, targets, rest = set[tuple[str, str]](), list[str](), iter(check.words[check.head :])
+    check = check_in(words, ())
+    if isinstance(check, Check):
+        words, size = check.words, check.head
+    else:
+        check, size = None, len(program(command).split())
+    options, targets, rest = set[tuple[str, str]](), list[str](), iter(words[size:])
     for word in rest:
         name, sign, given = word.partition("=")
         if not word.startswith("-"):
             targets.append(word)
         elif word != "--":
             options.add((name, next(rest, "") if not sign and name in VALUED else given))
-    if check.words[0] == "go":  # the only one for which no target is this folder alone
+    if words[:1] == ("go",):  # the only one for which no target is this folder alone
         targets = ["./." if target == "." else target for target in targets or ["."]]
-    return check.words[: check.head], options, targets
+    return words[:size], options, targets, check is not None
+
+
+def _takes_in(later: _Asked, failed: _Asked) -> bool:
+    """Whether what was asked for holds all of what was asked for before."""
+    (head, options, targets, check), (old_head, old_options, old_targets, _) = later, failed
+    if not head or head != old_head or head[0] in _EACH_ANEW:
+        return head == old_head != ()
+    less = {new for new in options for old in old_options if _names_more(new, old)}
+    new, gone = options - old_options - less, {old for old in old_options if not any(_names_more(one, old) for one in less)}
+    fits = _all_in(new, HARMLESS | WIDE) and _all_in(gone - options, HARMLESS | NARROW)
+    if not check:
+        fits = not any(name in NARROW for name, _ in new)
+    return fits and all(any(_within(old, new) for new in targets) for old in (old_targets or ("",)) if targets)
+
+
+def _all_in(options: set[tuple[str, str]], names: frozenset[str]) -> bool:
+    return all(name in names or name.rstrip("0123456789") in names for name, _ in options)
 
 
 def _names_more(new: tuple[str, str], old: tuple[str, str]) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
+
+    Result = Literal["passed", "failed", "none", ""]
 
 MAX_NAMES = 10
 MAX_NAME = 200
@@ -59,7 +61,8 @@ _FORMS = {
         line=r"^(?:=+ )?(?:no tests (?:ran|collected)|\d+ [a-z]+(?: [a-z]+)?)(?:, \d+ [a-z]+(?: [a-z]+)?){0,12}"
         r" in \d+(?:\.\d+)?s(?: \(\d[^)]{0,20}\))?(?: =+)?$"
         r"|^Ran \d+ tests? in .*\n+(?:OK|FAILED|NO TESTS RAN)(?: \(.*\))?$",
-        well=r"^ *congratulations :\)|^nox > (?:Session .* was successful|\* .*: success)",
+        good=r"^ {2}\S+: OK\b|^nox > (?:Session .* was successful|\* .*: success)",
+        well=r"^ *congratulations :\)",
         bad=r"^(?:FAIL Required test coverage|ERROR: Coverage failure)|^ *evaluation failed :\(|^ERROR: +\S+: commands failed"
         r"|^nox > (?:Session .* failed|\* .*: failed)",
         torn=r"^!{3,} ",
@@ -141,7 +144,7 @@ _FORMS = {
         r"|^\d+ tests? completed, .*$"  # gradle
         r"|^\[\w+\] (?:Passed|Failed): Total \d+, Failed \d+, Errors \d+, Passed \d+.*$",  # sbt
         pairs=r"(?i)(\d{1,9}) ([a-z]{1,20})|([a-z]{1,20}):? {1,30}(\d{1,9})",
-        good=r"^> Task :(?:[\w-]+:){0,9}(?:test|\w{1,60}Test)(?: UP-TO-DATE| FROM-CACHE)?$",
+        good=r"^> Task :(?:[\w-]+:){0,9}(?:test|\w{1,60}Test)$",
         well=r"^\[INFO\] BUILD SUCCESS$|^BUILD SUCCESSFUL in ",
         bad=r"<<< (?:FAILURE|ERROR)!|There were failing tests",
         names=(
@@ -248,7 +251,12 @@ _NOTHING = (
     r"|\[no test files\]|\bno tests? (?:files|matche?s?|matching|is available|modules|suites|targets were)"
     r"|^[^\w\n]{0,9}(?:NX {1,9})?no tasks were (?:executed|run)"
     r"|^(?:make|gmake|task|ninja)\b.*(?:nothing to be done|is up to date|no work to do)|^collected 0 items|^running 0 tests"
-    r"|\b0 (?:passing|examples|scenarios|pass|specs|total)\b|\b0 tests?\b(?! (?:failed|skipped|with))|^1\.\.0\b|:test NO-SOURCE"
+    r"|\b0 (?:passing|examples|scenarios|pass|specs|total)\b|\b0 tests?\b(?! (?:failed|skipped|with))|^1\.\.0\b|out of 0$"
+    r"|:(?:test|\w{1,60}Test) (?:NO-SOURCE|UP-TO-DATE|FROM-CACHE|SKIPPED)$|^\d+ actionable tasks?: (?!.*executed)"  # gradle
+    # what is kept of an earlier run stands for one only where it is shown again, with its summary
+    r"|^ *Cached: +(\d+) cached, \1 total$|for (\d+) out of \2 tasks\.$|^ *Tasks: (\d+) completed \(\3 cached\)$"
+    r"|\(cached\): (?:surefire|failsafe):|Ran 0 scripts|sources up-to-date, skipping$"
+    r"|^(?:nox > Session| ) *\S+(?:: SKIP\b| skipped: )|\bno stale tests$|^no tests defined"
     r"|tests are skipped|^zero tests|executed 0 of 0|couldn't find any files to test|^Result: NOTESTS|^[ℹ#] tests 0$"
 )
 _FAIL = r"^ *(?:--- |=== )?FAIL(?:ED|URE|URES)?\b|^panic: "
@@ -267,7 +275,7 @@ class Summary:
 
     ``told``: the forms in which a failure may be named. ``empty``: it says that no test ran."""
 
-    result: Literal["passed", "failed", "none", ""]
+    result: Result
     passed: int | None = None
     failed: int | None = None
     skipped: int | None = None
@@ -295,75 +303,63 @@ def summary(text: str, forms: Sequence[str], *, cut: bool, tests: bool = True) -
     """What all these forms together say of a window; the worst wins, and its numbers, else those that stand last.
 
     ``cut``: lines are left out, which may have told of failures; ``tests``: it is one of tests."""
-    whole: list[tuple[int, str, Summary]] = []
-    well = False
-    for name in forms:
-        form = _FORMS[name]
-        if any(hint in text for hint in form.hints):
-            place, one = _one(text, name, form, cut)
-            well = well or (bool(form.well) and re.search(form.well, text, re.M) is not None)
-            if one.result:
-                whole.append((place, name, one))
-    results = [one.result for _, _, one in whole]
-    nothing = tests and not {"passed", "failed"} & set(results) and re.search(_NOTHING, text) is not None
-    if nothing:
-        results.append("none")
-    elif well and not results:
-        results.append("passed")
-    if not results:
-        return Summary(result="", told=tuple(forms))
-    torn = any(one.result == "none" and one.passed for _, _, one in whole)
-    result: Literal["passed", "failed", "none"] = (
-        "failed" if "failed" in results else "passed" if "passed" in results and not torn else "none"
-    )
+    here = [name for name in forms if any(hint in text for hint in _FORMS[name].hints)]
+    ones = [(place, one) for place, one in (_one(text, name, _FORMS[name], cut) for name in here) if one.result]
+    results = {one.result for _, one in ones}
+    nothing = tests and not {"passed", "failed"} & results and re.search(_NOTHING, text) is not None
+    if not results and not nothing:
+        well = any(_stands(_FORMS[name].well, text) for name in here)
+        return Summary(result="passed" if well else "", told=tuple(forms))
+    torn = any(one.result == "none" and one.passed for _, one in ones)
+    result: Result = "failed" if "failed" in results else "passed" if "passed" in results and not torn else "none"
     rank = ("passed", "none", "failed")
-    counts = max(
-        whole,
+    _, counts = max(
+        ones,
         key=lambda item: (
-            item[2].failed is not None,
-            bool(item[2].passed or item[2].failed),
-            rank.index(item[2].result),
+            item[1].failed is not None,
+            bool(item[1].passed or item[1].failed),
+            rank.index(item[1].result),
             item[0],
         ),
-        default=(0, "", Summary(result="")),
-    )[2]
-    told = tuple(name for _, name, one in whole if one.result == "failed") or tuple(name for _, name, _ in whole)
-    return replace(
-        counts, result=result, told=told, empty=result == "none" and not counts.passed and (nothing or not counts.skipped)
+        default=(0, Summary(result="")),
     )
+    told = [one for _, one in ones if one.result == "failed"] or [one for _, one in ones]
+    empty = result == "none" and not counts.passed and (nothing or not counts.skipped)
+    return replace(counts, result=result, told=tuple(name for one in told for name in one.told), empty=empty)
+
+
+def _stands(pattern: str, text: str) -> bool:
+    return pattern != "" and re.search(pattern, text, re.M) is not None
 
 
 def _one(text: str, name: str, form: _Form, cut: bool) -> tuple[int, Summary]:
     """What one form says of a window, and where its summary stands."""
     matches = list(re.finditer(form.line, text, re.M)) if form.line else []
-    several = form.how in ("sum", "tally")
-    lines = [[(match[1], 1)] if form.how == "tally" else _pairs(match, form.pairs) for match in matches]
+    tally, several = form.how == "tally", form.how in ("sum", "tally")
+    lines = [[(match[1].lower(), 1)] if tally else _pairs(match, form.pairs) for match in matches]
     if form.how == "block":
-        words: dict[str, int] = {}
+        block: dict[str, int] = {}
         for pairs in lines:
-            if any(word in words or word in form.opens.split() for word, _ in pairs):
-                words = {}
-            words.update(pairs)
-        lines = [list(words.items())]
+            block = dict(pairs) if {*block, *form.opens.split()} & dict(pairs).keys() else {**block, **dict(pairs)}
+        lines = [list(block.items())]
     counts: dict[str, int] = {}
-    for word, number in (pair for pairs in (lines[-1:] if form.how == "last" else lines) for pair in pairs):
+    for word, number in chain.from_iterable(lines[-1:] if form.how == "last" else lines):
         meaning = _MEANS.get(word.lower(), "")
         counts[meaning] = counts.get(meaning, 0) + number
-    passed, failed, skipped = _totals(counts, tally=form.how == "tally") if matches else (None, None, None)
-    bad = bool(failed) or any(re.search(_BAD, match[0]) for match in (matches if several else matches[-1:]))
-    if cut and several:
-        passed = failed = skipped = None
-    result: Literal["passed", "failed", "none", ""] = ""
-    if bad or (form.bad and re.search(form.bad, text, re.M)):
+    failed, skipped = counts.get("failed", 0), counts.get("skipped", 0)
+    passed = counts.get("passed", None if tally else max(counts.get("total", 0) - failed - skipped, 0))
+    bad = failed or any(re.search(_BAD, match[0]) for match in (matches if several else matches[-1:]))
+    result: Result = "none" if matches else ""
+    if bad or _stands(form.bad, text):
         result = "failed"
-    elif form.torn and re.search(form.torn, text, re.M):
+    elif _stands(form.torn, text):
         result = "none"
-    elif passed or (counts.get("passed") or (form.good and re.search(form.good, text, re.M))):
-        result = "" if cut and (several or not passed) else "passed"
-    elif matches:
-        result = "none"
-    place = matches[-1].end() if matches else 0
-    return place, Summary(result=result, passed=passed, failed=failed, skipped=skipped, told=(name,))
+    elif (matches and passed) or counts.get("passed") or _stands(form.good, text):
+        result = "" if cut and (several or not (matches and passed)) else "passed"
+    if not matches or (cut and several):
+        return matches[-1].end() if matches else 0, Summary(result=result, told=(name,))
+    skips = skipped or (None if tally and passed is None else 0)
+    return matches[-1].end(), Summary(result=result, passed=passed, failed=failed, skipped=skips, told=(name,))
 
 
 def _pairs(match: re.Match[str], pattern: str) -> list[tuple[str, int]]:
@@ -373,26 +369,13 @@ def _pairs(match: re.Match[str], pattern: str) -> list[tuple[str, int]]:
     return [((b or c).lower(), int(a or d)) for a, b, c, d in re.findall(pattern, match[0])]
 
 
-def _totals(counts: dict[str, int], *, tally: bool) -> tuple[int | None, int | None, int | None]:
-    failed, skipped, passed = counts.get("failed", 0), counts.get("skipped", 0), counts.get("passed")
-    if passed is None and tally:
-        return None, failed, skipped or None
-    if passed is None:
-        passed = max(counts.get("total", 0) - failed - skipped, 0)
-    return passed, failed, skipped
-
-
 def failing(text: str, forms: Sequence[str]) -> tuple[str, ...]:
     """The failing tests that the first of these forms names that names any."""
-    for name in forms:
-        for heading, pattern in _FORMS[name].names:
-            start = text.rfind(heading) if heading else 0
-            if start < 0:
-                continue
-            names = dict.fromkeys(_name(match[1]) for match in islice(re.compile(pattern, re.M).finditer(text, start), 500))
-            names.pop("", None)
-            if names:
-                return tuple(names)[:MAX_NAMES]
+    for heading, pattern in (pair for name in forms for pair in _FORMS[name].names):
+        start = text.rfind(heading) if heading else 0
+        matches = islice(re.compile(pattern, re.M).finditer(text, start), 500) if start >= 0 else ()
+        if names := tuple(dict.fromkeys(name for match in matches if (name := _name(match[1]))))[:MAX_NAMES]:
+            return names
     return ()
 
 

@@ -40,6 +40,8 @@ SESSIONS = {
 """The clients that we know, in the order of their birth here: each has a module of its name. Beside it the variable that is set
 for what a client starts, with the id that its hooks get; Gemini CLI sets its own for hooks alone."""
 NAMES = tuple(SESSIONS)
+DATABASES = ("opencode",)
+"""Those that keep what was said in a database."""
 
 
 @value

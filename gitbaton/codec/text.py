@@ -141,6 +141,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+def digest(text: str) -> str:
+    """What stands for the text of a decision that was withdrawn."""
+    from hashlib import sha256  # OpenSSL is slow to load, and nearly no command needs it
+
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 def timestamp(value: datetime) -> str:
     """RFC 3339 in UTC with microseconds."""
     return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")

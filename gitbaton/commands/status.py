@@ -49,7 +49,7 @@ TABLE = (
 )
 NONE = "there is no checkpoint in this repository"
 BESIDE = 3  # lines of the screen that are no track: the heading, the last line, the prompt; one more where words are older
-COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place")
+COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "place", "since")
 
 
 def command(
@@ -109,7 +109,7 @@ def command(
             for t in tracks:
                 c, said = t.stored.checkpoint, verdict(t.stored, t.live.since)
                 head = ("*" if t.current else "", c.track, t.stored.id, timestamp(c.created), said)
-                flat.append((*head, str(t.live.drift), c.headline, t.place or ""))
+                flat.append((*head, str(t.live.drift), c.headline, t.place or "", since_of(t.stored, t.live)))
             also = [underway.header(going)] if going else []
             terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=[t.stored for t in tracks], more=also))
         elif tracks:
@@ -222,7 +222,7 @@ def _cells(baton: Baton, look: Look, t: TrackStatus) -> tuple[Cell | str, ...]:
         _who(baton, look, t.stored),
         look.age(t.stored.checkpoint.created),
         tests_of(t.stored, t.live, look),
-        "-" if t.stored.foreign else look.drift(t.live, short=True),
+        look.drift(t.live, short=True),
         since_of(t.stored, t.live),
         step_of(t.stored, look),
     )

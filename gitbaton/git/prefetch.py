@@ -21,7 +21,6 @@ Signature = tuple[int, int, int]
 # Look at every file ourselves: no daemon or hook of the user's is asked, and what lies outside a sparse cone counts.
 EXACT = ("core.fsmonitor=false", "sparse.expectFilesOutsideOfPatterns=false")
 TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-index", "--ignore-submodules=none")
-CHANGED = ("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=none")
 OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
@@ -45,14 +44,10 @@ def ask_settings(git: Git) -> Process:
     return git.start("config", "-z", "--show-scope", "--get-regexp", _SETTINGS)
 
 
-def look(git: Git) -> tuple[Process, Process]:
-    """Ask which tracked files differ from the index that ``git`` is bound to, raw, and which are untracked."""
-    return git.start(*TRACKED), git.start(*OTHERS)
-
-
 def start_listings(git: Git, specs: Iterable[str] = ()) -> tuple[Process, Process]:
-    """The same with names only, and with submodules looked into: what a capture needs. Perhaps only what pathspecs match."""
-    return git.start(*CHANGED, "--", *specs), git.start(*OTHERS, "--", *specs)
+    """Ask which tracked files differ from the index that ``git`` is bound to, raw, and which are untracked; perhaps only of
+    what pathspecs match. Whoever looks at a work tree asks just this: what was begun ahead serves each."""
+    return git.start(*TRACKED, "--", *specs), git.start(*OTHERS, "--", *specs)
 
 
 def signature(source: str, width: int) -> tuple[Signature, bytes]:
@@ -79,7 +74,7 @@ class Ahead:
         if wanted != "nothing" and os.path.isdir(os.path.join(top, "baton")):  # at the top: a listing knows no other place
             self.index = os.path.join(top, "index")
             bound = git.changed({}, *EXACT)
-            self.listings = (signature(self.index, 0)[0], *(look if wanted == "look" else start_listings)(bound))
+            self.listings = (signature(self.index, 0)[0], *start_listings(bound))
 
     def drop_listings(self) -> None:
         """They cannot be used."""

@@ -12,7 +12,7 @@ from gitbaton.agents.client import client
 from gitbaton.agents.events import answer, read
 from gitbaton.agents.values import Event
 from gitbaton.errors import BatonError, NotARepositoryError
-from gitbaton.hooks.guard import LATE, AgainError, DeadlineError, deadline, log
+from gitbaton.hooks.guard import CAME_AT, LATE, AgainError, DeadlineError, deadline, log
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -101,6 +101,8 @@ def run(words: list[str]) -> None:
     if call is None or os.environ.get("GIT_BATON") == "0":
         return
     work = _Work(call, words)
+    if work.late is None:
+        os.environ[CAME_AT] = str(round(time.time() * 1000))
     seconds = _seconds(call) if work.late is None else LATE_SECONDS
     try:
         with deadline(seconds):
@@ -277,7 +279,7 @@ def _attend(work: _Work, event: Event) -> None:
 
                 until = work.begun + TELLING_SECONDS - time.monotonic()
                 text, unended = tell(repo, event, work.call.track, until, work.log)
-                left = event.moment == "start" and bool(unended)
+                left = event.moment == "start" and unended
                 terminal.emit(answer(event, text))
             except Exception as error:  # what cannot be said must not keep a checkpoint back
                 work.log(f"{type(error).__name__}: {error}")
@@ -405,9 +407,10 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
             auto.take(baton, event, replace(session, began_at=0), track, BEFORE_PROMPT)
         after = auto.take(baton, event, session, track, work.due, other, ended=over, spot=spot)
         changes: dict[str, object] = {"turns": after.turns, "words": after.words}
+        changes |= {"open": True} if after.open and not session.open else {}
         if event.moment == "prompt":
             changes |= {"began": after.began, "began_head": after.began_head}
-        elif event.moment in ("turn", "end") and sessions.load(repo, event).began_at == session.began_at:
+        elif event.moment in ("turn", "end") and not after.open and sessions.load(repo, event).began_at == session.began_at:
             changes |= sessions.RECORDED  # else the user has said something meanwhile
         if not nobody:
             sessions.save(repo, event, **changes)
@@ -429,11 +432,11 @@ def _keep_unended(work: _Work, baton: Baton, event: Event, track: Callable[[], s
     for one in reversed(unended(baton, event, tip)):
         if one.at_work and tip is not None:
             continue
-        session = replace(one.session, open=True)
+        session = one.session
         over = auto.over(baton, track(), one.event, one.session, one.said)
         if over is not None:  # what was changed later is not its turn's
             auto.take(baton, event, replace(session, began_at=0), track, BEFORE_PROMPT)
-        after = auto.take(baton, event, session, track, auto.step(event, session), (one.event, session), ended=over)
+        after = auto.take(baton, event, session, track, auto.step(one.event, session), (one.event, session), ended=over)
         ends: dict[str, object] = {"recorded": int(time.time())} if one.at_work else {"open": False, "ended": True}
         sessions.note(baton.repo, one.event, turns=after.turns, words=after.words, **ends)
         _leave_to_store(work, baton, one.event)
@@ -470,7 +473,6 @@ def _store(work: _Work, repo: Repo) -> None:
 
 def _go_on(work: _Work) -> None:
     """Take the checkpoint without anybody waiting for it; the one that is due already is not asked for again. Never raises."""
-    from gitbaton.hooks.auto import LATE_AT
     from gitbaton.system.process import detach
 
     if work.event is None or work.event.moment not in (*_KEPT, "start") or work.late is not None:
@@ -479,7 +481,6 @@ def _go_on(work: _Work) -> None:
         return
     try:
         if os.path.isfile(sys.argv[0]):
-            late = {LATE: work.due or "", LATE_AT: str(round(time.time() * 1000))}
-            detach([sys.executable, sys.argv[0], "hook", *work.words], {**os.environ, **late}, work.data)
+            detach([sys.executable, sys.argv[0], "hook", *work.words], {**os.environ, LATE: work.due or ""}, work.data)
     except (BatonError, OSError) as error:
         work.log(f"{type(error).__name__}: {error}")

@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from functools import cache
 
 from gitbaton import transcripts
+from gitbaton.agents.prompts import idle
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton, Request
 from gitbaton.codec import Json, document, first_line, in_quotes, parse_transcript, transcript_text
-from gitbaton.errors import ScanError, UnchangedError
+from gitbaton.errors import GitError, RefConflictError, ScanError, UnchangedError
 from gitbaton.git.repo import Repo, lock_file
-from gitbaton.hooks.guard import LATE, AgainError, log
+from gitbaton.hooks.guard import CAME_AT, LATE, AgainError, log
 from gitbaton.model import (
     BEFORE_PROMPT,
     ENDED,
@@ -46,8 +47,7 @@ _COMMAND = 200
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
 _LONG, _READING = 60.0, 5.0  # seconds for which a conversation is stored and records are read where nobody waits for less
-LATE_AT = "GIT_BATON_LATE_AT"
-"""When a turn ended whose checkpoint a process of its own takes, in milliseconds since 1970."""
+_WAITING = 20.0  # and for which others are waited for there
 _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def at_work(baton: Baton, event: Event, track: Track) -> Whose:
 def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> Ending | None:
     """What has ended a session's open turn that it does not know of, since it ``said`` something last."""
     agent = Agent(name=of.agent, session=of.session)
-    return ending(baton.store, baton.store.before(track), agent, session, said) if session.open else None
+    begun = session.open and session.began_at  # what goes on by its records alone has begun in no state that is known
+    return ending(baton.store, baton.store.before(track), agent, session, said) if begun else None
 
 
 def take(
@@ -208,7 +209,10 @@ def _take_once(
         observed = here.checkpoint.observed if here is not None and not here.foreign else None
     else:
         observed, news, seen = _observed(baton, of[0] if of else event, whose, agent, here, plan.draft)
-    text = _not_taken_back(words.step, whose, observed) if seen is not None and seen.taken else words.step
+    known = seen is not None and baton.settings.observe == "all"
+    text = on_record(words.step, whose, observed, seen) if seen and known else words.step
+    if seen is not None and seen.later > 0 and seen.facts.open:  # the end is that of a turn before the one that goes on
+        kept, turn, ends = replace(kept, open=True), None, False
     turn = turn and _edited(baton, turn, whose, seen, ended)
     checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed, turn=turn)
 
@@ -234,7 +238,7 @@ def _take_once(
 def _turn_of(event: Event, session: Session) -> Turn | None:
     """The turn of which a checkpoint that is due at an event holds the state: the session's that goes on or ends there; None
     where there is none, or a later one has begun since."""
-    late = os.environ.get(LATE_AT, "")
+    late = os.environ.get(CAME_AT, "")
     newer = late.isdecimal() and int(late) < session.began_at
     if not session.began_at or newer or not (session.open or event.moment in ("turn", "end")):
         return None
@@ -253,13 +257,12 @@ def _observed(
     baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: Draft
 ) -> tuple[Observed | None, bool, Seen | None]:
     """What the client has on record, with what was said of it stored beside the conversation, None where nothing is wanted or
-    known; whether that alone is worth a checkpoint; and all that is known of the session, where that could be read. Raises
-    ScanError; whatever else goes wrong is noted, and the checkpoint is taken all the same."""
+    known; whether that alone is worth a checkpoint; and what was read. Raises ScanError, AgainError; whatever else goes wrong
+    is noted, and the checkpoint is taken all the same."""
     mode, root = baton.settings.observe, baton.repo.layout.root
     if mode == "none" or root is None:
         return None, False, None
     from gitbaton.transcripts import observing
-    from gitbaton.transcripts.storing import keep_told
 
     old = tip.checkpoint.observed if tip is not None else None
     long = os.environ.get(LATE) is not None or event.moment == "compact"
@@ -269,13 +272,13 @@ def _observed(
         shared = at_work(baton, event, lambda: draft.checkpoint.track) is not None
         changed = cache(lambda: _changed(baton, root, tip, draft))
         ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared)
-        found, said = observing.gather(mode, seen, agent, tip, beside, ground)
+        found, said = baton.redactor.gathered(*observing.gather(mode, seen, agent, tip, beside, ground))
         if mode == "all" and baton.settings.transcripts == "full":
-            kept = found.said if said == beside else keep_told(baton, agent, said) if said != Told() else None
+            kept = found.said if said == beside else _kept(baton, agent, said) if said != Told() else None
             found = replace(found, said=kept)
         else:
             found, said = replace(found, said=None), beside
-    except ScanError:
+    except (ScanError, AgainError):
         raise
     except Exception as error:  # a stranger's file: whatever it does, the checkpoint is taken
         log(baton.repo, f"what the client has on record is not read: {type(error).__name__}: {error}")
@@ -286,27 +289,58 @@ def _observed(
     return (found if gist(found) != Observed() or found.said is not None else None), news, seen
 
 
-def _not_taken_back(said: str, session: Session, observed: Observed | None) -> str:
-    """What a checkpoint says has happened, with the first prompt that still stands for the task that hooks heard of."""
-    task, last = first_line(session.task), first_line(session.prompt)
-    first = next((first_line(one.text) for one in (observed.asked if observed else ()) if not one.earlier), "")
-    begun, _, _ = said.partition(": ")
-    if not first or task in ("", first) or begun not in (TURN_ENDED, NOT_ENDED) or not said.startswith(f"{begun}: {task[:40]}"):
+def _kept(baton: Baton, agent: Agent, said: Told) -> Oid | None:
+    """Store what was said. Raises AgainError where that cannot be done now, and a process that nobody waits for may wait."""
+    from gitbaton.transcripts.storing import keep_told
+
+    late = os.environ.get(LATE) is not None
+    try:
+        return keep_told(baton, agent, said, _WAITING if late else 0.0)
+    except (GitError, RefConflictError) as error:
+        if late:
+            raise
+        raise AgainError(f"what was said is not stored yet: {error.message}") from None
+
+
+def on_record(said: str, session: Session, observed: Observed | None, seen: Seen) -> str:
+    """What a checkpoint says has happened, by the prompts on record where the hooks have heard of others: of some that the user
+    took back, or that came after the end of the turn."""
+    begun, _, rest = said.partition(": ")
+    if begun not in (TURN_ENDED, NOT_ENDED) or not rest or not (seen.taken or seen.later):
         return said
-    return f"{begun}: {first}" + (f"{LAST_PROMPT}{last}" if last not in ("", first) else "")
+    prompts = [first_line(one.text) for one in (observed.asked if observed else ()) if not (one.earlier or one.kind)]
+    newest = first_line(session.prompt)
+
+    def of_turn(text: str, instead: str) -> str:
+        if seen.later and _same_line(text, newest):
+            return seen.facts.heard_of
+        gone = seen.taken and not idle(text) and not any(_same_line(text, one) for one in prompts)
+        return instead if gone else text
+
+    first, _, last = rest.rpartition(LAST_PROMPT)
+    first = of_turn(first or last, next(iter(prompts), ""))
+    last = of_turn(last, next(reversed(prompts), ""))
+    more = f"{LAST_PROMPT}{last}" if last not in ("", first) else ""
+    return f"{begun}: {first}{more}" if first else begun
+
+
+def _same_line(one: str, other: str) -> bool:
+    """Whether two lines are the same, as far as they were not cut."""
+    one, other = (line.removesuffix("...").rstrip() for line in (one, other))
+    return one.startswith(other) or other.startswith(one)
 
 
 def heard(session: Session) -> Heard:
-    """Tell what hooks have heard of a session: what the user said first and last, and when a turn ended that is recorded
-    late."""
+    """Tell what hooks have heard of a session: what the user said first and last, and when the event came."""
     from gitbaton.agents.signs import Asked
     from gitbaton.transcripts.observing import Heard
 
     said = dict.fromkeys(((session.asked_first_at, session.asked_first), (session.asked_last_at, session.asked_last)))
-    late = os.environ.get(LATE_AT, "")
+    at = os.environ.get(CAME_AT, "")
     return Heard(
         prompts=tuple(Asked(at=at / 1000, text=text) for at, text in said if at),
-        ended=int(late) / 1000 if late.isdecimal() else None,
+        at=int(at) / 1000 if at.isdecimal() else None,
+        late=os.environ.get(LATE) is not None,
     )
 
 
@@ -362,7 +396,10 @@ def carry(checkpoint: Checkpoint, here: Stored, turns: int, newest: Stored | Non
         )
     if source is None:
         return checkpoint
-    back = Here(at=here.id, top=newest.id) if newest is not None and here.id != newest.id else source.restored
+    back = source.restored
+    if newest is not None and here.id != newest.id:
+        back = here.back.here if here.back is not None else Here(at=here.id, top=newest.id)
+        turns += sum(_ends(s.checkpoint) for s in here.back.newer) if here.back is not None else 0
     return replace(
         checkpoint,
         note=last.note,

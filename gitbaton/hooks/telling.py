@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 
 from gitbaton.agents.values import Event
@@ -13,11 +13,23 @@ from gitbaton.briefing import Scene, brief, others, overview, reminder, stale_wo
 from gitbaton.codec import first_line
 from gitbaton.config import load
 from gitbaton.errors import GitError
-from gitbaton.git.prefetch import look
-from gitbaton.git.repo import Repo
+from gitbaton.git.repo import Repo, begun
 from gitbaton.git.treediff import finished, started
 from gitbaton.hooks.guard import DeadlineError, deadline
-from gitbaton.model import BEFORE_PROMPT, ENDED, NOT_ENDED, TURN_ENDED, Agent, DecisionChanges, Drift, Live, Oid, Stored, Told
+from gitbaton.model import (
+    BEFORE_PROMPT,
+    ENDED,
+    NOT_ENDED,
+    TURN_ENDED,
+    Agent,
+    DecisionChanges,
+    Drift,
+    Head,
+    Live,
+    Oid,
+    Stored,
+    Told,
+)
 from gitbaton.render import NO_CHANGES
 from gitbaton.running.current import unfinished
 from gitbaton.store import sessions
@@ -25,7 +37,7 @@ from gitbaton.store.choosing import within_reach
 from gitbaton.store.sessions import has_ended, last, written
 from gitbaton.survey import Surveyor
 from gitbaton.system.process import Process
-from gitbaton.values import replace
+from gitbaton.values import replace, value
 from gitbaton.worktree.index import list_ahead
 
 TYPE_CHECKING = False
@@ -35,37 +47,102 @@ if TYPE_CHECKING:
 _LOOKED = 10  # checkpoints that are looked at for other sessions
 _OLD = 1800  # seconds after which words are old
 _COMMITS, _MANY = 5, 1000
+_TOLD = 200  # paths of which some may be told, and which are redacted
 _STATUS = ("status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=none")
 _SHARE = 0.6  # of the time there is, for sessions that did not end
-_SECOND = 0.3  # seconds for a look without files
+_SECOND, _LEAST = 0.3, 0.05  # seconds for a look without files, and where there is no time left
+_MORE, _LAST = 0.3, 0.2  # seconds after which it is told what is known by then, and for that
 _NOTHING = "nothing is compared: there was no time for it"
+_UNTOLD = "git baton: the state recorded here was not read in time; 'git baton resume --live' shows it."
 _LATE = "the changed files are not counted: there was no time for it"
 
 
-def tell(
-    repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None]
-) -> tuple[str, tuple[Unended, ...]]:
-    """The text for an event; empty where there is no baton. Files are compared only if that is done within ``seconds``.
+@value
+class _Known:
+    """What a text can be made of before all is known: the checkpoint as it is here, and the sessions that did not end."""
 
-    With it come the sessions that did not end, of which it tells as if the checkpoint had been taken. Raises BatonError.
+    baton: Baton
+    track: str
+    stored: Stored | None
+    found: tuple[Unended, ...] = ()
+
+
+def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None]) -> tuple[str, bool]:
+    """The text for an event; empty where there is no baton. What is not known within ``seconds`` is left out: files are not
+    compared, records not read; at last it is what is recorded, and no more.
+
+    With it comes whether there are sessions that did not end, of which it tells as if the checkpoint had been taken. Raises
+    BatonError.
     """
+    known: list[_Known] = []
+    try:
+        with deadline(max(seconds, 0) + _MORE):
+            text, found = _tell(repo, event, track, seconds, complain, known)
+            return text, bool(found)
+    except DeadlineError:
+        repo.close()
+        complain("what is told is what was recorded: there was no time for more")
+        text = next(filter(None, (_in_short(one, event) for one in reversed(known[:2]))), "")
+        text = text or (_UNTOLD if event.inject == "full" and begun(repo) else "")
+        return text, bool(sessions.unended(repo, event, None))
+
+
+def _in_short(known: _Known, event: Event) -> str:
+    """What is recorded, with nothing of the present; empty where not even that can be read."""
+    try:
+        with deadline(_LAST):
+            return _recorded(known, event)
+    except DeadlineError:
+        known.baton.repo.close()
+        return ""
+
+
+def _recorded(known: _Known, event: Event) -> str:
+    baton, stored, told = known.baton, known.stored, None
+    if known.found:
+        from gitbaton.hooks.unended import as_taken
+
+        stored, told = as_taken(baton, known.found, known.track, stored, {})
+    if stored is None:
+        return ""
+    told = baton.told(stored) if told is None else told
+    (stored,) = baton.exported([stored])
+    live = Live(head=Head(branch=None, oid=None), drift=Drift(), uncounted=_NOTHING)
+    scene = Scene(
+        stored=stored,
+        live=live,
+        now=baton.clock(),
+        short="" if known.found else baton.short(stored.id),
+        left=_standing(baton.repo, stored, known.found),
+        unread=baton.store.unread.get(known.track, ""),
+        told=told,
+    )
+    return reminder(scene) if event.inject == "short" else brief(scene)
+
+
+def _tell(
+    repo: Repo, event: Event, track: str | None, seconds: float, complain: Callable[[str], None], known: list[_Known]
+) -> tuple[str, tuple[Unended, ...]]:
+    """As ``tell``; what is known on the way is left in ``known``."""
+    until = time.monotonic() + seconds
     repo.prefetch_settings()
-    list_ahead(repo, look)
+    list_ahead(repo)
     baton = Baton(repo=repo, settings=load(repo, complain))
-    begun = time.monotonic()
     chosen = baton.chosen(track)
     tip = baton.store.readable(chosen) if baton.store.chains()[0] else None
-    found = _unended(baton, event, tip, seconds * _SHARE) if event.inject != "short" else ()
     stored = baton.here(tip) if tip is not None else None
+    known.append(_Known(baton=baton, track=chosen, stored=stored))
+    found = _unended(baton, event, tip, seconds * _SHARE) if event.inject != "short" else ()
+    known.append(replace(known[-1], found=found))
     if not found and (stored is None or (stored.checkpoint.kind == "auto" and stored.checkpoint.carried is None)):
-        known = _worded(baton)
-        if known and event.inject != "short":
-            return overview(baton.exported(known), baton.clock()), ()
+        tips = _worded(baton)
+        if tips and event.inject != "short":
+            return overview(baton.exported(tips), baton.clock()), ()
     told, marks = None, None
     if found:
         from gitbaton.hooks.unended import as_taken
 
-        marks = _marks(repo)
+        marks = _marks(repo, until)
         stored, told = as_taken(baton, found, chosen, stored, _times(repo, marks))
     if stored is None:
         return "", ()
@@ -75,9 +152,10 @@ def tell(
     if marks is None and event.inject != "short" and c.observed is not None and c.files is not None:
         before = baton.store.base_tree(c.head)
         comparing = started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
+    live = _live(baton, stored, until)
     scene = Scene(
         stored=stored,
-        live=_live(baton, stored, seconds - (time.monotonic() - begun)),
+        live=replace(live, tests=tuple(None if paths is None else _redacted(baton, paths) for paths in live.tests)),
         now=now,
         short="" if found else baton.short(stored.id),
         unread=baton.store.unread.get(stored.checkpoint.track, ""),
@@ -93,19 +171,20 @@ def tell(
         scene,
         others=seen,
         waiting=waiting,
-        runs=_runs(baton),
-        changes=_changes(baton, stored),
-        left=_left(repo, stored),
+        runs=_runs(baton, until),
+        changes=_changes(baton, stored, until),
+        left=_standing(repo, stored, found),
         own=own,
         ended=_ended(repo, stored),
         told=told,
         root=f"{repo.layout.root}/" if repo.layout.root else "",
     )
-    return brief(_more(baton, scene, comparing, marks) if stored.checkpoint.observed is not None else scene), found
+    return brief(_more(baton, scene, comparing, marks, until) if stored.checkpoint.observed is not None else scene), found
 
 
 def _unended(baton: Baton, event: Event, tip: Stored | None, seconds: float) -> tuple[Unended, ...]:
-    """The sessions that did not end and whose records hold more than the track, where the time allows it."""
+    """The sessions that did not end and whose records hold more than the track; where there is no time to read them, as they
+    are known."""
     if not sessions.unended(baton.repo, event, tip if tip is not None and not tip.foreign else None):
         return ()
     from gitbaton.hooks.unended import unended  # with all that reads records
@@ -115,7 +194,17 @@ def _unended(baton: Baton, event: Event, tip: Stored | None, seconds: float) -> 
             return unended(baton, event, tip)
     except DeadlineError:
         baton.repo.close()
-        return ()
+        return unended(baton, event, tip, read=False)
+
+
+def _standing(repo: Repo, stored: Stored, found: tuple[Unended, ...]) -> str:
+    """How the session of the newest turn stands, by its records where it did not end."""
+    return "open" if found and found[0].session.open else _left(repo, stored)
+
+
+def _room(until: float) -> float:
+    """Seconds for a look that may be left out."""
+    return max(min(_SECOND, until - time.monotonic()), _LEAST)
 
 
 def _left(repo: Repo, stored: Stored) -> str:
@@ -137,23 +226,23 @@ def _ended(repo: Repo, stored: Stored) -> tuple[str | None, ...]:
     return tuple(plan.session for plan in plans if has_ended(repo, Agent(name=plan.agent, session=plan.session)))
 
 
-def _changes(baton: Baton, stored: Stored) -> Mapping[int, DecisionChanges]:
+def _changes(baton: Baton, stored: Stored, until: float) -> Mapping[int, DecisionChanges]:
     """What changed the files that decisions are about, where the time allows it."""
     try:
-        with deadline(_SECOND):
+        with deadline(_room(until)):
             return baton.decision_changes(stored)
     except DeadlineError:
         baton.repo.close()
         return NO_CHANGES
 
 
-def _more(baton: Baton, scene: Scene, comparing: Process | None, marks: Mapping[str, str] | None) -> Scene:
+def _more(baton: Baton, scene: Scene, comparing: Process | None, marks: Mapping[str, str] | None, until: float) -> Scene:
     """With what was said, what is not committed, and the commits since, where the time allows it."""
     try:
-        with deadline(_SECOND):
+        with deadline(_room(until)):
             scene = scene if scene.told is not None else replace(scene, told=baton.told(scene.stored))
             scene = replace(scene, commits=_subjects(baton.repo, scene))
-            return replace(scene, uncommitted=_uncommitted(comparing, marks))
+            return replace(scene, uncommitted=_uncommitted(comparing, marks, baton))
     except DeadlineError:
         baton.repo.close()
     except GitError:
@@ -178,22 +267,27 @@ def _subjects(repo: Repo, scene: Scene) -> tuple[str, ...]:
     return (*rows[:_COMMITS], "and more") if len(rows) > _COMMITS else tuple(rows)
 
 
-def _uncommitted(comparing: Process | None, marks: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+def _uncommitted(comparing: Process | None, marks: Mapping[str, str] | None, baton: Baton) -> tuple[tuple[str, str], ...]:
     """The paths in which a checkpoint's files differ from HEAD's, each with how, or those that have ``marks``: tracked ones
-    before new ones, those that begin with a dot last."""
+    before new ones, those that begin with a dot last. Redacted as far as they may be told."""
     if marks is None and comparing is not None:
         (changes,) = finished(comparing, 1)
         how = ((path, changes[path]) for path in changes)
         marks = {path: "new" if one.before is None else "deleted" if one.after is None else "changed" for path, one in how}
     found = marks or {}
     order = sorted(found, key=lambda path: (found[path] == "new", "/." in f"/{path}", path))
-    return tuple((path, found[path]) for path in order)
+    return tuple(zip(_redacted(baton, order), (found[path] for path in order), strict=True))
 
 
-def _marks(repo: Repo) -> dict[str, str]:
+def _redacted(baton: Baton, paths: Sequence[str]) -> tuple[str, ...]:
+    """Paths, of which those that may be told have no secret in them."""
+    return (*map(baton.redactor.text, paths[:_TOLD]), *paths[_TOLD:])
+
+
+def _marks(repo: Repo, until: float) -> dict[str, str]:
     """The paths of the work tree that differ from HEAD, each with how, where the time allows it."""
     try:
-        with deadline(_SECOND):
+        with deadline(_room(until)):
             rows = repo.git.run(*_STATUS).out.decode("utf-8", "surrogateescape").split("\0")[:-1]
             return {row[3:]: "new" if row[0] in "?A" else "deleted" if "D" in row[:2] else "changed" for row in rows}
     except DeadlineError:
@@ -224,25 +318,25 @@ def nudge(repo: Repo, track: str | None, edited: float, complain: Callable[[str]
     return stale_words(c.track, written, now), words
 
 
-def _runs(baton: Baton) -> tuple[tuple[str, str, str], ...]:
+def _runs(baton: Baton, until: float) -> tuple[tuple[str, str, str], ...]:
     """The runs that are not finished, where the time allows it."""
     try:
-        with deadline(_SECOND):
+        with deadline(_room(until)):
             return tuple((one.run, "; ".join(one.why), "; ".join(one.would)) for one in unfinished(baton))
     except DeadlineError:
         baton.repo.close()
         return ()
 
 
-def _live(baton: Baton, stored: Stored, seconds: float) -> Live:
+def _live(baton: Baton, stored: Stored, until: float) -> Live:
     """The present, with files where the time allows it."""
     try:
-        with deadline(max(seconds, 0.05)):
+        with deadline(max(until - time.monotonic(), _LEAST)):
             return Surveyor(baton.store, baton.settings.short, baton.rules()).live(stored)
     except DeadlineError:
         baton.repo.close()  # what was under way; whatever is asked next begins anew
     try:
-        with deadline(_SECOND):
+        with deadline(_room(until)):
             return replace(Surveyor(baton.store, baton.settings.short).live(stored), uncounted=_LATE)
     except DeadlineError:
         baton.repo.close()

@@ -20,9 +20,9 @@ _MOST = 3
 
 @value
 class Unended:
-    """A session of this work tree that did not end: ``event`` names it and its conversation, ``session`` is what it left,
-    ``seen`` what its records tell, and ``said`` when it said something last, in seconds since 1970. ``at_work``: it may still
-    be, for it said something lately, or it is the one that starts."""
+    """A session of this work tree that did not end: ``event`` names it and its conversation, ``session`` is what it left, open
+    where a turn of it goes on by hooks or on record, ``seen`` what its records tell, and ``said`` when it said something last,
+    in seconds since 1970. ``at_work``: it may still be, for it said something lately, or it is the one that starts."""
 
     event: Event
     session: Session
@@ -31,9 +31,9 @@ class Unended:
     at_work: bool
 
 
-def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ...]:
-    """The sessions that did not end and whose records hold more than a tip does, the newest first. Never raises but for a
-    deadline: a session whose records cannot be read is none of them."""
+def unended(baton: Baton, event: Event, tip: Stored | None, *, read: bool = True) -> tuple[Unended, ...]:
+    """The sessions that did not end and whose records hold more than a tip does, the newest first; by what is known already
+    where they are not ``read``. Never raises but for a deadline: a session whose records cannot be read is none of them."""
     settings = baton.settings
     if settings.observe == "none" or settings.auto not in ("turn", "edit"):
         return ()
@@ -44,9 +44,10 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
         if len(found) == _MOST:
             break
         try:
-            seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session), own=own)
+            seen = observing.look(baton, of, sessions.facts_path(baton.repo, of), auto.heard(session), own=own, read=read)
             if _is_new(baton, of, seen, ours, open=session.open):
                 at_work = own or time.time() - at < sessions.AT_WORK
+                session = replace(session, open=session.open or seen.facts.open)
                 found.append(Unended(event=of, session=session, seen=seen, said=at, at_work=at_work))
         except Exception as error:  # a stranger's file
             log(baton.repo, f"what a session left is not read: {type(error).__name__}: {error}")
@@ -54,40 +55,50 @@ def unended(baton: Baton, event: Event, tip: Stored | None) -> tuple[Unended, ..
 
 
 def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *, open: bool) -> bool:
-    """Whether what is known of a session says more than a tip; where its turn is not ``open``, whether it did something."""
-    if not open and not seen.facts.deeds:
-        return False  # what a client writes down after the end of a turn
+    """Whether what is known of a session says more than a tip; where its turn is not ``open``, whether it did something, or its
+    user asked for something or took it back: clients write down other things after the end of a turn."""
     if tip is None:
-        return bool(seen.facts.asked or seen.facts.deeds)
+        return bool((open and seen.facts.asked) or seen.facts.deeds)
     old, told = tip.checkpoint.observed or Observed(), baton.told(tip) or Told()
     agent = Agent(name=of.agent, session=of.session)
     ground = observing.Ground(root=baton.repo.layout.root or "/", tree=None, changed=dict)
-    now, said = observing.gather(baton.settings.observe, seen, agent, tip, told, ground)
+    now, said = baton.redactor.gathered(*observing.gather(baton.settings.observe, seen, agent, tip, told, ground))
+    if not open and not seen.facts.deeds:
+        asked = _times(now, said) - _times(old, told)
+        return bool(asked) or observing.takes_back(seen, agent, tip, told)
     if said != told and baton.settings.transcripts == "full" and baton.settings.observe == "all":
         return True
     plain = (replace(auto.gist(each), edited=(), edited_more=0) for each in (now, old))
     return next(plain) != next(plain) or not set(now.edited) <= set(old.edited)
 
 
+def _times(observed: Observed, told: Told) -> set[float]:
+    """When the user asked for something."""
+    found = (*observed.asked, *told.asked, *([told.latest] if told.latest is not None else []))
+    return {round(one.at.timestamp(), 3) for one in found}
+
+
 def as_taken(
     baton: Baton, found: tuple[Unended, ...], track: str, tip: Stored | None, changed: Mapping[str, float]
 ) -> tuple[Stored, Told]:
-    """A track's tip as it would be with what some sessions left, the newest of them first, and what was said. ``changed``:
-    files that are not committed, and when each was written."""
-    repo, root = baton.repo, baton.repo.layout.root
+    """A track's tip as it would be with what some sessions left, the newest of them first, and what was said; its git state
+    and file state are those of the tip, for the sessions did not see what came after them. ``changed``: files that are not
+    committed, and when each was written."""
+    root = baton.repo.layout.root
     assert root is not None  # else no session is here
     stored, told = tip or _nothing(baton, track), (baton.told(tip) if tip is not None else None) or Told()
     for one in reversed(found):
         agent = Agent(name=one.event.agent, session=one.event.session)
         ground = observing.Ground(root=root, tree=None, changed=lambda: changed)
-        observed, told = observing.gather(baton.settings.observe, one.seen, agent, stored, told, ground)
-        here = repo.objects.head()
+        found_now = observing.gather(baton.settings.observe, one.seen, agent, stored, told, ground)
+        observed, told = baton.redactor.gathered(*found_now)
+        step = auto.step(one.event, one.session)
         c = Checkpoint(
             track=track,
-            step=auto.step(one.event, replace(one.session, open=True)),
+            step=auto.on_record(step, one.session, observed, one.seen) if baton.settings.observe == "all" else step,
             kind="auto",
-            branch=here.branch,
-            head=here.oid,
+            branch=stored.checkpoint.branch,
+            head=stored.checkpoint.head,
             created=observing.moment(one.seen.facts.until),
             agent=agent,
             files=stored.checkpoint.files,
@@ -100,6 +111,6 @@ def as_taken(
 
 def _nothing(baton: Baton, track: str) -> Stored:
     """What stands for the tip of a track that has none."""
-    return Stored(
-        id="", commit="", base=None, tree="", raw=b"", checkpoint=Checkpoint(track=track, step="", created=baton.clock())
-    )
+    here = baton.repo.objects.head()
+    c = Checkpoint(track=track, step="", branch=here.branch, head=here.oid, created=baton.clock())
+    return Stored(id="", commit="", base=None, tree="", raw=b"", checkpoint=c)

@@ -240,7 +240,7 @@ class _Work:
                 after = came if self.plan.whole else None
             elif led is not None and led.after is not None:
                 after = led.before if has_words(store, tip, now.stored, led.after) else None
-            return replace(done, tip=tip.id, before=now.here, after=after)
+            return replace(done, tip=tip.id, before=now.back.here, after=after)
         return done
 
     def _beside(self) -> list[TreeEntry | NewObject]:

@@ -199,7 +199,7 @@ def _refuse_restored(baton: Baton, track: str) -> None:
         try:
             with Baton(root, door="binary", clock=baton.clock) as there:
                 tip = there.store.tip(track)
-                here = stance(there.store, tip, last_steps(there.store, track)).here if tip is not None else None
+                here = stance(there.store, tip, last_steps(there.store, track)).back.here if tip is not None else None
         except BatonError:  # the work tree is gone
             continue
         if tip is not None and here is not None and here.at != tip.id:

@@ -4,7 +4,7 @@ their place, the same ones each time; and what it redacted."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint, Observed, Prompt, Ran, Standing, Told
@@ -42,6 +42,7 @@ _PLACEHOLDER = r"\[redacted:[a-z][a-z0-9-]{1,30}\]"
 _SHORT = ("pass", "pw", "pwd", "passcode")
 _SHORT_KEY = r"(?is)(?:.{0,100}[_.-])?(?:pass|pw|pwd|passcode)"
 _ROUNDS = 1000  # what is redacted can bring other secrets to light, each time in fewer words
+_FITTING, _KNOWN = 4096, 1000  # characters of a text that is known to hold no secret, and how many of them are
 _ENDLESS = "nothing is recorded: the scanner for secrets failed: it comes to no end"
 _MARK = "[redacted:"
 _STRING = r'(?s)"([^"\\]*+(?:\\.[^"\\]*+)*+)"([ \t]{0,32}:)?'
@@ -146,6 +147,7 @@ class Redactor:
     def __init__(self, mode: Mode = "on", allow: tuple[str, ...] = ()) -> None:
         self.mode = mode
         self.allow = list[re.Pattern[str]]()
+        self._clean = set[str]()  # texts without a secret
         for pattern in allow:
             try:
                 self.allow.append(re.compile(pattern))
@@ -155,9 +157,13 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with ``[redacted:KIND]`` for each secret. What it gives it leaves alone a second time."""
+        if text in self._clean:
+            return text
         for _ in range(_ROUNDS):
             found = self.find(text, sure=False)
             if not found:
+                if len(text) <= _FITTING and len(self._clean) < _KNOWN:  # decisions are told right after
+                    self._clean.add(text)
                 return text
             for finding in reversed(found):
                 text = f"{text[: finding.start]}[redacted:{finding.kind}]{text[finding.end :]}"
@@ -221,8 +227,16 @@ class Redactor:
             replace(plan, title=self.text(plan.title), items=tuple(replace(i, text=self.text(i.text)) for i in plan.items))
             for plan in o.plans
         )
-        tests = (replace(t, command=self.text(t.command), names=tuple(map(self.text, t.names))) for t in o.tests)
-        return replace(o, plans=tuple(plans), tests=tuple(tests), asked=tuple(map(self.prompt, o.asked)))
+        tests = (
+            replace(t, command=self.text(t.command), names=tuple(map(self.text, t.names)), edited=self.paths(t.edited))
+            for t in o.tests
+        )
+        asked = tuple(map(self.prompt, o.asked))
+        return replace(o, plans=tuple(plans), tests=tuple(tests), asked=asked, edited=self.paths(o.edited))
+
+    def paths(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Paths that are told, with what looks like a secret in them redacted; each once."""
+        return tuple(dict.fromkeys(map(self.text, paths)))
 
     def prompt(self, one: Prompt) -> Prompt:
         """What the user said, with its words redacted."""
@@ -247,7 +261,13 @@ class Redactor:
             checks=tuple(map(ran, told.checks)),
             error=told.error and ran(told.error),
             running=tuple(replace(one, text=self.text(one.text)) for one in told.running),
+            read=self.paths(told.read),
+            found=self.paths(told.found),
         )
+
+    def gathered(self, observed: Observed, told: Told) -> tuple[Observed, Told]:
+        """What a client had on record and what was said, with all words redacted."""
+        return self.observed(observed), self.told(told)
 
     def _extra(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
         """The pairs of a checkpoint; a name with a key in it becomes ``redacted.KIND``, with a number where that is taken."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from types import MappingProxyType
 
 from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, in_quotes, parse_note, payload
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 Guard = AbstractContextManager[None]
+_decoded = lru_cache(maxsize=4)(decode)  # one command reads a track's newest checkpoint several times
 INDEX, STAGES = b"gitbaton index 1\n", b"gitbaton stages 1\n"  # the messages of a commit of an index, and of what lies beside
 MAX_COMMIT = 3 << 20  # bytes of a commit of ours that are read
 RETRY_SECONDS = 8.0
@@ -213,7 +215,7 @@ class Chains:
         if not 1 <= len(commit.parents) <= 2:
             raise RecordError(f"commit {found.oid} has {len(commit.parents)} parents")
         raw = payload(commit.message)
-        checkpoint = decode(raw)
+        checkpoint = _decoded(raw)
         if checkpoint.files is not None and checkpoint.files.tree != commit.tree:
             raise RecordError(f"commit {found.oid} does not hold the tree that it names")
         if track is not None and checkpoint.track != track:

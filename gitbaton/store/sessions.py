@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from stat import S_ISREG
 
-from gitbaton.agents.values import NAMES, Event
-from gitbaton.codec import Json, canonical, first_line, parse
+from gitbaton.agents.values import DATABASES, NAMES, Event
+from gitbaton.codec import Json, canonical, first_line, parse, parse_transcript
 from gitbaton.errors import RecordError
 from gitbaton.git.repo import Repo, clear_old, has_folder, put
 from gitbaton.model import Agent, Stored, Turn
@@ -173,16 +173,17 @@ def unended(repo: Repo, event: Event, tip: Stored | None) -> list[tuple[Event, S
     left, and when it said something last, in seconds since 1970. That of an event first, if it goes on; the newest first."""
     own, goes_on = (event.agent, event.session), event.source in _GOES_ON
     found = [] if event.source == "clear" else _known(repo, event)
-    return [one for one in found if (goes_on or (one[0].agent, one[0].session) != own) and _may_be_new(*one, tip)]
+    return [one for one in found if (goes_on or (one[0].agent, one[0].session) != own) and _may_be_new(repo, *one, tip)]
 
 
-def _may_be_new(of: Event, session: Session, at: float, tip: Stored | None) -> bool:
-    """Whether a session said something after a tip was taken, or after the newest record that it knows of."""
+def _may_be_new(repo: Repo, of: Event, session: Session, at: float, tip: Stored | None) -> bool:
+    """Whether a session said something after a tip was taken, or after the newest record that it knows of; or took something
+    back."""
     if tip is None:
         return True
     c = tip.checkpoint
     if c.agent is not None and (c.agent.name, c.agent.session) == (of.agent, of.session):
-        return session.open or at > c.created.timestamp() + _AFTER
+        return session.open or _unread(repo, of, c.agent) or at > c.created.timestamp() + _AFTER
     return at > (c.observed.until if c.observed is not None and c.observed.until is not None else c.created).timestamp()
 
 
@@ -295,6 +296,21 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
 def facts_path(repo: Repo, event: Event) -> str:
     """The file with what is known of the work of an event's session."""
     return _path(repo.own_dir, event.agent, event.session) + ".facts"
+
+
+def _unread(repo: Repo, of: Event, agent: Agent) -> bool:
+    """Whether the records of a session are others than its checkpoint knows of, as far as that can be said without reading
+    them. Those in a client's database may be."""
+    if of.transcript is None:
+        return of.agent in DATABASES
+    try:
+        known, size = parse_transcript(agent.transcript), os.stat(of.transcript).st_size
+        if known is not None:
+            return size != known.size
+        found: Any = parse(read_regular(facts_path(repo, of), _MAX_FACTS))
+        return bool(size != found["at"])
+    except (OSError, RecordError, LookupError, TypeError, ValueError):
+        return False
 
 
 def tenth_edit(repo: Repo, event: Event) -> float:

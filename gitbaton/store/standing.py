@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from gitbaton.codec import counted, first_line, in_quotes, plain
+from gitbaton.codec import counted, digest, first_line, in_quotes, plain
 from gitbaton.codec.checkpoint import MAX_ABOUT
 from gitbaton.errors import AmbiguousNameError, UsageError
 from gitbaton.git.treediff import differences
@@ -53,13 +53,6 @@ class Given:
     affirmed: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
-
-
-def digest(text: str) -> str:
-    """What stands for the text of a decision that was withdrawn."""
-    from hashlib import sha256  # OpenSSL is slow to load, and nearly no snapshot needs it
-
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def of_words(stored: Stored) -> Stands:
@@ -123,7 +116,9 @@ def union(parts: Sequence[Stands]) -> Stands:
         newest = max(first, said, key=lambda d: (d.made, d.about))
         number, foreign = min(first.number, said.number), first.foreign and said.foreign
         found[said.text] = replace(newest, number=number, foreign=foreign)
-    alive = [d for d in found.values() if d.made > _moment(getattr(ended.get(digest(d.text)), "at", None))]
+    kept = _again(parts)
+    gone = {text: _moment(getattr(ended.get(digest(text)), "at", None)) for text in found}
+    alive = [d for d in found.values() if d.made > gone[d.text] or kept.get(d.text, _NEVER) >= gone[d.text] > _NEVER]
     last = max((n for n in (*(p.last for p in parts), *(d.number for d in alive)) if n <= _GREATEST), default=0)
     decisions, taken = list[Decision](), set[int]()
     for said in sorted(alive, key=lambda d: (d.number, d.made, d.text)):
@@ -137,6 +132,36 @@ def union(parts: Sequence[Stands]) -> Stands:
         withdrawn=tuple(sorted(ended.values(), key=lambda w: (_moment(w.at), w.digest))),
         last=last,
         theirs=tuple(dict.fromkeys(name for part in parts for name in part.theirs)),
+    )
+
+
+def _again(parts: Iterable[Stands]) -> dict[str, datetime]:
+    """The decisions that stand again by some words, and when they were withdrawn, as far as those words know."""
+    found = dict[str, datetime]()
+    for part in parts:
+        ended = {one.digest: _moment(one.at) for one in part.withdrawn}
+        for text in [one.text for one in part.decisions] if ended else ():
+            found[text] = max(found.get(text, _NEVER), ended.get(digest(text), _NEVER))
+    return found
+
+
+def again(stands: Stands, before: Stands) -> Stands:
+    """Take back what was withdrawn since a checkpoint that came back: what stood ``before``, there, stands again. Each such
+    decision is still among the withdrawn, so that it can be said. Pure."""
+    gone, held = {one.digest for one in stands.withdrawn}, {one.text for one in stands.decisions}
+    back = [one for one in before.decisions if one.text not in held and digest(one.text) in gone] if gone else []
+    taken, last, pairs = {one.number for one in stands.decisions}, stands.last, dict(stands.extra)
+    for at, one in enumerate(back):
+        if one.number in taken:  # of a chain that was joined
+            last += 1
+            back[at] = replace(one, number=last)
+    note = before.note if before.note not in stands.note else ""
+    return replace(
+        stands,
+        decisions=tuple(sorted((*stands.decisions, *back), key=lambda one: one.number)),
+        last=last,
+        note="\n\n".join(filter(None, (stands.note, note))),
+        extra=(*stands.extra, *((key, text) for key, text in before.extra if key not in pairs)),
     )
 
 
@@ -245,11 +270,12 @@ def _there(name: str, tip: Checkpoint | None, new: Checkpoint, *, gone: bool) ->
 def taken_over(new: Checkpoint, tip: Checkpoint | None, stands: Stands, given: Given) -> Checkpoint:
     """New words with what stands: its decisions, less those that end, in the order of their numbers, and what is kept. Raises
     UsageError where that is more than a checkpoint has room for. Pure."""
-    made, last = dict[str, Decided](), stands.last
+    made, last, anew = dict[str, Decided](), stands.last, _again([stands])
     for one in _within(stands.decisions):
         if one.text in given.withdrawn:
             continue
-        made[one.text] = Decided(number=one.number, made=one.made, about=one.about, foreign=one.foreign)
+        at = one.made if anew.get(one.text, _NEVER) == _NEVER else None  # else it is given again, after it was withdrawn
+        made[one.text] = Decided(number=one.number, made=at, about=one.about, foreign=one.foreign)
         if one.text in given.affirmed:
             made[one.text] = Decided(number=one.number, about=given.about or one.about)
     for text in given.decisions:
@@ -376,7 +402,7 @@ def changes(store: Chains, tip: Stored, decisions: Sequence[Decision]) -> dict[i
     edits = _edits(store, tip, rows, paths)
     found = dict[int, DecisionChanges]()
     for one in tied:
-        near = [edit for edit in edits if edit.stored.checkpoint.created > one.made and _touches(one.about, edit.changed)]
+        near = [edit for edit in edits if edit.stored.checkpoint.created > one.made and touches(one.about, edit.changed)]
         sure = tuple(edit.stored for edit in near if edit.since is None or edit.since >= one.made)
         found[one.number] = DecisionChanges(items=sure, whole=len(rows) < _WALKED and len(sure) == len(near))
     return found
@@ -422,5 +448,6 @@ def _tree(store: Chains, rows: Mapping[Oid, tuple[Oid, Oid]], commit: Oid) -> Oi
     return rows[commit][0] if commit in rows else store.tree_of(commit)
 
 
-def _touches(about: Collection[str], changed: Iterable[str]) -> bool:
-    return any(path == place or place == "." or path.startswith(f"{place}/") for path in changed for place in about)
+def touches(about: Collection[str], changed: Iterable[str]) -> list[str]:
+    """List the paths that lie at or below those that a decision is about."""
+    return [path for path in changed if any(path == place or place == "." or path.startswith(f"{place}/") for place in about)]

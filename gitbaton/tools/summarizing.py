@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, first_line, in_quotes
+from gitbaton.codec import counted, digest, first_line, in_quotes
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.run import zsplit
 from gitbaton.git.treediff import differences
@@ -19,7 +19,6 @@ from gitbaton.render import current_plans, quoted, since_run, test_result, turn_
 from gitbaton.scanning.objects import scanner
 from gitbaton.store import SAFETY
 from gitbaton.store.safety import AFTER, in_beside, replay
-from gitbaton.store.standing import digest
 from gitbaton.survey import tests_then
 from gitbaton.values import value
 
@@ -134,8 +133,9 @@ def summary(baton: Baton, given: Part, home: str) -> list[str]:
             said = said.replace(path, short)
         return markdown(first_line(said))
 
-    standing = given.items[-1].checkpoint.standing
-    gone = {one.digest for one in standing.withdrawn} if standing else set[str]()
+    end = given.items[-1].checkpoint
+    gone = {one.digest for one in end.standing.withdrawn} if end.standing else set[str]()
+    gone = gone.difference(map(digest, end.decisions)) if gone else gone
     decisions: dict[str, str] = {}
     for stored, one in ((s, one) for s in given.items if s.checkpoint.carried is None for one in s.checkpoint.decided):
         origin = " (foreign)" if one.foreign or stored.foreign_words else ""

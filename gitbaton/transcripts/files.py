@@ -107,9 +107,10 @@ def settle(fd: int, event: Event) -> None:
 
 
 def _ends_with(of: Client, tail: bytes, words: str) -> bool:
-    """Whether the last thing said in whole lines is the assistant's, and ends with these words."""
+    """Whether the last thing said in whole lines is the assistant's, and ends with these words, or they with it."""
     said = [message for message in messages(of, tail[: tail.rfind(b"\n") + 1]) if message.who != "system"]
-    return bool(said) and said[-1].who == "assistant" and said[-1].text.strip().endswith(words)
+    last = said[-1].text.strip() if said and said[-1].who == "assistant" else ""
+    return bool(last) and (last.endswith(words) or words.endswith(last))
 
 
 def _calls(of: Client, tail: bytes, name: str) -> bool:

@@ -4,7 +4,6 @@ a checkpoint then holds of them, with what the one before it held."""
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -15,6 +14,7 @@ from zlib import crc32
 from gitbaton.agents import facts as folding
 from gitbaton.agents.branches import Branch
 from gitbaton.agents.client import Client, client
+from gitbaton.agents.deeds import one_line
 from gitbaton.agents.facts import Command, End, Facts, Test
 from gitbaton.agents.records import may_tell, record_of, signs
 from gitbaton.agents.signs import Asked, Planned
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gitbaton.agents.signs import Record, Sign
     from gitbaton.config import Observe
 
-VERSION = 2
+VERSION = 3
 MOST = 32 << 20
 """Bytes of a transcript that one look reads, from its end."""
 SECONDS = 0.11
@@ -84,19 +84,28 @@ class Seen:
 
 @value
 class Heard:
-    """What hooks have heard of a session: ``prompts``, the newest last; ``ended``: when its turn did, in seconds since 1970,
-    where that is not now."""
+    """What hooks have heard of a session: ``prompts``, the newest last; ``at``: when the event came, in seconds since 1970,
+    now where that is None; ``late``: its client has gone on since."""
 
     prompts: tuple[Asked, ...] = ()
-    ended: float | None = None
+    at: float | None = None
+    late: bool = False
 
 
 def look(
-    baton: Baton, event: Event, path: str, heard: Heard | None = None, seconds: float | None = None, *, own: bool = True
+    baton: Baton,
+    event: Event,
+    path: str,
+    heard: Heard | None = None,
+    seconds: float | None = None,
+    *,
+    own: bool = True,
+    read: bool = True,
 ) -> Seen:
     """What is known of an event's session now; it is left in the file ``path`` for the next look. It reads for so many
     ``seconds``, SECONDS where None are given. ``own``: the session itself looks; where no words are kept another's look leaves
-    nothing, for of a command that goes on nothing would be left for its own.
+    nothing, for of a command that goes on nothing would be left for its own. ``read``: else records are left unread, and it is
+    what the last look left, with the prompts of hooks.
 
     A transcript that was replaced is read anew. What cannot be read, or is no record, tells nothing; a prompt and last words
     that are on no record are those that hooks have ``heard``. Raises ScanError where a text cannot be redacted, OSError where
@@ -104,26 +113,26 @@ def look(
     """
     before, heard = load(path), heard or Heard()
     now = baton.clock().timestamp()
-    seen, found = _read_on(event, before or Seen(facts=Facts()), seconds or SECONDS)
+    seen = before or Seen(facts=Facts())
+    seen, found = _read_on(event, seen, seconds or SECONDS) if read else (seen, [])
     found = _with_prompts(client(event.agent), seen, found, heard.prompts)
     end = None
     if event.moment in ("turn", "end"):
-        at, words = now if heard.ended is None else heard.ended, event.said or ""
         sure = event.moment == "turn" and event.name not in _CUT_OFF
-        end = End(at=at, words=words if sure else "", sure=sure, running=event.running)
+        words = (event.said or "") if sure else ""
+        at = now if heard.at is None else heard.at
+        end = End(at=at, words=words, sure=sure, running=event.running, late=bool(words) or heard.late)
     facts = folding.fold(seen.facts, found, baton.redactor.text, baton.settings.tests, now, end)
-    plan = _plan_of(event)
+    plan = _plan_of(event) if read else None
     if plan is not None and (facts.plan is None or plan.items != facts.plan):
         facts = folding.fold(facts, [plan], baton.redactor.text, (), now)
     settings = baton.settings
     whole = settings.observe == "all" and settings.transcripts == "full"
     facts = facts if whole else folding.unsaid(facts, asked=settings.observe == "all")
     after = replace(seen, facts=facts)
-    if after != before and (own or whole):
+    if after != before and read and (own or whole):
         put(baton.repo, path, canonical(_document(after)), fresh=f".{os.getpid()}", mode=0o600)
-    ended = now if heard.ended is None else heard.ended
-    prompts = [one for one in (*facts.asked, *([facts.latest] if facts.latest else [])) if not one.kind]
-    return replace(after, later=len({one.at for one in prompts if one.at > ended}))
+    return replace(after, later=max(0, facts.turns - facts.heard) if end is not None else 0)
 
 
 def _with_prompts(of: Client | None, seen: Seen, found: list[Sign], prompts: Sequence[Asked]) -> list[Sign]:
@@ -140,7 +149,8 @@ def _with_prompts(of: Client | None, seen: Seen, found: list[Sign], prompts: Seq
         known += [(one.at, one.text) for one in (*facts.asked, facts.latest, facts.approved) if one is not None]
         near = _APART if found or seen.at > 0 else _TICK
         recorded = near == _APART and any(one > at or _known_by(text) in begun for one, text in known)
-        if not recorded and not any(abs(one - at) < near for one, _ in known):
+        ended = facts.heard_at  # what is on record before the end of a turn is no prompt that came after it
+        if not recorded and not any(abs(one - at) < near and not one <= ended < at for one, _ in known):
             place = next((n for n, sign in enumerate(found) if sign.at is not None and sign.at >= at), len(found))
             found = [*found[:place], *said, *found[place:]]
     return found
@@ -283,7 +293,8 @@ def _plan_of(event: Event) -> Planned | None:
 
 def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign]]:
     """What was said in a session that is kept in a database, newer than the last look; all of it, where some was taken back."""
-    back = before.at > 0 and _left(of, session, before.at) < before.mark
+    left = _left(of, session, before.at) if before.at > 0 else None
+    back = left is not None and left < before.mark
     seen = Seen(facts=Facts(), taken=before.taken) if back else before
     query = of.rows(session, seen.at, os.environ, _ROWS)
     rows = _selected(query) if query is not None else []
@@ -299,13 +310,14 @@ def _rows_after(of: Client, session: str, before: Seen) -> tuple[Seen, list[Sign
         until = min((at for at in times if at > before.at / 1000), default=_EVER)
         seen = replace(seen, taken=(*seen.taken, (since, until))[-_TAKEN:])
     partial = seen.partial or len(rows) >= _ROWS
-    return replace(seen, at=newest, mark=_left(of, session, newest), partial=partial), found
+    number = _left(of, session, newest)
+    return replace(seen, at=newest, mark=seen.mark if number is None else number, partial=partial), found
 
 
-def _left(of: Client, session: str, until: int) -> int:
-    """How many messages a database has up to a time."""
+def _left(of: Client, session: str, until: int) -> int | None:
+    """How many messages a database has up to a time; None where it cannot be read."""
     query = of.left(session, until, os.environ)
-    return next((int(row["number"]) for row in (_selected(query) if query is not None else ())), 0)
+    return next((int(row["number"]) for row in (_selected(query) if query is not None else ())), None)
 
 
 def _selected(query: Query) -> list[Row]:
@@ -401,7 +413,8 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     if not (facts.asked or facts.plan or facts.commands or changed):
         # It was only told to go on: what another session said and was at still is what there is to do.
         return observed, replace(fresh, texts=told.texts, actions=told.actions, error=told.error)
-    running = [Running(text=_here(one.text, ground.root), since=moment(one.at)) for one in facts.calls if one.running]
+    told_as = {call.key: one_line(call.text) if call.kind == "ran" else call.text for call in facts.calls}
+    running = [Running(text=_here(told_as[one.key], ground.root), since=moment(one.at)) for one in facts.calls if one.running]
     texts = tuple(replace(one, text=cut(first_line(one.text), folding.LINE)) for one in facts.texts[:-1])
     return observed, replace(
         fresh,
@@ -491,6 +504,15 @@ def _not_taken_back(seen: Seen, agent: Agent, old: Observed, told: Told) -> tupl
     )
 
 
+def takes_back(seen: Seen, agent: Agent, before: Stored, told: Told) -> bool:
+    """Whether a session's user took back something that its own checkpoint, with what was ``told`` then, tells of."""
+    old = before.checkpoint.observed or Observed()
+    if not seen.taken or not _same_session(seen.facts, agent, before, old):
+        return False
+    kept, still = _not_taken_back(seen, agent, old, told)
+    return (replace(kept, edited=old.edited, edited_more=old.edited_more), still) != (old, told)
+
+
 def _changed(facts: Facts, ground: Ground) -> dict[str, float]:
     """The files that a session changed, and when: those that its tools edited, and what else was written since it began and
     the checkpoint before was taken, by a shell or a subagent, where the session is alone."""
@@ -531,12 +553,12 @@ def _milestone(before: Stored | None, old: Observed) -> datetime | None:
 
 
 def _asked(facts: Facts, told: Iterable[Prompt], since: datetime | None) -> tuple[Prompt, ...]:
-    """What the user asked for in earlier sessions, marked so, and in this one."""
-    known = {(round(one.at, 3), one.text[:_FEW]) for one in facts.asked}
+    """What the user asked for in earlier sessions, marked so, and in this one. A prompt that a hook had heard is on record a
+    moment later."""
     prompts = {True: list[folding.Prompt](), False: list(facts.asked)}
     for one in told:
         at = one.at.timestamp()
-        if (round(at, 3), one.text[:_FEW]) not in known:
+        if not any(abs(known.at - at) < _APART and _known_by(known.text) == _known_by(one.text) for known in facts.asked):
             same = folding.Prompt(at=at, text=one.text, size=len(one.text), kind=one.kind, about=one.about)
             prompts[one.earlier].append(same)
     later = {mark: [one for one in of if since is None or one.at > since.timestamp()] for mark, of in prompts.items()}
@@ -558,9 +580,9 @@ def _after(said: Prompt | None, since: datetime | None) -> Prompt | None:
 
 
 def _here(text: str, root: str, size: int = folding.LINE) -> str:
-    """A command line as one in the work tree, without the way to it."""
+    """A command line as one in the work tree."""
     for top in dict.fromkeys((root.rstrip("/"), os.path.realpath(root).rstrip("/"))):
-        text = re.sub(rf"\A\(?cd {re.escape(top)}/? *(?:&&|;) *", "", text).replace(f"{top}/", "")
+        text = text.replace(f"{top}/", "")
     return cut(text, size)
 
 
@@ -590,8 +612,8 @@ def _error(facts: Facts, root: str) -> Ran | None:
     """The newest failure that nothing has mended."""
     if not facts.failures:
         return None
-    kind, ran = facts.failures[-1].kind, _ran(facts.failures[-1].ran)
-    return replace(ran, command=f"edit of {_name(ran.command, root)}" if kind == "edited" else _here(ran.command, root))
+    ran = _ran(facts.failures[-1].ran)
+    return replace(ran, command=_here(ran.command, root))
 
 
 def _ran(command: Command) -> Ran:
@@ -626,13 +648,13 @@ def _inside(paths: Iterable[str], root: str) -> list[str]:
 
 def _tests(found: Sequence[Test], old: Sequence[TestRun], ground: Ground) -> tuple[TestRun, ...]:
     """The newest run of each command, the newest first; one that was told of already is told of as it was. A failure that a
-    later success has mended is none any more."""
+    later success has mended is none any more; of a run whose result nobody knows the one before it says more."""
     from gitbaton.agents.testing import mends
 
     runs = {run.command: run for run in reversed(old)}
     for run in (_run(test, ground) for test in reversed(found)):
         last = runs.get(run.command)
-        if last is None or run.ended > last.ended:
+        if last is None or (run.ended > last.ended and (run.result != "unknown" or last.result == "unknown")):
             runs.pop(run.command, None)
             runs[run.command] = run
     newest = sorted(runs.values(), key=lambda run: run.ended)[::-1]  # of one moment, what was told last comes first

@@ -319,9 +319,10 @@ def _write(talk: _Talk, found: Transcript, tip: _Tip | None, above: Object | Non
     return batch[-1].oid, hashed
 
 
-def keep_told(baton: Baton, agent: Agent, told: Told) -> Oid | None:
+def keep_told(baton: Baton, agent: Agent, told: Told, seconds: float = 0.0) -> Oid | None:
     """Store what was said; the blob, which a later turn's does not take away. None where the conversation was forgotten, or no
-    ref can be named after its session. Raises BatonError."""
+    ref can be named after its session. Others in the way are waited for, for so many ``seconds`` or a moment. Raises
+    BatonError."""
     if agent.session is None or agent.name not in NAMES:
         return None
     try:
@@ -343,4 +344,5 @@ def keep_told(baton: Baton, agent: Agent, told: Told) -> Oid | None:
         publish(baton.repo, [change], new=[blob, *frame, commit], automatic=True)
         return blob.oid
 
-    return append_to(baton.repo, (ref,), once, seconds=0, lock=lambda: baton.repo.lock((ref,), wait=layout.LOCK_WAIT))
+    wait = max(seconds, layout.LOCK_WAIT)
+    return append_to(baton.repo, (ref,), once, seconds=seconds, lock=lambda: baton.repo.lock((ref,), wait=wait))

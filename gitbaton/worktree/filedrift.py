@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.git.prefetch import TRACKED, look
+from gitbaton.git.prefetch import TRACKED
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.git.treediff import Change, Entry, finished, records, started
@@ -49,15 +49,18 @@ def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, l
     return compare_files(repo, rules, trees)[0]
 
 
-def compare_files(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> tuple[dict[Oid, list[str]], list[str]]:
-    """As ``changed_paths``, and the submodules that stand where they stood and hold what no commit of theirs has."""
+def compare_files(
+    repo: Repo, rules: Rules, trees: Sequence[Oid], specs: Sequence[str] = ()
+) -> tuple[dict[Oid, list[str]], list[str]]:
+    """As ``changed_paths``, and the submodules that stand where they stood and hold what no commit of theirs has. ``specs``:
+    pathspecs of all that has to be looked at."""
     root, distinct = repo.layout.root, list(dict.fromkeys(trees))
     if root is None or not distinct:
         return {}, []
     with _scratch() as folder:
         for attempt in range(_ATTEMPTS):
             index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, f"index.{attempt}"))
-            comparison = _Comparison(index, folder, root, rules, distinct)
+            comparison = _Comparison(index, folder, root, rules, distinct, specs)
             found = comparison.run()
             if index.whole():
                 break
@@ -82,8 +85,11 @@ def _scratch() -> Iterator[str]:
 class _Comparison:
     """One look at a work tree, against one state of its index."""
 
-    def __init__(self, index: PrivateIndex, folder: str, root: str, rules: Rules, trees: list[Oid]) -> None:
+    def __init__(
+        self, index: PrivateIndex, folder: str, root: str, rules: Rules, trees: list[Oid], specs: Sequence[str] = ()
+    ) -> None:
         self.index, self.folder, self.root, self.rules, self.trees = index, folder, root, rules, trees
+        self.specs = specs
         self.suspects: dict[str, _Suspect] = {}
         self.unsaved: list[str] = []
 
@@ -91,13 +97,13 @@ class _Comparison:
         """The paths that differ, by tree."""
         first = self.trees[0]
         # Neither asks the work tree: what is hidden there does not matter to them.
-        staged = self.index.git.start("diff-index", *_STAGED, first, "--")
+        staged = self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
         pairs = [(first, tree) for tree in self.trees[1:]]
         trees = started(self.index.repo, pairs) if pairs else None
         flags = self.index.hidden()
         self.index.relied = True
         self.index.reveal(Facts(tree="", flags=flags), self.root)
-        tracked, others = self.index.listings(look)
+        tracked, others = self.index.listings(self.specs)
         self._suspect_tracked(tracked.finish())
         self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
         base = {c.path: c for c in records(checked(staged.finish(), "diff-index"))[0][1]}

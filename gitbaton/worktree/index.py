@@ -21,12 +21,6 @@ from gitbaton.system.process import Process, Result
 from gitbaton.values import value
 from gitbaton.worktree.gate import configured
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Listings = Callable[[Git], tuple[Process, Process]]
-
 MAX_FLAGS = 1000
 MAX_FLAG_BYTES = 128 << 10
 MAX_FILTERS = 20
@@ -69,18 +63,21 @@ class PrivateIndex:
         # A split index would be split again on writing, into a new shared file in the user's git directory.
         self.git = self.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
 
-    def listings(self, start: Listings = start_listings) -> tuple[Process, Process]:
-        """Two listings under way: which tracked paths differ from the index, and which paths are untracked.
+    def listings(self, specs: Sequence[str] = ()) -> tuple[Process, Process]:
+        """Two listings under way: which tracked paths differ from the index, and which paths are untracked; perhaps only of
+        what pathspecs match.
 
-        Those that were started ahead, in the same way, count while the index is the very file that they read.
+        Those that were started ahead count while the index is the very file that they read.
         """
+        if specs:
+            return start_listings(self.git, specs)
         ahead, self.repo.listings = self.repo.listings, None
         if ahead is not None:
             if not self.revealed and ahead[0] == self.signature:
                 return ahead[1], ahead[2]
             ahead[1].stop()
             ahead[2].stop()
-        return start(self.git)
+        return start_listings(self.git)
 
     def whole(self) -> bool:
         """Whether all that was read came from one and the same index; somebody else may have written it meanwhile."""
@@ -223,11 +220,11 @@ def index_entries(git: Git, specs: Iterable[str] = ()) -> Iterator[tuple[str, st
         yield mode, oid, stage, path
 
 
-def list_ahead(repo: Repo, start: Listings = start_listings) -> None:
-    """Start the listings of a capture that is to come, or those that ``start`` starts; the index is only read."""
+def list_ahead(repo: Repo) -> None:
+    """Start the listings of a look that is to come; the index is only read."""
     if repo.layout.root is not None and repo.listings is None:
         mark = signature(repo.layout.index, 0)[0]
-        repo.listings = (mark, *start(repo.git.changed({}, *EXACT)))
+        repo.listings = (mark, *start_listings(repo.git.changed({}, *EXACT)))
 
 
 def _copy(source: str, target: str) -> Signature:

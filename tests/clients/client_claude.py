@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.clients.model import Model, Reply
 from tests.clients.workshop import Workshop
@@ -38,6 +40,22 @@ class Claude:
                 assert client.wait(lambda heard: heard["type"] == "result")["subtype"] == "success"
             assert client.end() == 0
 
+    @contextmanager
+    def deciding(self, decide: Callable[[str], str | None], *options: str) -> Iterator[Callable[[str], None]]:
+        """One process, as an editor holds it: each call is a prompt. ``decide`` is asked whether a tool may run: it gives the
+        words of a no, or None for a yes."""
+        words = ("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+        with self.workshop.talk(self.program, *words, "--permission-prompt-tool", "stdio", *options, env=self.env) as client:
+
+            def ask(prompt: str) -> None:
+                client.say({"type": "user", "message": {"role": "user", "content": prompt}})
+                while (heard := client.wait(lambda one: one["type"] in ("result", "control_request")))["type"] != "result":
+                    client.say(_answer(heard, decide))
+                assert heard["subtype"] == "success", heard
+
+            yield ask
+            assert client.end() == 0
+
     def trusts_the_folder(self) -> None:
         """What is left when the questions of a first start on a terminal have been answered with yes."""
         folder = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
@@ -49,3 +67,14 @@ class Claude:
         """The model wants a file written."""
         path = self.workshop.repo.path / name
         return Reply("Writing.", "Write", {"file_path": str(path), "content": f"{name}\n"}, used)
+
+
+def _answer(asked: Any, decide: Callable[[str], str | None]) -> dict[str, Any]:
+    no = decide(asked["request"]["tool_name"])
+    said = (
+        {"behavior": "allow", "updatedInput": asked["request"]["input"]} if no is None else {"behavior": "deny", "message": no}
+    )
+    return {
+        "type": "control_response",
+        "response": {"subtype": "success", "request_id": asked["request_id"], "response": said},
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from tests.clients.client_claude import Claude
 from tests.clients.client_codex import SMALL, Codex
@@ -25,6 +25,7 @@ class Hands(Protocol):
     """A client, and how its model gets something done."""
 
     name: str
+    client: Any
     workshop: Workshop
     model: Model
 

@@ -11,6 +11,8 @@ TITLE = f"git baton: the state of track '{TRACK}'"
 REMINDER = f"git baton, track '{TRACK}'"
 END = "To see this again: git baton resume --live"
 MOVED = "drift: head-ahead:"
+SINCE = "1 commit since"
+BEFORE = "before a prompt (auto)"
 
 
 def told(request: Request, title: str = TITLE) -> str:
@@ -35,7 +37,8 @@ def assert_once(request: Request, title: str = TITLE) -> None:
 def assert_checkpoints(workshop: Workshop, *steps: str) -> list[dict[str, Any]]:
     """The track holds the manual checkpoint and these automatic ones, oldest first, each with the manual one's words."""
     *auto, manual = workshop.checkpoints()
-    assert [c["step"] for c in reversed(auto)] == list(steps)
+    found = [c["step"] for c in reversed(auto)]
+    assert found == list(steps), found
     assert (manual["kind"], manual["step"]) == ("manual", STEP)
     for c in auto:
         assert (c["kind"], c["next_cmd"], c["note"], c["validation"]) == ("auto", NEXT, NOTE, "green")

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.clients.client_claude import FULL, Claude
-from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
+from tests.clients.judge import BEFORE, MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
 from tests.clients.model import Reply
 
 
@@ -23,7 +23,8 @@ def test_the_baton_is_there_after_start_compaction_and_cold_start(claude: Claude
     assert_told(after, "1 commit since")
     assert MOVED not in told(after), "the checkpoint of before the compaction is of now"
     assert_once(after)
-    steps = ["turn ended: Create hello.txt"]
+    task = "turn ended: Create hello.txt"
+    steps = [BEFORE, task, f"{task}; last prompt: go on"]
     assert_checkpoints(shop, *steps)
     shop.drift()
     claude.ask("What next?", "--continue")
@@ -32,7 +33,7 @@ def test_the_baton_is_there_after_start_compaction_and_cold_start(claude: Claude
     claude.ask("And anew")
     assert_told(model.turns[-1], MOVED)
     assert_once(model.turns[-1])
-    assert_checkpoints(shop, *steps, f"{steps[0]}; last prompt: What next?", "turn ended: And anew")
+    assert_checkpoints(shop, *steps, BEFORE, f"{task}; last prompt: What next?", BEFORE, "turn ended: And anew")
     assert [run.payload["source"] for run in shop.hooks("SessionStart")] == ["startup", "compact", "resume", "startup"]
     assert_quiet(shop, model)
 
@@ -49,7 +50,7 @@ def test_the_baton_is_there_after_an_automatic_compaction_in_mid_turn(claude: Cl
     assert_told(before, MOVED)
     assert_told(after, *([MOVED] if auto == "off" else ["1 commit since"]))
     assert_once(after)
-    assert_checkpoints(shop, *([] if auto == "off" else ["before compaction (auto)", "turn ended: Create hello.txt"]))
+    assert_checkpoints(shop, *([] if auto == "off" else [BEFORE, "before compaction (auto)", "turn ended: Create hello.txt"]))
     assert_quiet(shop, model)
 
 
@@ -58,7 +59,7 @@ def test_installed_for_the_user_it_works_from_a_subdirectory(claude: Claude) -> 
     shop.install("claude", "--user")
     claude.ask("Create hello.txt", cwd=shop.repo.path / "src")
     assert_told(claude.model.turns[0], MOVED)
-    assert_checkpoints(shop, "turn ended: Create hello.txt")
+    assert_checkpoints(shop, BEFORE, "turn ended: Create hello.txt")
     assert_quiet(shop, claude.model)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.clients.client_claude import Claude
-from tests.clients.judge import MOVED, TITLE, assert_checkpoints, assert_once, assert_quiet, assert_told, skill, told
+from tests.clients.judge import BEFORE, MOVED, TITLE, assert_checkpoints, assert_once, assert_quiet, assert_told, skill, told
 from tests.clients.model import Reply
 from tests.kit import Sandbox
 
@@ -19,11 +19,11 @@ def test_killed_in_mid_turn_the_next_one_knows_what_was_edited(claude: Claude) -
     model.will_say(claude.writes("hello.txt"), Reply(never=True))
     with shop.talk(claude.program, "-p", "Create hello.txt", "--permission-mode", "acceptEdits", env=claude.env):
         model.await_turns(2)
-    assert_checkpoints(shop, "after an edit")
+    assert_checkpoints(shop, BEFORE, "after an edit")
     assert "hello.txt" in shop.repo.tree("refs/baton/tracks/work")
     shop.drift()
     claude.ask("What now?", "--continue")
-    assert_told(model.turns[-1], MOVED, "after an edit")
+    assert_told(model.turns[-1], MOVED, "cut in the midst of a turn", ": Create hello.txt", "edited hello.txt")
     assert_quiet(shop, model)
 
 
@@ -37,7 +37,7 @@ def test_a_subagent_leaves_its_parents_baton_alone(claude: Claude) -> None:
     claude.ask("Delegate it")
     edits = [run.payload for run in shop.hooks("PostToolUse")]
     assert [bool(payload.get("agent_id")) for payload in edits] == [True]
-    assert_checkpoints(shop, "turn ended: Delegate it")
+    assert_checkpoints(shop, BEFORE, "turn ended: Delegate it")
     assert "hello.txt" in shop.repo.tree("refs/baton/tracks/work")
     assert_quiet(shop, model)
 

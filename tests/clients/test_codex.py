@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.clients.client_codex import BYPASS, FREE, PATCH, SMALL, Codex
-from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, skill, told
+from tests.clients.judge import BEFORE, MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, skill, told
 from tests.clients.model import Reply
 from tests.kit import Sandbox
 
@@ -29,7 +29,8 @@ def test_the_baton_is_there_after_start_compaction_and_cold_start(codex: Codex) 
     assert_told(model.turns[-1], MOVED)
     assert_once(model.turns[-1])
     first, last = "turn ended: Create hello.txt", "turn ended: And anew"
-    assert_checkpoints(shop, first, "before compaction (auto)", f"{first}; last prompt: And two.txt", last)
+    second = f"{first}; last prompt: And two.txt"
+    assert_checkpoints(shop, BEFORE, first, BEFORE, "before compaction (auto)", second, BEFORE, last)
     assert [run.payload["source"] for run in shop.hooks("SessionStart")] == ["startup", "resume", "compact", "startup"]
     assert_quiet(shop, model)
 
@@ -49,7 +50,9 @@ def test_the_baton_is_there_after_a_compaction_that_the_user_asks_for(codex: Cod
     assert_told(first, MOVED)
     assert_told(after, MOVED if auto == "off" else "since")
     assert_once(after)
-    assert_checkpoints(shop, *([] if auto == "off" else ["turn ended: one", "turn ended: one; last prompt: two"]))
+    assert_checkpoints(
+        shop, *([] if auto == "off" else [BEFORE, "turn ended: one", BEFORE, "turn ended: one; last prompt: two"])
+    )
     assert_quiet(shop, model)
 
 
@@ -69,10 +72,10 @@ def test_killed_in_mid_turn_the_next_one_knows_what_was_edited(codex: Codex) -> 
     with shop.talk(codex.program, "exec", FREE, "Create hello.txt", env=codex.env) as client:
         client.hang_up()
         model.await_turns(2)
-    assert_checkpoints(shop, "after an edit")
+    assert_checkpoints(shop, BEFORE, "after an edit")
     shop.drift()
     codex.ask("What now?", resume=True)
-    assert_told(model.turns[-1], MOVED, "after an edit")
+    assert_told(model.turns[-1], MOVED, "cut in the midst of a turn", ": Create hello.txt", "edited hello.txt")
     assert_quiet(shop, model)
 
 

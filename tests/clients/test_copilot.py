@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tests.clients.client_copilot import FULL, Copilot
-from tests.clients.judge import MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
-from tests.clients.model import Reply
+from tests.clients.judge import BEFORE, MOVED, assert_checkpoints, assert_once, assert_quiet, assert_told, told
+from tests.clients.model import Reply, Request
+
+
+def assert_moved(request: Request) -> None:
+    """The request says that commits were made: as drift, or since the words where the hook of the prompt, which is called at
+    the same time as that of the start, has taken a checkpoint already."""
+    assert_told(request, "validation: green")
+    assert MOVED in told(request) or "commit since" in told(request) or "commits since" in told(request)
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside claude"])
@@ -17,16 +24,16 @@ def test_the_baton_is_there_after_start_and_cold_start(copilot: Copilot, beside:
         shop.install("claude")
     model.will_say(copilot.writes("hello.txt"), Reply("Done."))
     copilot.ask("Create hello.txt")
-    assert_told(model.turns[0], MOVED, "validation: green")
+    assert_moved(model.turns[0])
     assert_once(model.turns[0])
     shop.drift()
     copilot.ask("What next?", "--continue")
-    assert_told(model.turns[-1], MOVED)
+    assert_moved(model.turns[-1])
     shop.drift()
     copilot.ask("And anew", cwd=shop.repo.path / "src")
-    assert_told(model.turns[-1], MOVED)
+    assert_moved(model.turns[-1])
     task = "turn ended: Create hello.txt"
-    assert_checkpoints(shop, task, f"{task}; last prompt: What next?", "turn ended: And anew")
+    assert_checkpoints(shop, BEFORE, task, BEFORE, f"{task}; last prompt: What next?", BEFORE, "turn ended: And anew")
     assert not any(run.out for run in shop.hooks() if run.agent == "claude")
     assert_quiet(shop, model)
 
@@ -38,7 +45,7 @@ def test_the_baton_is_there_after_an_automatic_compaction(copilot: Copilot) -> N
     model.will_say(*(copilot.writes(f"{n}.txt", FULL) for n in range(3)), Reply("Done."))
     copilot.ask("Create three files")
     first, *others = model.turns
-    assert_told(first, MOVED)
+    assert_moved(first)
     assert model.summaries
     compacted = [r for r in others if told(first) not in r.text]
     assert compacted, "nothing was compacted"
@@ -56,5 +63,5 @@ def test_the_baton_is_there_after_a_compaction_that_the_user_asks_for(copilot: C
     assert len(model.summaries) == 1 and len(shop.hooks("preCompact")) == 1
     shop.drift()
     copilot.ask("go on", "--continue")
-    assert_told(model.turns[-1], MOVED)
+    assert_moved(model.turns[-1])
     assert_quiet(shop, model)

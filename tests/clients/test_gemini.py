@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.clients.client_gemini import Gemini
-from tests.clients.judge import MOVED, REMINDER, assert_checkpoints, assert_quiet, assert_told
+from tests.clients.judge import BEFORE, MOVED, REMINDER, assert_checkpoints, assert_quiet, assert_told
 from tests.clients.model import Reply
 
 
@@ -28,7 +28,9 @@ def test_the_baton_is_there_after_start_compression_and_cold_start(gemini: Gemin
     assert_told(model.turns[-2], MOVED)
     prompts = ("Create hello.txt", "Create hello.txt; last prompt: And two.txt", "And anew")
     found = [c["step"] for c in reversed(shop.checkpoints())][1:]
-    assert [s for s in found if s != "before a request to the model (auto)"] == [f"turn ended: {p}" for p in prompts]
+    assert [s for s in found if s != "before a request to the model (auto)"] == [
+        s for p in prompts for s in (BEFORE, f"turn ended: {p}")
+    ]
     assert_checkpoints(shop, *found)
     assert_quiet(shop, model)
 

@@ -77,9 +77,12 @@ def assert_handed(request: Request, words: str, result: str = r"passed \(2 passe
     done = [item for item, state in PLAN if state == "done"]
     assert f"{len(done)} done" in text and not any(f"done: {item}" in text for item in done), text
     assert re.search(rf"^tests: pytest -q: {result}", text, re.MULTILINE), text
-    assert re.search(rf"^last words, \d+ (seconds?|minutes?) ago: {re.escape(words)}$", text, re.MULTILINE), text
-    assert f"ago: {PROMPT}" in text, text
-    assert text.index("tests: ") < text.index("last words, ") < text.index(f"step: {STEP}"), text
+    said = re.search(rf"^(last words, \d+ (seconds?|minutes?) ago|  said before it): {re.escape(words)}$", text, re.MULTILINE)
+    assert said, text
+    assert re.search(rf"ago( in a session before)?: {re.escape(PROMPT)}$", text, re.MULTILINE), text
+    before = said[0].startswith("  ")  # the newest request is told with what it answers, first of all
+    assert (said.start() < text.index("tests: ")) is before and text.index("tests: ") < text.index(f"step: {STEP}"), text
+    assert said.start() < text.index(f"step: {STEP}"), text
 
 
 def test_it_is_there_after_a_compaction_in_a_cold_start_and_in_other_clients(

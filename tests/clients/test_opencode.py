@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.clients.client_opencode import FULL, REGISTRY, OpenCode
-from tests.clients.judge import MOVED, assert_checkpoints, assert_quiet, assert_told
+from tests.clients.judge import BEFORE, SINCE, assert_checkpoints, assert_quiet, assert_told
 from tests.clients.model import Reply
 
 
@@ -18,21 +18,21 @@ def test_the_baton_is_there_after_start_compaction_and_cold_start(opencode: Open
     shop.install("opencode")
     model.will_say(opencode.writes("hello.txt"), Reply("Done."))
     opencode.ask("Create hello.txt")
-    assert_told(model.turns[0], MOVED, "validation: green")
+    assert_told(model.turns[0], SINCE, "validation: green")
     shop.drift()
     model.will_say(opencode.writes("two.txt", used=FULL), Reply("Going on."))
     opencode.ask("And two.txt", "--continue")
     resumed, after = model.turns[2], model.turns[-1]
     assert resumed.number < model.summaries[0].number < after.number
-    assert_told(resumed, MOVED)
+    assert_told(resumed, "2 commits since")
     assert_told(model.summaries[0])
     assert_told(after, "2 commits since")
     shop.drift()
     opencode.ask("And anew", cwd=shop.repo.path / "src")
-    assert_told(model.turns[-1], MOVED)
+    assert_told(model.turns[-1], "3 commits since")
     found = [c["step"] for c in reversed(shop.checkpoints())][1:]
-    expected = ["turn ended: Create hello.txt", "before compaction (auto)", "turn ended: And anew"]
-    assert [found[0], found[1], found[-1]] == expected
+    expected = [BEFORE, "turn ended: Create hello.txt", BEFORE, "before compaction (auto)"]
+    assert (found[:4], found[-2:]) == (expected, [BEFORE, "turn ended: And anew"])
     assert_checkpoints(shop, *found)
     assert_at_peace(opencode)
 
@@ -47,6 +47,6 @@ def test_the_baton_is_there_after_a_compaction_that_the_user_asks_for(opencode: 
         session.ask("two")
     first, *_, after = model.turns
     assert first.number < model.summaries[0].number < after.number
-    assert_told(first, MOVED)
-    assert_told(after, MOVED)
+    assert_told(first, SINCE)
+    assert_told(after, "2 commits since")
     assert_at_peace(opencode)

@@ -169,6 +169,13 @@ class Workshop:
             assert time.monotonic() < deadline, f"no {event} among {[run.event for run in self.hooks()]}"
             time.sleep(0.02)
 
+    def await_words(self, words: bytes) -> None:
+        """Until the client has written some words to a file of its own: what it is told and what it has on record differ."""
+        deadline = time.monotonic() + PATIENCE
+        while not any(words in file.read_bytes() for file in self.home.rglob("*") if file.is_file()):
+            assert time.monotonic() < deadline, f"{words!r} is in no file of the client"
+            time.sleep(0.05)
+
     def checkpoints(self) -> list[dict[str, Any]]:
         """The track's checkpoints, newest first, as ``git baton log --json`` gives them."""
         found: list[dict[str, Any]] = self.repo.ok("log", TRACK, "--json").json["checkpoints"]

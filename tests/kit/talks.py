@@ -56,6 +56,10 @@ class Talk:
         self.record("system", "Conversation compacted", subtype="compact_boundary", logicalParentUuid=before)
         self.record("user", "This session is being continued.", isCompactSummary=True, isVisibleInTranscriptOnly=True)
 
+    def attach(self, text: str) -> None:
+        """The user says something while the agent is at work."""
+        self.record("attachment", None, attachment={"type": "queued_command", "prompt": text, "commandMode": "prompt"})
+
     def say(self, text: str) -> None:
         """The agent says something."""
         self.record("assistant", [{"type": "text", "text": text}])

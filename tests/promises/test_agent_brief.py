@@ -16,7 +16,7 @@ from gitbaton.briefing import Scene, brief, reminder
 from gitbaton.model import Agent, Carried, Checkpoint, Drift, DriftWord, Head, Live, Since, Stored
 from gitbaton.values import replace
 from tests.kit import Sandbox
-from tests.kit.agents import LIMIT, SHORT, Client, autos, checkpoints, injected
+from tests.kit.agents import LIMIT, SHORT, Client, autos, checkpoints, injected, log_of
 from tests.kit.checkpoints import CHECKPOINTS, OID, SEEN, WHEN
 from tests.kit.state import snap
 from tests.kit.tiers import some
@@ -250,6 +250,18 @@ def test_each_foreign_line_is_marked() -> None:
                 theirs = "their" in row and (fetched or "their-branch" not in row)
                 assert not theirs or row.startswith("> "), row
                 assert "failed" not in row or row.startswith("> "), f"their verdict passes for ours: {row}"
+
+
+def test_what_changed_after_a_compaction_is_told_and_kept_at_the_next_prompt(repo: Sandbox) -> None:
+    snap(repo, "t", "S-manual", "--next-cmd", "make check")
+    client = Client("copilot", repo.path)
+    client.fire("compact")
+    repo.write("a.txt", "changed by hand\n")
+    assert "make check" in client.fire("prompt", prompt="go on")
+    assert [(c["step"], repo.git("show", f"{c['commit']}:a.txt")) for c in autos(repo, "t")] == [
+        ("before a prompt (auto)", "changed by hand")
+    ]
+    assert log_of(repo) == ""
 
 
 @pytest.mark.full

@@ -13,14 +13,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from gitbaton.agents.values import Event
+from gitbaton.git.repo import discover
+from gitbaton.hooks.guard import DeadlineError
+from gitbaton.hooks.telling import tell
+from gitbaton.transcripts.layout import told_session, transcript_ref
 from tests.kit import Sandbox
 from tests.kit.agents import PROGRAM, Client, autos, check_next, checkpoints, injected, log_of, written_tree
 from tests.kit.state import snap
+from tests.kit.talks import Talk
+from tests.kit.tiers import deep
 
 WORDS = ("--next-cmd", "make check", "--validation", "green")
 SLOW = 30  # seconds that a git of the test sleeps; a hook gives up long before
@@ -131,6 +138,25 @@ def test_a_git_that_sleeps(box: Sandbox, tmp_path: Path, pattern: str) -> None:
     check_next(box)
 
 
+def test_the_turn_that_was_cut_is_told_where_others_were_in_the_way(box: Sandbox, tmp_path: Path) -> None:
+    """Of what was said, too, nothing is lost: who may wait goes on with it."""
+    talk = Talk(box, tmp_path / "talk.jsonl")
+    talk.client.asked("Mend the parser", transcript_path=str(talk.path))
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.say("I begin with half().")
+    lock = box.path / ".git" / f"{transcript_ref('claude', told_session(talk.client.session))}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    talk.fire("compact")
+    assert autos(box, "t") == [], log_of(box)
+    lock.unlink()
+    assert wait_for(lambda: autos(box, "t")), "the checkpoint was given up"
+    assert wait_for(lambda: nobody_is_late(box))
+    told = json.loads(box.ok("resume", "--json").out)["told"]
+    assert [one["text"] for one in told["texts"]] == ["I begin with half()."] and told["latest"]["text"] == "Mend the parser"
+
+
 def nobody_is_late(box: Sandbox) -> bool:
     """Whether no process that nobody waits for is at work in the work tree, nor waits for its turn."""
     for name in ("late-hook", "late-hook-waits"):
@@ -201,3 +227,49 @@ def test_hooks_killed_at_any_time(box: Sandbox) -> None:
     check_next(box)
     left = [p for p in (box.path / ".git").rglob("*.lock") if "tmp" not in p.parts[-3:]]  # copies of the index go in an hour
     assert not left
+
+
+@pytest.mark.parametrize(
+    "pattern", ['*" diff-tree "*', deep('*" status "*'), deep('*" ls-files "*|*" status "*|*" rev-list "*'), deep("*")]
+)
+def test_what_is_recorded_is_told_where_git_is_too_slow_for_more(box: Sandbox, tmp_path: Path, pattern: str) -> None:
+    talk = Talk(box, tmp_path / "talk.jsonl")
+    talk.client.asked("Mend the parser", transcript_path=str(talk.path))
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.say("It is mended.")
+    talk.fire("turn", last_assistant_message="It is mended.")
+    talk.client.asked("Now its tests", transcript_path=str(talk.path))
+    other = Client("claude", box.path, session="5e551011-0000-4000-8000-00000000000f")
+    took, text = timed(other, "SessionStart", slow_git(tmp_path / "slow", pattern))
+    told = "Now its tests" in text and "It is mended." in text and "S-manual" in text
+    assert took < BOUND and (told or pattern == "*"), text
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        ("telling._live", "Now its tests"),
+        ("unended.observing._read_on", "Now its tests"),
+        ("telling._unended", "It is mended."),
+        ("telling.load", "git baton resume --live"),
+    ],
+)
+def test_whatever_takes_too_long_something_is_told(
+    box: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str, told: str
+) -> None:
+    talk = Talk(box, tmp_path / "talk.jsonl")
+    talk.client.asked("Mend the parser", transcript_path=str(talk.path))
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.fire("turn", last_assistant_message="It is mended.")
+    talk.client.asked("Now its tests", transcript_path=str(talk.path))
+
+    def over(*_: object, **__: object) -> None:
+        raise DeadlineError
+
+    monkeypatch.setattr(f"gitbaton.hooks.{late}", over)
+    event = Event(agent="claude", name="SessionStart", moment="start", inject="full", session="next")
+    with closing(discover(str(box.path), door="binary")) as repo:
+        text, left = tell(repo, event, None, 5.0, lambda _: None)
+    assert told in text and left and ("S-manual" in text or late == "telling.load")

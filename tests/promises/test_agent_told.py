@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,47 @@ def test_a_late_end_of_a_turn_takes_nothing_of_the_turn_after(talk: Talk) -> Non
     assert "turn 1  Mend the parser" in rows and "turn 2  Now write the changelog" in rows, rows
     _, told = newest(talk.repo)
     assert told["said"]["text"] == "The changelog is written." and "texts" not in told
+
+
+def test_a_result_that_a_session_before_saw_says_more_than_one_that_nobody_knows(talk: Talk) -> None:
+    talk.ask("Mend the parser")
+    talk.edit("x.py", "two\n")
+    talk.run("pytest -q", "2 passed in 0.01s")
+    talk.stop()
+    other = another(talk)
+    other.ask("Look again")
+    other.edit("x.py", "three\n")
+    other.run("pytest -q | head -1", "..")
+    other.stop()
+    text = Client("claude", talk.repo.path, session="third").fire("start")
+    assert "tests: pytest -q: passed (2 passed), " in text and " ago; stale: x.py changed since" in text, text
+    other.ask("Once more")
+    other.run("pytest -q | tail -1", "1 failed, 1 passed in 0.01s")
+    other.stop()
+    assert [run["result"] for run in newest(talk.repo)[0]["tests"]] == ["failed"]
+
+
+def test_a_prompt_that_a_hook_heard_before_it_was_on_record_is_one(repo: Sandbox, tmp_path: Path) -> None:
+    repo.ok("snapshot", "--track", "t", "the old words")
+    client, path = Client("gemini", repo.path), tmp_path / "chat.jsonl"
+    for number in range(2):
+        at = datetime.now(UTC) + timedelta(seconds=0.4)
+        prompt, words = f"Mend part {number} of the parser", [{"text": "It is mended."}]
+        path.write_text(
+            (path.read_text() if path.exists() else "") + json.dumps({"$set": {"lastUpdated": at.isoformat()}}) + "\n"
+        )
+        client.fire("prompt", prompt=prompt, transcript_path=str(path))
+        repo.write("a.txt", f"{number} begun\n")
+        client.fire("compact", transcript_path=str(path))
+        records = [("user", [{"text": prompt}]), ("gemini", words)]
+        with path.open("a") as file:
+            for kind, content in records:
+                record = {"id": f"{kind}{number}", "timestamp": at.isoformat(), "type": kind, "content": content}
+                file.write(json.dumps(record) + "\n")
+        repo.write("a.txt", f"{number} done\n")
+        client.fire("turn", prompt=prompt, transcript_path=str(path))
+    asked = [one["text"] for one in newest(repo)[1]["asked"]]
+    assert asked == ["Mend part 0 of the parser", "Mend part 1 of the parser"]
 
 
 def turns(client: Client, *said: tuple[str, str], path: str | None = None) -> None:
@@ -220,13 +261,13 @@ def test_what_an_older_version_left_is_made_anew(talk: Talk) -> None:
     talk.edit("x.py", "two\n")
     talk.stop()
     (left,) = (talk.repo.path / ".git/baton/sessions").glob("*.facts")
-    assert json.loads(left.read_text())["v"] == 2
+    assert json.loads(left.read_text())["v"] == 3
     left.write_text(json.dumps({**json.loads(left.read_text()), "v": 1, "facts": {"plan": None, "asked": []}}))
     talk.edit("y.py", "new\n")
     talk.stop()
     observed, told = newest(talk.repo)
     assert [one["text"] for one in told["asked"]] == ["Mend the parser"] and observed["turns"] == 1
-    assert set(observed["edited"]["paths"]) == {"x.py", "y.py"} and json.loads(left.read_text())["v"] == 2
+    assert set(observed["edited"]["paths"]) == {"x.py", "y.py"} and json.loads(left.read_text())["v"] == 3
 
 
 def test_a_move_of_head_brings_no_edits(talk: Talk) -> None:
@@ -283,6 +324,22 @@ def test_the_newest_request_is_not_cut_for_an_older_one(talk: Talk) -> None:
     other.fire("compact")
     asked = {one["text"][:12]: one["text"] for one in newest(talk.repo)[1]["asked"]}
     assert asked["Migrate bill"] == new and len(asked["Build the wi"]) <= 510
+
+
+def test_a_command_of_the_users_own_is_a_request(talk: Talk) -> None:
+    """Also one without words, and not what its skill says, nor a command of the client's."""
+    talk.ask("Mend the parser")
+    talk.say("The parser is mended.")
+    talk.stop()
+    talk.record("user", "<command-message>dates</command-message>\n<command-name>/dates</command-name>")
+    talk.record("user", [{"type": "text", "text": "Base directory for this skill: /x\nMend all dates."}], isMeta=True)
+    talk.edit("x.py", "two\n")
+    talk.stop()
+    talk.record("user", "<command-name>/cost</command-name>\n<command-message>cost</command-message>")
+    talk.fire("compact")
+    observed, told = newest(talk.repo)
+    assert [one["text"] for one in told["asked"]] == ["Mend the parser", "/dates"] and told["latest"]["text"] == "/dates"
+    assert observed["turns"] == 2 and "turn 2  /dates" in talk.repo.ok("log", "--no-fold").out
 
 
 def test_files_that_were_read_and_a_command_are_told_from_the_work_tree(talk: Talk) -> None:

@@ -14,6 +14,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client, log_of
 from tests.kit.talks import Talk
 
+KEY = "ghp_Zq7T2mK9xW4bV8nR1cY6Zq7T2mK9xW4bV8nR"
 REFUSED = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\n"
 PLAN = "# Cache plan\n\nIt is slow.\n\n1. add an LRU class\n2. do not cache POST requests\n"
 
@@ -55,6 +56,46 @@ def test_answers_and_words_at_a_refusal_count_as_asked(talk: Talk) -> None:
         ("answer", "5433"),
         ("refused", "never delete data, archive it"),
     ]
+
+
+def test_what_was_not_done_is_not_told_as_done(talk: Talk) -> None:
+    talk.ask("rename the flag")
+    answer(talk, "Write", {"file_path": "made.py"}, "File created")
+    missing = "<tool_use_error>String to replace not found in file.</tool_use_error>"
+    answer(talk, "Edit", {"file_path": "x.py", "old_string": "a", "new_string": "b"}, missing, failed=True)
+    answer(talk, "Bash", {"command": "pytest -q"}, REFUSED + "no, use tox", failed=True)
+    answer(talk, "NotebookEdit", {"notebook_path": "n.ipynb"}, "Cancelled: parallel tool call errored", failed=True)
+    found = told(talk)
+    assert "edited made.py" in found and "no, use tox" in found
+    assert not re.search(r"edited (?:x\.py|n\.ipynb)|edit of|String to replace|not mended|tests:", found)
+    assert "tests" not in json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["observed"]
+
+
+@pytest.mark.parametrize("mode", ["on", "strict"])
+def test_names_of_files_are_told_without_secrets_and_whole(talk: Talk, mode: str) -> None:
+    talk.repo.git("config", "baton.redact", mode)
+    for name in (f"kept/{KEY}.txt", "lines\nof.txt"):
+        talk.repo.write(name, "one\n")
+    talk.repo.git("add", "-A")
+    talk.repo.git("commit", "-qm", "more")
+    talk.repo.ok("snapshot", "--track", "t", "newer words")
+    talk.ask("read them")
+    for name in (f"kept/{KEY}.txt", "lines\nof.txt"):
+        talk.call("Read", {"file_path": str(talk.repo.path / name)}, "one")
+    talk.edit(f"made/{KEY}.py", "one\n")
+    talk.edit("two\nlines.py", "one\n")
+    talk.run("pytest -q", "1 passed in 0.1s\n")
+    talk.edit(f"late/{KEY}.py", "two\n")
+    talk.edit("a name.py", "one\n")
+    found = told(talk)
+    read = next(row for row in found.split("\n") if row.startswith("read last: "))
+    edited = next(row for row in found.split("\n") if row.startswith("edited last, "))
+    assert "[redacted:github-token].txt" in read and '"lines\\nof.txt"' in read
+    assert "[redacted:github-token].py" in edited and '"two\\nlines.py"' in edited and "a name.py" in edited
+    assert 'edited "two\\nlines.py"' in found
+    assert KEY not in found and KEY not in talk.repo.ok("show").out and KEY not in talk.repo.ok("resume", "--json").out
+    again = told(talk)
+    assert KEY not in again and edited in again
 
 
 @pytest.mark.parametrize("edited", [False, pytest.param(True, marks=pytest.mark.deep)])

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.git.prefetch import look
 from gitbaton.git.repo import discover
 from gitbaton.worktree.filedrift import changed_paths
 from gitbaton.worktree.index import list_ahead
@@ -216,7 +215,7 @@ def test_listings_started_ahead_count_while_the_index_stays(repo: Sandbox) -> No
     tree = state_of(repo)
     for stage in (False, True):
         opened = discover(str(repo.path), door="binary")
-        list_ahead(opened, look)
+        list_ahead(opened)
         assert opened.listings is not None
         repo.write("later.txt", "later\n")
         if stage:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -320,6 +322,58 @@ def test_a_prompt_that_was_taken_back_last_is_not_told_from_its_hook(repo: Sandb
     assert told["latest"]["text"] == prompt("kept1") and [one["text"] for one in told["asked"]] == [prompt("kept1")]
 
 
+def started(repo: Sandbox, home: Path = Path()) -> str:
+    """What a new session is told."""
+    return Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f", home=home).fire("start")
+
+
+def night(talk: Talk | Rollout) -> None:
+    """What the session left is an hour old."""
+    then = time.time() - 3600
+    for path in (*(talk.repo.path / ".git/baton/sessions").iterdir(), talk.path):
+        os.utime(path, (then, then))
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["nothing typed since", "and typed something"])
+def test_what_claudes_user_took_back_last_is_not_told_though_no_hook_came_since(talk: Talk, typed: bool) -> None:
+    turn(talk, "kept1")
+    talk.fire("turn", last_assistant_message="kept1 is done.\n- one\n- two\n- three")
+    before = turn(talk, "gone1")
+    talk.fire("turn", last_assistant_message="gone1 is done.\n- one\n- two\n- three")
+    back(talk, before)
+    if typed:
+        talk.ask(prompt("kept2"))
+    else:
+        talk.record("system", "rewound", subtype="rewind", isMeta=True)
+        talk.say("kept1 goes on.")
+    text = started(talk.repo)
+    assert "gone1" not in text and prompt("kept2" if typed else "kept1") in text, text
+    night(talk)
+    assert "gone1" not in started(talk.repo)
+    text = shown(talk.repo)
+    assert "gone1" not in text and prompt("kept2" if typed else "kept1") in text and not log_of(talk.repo), text
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["nothing typed since", "and typed something"])
+def test_what_codex_rolled_back_last_is_not_told_though_no_hook_came_since(repo: Sandbox, tmp_path: Path, typed: bool) -> None:
+    repo.ok("snapshot", "--track", "t", "the old words")
+    talk = Rollout(repo, tmp_path / "rollout.jsonl")
+    for name in ("kept1", "gone1"):
+        talk.client.asked(prompt(name), transcript_path=str(talk.path))
+        talk.turn(name)
+        talk.client.fire("turn", transcript_path=str(talk.path), last_assistant_message=f"{name} is done.")
+    talk.back(1)
+    remove(repo)
+    if typed:
+        talk.said("user", prompt("kept2"))
+    text = started(repo)
+    assert "gone1" not in text and prompt("kept2" if typed else "kept1") in text, text
+    night(talk)
+    assert "gone1" not in started(repo)
+    text = shown(repo)
+    assert "gone1" not in text and prompt("kept2" if typed else "kept1") in text and not log_of(repo), text
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("turns", [1, 2])
 def test_who_rolls_back_and_leaves_hands_that_on(repo: Sandbox, tmp_path: Path, turns: int) -> None:
@@ -365,6 +419,13 @@ def test_what_gemini_and_copilot_took_back_is_told_nowhere(repo: Sandbox, tmp_pa
     text = shown(repo)
     assert "gone1" not in text and "gone2" not in text, text
     assert "kept1" in text and "kept2 is done." in text
+    write(
+        {"$rewindTo": "kept2-u"}
+        if agent == "gemini"
+        else {"type": "session.snapshot_rewind", "data": {"upToEventId": "kept2-u", "eventsRemoved": 2}}
+    )
+    text = started(repo)
+    assert "kept2" not in text and prompt("kept1") in text and not log_of(repo), "no hook came since"
 
 
 @pytest.mark.deep
@@ -395,3 +456,8 @@ def test_what_opencode_deleted_is_told_nowhere(repo: Sandbox, tmp_path: Path) ->
     text = client.fire("start") + repo.ok("resume", "--json").out
     assert "gone1" not in text and "gone2" not in text, text
     assert prompt("kept1") in text and "kept2 is done." in text
+    run("DELETE FROM part WHERE message_id LIKE 'kept2%'")
+    run("DELETE FROM message WHERE id LIKE 'kept2%'")
+    assert "kept2 is done." in started(repo), "a database that is not there says nothing"
+    text = started(repo, client.home)
+    assert "kept2" not in text and prompt("kept1") in text and not log_of(repo), "no hook came since"

@@ -378,15 +378,111 @@ def test_an_export_brings_them_back(repo: Sandbox, tmp_path: Path) -> None:
     assert decided(other) == {3: ASYNC} and c["note"] == "n"
 
 
+def test_edits_that_no_checkpoint_holds_are_told_too(repo: Sandbox) -> None:
+    repo.write("src/api/a.py", "one\n")
+    repo.write("new.txt", "captured, and not in the index\n")
+    repo.ok("snapshot", "a", "--decision", ASYNC, "--about", "src/api", "--about", "new.txt", "--decision", DEP)
+    about = "about src/api, new.txt"
+    repo.write("elsewhere.txt", "x\n")
+    repo.write("src/apis.txt", "x\n")
+    assert facts(repo, 1) == about and facts(repo, 2) == about
+    repo.write("src/api/a.py", "two\n")
+    assert facts(repo, 1) == f"{about}; since changed in this work tree"
+    assert facts(repo, 1, "--live") == facts(repo, 1), "with and without a look at all files"
+    assert repo.ok("resume", "--json").json["decisions"][0]["edited"] == ["src/api/a.py"]
+    assert f"decision 1: {ASYNC} ({about}; since changed in this work tree)" in told(repo)
+    Client("claude", repo.path).turn("make it async")
+    named = facts(repo, 1).removeprefix(f"{about}; since changed by ")
+    assert "make it async" in named and "edited" not in repo.ok("resume", "--json").json["decisions"][0]
+    for name, text in (("src/api/b.py", "new\n"), ("new.txt", "edited\n")):
+        repo.write(name, text)
+        assert facts(repo, 1) == f"{about}; since changed in this work tree, by {named}", name
+        repo.ok("restore", "--exact")
+        assert facts(repo, 1) == f"{about}; since changed by {named}"
+    (repo.path / "src/api/a.py").unlink()
+    assert facts(repo, 1) == f"{about}; since changed in this work tree, by {named}"
+
+
+def test_an_edit_anywhere_is_one_of_what_is_about_all(repo: Sandbox) -> None:
+    repo.ok("snapshot", "a", "--decision", ASYNC, "--about", ".")
+    assert facts(repo, 1) == "about ."
+    repo.write("deep/new.txt", "x\n")
+    assert facts(repo, 1) == "about .; since changed in this work tree"
+
+
+AGAIN = "stands again: its withdrawal was taken back"
+
+
 def test_a_restore_withdraws_nothing(repo: Sandbox) -> None:
     repo.ok("snapshot", "a", "--decision", OLD)
     repo.write("a.txt", "two\n")
     repo.ok("snapshot", "b", "--decision", DEP, "--about", "a.txt", "--withdraw", "1", "--note", "n", "--keep", "note")
     repo.ok("restore", "main~1")
-    assert decided(repo) == {2: DEP} and facts(repo, 2) == "about a.txt; decided in what was taken back"
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 2) == "about a.txt; decided in what was taken back"
     repo.ok("snapshot", "c", "--note", "other")
-    assert decided(repo) == {2: DEP} and facts(repo, 2) == 'about a.txt; since changed by "c"'
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 2) == 'about a.txt; since changed by "c"'
     assert repo.ok("resume", "--json").json["checkpoint"]["note"] == "other\n\nn"
+
+
+def told(repo: Sandbox) -> str:
+    """What a session that begins cold is told."""
+    return Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f").fire("start")
+
+
+def test_what_was_withdrawn_in_what_a_restore_took_back_stands_again(repo: Sandbox) -> None:
+    repo.ok("snapshot", "a", "--decision", OLD, "--decision", DEP, "--note", "n", "--keep", "note")
+    repo.write("a.txt", "two\n")
+    repo.ok("snapshot", "b", "--withdraw", "1", "--withdraw", "note")
+    assert decided(repo) == {2: DEP}
+    repo.ok("restore", "main~1")
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN and facts(repo, 2) == ""
+    assert f"decision 1: {OLD} ({AGAIN})" in told(repo)
+    assert [one.get("again") for one in repo.ok("resume", "--json").json["decisions"]] == [True, None]
+    for name in ("LATEST.md", "LATEST.json"):
+        assert OLD in (repo.path / "runtime/checkpoints" / name).read_text()
+    repo.ok("undo")
+    assert decided(repo) == {2: DEP}, "it was withdrawn"
+    repo.ok("redo")
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN
+    repo.write("c.txt", "c\n")
+    Client("claude", repo.path).turn("go on with that, in another way than before")
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == AGAIN and "kept=note" in repo.ok("resume").out
+    assert "(withdrawn)" not in repo.ok("summary").out
+    repo.ok("snapshot", "c")
+    assert decided(repo) == {1: OLD, 2: DEP} and facts(repo, 1) == "", "whoever writes words on top of it gives it again"
+    assert repo.ok("resume", "--json").json["checkpoint"]["note"] == "n"
+    repo.ok("snapshot", "d", "--withdraw", "1")
+    assert decided(repo) == {2: DEP}
+
+
+def test_what_stands_again_can_be_withdrawn_at_once(repo: Sandbox) -> None:
+    repo.ok("snapshot", "a", "--decision", OLD, "--decision", DEP)
+    repo.write("a.txt", "two\n")
+    repo.ok("snapshot", "b", "--withdraw", "1")
+    repo.ok("restore", "main~1")
+    assert f"withdrew decision 1: {OLD}" in repo.ok("snapshot", "c", "--withdraw", "1").out
+    assert decided(repo) == {2: DEP}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("after", ["a turn", "words"])
+def test_what_stands_again_does_so_in_every_clone(pair: tuple[Sandbox, Sandbox], after: str) -> None:
+    one, other = pair
+    one.write("a.txt", "two\n")
+    one.ok("snapshot", "b", "--withdraw", "1")
+    synced(one, other)
+    assert decided(other) == {2: DEP}
+    one.ok("restore", "main~1")
+    if after == "a turn":
+        Client("claude", one.path).turn("go on with that, in another way than before")
+    else:
+        one.ok("snapshot", "c")
+    other.ok("snapshot", "theirs", "--decision", ASYNC)
+    synced(one, other, one)
+    assert decided(one) == decided(other) == {1: OLD, 2: DEP, 3: ASYNC}
+    other.ok("snapshot", "both")
+    synced(other, one)
+    assert decided(one) == decided(other) == {1: OLD, 2: DEP, 3: ASYNC}
 
 
 # Two clones of one remote.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from gitbaton.cli.columns import width
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.state import snap
 
 
@@ -92,7 +94,45 @@ def test_without_files_it_is_this_place(repo: Sandbox, two: tuple[Sandbox, Sandb
 def test_a_bare_repository_has_no_place(bare: Sandbox) -> None:
     snap(bare)
     rows = bare.ok("status", "--porcelain").out.splitlines()
-    assert rows[-1].endswith("\ts\t") and bare.ok("status", "--json").json["tracks"][0]["place"] is None
+    assert rows[-1].endswith("\ts\t\t") and bare.ok("status", "--json").json["tracks"][0]["place"] is None
+
+
+def test_a_script_reads_what_happened_since_the_words(repo: Sandbox) -> None:
+    snap(repo, "own", "own words")
+    snap(repo, "t", "lexer done")
+    repo.write("a.txt", "two\n")
+    repo.git("checkout", "-q", "-b", "feature")
+    repo.commit("the lexer")
+    Client("claude", repo.path).turn("go on")
+    for words, ends in (((), ("\n", "\t")), (("-z",), ("\0", "\0"))):
+        out = repo.ok("status", "--porcelain", *words).out
+        names = out.split(ends[0])[1].removeprefix("# ").split(" ")
+        assert names[-1] == "since", "new columns stand at the end"
+        fields = out.split(ends[0], 2)[2].replace("\n", "\t").split("\t" if not words else "\0")
+        rows = [dict(zip(names, fields[at : at + len(names)], strict=True)) for at in range(0, len(fields) - 1, len(names))]
+        found = {row["track"]: row["since"] for row in rows}
+        assert found == {"t": "1 turn, 1 file, 1 commit, branch main -> feature", "own": ""}
+    row = next(row for row in repo.ok("resume").out.splitlines() if row.startswith("since="))
+    assert row.endswith(": 1 turn, 1 file, 1 commit, branch main -> feature")
+
+
+def test_the_drift_of_a_foreign_track_is_one_truth(repo: Sandbox, tmp_path: Path) -> None:
+    repo.git("init", "-q", "--bare", str(tmp_path / "far.git"))
+    repo.git("remote", "add", "origin", str(tmp_path / "far.git"))
+    repo.git("push", "-q", "origin", "main")
+    snap(repo, "p")
+    repo.ok("push", "--yes", "origin")
+    repo.git("clone", "-q", str(tmp_path / "far.git"), str(tmp_path / "second"))
+    second = Sandbox(tmp_path / "second")
+    second.ok("fetch", "origin")
+    second.ok("tracks", "use", "p")
+    for drift, shown in (("none", "= home"), ("files-changed:1", "! 1 file")):
+        heading, row, last = second.ok("status").out.splitlines()[:3]
+        at = heading.index("DRIFT")
+        assert row[at:].startswith(shown) and last.endswith(f"p: {shown}"), second.ok("status").out
+        fields = second.ok("status", "--porcelain").out.splitlines()[-1].split("\t")
+        assert fields[5] == drift and f"drift={drift}\n" in second.ok("resume", "--live").out
+        second.write("a.txt", "two\n")
 
 
 def test_wide_characters_are_aligned(repo: Sandbox) -> None:

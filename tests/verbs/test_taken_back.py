@@ -14,8 +14,9 @@ from gitbaton.mcpserver import tools
 from tests.kit import Sandbox
 from tests.kit.agents import Client, checkpoints
 from tests.kit.state import snap
+from tests.kit.talks import Talk
 
-LINE = 'restored to "A done"; taken back: "B done" and 1 turn'
+LINE = 'restored to "A done"; taken back: "B done" and 1 turn (asked: "do B")'
 OTHER = "5e551011-0000-4000-8000-00000000000f"
 
 
@@ -108,7 +109,8 @@ def test_an_undo_after_a_turn_brings_the_words_back_and_after_words_of_ones_own_
     begun.write("c.txt", "c\n")
     Client("claude", begun.path).turn("try another way")
     begun.ok("undo")
-    assert step(begun, next_cmd="do C", back='restored to "B done"', drift="files-changed:1") == "B done"
+    line = 'restored to "B done"; not taken back: 1 turn (asked: "try another way")'
+    assert step(begun, next_cmd="do C", back=line, drift="files-changed:1") == "B done"
     begun.ok("redo")
     assert step(begun, next_cmd="do B", back=LINE) == "A done"
     snap(begun, "t", "C done")
@@ -129,6 +131,140 @@ def test_the_turn_that_came_back_is_named_also_after_the_next_one(begun: Sandbox
     assert f"in this work tree: {line}\n" in told(begun)
 
 
+FIRST = "now write B with a list, as the others are"
+NEW = "no, try it with a table, and measure both"
+THIRD = "then hash the names in a third way of your own"
+
+
+class Story:
+    """Turns of a session whose client writes what is said and done."""
+
+    def __init__(self, repo: Sandbox, folder: Path, *options: str) -> None:
+        self.repo, self.talk, self.options = repo, Talk(repo, folder / "talk.jsonl"), options
+
+    def turn(self, prompt: str, name: str) -> None:
+        """The user asks for something, and a file is written for it."""
+        path = str(self.talk.path)
+        self.talk.client.asked(prompt, *self.options, transcript_path=path)
+        self.talk.ask(prompt)
+        self.talk.edit(name, f"{name}\n")
+        self.talk.say(f"{name} is written.")
+        self.talk.client.fire("turn", *self.options, transcript_path=path, last_assistant_message=None)
+
+
+@pytest.fixture
+def story(repo: Sandbox, tmp_path: Path) -> Story:
+    """A is done, a turn and B followed; A was restored, and another turn followed."""
+    found = Story(repo, tmp_path)
+    snap(repo, "t", "A done", "--next-cmd", "do B")
+    found.turn(FIRST, "b.txt")
+    snap(repo, "t", "B done", "--next-cmd", "do C")
+    repo.ok("restore", "--exact", "@~2")
+    found.turn(NEW, "c.txt")
+    return found
+
+
+def asked(repo: Sandbox, *options: str) -> list[str]:
+    """What ``resume`` says that the user asked for, which a new session is told, too."""
+    rows = repo.ok("resume", *options).out.splitlines()
+    found = [row.split(" ", 1)[1] for row in rows if row.startswith("asked=")]
+    said = told(repo) if not options else repo.ok("resume", *options).out
+    assert not [one for one in found if one not in said], said
+    return found
+
+
+def newest(repo: Sandbox) -> str:
+    """What a new session is told that the user said last."""
+    return told(repo).partition("Newest request")[2].partition("\n")[0].partition(": ")[2]
+
+
+def test_what_was_asked_after_a_restore_is_told_after_its_undo(story: Story) -> None:
+    repo = story.repo
+    repo.ok("undo")
+    line = f'restored to "B done"; not taken back: 1 turn (asked: "{NEW}")'
+    assert step(repo, next_cmd="do C", back=line, drift="files-changed:1") == "B done"
+    assert asked(repo) == [FIRST, NEW] and newest(repo) == NEW and "and taken back" not in told(repo)
+    story.turn(THIRD, "d.txt")
+    assert step(repo, next_cmd="do C", back=line) == "B done", "the line stays, and counts no later turn"
+    assert asked(repo) == [FIRST, NEW, THIRD] and newest(repo) == THIRD
+    assert '\nsince="B done": 2 turns, 2 files\n' in repo.ok("resume", "--live").out
+    snap(repo, "t", "C done")
+    assert asked(repo) == [FIRST, NEW, THIRD] and "restored" not in repo.ok("resume").out
+
+
+@pytest.mark.deep
+def test_what_was_asked_after_a_restore_is_told_after_its_undo_and_redo(story: Story) -> None:
+    repo = story.repo
+    for verb, name, told_last in (("undo", "B done", NEW), ("redo", "A done", NEW), ("undo", "B done", NEW)):
+        repo.ok(verb)
+        assert f"step={name}\n" in repo.ok("resume").out and newest(repo) == told_last, verb
+        assert NEW in asked(repo)
+
+
+def test_what_was_asked_in_what_a_restore_took_back_is_told(story: Story) -> None:
+    repo = story.repo
+    repo.ok("restore", "--exact", "@~3")
+    line = f'restored to "A done"; taken back: "B done" and 2 turns (asked: "{NEW}", "{FIRST}")'
+    assert step(repo, next_cmd="do B", back=line) == "A done"
+    said = told(repo)
+    assert f", and taken back: {NEW}\n" in said and f", and taken back: {FIRST}\n" in said
+    assert not newest(repo), "nothing that stands was asked for"
+    story.turn(THIRD, "d.txt")
+    assert step(repo, next_cmd="do B", back=line) == "A done" and newest(repo) == THIRD
+    said = told(repo)
+    assert f", and taken back: {NEW}\n" in said and f", and taken back: {FIRST}\n" in said
+
+
+@pytest.mark.deep
+def test_what_was_asked_is_told_after_two_undos_and_two_redos(story: Story) -> None:
+    repo = story.repo
+    repo.ok("restore", "--exact", "@~2")
+    assert f'taken back: "B done" and 1 turn (asked: "{NEW}")' in repo.ok("resume").out and NEW in told(repo)
+    story.turn(THIRD, "d.txt")
+    for _ in range(2):
+        repo.ok("undo")
+        assert NEW in told(repo) and newest(repo) == THIRD and asked(repo)[-2:] == [NEW, THIRD]
+    assert "step=B done\n" in repo.ok("resume").out and asked(repo) == [FIRST, NEW, THIRD]
+    assert "not taken back: 2 turns" in repo.ok("status").out
+    for _ in range(2):
+        repo.ok("redo")
+        assert NEW in told(repo) and newest(repo) == THIRD
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("way", ["undo", "restore"])
+def test_what_was_asked_on_a_second_track_is_told(repo: Sandbox, tmp_path: Path, way: str) -> None:
+    story, on = Story(repo, tmp_path, "--track", "u"), ("--track", "u")
+    snap(repo, "t", "T done")
+    snap(repo, "u", "U done", "--next-cmd", "do V", "--no-set-current")
+    story.turn(FIRST, "u.txt")
+    snap(repo, "u", "V done", "--no-set-current")
+    repo.ok("restore", "--exact", "u~2")
+    assert f'taken back: "V done" and 1 turn (asked: "{FIRST}")' in repo.ok("resume", *on).out
+    story.turn(NEW, "w.txt")
+    repo.ok(*(["undo"] if way == "undo" else ["restore", "--exact", "u~3"]))
+    said = repo.ok("resume", *on).out
+    if way == "undo":
+        assert "step=V done\n" in said and f'not taken back: 1 turn (asked: "{NEW}")' in said
+        assert asked(repo, *on) == [FIRST, NEW]
+    else:
+        assert f'taken back: "V done" and 2 turns (asked: "{NEW}", "{FIRST}")' in said
+    assert "step=T done\n" in repo.ok("resume").out
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("way", ["undo", "restore"])
+def test_what_was_asked_is_told_after_a_prune(story: Story, way: str) -> None:
+    repo = story.repo
+    story.turn(THIRD, "d.txt")
+    repo.ok(*(["undo"] if way == "undo" else ["restore", "--exact", "@~2"]))
+    before = repo.ok("resume").out
+    repo.ok("prune", "--yes", "--keep-last", "1", "--kind", "auto")
+    after, said = repo.ok("resume").out, told(repo)
+    assert "step=B done\n" in before and "step=B done\n" in after
+    assert all(text in found for text in (NEW, THIRD) for found in (before, after, said)), after
+
+
 @pytest.mark.deep
 def test_restores_on_top_of_each_other(begun: Sandbox) -> None:
     begun.write("c.txt", "c\n")
@@ -136,7 +272,7 @@ def test_restores_on_top_of_each_other(begun: Sandbox) -> None:
     begun.ok("restore", "--exact", "@~1")
     assert step(begun, next_cmd="do C", back='restored to "B done"; taken back: "C done"') == "B done"
     begun.ok("restore", "--exact", "@~3")
-    line = 'restored to "A done"; taken back: "C done", "B done" and 1 turn'
+    line = 'restored to "A done"; taken back: "C done", "B done" and 1 turn (asked: "do B")'
     assert step(begun, next_cmd="do B", back=line) == "A done"
     begun.ok("undo")
     assert step(begun, next_cmd="do C", back='restored to "B done"; taken back: "C done"') == "B done"

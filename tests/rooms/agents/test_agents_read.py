@@ -84,7 +84,7 @@ EXPECTED: dict[str, list[Event]] = {
         Event(**GEMINI, name="AfterTool", moment="edit", edited=HELLO),
         Event(**GEMINI, name="BeforeTool", moment="command", command=LOOK),
         Event(**GEMINI, name="AfterTool", moment="edit"),
-        Event(**GEMINI, name="AfterAgent", moment="turn", prompt=ASKED),
+        Event(**GEMINI, name="AfterAgent", moment="turn", prompt=ASKED, said="STUB: I wrote hello.txt."),
         Event(**GEMINI, name="SessionEnd", moment="end"),
         Event(**GEMINI, name="SessionStart", moment="start", inject="full", source="resume"),
     ],

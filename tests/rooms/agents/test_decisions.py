@@ -138,6 +138,25 @@ def test_words_with_which_the_user_refused(call: dict[str, Any], words: str, exp
     assert [sign.key for sign in found if isinstance(sign, Ended)] == ["t"], "whatever was called is over"
 
 
+@each(
+    "more, expected, refused",
+    [
+        ({"holdsPersonsWords": True}, "refused | Bash: rm data | Keep it.", True),
+        ({"userFeedback": "No, archive it."}, "refused | Bash: rm data | No, archive it.", True),
+        ({}, None, True),
+        ({"holdsPersonsWords": True, "toolDenialAfterRun": True}, None, False),
+        ({"holdsPersonsWords": True, "permissionDecision": {"decision": "accept"}}, None, False),
+        ({"holdsPersonsWords": True, "permissionDecision": "reject"}, None, False),
+    ],
+)
+def test_words_with_which_a_host_of_claude_refused(more: dict[str, Any], expected: str | None, refused: bool) -> None:
+    said = {"toolDenialKind": "permission-rule", "permissionDecision": {"decision": "reject", "source": "user_reject"}}
+    outcome = {**result("Keep it.", "Error: Keep it.", failed=True), **said, **more}
+    found = told("claude", use("Bash", command="rm data"), outcome)
+    assert shown(*(sign for sign in found if isinstance(sign, Asked))) == ([expected] if expected else [])
+    assert [sign.refused for sign in found if isinstance(sign, Ended)] == [refused]
+
+
 PLAN = "# Cache plan\n\nWhy: it is slow.\n\n1. add the **LRU** class\n2. no POST requests\n   - not even small ones\n"
 BOXES = "# Boxes\n- note\n- [x] first\n- [ ] second\n```\n- [ ] code\n```\n"
 STEPS = "## Plan: steps\n### Step 1: read\ntext\n### Step 2: write\n- detail\n"
@@ -301,7 +320,7 @@ def test_what_claude_lists_as_running_at_the_end_of_a_turn(tasks: object, expect
             "<command-message>fix</command-message>\n<command-name>/fix</command-name>\n<command-args>12, soon</command-args>",
             "/fix 12, soon",
         ),
-        ("<command-name>/fix</command-name>", ""),
+        ("<command-name>/fix</command-name>", "/fix"),
     ],
 )
 def test_only_the_users_words_are_a_prompt(text: str, expected: str) -> None:
@@ -340,8 +359,8 @@ def event(kind: str, **payload: object) -> dict[str, Any]:
     return {"timestamp": AT, "type": "event_msg", "payload": {"type": kind, **payload}}
 
 
-def message(role: str, text: str) -> dict[str, Any]:
-    return item(type="message", role=role, content=[{"type": "input_text", "text": text}])
+def message(role: str, *texts: str) -> dict[str, Any]:
+    return item(type="message", role=role, content=[{"type": "input_text", "text": text} for text in texts])
 
 
 SHELL = item(type="function_call", name="shell", call_id="c", arguments=json.dumps({"command": ["bash", "-lc", "ls"]}))
@@ -383,6 +402,16 @@ def output(text: str, kind: str = "function_call_output") -> dict[str, Any]:
             ["asked | go"],
         ),
         ((event("user_message", message="<turn_aborted>x</turn_aborted>"),), []),
+        (
+            (
+                message("user", "<image name=[Image #1]>", "</image>", "go"),
+                message("user", "<image>"),
+                message("user", "</image>\n"),
+                message("user", "<hook_prompt hook_run_id='1'>x</hook_prompt>"),
+                message("user", "<image> has no alt text in a.html"),
+            ),
+            ["asked | go", "asked | <image> has no alt text in a.html"],
+        ),
         ((SHELL, output(json.dumps({"output": "a\n", "metadata": {"exit_code": 2}}))), ["ran ls", "c ended 2 a"]),
         (
             (EXEC, output("Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\na")),
@@ -431,6 +460,23 @@ def output(text: str, kind: str = "function_call_output") -> dict[str, Any]:
 )
 def test_rollouts_of_codex_of_all_ages(records: tuple[dict[str, Any], ...], expected: list[str]) -> None:
     assert [row.removesuffix("\n") for row in shown(*told("codex", *records))] == expected
+
+
+def compacted(text: str) -> dict[str, Any]:
+    return {"timestamp": AT, "type": "compacted", "payload": {"message": f"Another model wrote this:\n{text}"}}
+
+
+def test_what_codex_wrote_for_a_compaction_was_said_to_nobody() -> None:
+    marked = {**message("assistant", "In short."), "metadata": {"compaction_output": True}}
+    words = (message("assistant", "I look."), message("assistant", "In short."), compacted("In short."))
+    assert shown(*told("codex", *words)) == ["said I look."]
+    assert shown(*told("codex", message("assistant", "I look."), marked)) == ["said I look."]
+    assert shown(*told("codex", message("assistant", "I look."), compacted(""))) == ["said I look."]
+    of = client("codex")
+    assert of is not None
+    raw = b"".join(json.dumps(record).encode() + b"\n" for record in words)
+    said = [(found.who, found.text) for found in reading.messages(of, raw)]
+    assert said == [("assistant", "I look."), ("system", "Another model wrote this:\nIn short.")]
 
 
 def test_each_turn_of_an_older_rollout_can_be_taken_back() -> None:

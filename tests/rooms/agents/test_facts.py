@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitbaton.agents import facts as folding
-from gitbaton.agents.deeds import mends, program
+from gitbaton.agents.deeds import program
 from gitbaton.agents.facts import End, Facts, document, fold, read
 from gitbaton.agents.prompts import alike, idle, tidy
 from gitbaton.agents.records import approved, changed
 from gitbaton.agents.signs import Asked, Called, Edited, Ended, Item, Looked, Planned, Ran, Said
+from gitbaton.agents.testing import mends
+from gitbaton.codec import first_line
 from gitbaton.hooks.guard import deadline
 from tests.kit.tables import each
 
@@ -95,12 +97,53 @@ def test_actions_of_the_like_are_one() -> None:
     s.edit("a.py")
     s.edit("a.py")
     s.run("cat a.py\ncat b.py")
-    assert deeds(s.look()) == ["3x gh api ...: 0", "1x gh api repos/a/b/pulls/9: 1", "2x a.py: 0", "1x cat a.py: 0"]
+    assert deeds(s.look()) == ["3x gh api ...: 0", "1x gh api repos/a/b/pulls/9: 1", "2x a.py: 0", "1x cat a.py; cat b.py: 0"]
     s.edit("a.py")
     s.signs.append(Ran(at=s.tick(), key="open", command="make all"))
     assert deeds(s.look())[-2:] == ["1x a.py: 0", "1x make all: -"]
     s.signs.append(Ended(at=s.tick(), key="open", status=2, output="x"))
     assert deeds(s.look())[-1] == "1x make all: 2", "a call that ends after the look in which it began"
+
+
+@each(
+    "command, told",
+    [
+        ("# check the thing\nset -euo pipefail\ncd /x && go test ./...", "go test ./..."),
+        ("go test ./... 2>&1 | tail -5", "go test ./... 2>&1 | tail -5"),
+        ("cd web && export CI=1 && npm test > log 2>&1 || npm run why", "npm test > log 2>&1 || npm run why"),
+        ("set -e\n\n# one\nmake build\n# two\nmake test  # slow\n", "make build; make test"),
+        ("cat > a.py <<'EOF'\nimport os\n# no\nEOF\npython a.py", "cat > a.py; python a.py"),
+        ("python - <<EOF\nprint(1)\nEOF", "python -"),
+        ("git add -A && git commit -m 'one\n\ntwo' && git push", "git add -A && git commit -m 'one two' && git push"),
+        ("A=b\nTOKEN=$(cat x)\n./deploy --now", "./deploy --now"),
+        ("A=b make x", "A=b make x"),
+        ("source .venv/bin/activate; pytest \\\n  -q", "pytest -q"),
+        ("(cd x && make) 2>/dev/null", "make"),
+        ("echo '== one'; make one; echo '== two'\nmake two", "make one; make two"),
+        ("echo y | ./install", "echo y | ./install"),
+        ("echo a > b", "echo a > b"),
+        ("echo done", "echo done"),
+        ("! grep -q x a", "! grep -q x a"),
+        ("sleep 5 & make", "sleep 5 & make"),
+        ("make; ", "make"),
+        ("cd x || exit 1\nmake", "cd x || exit 1; make"),
+        ("cd /x", "cd /x"),
+        ("cd /x && python -c 'import a; a.main()'", "python -c 'import a; a.main()'"),
+        ("# only a comment", "# only a comment"),
+        ("# all\nfor f in *.py; do\n  python $f\ndone", "for f in *.py; do"),
+        ("cd /x && set -e; for f in a b; do x $f; done", "for f in a b; do x $f; done"),
+        ("# broken\nmake 'x\ny", "make 'x"),
+    ],
+)
+def test_a_command_is_told_by_what_it_does(command: str, told: str) -> None:
+    s = Session()
+    s.ask("one")
+    s.run(command, 1, "no")
+    facts = s.look()
+    assert [one.text for one in facts.deeds] == [told]
+    assert [first_line(one.command) for one in facts.commands] == [told]
+    s.ask("and two")
+    assert [one.text for one in s.look().deeds] == [told], "and so it stays"
 
 
 def test_a_subagent_and_its_answer() -> None:
@@ -288,6 +331,7 @@ def test_of_two_prompts_of_a_minute_with_nearly_the_same_words_the_later_counts(
 
 def test_padding_images_and_pasted_logs_are_left_out() -> None:
     log = "\n".join(f"2026-01-02T10:00:{n:02} ERROR\trow {n}    of it" for n in range(40))
+    assert tidy("<image name=[Image #1]>\n</image>\nthe <image> tag") == "the <image> tag" and tidy("</image>") == ""
     found = tidy(f"[Image #1] It fails:   \n\n\n\n{log}\n\nfix   it\n      deep\n")
     assert found.split("\n") == [
         *("It fails:", "", *(f"2026-01-02T10:00:{n:02} ERROR row {n} of it" for n in range(3))),
@@ -312,17 +356,39 @@ def test_a_failure_stands_until_a_success_mends_it() -> None:
     s.run("cd src && go test ./lex -run TestA 2>&1", 1, "--- FAIL: TestA (0.1s)\nFAIL\nFAIL\tlex\t0.1s")
     s.run("git commit -m one", 1, "pre-commit: no")
     s.run("grep -rn x .", 1)
-    s.edit("a.py", None, "String to replace not found")
     facts = s.look()
-    assert failed(facts) == [("check", "go test ./lex -run TestA"), ("ran", "git commit -m one"), ("edited", "a.py")]
-    assert "FAIL: TestA" in facts.failures[0].ran.output and facts.failures[-1].ran.output == "String to replace not found"
+    assert failed(facts) == [("check", "go test ./lex -run TestA"), ("ran", "git commit -m one")]
+    assert "FAIL: TestA" in facts.failures[0].ran.output
     s.run("go test ./parse", 0, "ok  \tparse\t0.1s")
-    s.edit("a.py")
     s.run("git commit -m 'another message'")
     assert failed(s.look()) == [("check", "go test ./lex -run TestA")]
     s.run("go test ./... | tail -3", 0, "ok  \tlex\t0.1s\nok  \tparse\t0.1s")
     facts = s.look()
     assert failed(facts) == [] and [one.result for one in facts.tests] == ["passed", "passed"]
+
+
+def test_a_call_that_was_not_made_is_no_deed() -> None:
+    s = Session()
+    s.ask("one")
+    s.edit("b.py")
+    s.edit("a.py", None, "String to replace not found")
+    s.edit("a.py", 1, "permission denied")
+    for key, sign in (
+        ("r", Ran(at=s.tick(), key="r", command="pytest -q")),
+        ("c", Called(at=s.tick(), key="c", text="Explore: where is it")),
+        ("e", Edited(at=s.tick(), key="e", path="c.py")),
+    ):
+        s.signs.append(sign)
+        assert deeds(s.look())[-1].endswith(": -"), "it may yet be made"
+        s.signs.append(Ended(at=s.tick(), key=key, status=None, output="The user rejected it", refused=True))
+    facts = s.look()
+    assert deeds(facts) == ["1x b.py: 0"] and [one.path for one in facts.edited] == ["b.py"]
+    assert (facts.commands, facts.tests, facts.checks, facts.failures, facts.calls) == ((), (), (), (), ())
+    s.signs.append(sign)
+    s.edit("c.py")
+    s.run("pytest -q", 0, "1 passed in 0.1s")
+    facts = s.look()
+    assert deeds(facts)[1:] == ["1x c.py: 0", "1x pytest -q: 0"] and [one.result for one in facts.tests] == ["passed"]
 
 
 def test_a_failure_of_a_task_before_counts_where_it_is_a_check() -> None:
@@ -433,7 +499,15 @@ SIGNS = st.one_of(
     st.builds(Edited, at=TIMES, key=KEYS, path=TEXTS),
     st.builds(Called, at=TIMES, key=KEYS, text=TEXTS),
     st.builds(Looked, at=TIMES, path=TEXTS),
-    st.builds(Ended, at=TIMES, key=KEYS, status=st.none() | st.integers(0, 2), output=TEXTS, running=st.booleans()),
+    st.builds(
+        Ended,
+        at=TIMES,
+        key=KEYS,
+        status=st.none() | st.integers(0, 2),
+        output=TEXTS,
+        running=st.booleans(),
+        refused=st.booleans(),
+    ),
 )
 ENDS = st.none() | st.builds(End, at=st.floats(0, 2e6), words=TEXTS, sure=st.booleans(), running=st.none() | st.just(("x",)))
 

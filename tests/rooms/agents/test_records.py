@@ -270,6 +270,7 @@ TEXT = {"type": "text", "text": "a prompt"}
         (claude("user", [TEXT, {"type": "image"}, TEXT]), ["asked a prompt\na prompt"]),
         (claude("user", [{"type": "text", "text": "<ide_selection>x</ide_selection>"}, TEXT]), ["asked a prompt"]),
         (claude("user", "what is <system-reminder>?"), ["asked what is <system-reminder>?"]),
+        (claude("user", "<command-message>fix</command-message>\n<command-name>/fix</command-name>"), ["asked /fix"]),
         *((claude("user", text), []) for text in OTHERS),
         *((claude("user", "x", **{name: True}), []) for name in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")),
         (claude("user", "x", isSidechain=True), []),
@@ -316,7 +317,6 @@ def test_rare_records_of_claude(record: dict[str, Any], expected: list[str]) -> 
         (result("Exit code 3\nlate", "Error: Exit code 3\nlate", is_error=True), 3, "late"),
         (result("Exit code 143\nCommand timed out after 1s", is_error=True), 143, "Command timed out after 1s"),
         (result([{"type": "text", "text": "Exit code 2"}], is_error=True), 2, ""),
-        (result("The user doesn't want to proceed", is_error=True), None, "The user doesn't want to proceed"),
         (result("Exit code 1 it said", is_error=True), None, "Exit code 1 it said"),
         (result("Exit code 99999999999\n", is_error=True), None, "Exit code 99999999999\n"),
         (result("Exit code 3", is_error=False), 0, "Exit code 3"),
@@ -334,6 +334,32 @@ def test_how_calls_of_claude_end(record: dict[str, Any], status: int | None, out
     running = "backgroundTaskId" in str(record)
     assert list(signs("claude", record)) == [Ended(at=TIME, key="t", status=status, output=output, running=running)]
     assert may_tell("claude", json.dumps(record, separators=(",", ":")).encode())
+
+
+@each(
+    "text, refused",
+    [
+        ("The user doesn't want to proceed with this tool use. The tool use was rejected.", True),
+        ("The user doesn't want to take this action right now. STOP what you are doing.", True),
+        ("Permission to use Bash with command rm -rf x has been denied.", True),
+        ("Claude requested permissions to write to /x/a.py, but you haven't granted it yet.", True),
+        ("This command requires approval", True),
+        ("cd in '/x y' was blocked. For security, only these directories are allowed.", True),
+        ("PreToolUse:Bash hook error: [guard]: no", True),
+        ("<tool_use_error>String to replace not found in file.\nString: x</tool_use_error>", True),
+        ("<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>", True),
+        ("<tool_use_error>Cancelled: parallel tool call errored</tool_use_error>", True),
+        ("Cancelled: parallel tool call errored", True),
+        ("Sibling tool call errored", True),
+        ("Exit code 1\nPermission to use the port has been denied.", False),
+        ("Exit code 1\nrejected by user", False),
+        ("make: the user doesn't want to proceed", False),
+        ("Request failed with status code 404", False),
+    ],
+)
+def test_a_call_that_was_never_made_is_known_by_what_its_client_says(text: str, refused: bool) -> None:
+    (ended,) = [one for one in signs("claude", result(text, is_error=True)) if isinstance(one, Ended)]
+    assert ended.refused == refused
 
 
 def notice(summary: str, ids: str = "<tool-use-id>t</tool-use-id>") -> dict[str, Any]:
@@ -366,7 +392,7 @@ def test_notices_that_end_no_command(record: dict[str, Any]) -> None:
         ("fix <system-reminder>it" + "<bash-input>" * 30_000, ["asked fix <system-reminder>it" + "<bash-input>" * 30_000]),
         ("a<ide_x y>b</ide_x><ide_x>c</ide_x>d<system-reminder>", ["asked ad<system-reminder>"]),
         ("a<ide_x><ide_y>b</ide_y>c</ide_x>d</ide_x>", ["asked ad</ide_x>"]),
-        ("<command-name>/fix</command-name>" + "<command-args>" * 30_000, []),
+        ("<command-name>/fix</command-name>" + "<command-args>" * 30_000, ["asked /fix"]),
         ("<task-notification><task-id>t</task-id><status>failed</status><summary>" + "<result>" * 30_000 + "</summary>", []),
     ],
 )
@@ -442,6 +468,13 @@ MOVED = {"/a": {"type": "update", "move_path": "/b"}, "/c": {"type": "delete"}, 
 def test_rare_records_of_codex(record: dict[str, Any], expected: list[str]) -> None:
     assert told("codex", record) == expected
     assert may_tell("codex", json.dumps(record).encode()) or not expected
+
+
+def test_commands_that_were_declined_in_codex_are_refused() -> None:
+    for status, refused in (("declined", True), ("failed", False)):
+        item = codex("CommandExecution", command=["bash", "-lc", "rm -rf x"], aggregated_output="", status=status)
+        (_, ended) = signs("codex", item)
+        assert ended.refused == refused
 
 
 def test_times_of_codex_are_those_of_the_command() -> None:
@@ -586,7 +619,17 @@ def test_rare_records_of_copilot(records: list[dict[str, Any]], expected: list[s
 
 def test_what_copilot_says_of_a_call_that_failed_is_its_output() -> None:
     (ended,) = signs("copilot", complete(success=False, error={"message": "denied by the user", "code": "denied"}))
-    assert ended == Ended(at=TIME, key="k", status=None, output="denied by the user")
+    assert ended == Ended(at=TIME, key="k", status=None, output="denied by the user", refused=True)
+    (ended,) = signs("copilot", complete(success=False, error={"message": "no such shell", "code": "failure"}))
+    assert ended == Ended(at=TIME, key="k", status=None, output="no such shell")
+
+
+@each("text", ["[Operation Cancelled] Reason: User denied execution.", "Tool execution denied by policy."])
+def test_a_command_of_gemini_that_was_not_allowed_is_refused(text: str) -> None:
+    answer = [{"functionResponse": {"response": {"error": text}}}]
+    made = {"id": "k", "name": "run_shell_command", "args": {"command": "ls"}, "result": answer, "status": "cancelled"}
+    (_, ended) = signs("gemini", gemini(toolCalls=[made]))
+    assert (ended.output, ended.refused) == (text, True)
 
 
 def part(data: object, role: str = "assistant", **more: object) -> dict[str, Any]:
@@ -638,6 +681,16 @@ FILES = {"files": [{"filePath": "/a", "movePath": "/b"}, {"filePath": "/c"}, 1]}
 )
 def test_rare_rows_of_opencode(record: dict[str, Any], expected: list[str]) -> None:
     assert told("opencode", record) == expected
+
+
+def test_a_command_of_opencode_that_was_not_allowed_is_refused() -> None:
+    state = {
+        "status": "error",
+        "input": {"command": "ls"},
+        "error": "The user rejected permission to use this specific tool call.",
+    }
+    (_, ended) = signs("opencode", part({"type": "tool", "tool": "bash", "callID": "k", "state": state}))
+    assert (ended.status, ended.refused) == (None, True)
 
 
 def test_times_of_opencode_are_those_of_the_call() -> None:

@@ -21,7 +21,7 @@ from tests.kit.tables import each
 Run = Callable[..., Outcome]
 EVIL = "first \x1b[31m\x07\nsecond \x9b2J \u202e\u2028 \r\x08 end\x00"
 COLUMNS = {
-    "status": "# current track id created validation drift step place",
+    "status": "# current track id created validation drift step place since",
     "log": "# id track created kind validation label branch head step",
     "tracks": "# current track id created commit",
 }
