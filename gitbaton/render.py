@@ -26,6 +26,7 @@ from gitbaton.codec.words import ODD_BLANKS
 from gitbaton.model import (
     BEFORE_PROMPT,
     IGNORED,
+    IGNORED_HELD,
     KEPT,
     LAST_PROMPT,
     NOT_ENDED,
@@ -526,8 +527,11 @@ def kept_here(files: FileState | None, *, named: bool = True) -> str:
     but for those that did not pass their filter."""
     if files is None or not files.held:
         return ""
-    shut = [s.path for s in files.skipped if s.reason in KEPT]
-    exact, said = files.held - len(shut), list[str]()
+    ignored = [s.path for s in files.skipped if s.reason == IGNORED_HELD]
+    shut = [s.path for s in files.skipped if s.reason in KEPT and s.reason != IGNORED_HELD]
+    exact, said = files.held - len(shut) - len(ignored), list[str]()
+    if ignored:
+        said.append(f"git ignores {some(len(ignored), first_few(ignored))}")
     if shut and named:
         said.append(f"{some(len(shut), first_few(shut))} did not pass {'its filter' if len(shut) == 1 else 'their filters'}")
     if exact > 0:

@@ -97,12 +97,14 @@ def absent(store: Store, kept: Mapping[str, Oid]) -> tuple[dict[str, str], dict[
 
 
 def held_ignored(baton: Baton, target: Stored) -> list[str]:
-    """The files that a checkpoint holds from before a command that was to remove them, and that are there and ignored now:
-    where their bytes are others they are written over, so they are to be held first. One that is too large is left alone."""
+    """The files that a checkpoint holds from before a command that was to remove them, or that a restore was to write, and that
+    are there and ignored now: where their bytes are others they are written over, so they are to be held first. One that is too
+    large is left alone."""
     files, root = target.checkpoint.files, baton.repo.layout.root or ""
-    side = beside(baton.store, target) if files is not None and files.held else None
-    there = []
-    for path, oid in (read_raw(baton.store.objects, side, b"held") if side is not None else {}).items():
+    side = beside(baton.store, target) if files is not None and (files.held or target.checkpoint.restore) else None
+    there, rooms = list[str](), (b"held", AFTER_HELD)
+    kept = [item for room in rooms for item in read_raw(baton.store.objects, side, room).items()] if side is not None else []
+    for path, oid in dict(kept).items():
         full = os.path.join(root, path)
         if regular(full) and os.lstat(full).st_size <= baton.settings.max_file_size:
             held = read_held(baton.store.objects, oid)

@@ -15,7 +15,7 @@ from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleE
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import STEPPING, Head, Oid, Stored, covered
 from gitbaton.restore import intent as intents
-from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, index_scope
+from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, held_ignored, index_scope
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.writing import Writing, put_raw
@@ -183,7 +183,7 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
 
 
 def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, forward: bool) -> dict[str, str]:
-    with looked(baton, (ends.before, ends.after)) as scene:
+    with looked(baton, (ends.before, ends.after), held_ignored(baton, ends.safety)) as scene:
         goal = ends.after if forward else ends.before
         apart = differences(baton.repo.git, scene.tree, goal)
         aside = {d.path for d in apart if d.path in ends.same and d.now is None}  # taken away, and not put back yet

@@ -9,9 +9,10 @@ from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError
 from gitbaton.git.objects import parse_commit
-from gitbaton.model import KEPT, Oid, Stored
+from gitbaton.model import IGNORED_HELD, KEPT, Oid, Stored
 from gitbaton.render import path_in_quotes
 from gitbaton.store.chain import MAX_COMMIT
+from gitbaton.values import replace
 
 _SHOWN = 10
 _FEW, _MANY = 16, 512  # checkpoints of which git shows the changes at once: at first, and at most
@@ -32,12 +33,15 @@ def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, lis
 
     if baton.repo.layout.root is None:
         raise BatonError("there is no work tree to compare with", "name two checkpoints")
-    rules = baton.rules()
+    from gitbaton.restore.bytes import held_ignored
+
+    held = held_ignored(baton, stored) if stored is not None else []
+    rules = replace(baton.rules(), going=(held, ()))
     baton.redirect(folder)
     with private_folder(baton.repo) as private:
         captured = capture(baton.repo, private, rules, ())
     known = set(stored.checkpoint.files.skipped if stored and stored.checkpoint.files else ())
-    new = [s for s in captured.skipped if s not in known or s.reason in KEPT]
+    new = [s for s in captured.skipped if s not in known or (s.reason in KEPT and s.reason != IGNORED_HELD)]
     warnings = [f"{path_in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]
     return captured.tree, warnings + ([f"and {len(new) - _SHOWN} more"] if len(new) > _SHOWN else [])
 

@@ -13,7 +13,9 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints, log_of, steps, untouched
+from tests.kit.killkit import driven
 from tests.kit.state import snap
+from tests.kit.tiers import first
 
 AGENTS = ("claude", "codex", "gemini", "copilot", "opencode")
 # What agents ran by public reports, over and over: each took work with it that no commit held.
@@ -219,6 +221,10 @@ def test_ignored_files_are_held_here_named_and_no_secret(tmp_path: Path) -> None
     assert bytes(range(256)) * 2 not in repo.run("git", "cat-file", "--batch-all-objects", "--batch").out.encode(
         "utf-8", "surrogateescape"
     )
+    told = "git ignores 'data/app.db': that stays on the machine where it was taken"
+    far = Sandbox.init(tmp_path / "far", "--bare")
+    repo.git("remote", "add", "far", str(far.path))
+    assert told in repo.ok("push", "far", "--yes").out + repo.ok("status").err
     shown = repo.ok("show", "t").out
     assert "skipped=ignored build\n" in shown and "skipped=ignored-held data/app.db\n" in shown
 
@@ -228,7 +234,9 @@ def test_what_is_ignored_and_there_is_written_over_only_once_it_is_held(tmp_path
     strike(Client("claude", repo.path), "rm -rf data build")
     before = files(repo.path)
     assert repo.ok("verify").out == "" and repo.ok("restore", "t").out.startswith("nothing"), "nothing has gone"
+    assert repo.ok("diff", "t").out == "", "nor is it compared with what only stands for it"
     repo.write("data/app.db", "newer")
+    assert "token" in repo.ok("diff", "t").out
     later = files(repo.path)
     done = repo.ok("restore", "t")
     assert "write data/app.db" in done.out and files(repo.path) == before
@@ -300,3 +308,19 @@ def test_stashes_and_branches_that_go_are_named(tmp_path: Path) -> None:
     repo.git("reset", "-q", "--hard")
     repo.git("stash", "apply", "-q", first)
     assert (repo.path / "notes.md").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("step", first([3, *range(1, 3), *range(4, 9)]))
+def test_a_restore_of_ignored_files_that_is_killed_is_ended_by_the_next_command(tmp_path: Path, step: int) -> None:
+    repo = lived_in(tmp_path / "r")
+    strike(Client("claude", repo.path), "rm -rf data build src")
+    before = files(repo.path)
+    run(repo, "rm -rf build src")
+    repo.write("data/app.db", "newer, and longer than what was there\n" * 1000)
+    lost = files(repo.path)
+    driven(repo, "named", step, ("restore", "t", "--force"))
+    repo.ok("log")
+    now = files(repo.path)
+    assert now in (before, lost), f"step {step}: {[*dict(now.items() ^ before.items())]} {[*dict(now.items() ^ lost.items())]}"
+    repo.ok("undo" if now == before else "restore", *([] if now == before else ["t", "--force"]))
+    assert files(repo.path) == (lost if now == before else before)
