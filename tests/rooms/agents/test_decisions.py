@@ -320,7 +320,7 @@ def test_what_claude_lists_as_running_at_the_end_of_a_turn(tasks: object, expect
             "<command-message>fix</command-message>\n<command-name>/fix</command-name>\n<command-args>12, soon</command-args>",
             "/fix 12, soon",
         ),
-        ("<command-name>/fix</command-name>", ""),
+        ("<command-name>/fix</command-name>", "/fix"),
     ],
 )
 def test_only_the_users_words_are_a_prompt(text: str, expected: str) -> None:
