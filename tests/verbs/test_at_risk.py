@@ -168,6 +168,7 @@ def test_of_one_size_the_newest_is_first(repo: Sandbox) -> None:
     assert rows[0]["changed"].startswith("2023-11-14T22:16:40")
 
 
+@pytest.mark.deep
 def test_repositories_within_are_looked_into(work: Sandbox, tmp_path: Path) -> None:
     hub = Sandbox.init(tmp_path / "hub", "--bare")
     lib = Sandbox.init(tmp_path / "lib")
@@ -201,6 +202,7 @@ def test_repositories_within_are_looked_into(work: Sandbox, tmp_path: Path) -> N
     assert (nested.path / "n.txt").exists() and (work.path / "build/beside/tracked.txt").exists()
 
 
+@pytest.mark.deep
 def test_a_stash_and_what_lies_deeper_are_seen(work: Sandbox, tmp_path: Path) -> None:
     hub = Sandbox.init(tmp_path / "hub", "--bare")
     outer = Sandbox.init(work.path / "vendor/outer")
@@ -245,6 +247,7 @@ def test_no_program_of_a_repository_within_runs(work: Sandbox, tmp_path: Path) -
     assert not ran.exists()
 
 
+@pytest.mark.deep
 def test_bytes_that_a_checkpoint_keeps_beside_are_there(tmp_path: Path) -> None:
     gated = Gated(tmp_path)
     gated.shut("missing")
@@ -259,6 +262,7 @@ def test_bytes_that_a_checkpoint_keeps_beside_are_there(tmp_path: Path) -> None:
     assert kinds(gated.box).keys() == {*tracked, "secret new"}, "what was kept is gone"
 
 
+@pytest.mark.deep
 def test_what_was_taken_in_before_a_command_is_there(tmp_path: Path) -> None:
     box = lived_in(tmp_path / "box")
     assert {path for path, (reason, _) in kinds(box).items() if reason == "ignored"} == {"data/app.db", "build/"}

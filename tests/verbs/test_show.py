@@ -12,7 +12,6 @@ import pytest
 
 from tests.kit import Outcome, Sandbox
 from tests.kit.gates import SECRET, Gated
-from tests.kit.tiers import deep
 from tests.verbs.test_tty import on_terminal, tool
 
 MIXED = b"one\r\ntwo\nthree\r"
@@ -128,7 +127,8 @@ def test_a_repository_within_is_named_with_the_commit(work: Sandbox) -> None:
         assert shown in typed(work, hint).out
 
 
-@pytest.mark.parametrize("way", ["missing", deep("normalising"), deep("redacting")])
+@pytest.mark.deep
+@pytest.mark.parametrize("way", ["missing", "normalising", "redacting"])
 def test_bytes_that_stay_here_count_and_elsewhere_it_is_said(tmp_path: Path, way: str) -> None:
     gated = Gated(tmp_path)
     gated.shut(way)
