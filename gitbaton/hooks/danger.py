@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from glob import has_magic, iglob
 from itertools import islice
 
 from gitbaton.agents.destructive import Danger, shown
@@ -116,7 +115,9 @@ def _there(base: str, word: str) -> Iterator[str]:
     path = os.path.join(base, word)
     if os.path.lexists(path):
         yield os.path.normpath(path)
-    elif has_magic(word) or "{" in word:
+    elif re.search(r"[*?\[{]", word):
+        from glob import iglob  # late: nearly always a word is a path
+
         yield from map(os.path.normpath, iglob(re.sub(r"\{[^{}]*\}", "*", path)))
 
 
