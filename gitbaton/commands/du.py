@@ -11,7 +11,7 @@ from gitbaton.retention.costs import costs
 NAMES = {
     "notes": "notes and pins",
     "log": "log of threads",
-    "held": "what passed no filter",
+    "held": "what passed no filter, or is ignored",
     "fetched": "fetched from",
     "track": "track",
 }

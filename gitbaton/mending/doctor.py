@@ -366,7 +366,8 @@ def _held(baton: Baton) -> Iterator[Finding]:
     files = HeldStore(baton.repo).names()
     if files:
         yield _fine(
-            "held", f"{counted(len(files), 'file')} that passed no filter: {sum(files.values()):,} bytes in 'baton/held'"
+            "held",
+            f"{counted(len(files), 'file')} that passed no filter, or are ignored: {sum(files.values()):,} bytes in 'baton/held'",
         )
 
 

@@ -76,7 +76,8 @@ class Copy:
         return self.run(sys.executable, "-P", *script, *words)
 
     def plain_files(self, folder: str) -> list[str]:
-        """Tracked files outside a folder that may be edited without a filter or an encoding having a say; the first few."""
+        """Tracked files outside a folder that may be edited and removed without a filter, an encoding or an ignore rule having
+        a say; the first few."""
         listed = os.fsdecode(self.git.out("ls-files", "-s", "-z")).split("\0")[:-1]
         rows = [row.split("\t", 1) for row in listed if row.startswith(("100644 ", "100755 "))]
         paths = [path for _, path in rows if not os.path.basename(path).startswith(".git") and folder not in path][:_LOOKED_AT]
@@ -84,7 +85,8 @@ class Copy:
         said = self.git.out("check-attr", "-z", "--stdin", *_MEDDLING, stdin=os.fsencode(asked))
         fields = os.fsdecode(said).split("\0")[:-1]
         meddled = {path for path, what in zip(fields[::3], fields[2::3], strict=True) if what not in ("unspecified", "unset")}
-        return [path for path in paths if path not in meddled]
+        ignored = os.fsdecode(self.git.out("ls-files", "-c", "-i", "--exclude-standard", "-z")).split("\0")
+        return [path for path in paths if path not in meddled.union(ignored)]
 
     def open(self) -> Repo:
         """The copy, opened anew."""

@@ -174,6 +174,16 @@ def test_unborn_detached_linked_and_shallow(repo: Sandbox, temp: Path, tmp_path:
 
 
 @pytest.mark.deep
+def test_files_that_are_tracked_and_ignored(repo: Sandbox, temp: Path) -> None:
+    repo.write(".gitignore", "build/\n")
+    for name in ("build/one", "build/two", "z.txt"):
+        repo.write(name, f"{name}\n")
+    repo.git("add", "-f", ".")
+    repo.git("commit", "-qm", "all")
+    repo.ok("snapshot", "--track", "t", "--step", "s")
+    assert repo.baton("drill").code == 0
+
+
 def test_without_a_checkpoint_there_is_nothing_to_prove(repo: Sandbox) -> None:
     done = repo.baton("drill")
     assert (done.code, done.out) == (2, "")
