@@ -365,10 +365,8 @@ def _held(baton: Baton) -> Iterator[Finding]:
     """What passed no filter, and is kept in files."""
     files = HeldStore(baton.repo).names()
     if files:
-        yield _fine(
-            "held",
-            f"{counted(len(files), 'file')} that passed no filter, or are ignored: {sum(files.values()):,} bytes in 'baton/held'",
-        )
+        kinds = f"{counted(len(files), 'file')} that passed no filter, or that git ignores"
+        yield _fine("held", f"{kinds}: {sum(files.values()):,} bytes in 'baton/held'")
 
 
 def _runs(command: str) -> bool:
