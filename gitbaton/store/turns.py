@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.questions import committed_after
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gitbaton.store.sessions import Session
     from gitbaton.worktree.untracked import Rules
 
+_TRACKS, _FAR = 20, 200  # tracks, and checkpoints of each, among which one is looked for that its own track does not have
 _TURNS = (TURN_ENDED, NOT_ENDED)
 _BOUNDARIES = (BEFORE_PROMPT, ENDED, *_TURNS)
 
@@ -227,9 +228,9 @@ def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Spa
         if one.span.before is not None or (one.span.end is not None and one.span.end.id == stored.id):
             continue
         turn, c = one.turn, stored.checkpoint
-        if turn.ended == stored.id:
+        if _is(stored, turn.ended):
             waiting[number] = one = replace(one, span=replace(one.span, end=stored, after=stored.tree))
-        if turn.began == stored.id or (not turn.began and not turn.head and _is_boundary(c)):
+        if _is(stored, turn.began) or (not turn.began and not turn.head and _is_boundary(c)):
             waiting[number] = replace(one, span=replace(one.span, began=stored, before=stored.tree))
         elif turn.head and not turn.began and not one.at:
             waiting[number] = replace(one, span=replace(one.span, before=_base(store, turn.head)))
@@ -241,6 +242,11 @@ def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Spa
         yield one.span
 
 
+def _is(stored: Stored, oid: Oid | None) -> bool:
+    """Whether a checkpoint has an id, or had it before its track was renamed."""
+    return oid is not None and (stored.id == oid or f'\n  "was": "{oid}"'.encode() in stored.raw)
+
+
 def _is_boundary(c: Checkpoint) -> bool:
     return c.kind == "auto" and c.step.startswith(_BOUNDARIES)
 
@@ -249,14 +255,23 @@ def _base(store: Store, head: Oid | None) -> Oid:
     return store.base_tree(None if head == UNBORN else head)
 
 
+def _elsewhere(store: Store, oid: Oid) -> Stored | None:
+    """A checkpoint of some id among the newest of the newest tracks; None where it is not there."""
+    tips = islice(store.tips().items, _TRACKS)
+    return next((stored for tip in tips for stored in islice(store.newest(tip), _FAR) if _is(stored, oid)), None)
+
+
 def _without(store: Store, one: _Begun, *, whole: bool) -> Span | None:
     """A turn whose beginning a chain does not have, with what is known of the state that it began from; None where it is of
     another track."""
     if one.span.before is not None:
         return one.span
     turn, end = one.turn, one.span.end
+    if turn.began and not one.at:  # its track was another one then, or that was pruned
+        began = _elsewhere(store, turn.began)
+        return replace(one.span, began=began, before=began.tree) if began is not None else one.span
     if turn.began:
-        return None if one.at else one.span
+        return None
     if turn.head:
         return replace(one.span, before=_base(store, turn.head))
     return replace(one.span, before=_base(store, end.checkpoint.head)) if whole and end is not None else one.span

@@ -20,6 +20,7 @@ from gitbaton.model import (
     Operation,
     Skipped,
     Standing,
+    Turn,
     Withdrawn,
     WorktreeId,
 )
@@ -90,6 +91,9 @@ CARRIED = st.builds(
     foreign=st.booleans(),
     restored=st.none() | HERE,
 )
+EDITED = st.lists(PATH, min_size=1, max_size=2).map(tuple)
+TURN = st.builds(Turn, began=st.none() | SHA, ended=st.none() | SHA)
+TURN |= st.builds(Turn, head=st.none() | SHA, edited=EDITED, edited_more=COUNT)
 
 
 def standing(decisions: Sequence[str]) -> st.SearchStrategy[Standing]:
@@ -128,4 +132,5 @@ CHECKPOINTS = st.builds(
     carried=st.none() | CARRIED,
     files=st.none() | FILES,
     previous=st.none() | SHA,
+    turn=st.none() | TURN,
 ).flatmap(lambda c: st.just(c) | standing(c.decisions).map(lambda found: replace(c, standing=found)))

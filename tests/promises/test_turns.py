@@ -349,3 +349,39 @@ def test_a_turn_says_what_it_began_from(repo: Sandbox) -> None:
     with Baton(repo.path) as baton:
         newest, start = baton.history("t").items
     assert newest.checkpoint.turn == Turn(began=start.id) and start.checkpoint.turn is None
+
+
+def test_a_turn_goes_on_in_a_track_that_is_renamed(repo: Sandbox) -> None:
+    client = begun(repo)
+    repo.write("own", "1\n")
+    client.fire("prompt", prompt="one")
+    repo.write("a", "1\n")
+    repo.ok("tracks", "rename", "t", "u")
+    assert open_of(repo, "u") == (client.session, "one")
+    client.fire("turn")
+    assert changed(repo, spans(repo, "u")[0]) == ["a"]
+
+
+def test_a_turn_in_which_the_track_is_another_one_has_both_its_ends(repo: Sandbox) -> None:
+    client = begun(repo)
+    repo.write("own", "1\n")
+    client.fire("prompt", prompt="one")
+    repo.write("a", "1\n")
+    snap(repo, "u", "elsewhere")
+    assert open_of(repo, "u") is None
+    client.fire("turn")
+    (one,) = spans(repo, "u")
+    assert changed(repo, one) == ["a"] and one.began is not None and one.began.checkpoint.track == "t"
+
+
+def test_what_a_turn_began_from_that_was_pruned_is_not_known(repo: Sandbox) -> None:
+    client = begun(repo)
+    repo.write("own", "1\n")
+    client.fire("prompt", prompt="one")
+    repo.write("a", "1\n")
+    client.fire("turn")
+    repo.write("own", "2\n")
+    client.fire("prompt", prompt="two")
+    client.fire("turn")
+    repo.ok("prune", "--keep-last", "3", "--yes")
+    assert [(span.prompt, span.before is None) for span in spans(repo)] == [("two", False), ("one", True)]

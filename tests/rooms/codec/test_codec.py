@@ -21,7 +21,7 @@ from gitbaton.codec import canonical, decode, encode, message, parse, path_docum
 from gitbaton.codec.checkpoint import MAX_FLAGS, MAX_SKIPPED
 from gitbaton.codec.text import MAX_BYTES, MAX_EXTRAS, MAX_FIELD
 from gitbaton.errors import RecordError, UsageError
-from gitbaton.model import Agent, Checkpoint, FileState, Flag, IndexState, Observed, Skipped, WorktreeId
+from gitbaton.model import UNBORN, Agent, Checkpoint, FileState, Flag, IndexState, Observed, Skipped, Turn, WorktreeId
 from gitbaton.values import replace
 from tests.kit import Sandbox
 from tests.kit.checkpoints import CHECKPOINTS, OID, TEXT, WHEN
@@ -66,6 +66,28 @@ def test_any_checkpoint_gives_back_its_value_its_bytes_and_its_id(c: Checkpoint)
     assert raw.endswith(b"\n}\n") and b"\n\n" not in raw and raw.count(b"\n}\n") == 1
     text = raw.decode("utf-8")
     assert not [ch for ch in text.replace("\n", "") if unicodedata.category(ch) in ("Cc", "Cf", "Zl", "Zp", "Cs")]
+
+
+def test_a_checkpoint_of_yesterday_is_of_no_known_turn() -> None:
+    raw = encode(checkpoint())
+    assert b'"turn"' not in raw and decode(raw).turn is None
+    today = replace(
+        decode(raw), turn=Turn(began="a" * 40, ended="b" * 40, edited=("a.py", os.fsdecode(b"\xff")), edited_more=2)
+    )
+    assert decode(encode(today)) == today
+    said = json.loads(encode(today))["turn"]
+    assert said == {"began": "a" * 40, "ended": "b" * 40, "edited": {"paths": ["a.py", {"b64": "/w=="}], "more": 2}}
+    assert list(json.loads(encode(today)))[-1] == "turn", "older versions keep what they do not know"
+    many = replace(today, turn=Turn(head=UNBORN, edited=tuple(f"{n}.py" for n in range(2000))))
+    back = decode(encode(many)).turn
+    assert back is not None and (len(back.edited), back.edited_more, back.head) == (1000, 1000, UNBORN)
+
+
+@each("turn", ['{"began": "x"}', '{"head": null}', '{"edited": []}', '{"edited": {"paths": [1]}}', "[]"])
+def test_a_turn_that_breaks_the_format_is_a_record_error(turn: str) -> None:
+    raw = encode(checkpoint()).rstrip().removesuffix(b"}").rstrip() + b',\n  "turn": ' + turn.encode() + b"\n}\n"
+    with pytest.raises(RecordError):
+        decode(raw)
 
 
 @pytest.mark.full
