@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from gitbaton.agents.destructive import Danger, shown
+from gitbaton.system.files import read_regular
 from gitbaton.values import value
 
 _MOST = 5  # work trees that are captured before one command
 _PATHS = 500  # of a pattern
+_LINE = 8192  # bytes of a file with one path
 _DEPTH, _ENTRIES = 3, 2000  # of folders that are looked at for repositories in them
 _UNKNOWN = re.compile(r"[$`\ue000-\uf8ff]")
 
@@ -78,6 +80,7 @@ def _places(danger: Danger, cwd: str, env: Mapping[str, str]) -> Iterator[tuple[
             yield base, []
             continue
         there = [path for some in given if some is not None for path in islice(_there(base, some), _PATHS)]
+        there += [path for some in given if danger.below and some and "/" not in some for path in _linked(base, some)]
         there = [path for path in there if not (danger.over or danger.files) or _is_file(path)]
         if danger.whole:
             yield base, there
@@ -119,6 +122,23 @@ def _there(base: str, word: str) -> Iterator[str]:
         from glob import iglob  # late: nearly always a word is a path
 
         yield from map(os.path.normpath, iglob(re.sub(r"\{[^{}]*\}", "*", path)))
+
+
+def _linked(base: str, name: str) -> Iterator[str]:
+    """The linked work tree that git knows by the last part of its path."""
+    git = os.path.join(top_of(base) or base, ".git")
+    try:
+        if os.path.isfile(git):
+            git = os.path.dirname(
+                os.path.dirname(read_regular(git, _LINE).decode("utf-8", "surrogateescape").partition(": ")[2])
+            )
+        for entry in islice(os.scandir(os.path.join(git, "worktrees")), _ENTRIES):
+            link = os.path.join(entry.path, os.fsdecode(read_regular(os.path.join(entry.path, "gitdir"), _LINE)).strip())
+            place = os.path.dirname(os.path.normpath(link))
+            if os.path.basename(place) == name and os.path.isdir(place) and not os.path.lexists(os.path.join(base, name)):
+                yield place
+    except OSError:
+        return
 
 
 def _is_file(path: str) -> bool:

@@ -246,12 +246,13 @@ def test_what_is_ignored_and_there_is_written_over_only_once_it_is_held(tmp_path
 
 def test_other_work_trees_that_a_command_strikes(tmp_path: Path) -> None:
     repo = lived_in(tmp_path / "r")
-    for name in (".worktrees/one", "../two"):
+    for name in (".worktrees/one", "../two", "../six"):
         repo.git("worktree", "add", "-q", "-b", name[-3:], name)
         (repo.path / name / "work.txt").write_text(f"{name}\n")
     client = Client("claude", repo.path)
     strike(client, "rm -rf .worktrees; git worktree remove --force ../two; rm -rf /nothing-there")
-    for name, track in ((".worktrees/one", "one"), ("../two", "two")):
+    strike(client, "cd .worktrees/one && git worktree remove --force six")  # git knows it by the end of its path
+    for name, track in ((".worktrees/one", "one"), ("../two", "two"), ("../six", "six")):
         tip = checkpoints(repo, track)[-1]
         assert tip["files"]["worktree"]["path"] == os.path.realpath(repo.path / name), tip
         run(repo, f"git worktree remove --force {name}")
