@@ -33,14 +33,16 @@ def tree_now(baton: Baton, stored: Stored | None, folder: str) -> tuple[Oid, lis
 
     if baton.repo.layout.root is None:
         raise BatonError("there is no work tree to compare with", "name two checkpoints")
-    from gitbaton.restore.bytes import held_ignored
+    held, files = list[str](), stored.checkpoint.files if stored is not None else None
+    if stored is not None and files is not None and (files.held or stored.checkpoint.restore):
+        from gitbaton.restore.bytes import held_ignored
 
-    held = held_ignored(baton, stored) if stored is not None else []
+        held = held_ignored(baton, stored)
     rules = replace(baton.rules(), going=(held, ()))
     baton.redirect(folder)
     with private_folder(baton.repo) as private:
         captured = capture(baton.repo, private, rules, ())
-    known = set(stored.checkpoint.files.skipped if stored and stored.checkpoint.files else ())
+    known = set(files.skipped if files is not None else ())
     new = [s for s in captured.skipped if s not in known or (s.reason in KEPT and s.reason != IGNORED_HELD)]
     warnings = [f"{path_in_quotes(s.path)} is not compared as it is on disk: {s.reason}" for s in new[:_SHOWN]]
     return captured.tree, warnings + ([f"and {len(new) - _SHOWN} more"] if len(new) > _SHOWN else [])

@@ -58,6 +58,16 @@ CHANGED = (
     # Where a track was judged is a column.
     Changed("status --porcelain", r"(^\*?\t.*)$", r"\1\tHERE"),
     Changed("status --porcelain", r" step$", " step place"),
+    # What has happened since the words is one, too.
+    Changed("status --porcelain", r"(^\tauto\t.*)$", r"\1\t1 turn, 4 files, 1 commit"),
+    Changed("status --porcelain", r"(^\*?\t(?!auto\t).*)$", r"\1\t"),
+    Changed("status --porcelain", r" step place$", " step place since"),
+    # What is carried out is named in words, too: of a revert no checkpoint says it.
+    Changed(
+        "restore -n main~1 --exact --index --json",
+        r'^  "plan": ',
+        '  "what": "restore of e5bee44127: in a conflict",\n  "plan": ',
+    ),
     Changed("status --json", r'^      \}(,\n      "remotes"|$)', r'      },\n      "place": "HERE"\1'),
     # Which refs were left alone is told.
     Changed("prune .*--json", r'^  "bytes": (\w+)$', r'  "bytes": \1,\n  "broken": []'),

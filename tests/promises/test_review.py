@@ -139,7 +139,7 @@ def test_nul_in_a_stored_text_forges_no_field(repo: Sandbox) -> None:
     with Baton(repo.path) as baton:
         baton.snapshot("x\0*\0evil", track="t", files=False)
     fields = repo.ok("status", "-z").out.split("\0")
-    assert fields[2:] == ["*", "t", fields[4], fields[5], "pending", "none", "x?*?evil", str(repo.path), ""]
+    assert fields[2:] == ["*", "t", fields[4], fields[5], "pending", "none", "x?*?evil", str(repo.path), "", ""]
 
 
 def test_a_full_output_is_one_line(repo: Sandbox) -> None:

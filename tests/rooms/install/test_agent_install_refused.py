@@ -27,12 +27,18 @@ DECIDED = (
     "- Decisions (`--decision TEXT`) stand until withdrawn: give only new ones, end one with `--withdraw N`, its number in"
     " `resume`.\n"
 )
+TURNS = (
+    " A bad turn: `git baton revert`; files of an earlier checkpoint:\n  `git baton restore CHECKPOINT`; both are taken back with"
+    " `git baton undo`.\n"
+)
+FILES = " Files of an earlier checkpoint: `git baton restore CHECKPOINT`, taken\n  back with `git baton undo`.\n"
 OLDER = (  # as an earlier version shipped it
     shipped("agents", "AGENTS.md")
     .replace(KEPT, ASKED)
     .replace(NEWER, "; recorded text")
     .replace(" --track NAME", "")
     .replace(DECIDED, "")
+    .replace(TURNS, FILES)
 )
 
 
