@@ -21,6 +21,7 @@ BOTH = r"\1\2; 2 paths came from elsewhere than the checkpoint: 'a.txt', 'src/le
 AUTO = "resume --track auto --live|verify --track auto"
 FREED = "'git gc' frees their bytes; git runs it in its own time"
 SETTLE = "'git baton run settle deploy --run single --done' or 'git baton run settle deploy --run single --undone'"
+WHAT = '  "what": "restore of e5bee44127: in a conflict"'
 CHANGED = (
     # Decisions have numbers and times, and what stands is listed.
     Changed("resume( --live)?( --json)", r'^  "runs": ', '  "decisions": [],\n  "runs": '),
@@ -57,17 +58,12 @@ CHANGED = (
     Changed("steps far-run", r"\A\Z", r"run 'far-run' is foreign: its newest records came from elsewhere\n"),
     # Where a track was judged is a column.
     Changed("status --porcelain", r"(^\*?\t.*)$", r"\1\tHERE"),
-    Changed("status --porcelain", r" step$", " step place"),
+    Changed("status --porcelain", r" step$", " step place since"),
     # What has happened since the words is one, too.
     Changed("status --porcelain", r"(^\tauto\t.*)$", r"\1\t1 turn, 4 files, 1 commit"),
     Changed("status --porcelain", r"(^\*?\t(?!auto\t).*)$", r"\1\t"),
-    Changed("status --porcelain", r" step place$", " step place since"),
     # What is carried out is named in words, too: of a revert no checkpoint says it.
-    Changed(
-        "restore -n main~1 --exact --index --json",
-        r'^  "plan": ',
-        '  "what": "restore of e5bee44127: in a conflict",\n  "plan": ',
-    ),
+    Changed("restore -n main~1 --exact --index --json", r'^  "plan": ', f'{WHAT},\n  "plan": '),
     Changed("status --json", r'^      \}(,\n      "remotes"|$)', r'      },\n      "place": "HERE"\1'),
     # Which refs were left alone is told.
     Changed("prune .*--json", r'^  "bytes": (\w+)$', r'  "bytes": \1,\n  "broken": []'),

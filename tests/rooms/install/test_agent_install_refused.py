@@ -28,8 +28,8 @@ DECIDED = (
     " `resume`.\n"
 )
 TURNS = (
-    " A bad turn: `git baton revert`; files of an earlier checkpoint:\n  `git baton restore CHECKPOINT`; both are taken back with"
-    " `git baton undo`.\n"
+    " A bad turn: `git baton revert`; files of an earlier checkpoint:\n  `git baton restore CHECKPOINT`; both are taken back"
+    " with `git baton undo`.\n"
 )
 FILES = " Files of an earlier checkpoint: `git baton restore CHECKPOINT`, taken\n  back with `git baton undo`.\n"
 OLDER = (  # as an earlier version shipped it
