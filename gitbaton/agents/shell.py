@@ -96,7 +96,7 @@ def segments(text: str) -> tuple[Segment, ...]:
             parts += [match[0]] if match.lastgroup == "kept" else []
             written += [match[0]] if match.lastgroup != "comment" else []
             if match.lastgroup == "redirect" and (over := re.match(r"\d?&?>\|?[ \t]*(?![>&])(\S.*)", match[0], re.S)):
-                files += split(_restored(over[1], tuple(hidden)))
+                files.append(_unquoted(_restored(over[1], hidden)))
             continue
         said, whole, turned, loose = "".join(parts).strip(), "".join(written).strip(), False, inside or level > 0
         while said and (word := said.split(None, 1)[0]) in _KEYWORDS:
@@ -153,6 +153,14 @@ def _hide(text: str) -> tuple[str, list[tuple[str, str]]]:
 def _restored(text: str, hidden: Sequence[tuple[str, str]]) -> str:
     """What was written where the signs stand."""
     return re.sub(_HIDDEN, lambda match: hidden[ord(match[0]) - _FIRST][0], text) if hidden else text
+
+
+def _unquoted(text: str) -> str:
+    """A word as a shell reads it; as it is written where that cannot be told."""
+    try:
+        return " ".join(split(text))
+    except UnreadableError:
+        return text
 
 
 def split(text: str) -> list[str]:

@@ -397,7 +397,8 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
         from gitbaton.worktree.index import list_ahead
 
         list_ahead(repo)
-        nobody = event.child and session == sessions.Session()  # a subagent that has no state of its own
+        # A subagent has no state of its own, and a session none in a work tree that it does not work in.
+        nobody = (event.child or spot is not None) and session == sessions.Session()
         if work.late is None and event.moment != "prompt" and not nobody:
             session = sessions.save(repo, event, taken=now)
         if event.moment == "start":

@@ -258,6 +258,7 @@ def test_other_work_trees_that_a_command_strikes(tmp_path: Path) -> None:
         run(repo, f"git worktree remove --force {name}")
         repo.ok("worktree", f"../{track}-again", track)
         assert (tmp_path / f"{track}-again/work.txt").read_text() == f"{name}\n"
+    assert list((repo.path / ".git").glob("worktrees/*/baton/sessions/*")) == [], "the session does not work there"
 
 
 def test_a_subagents_command_counts_and_leaves_the_session_alone(tmp_path: Path) -> None:

@@ -8,9 +8,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from gitbaton.agents.destructive import FILTER, Danger, dangers, shown
 from gitbaton.agents.lines import CLIENTS, command, is_ours, track_of
 from tests.kit.tables import each
+from tests.kit.tiers import examples
 from tests.promises.test_destructive import HARMLESS, QUICK, REPORTED
 
 PLACES: dict[str, tuple[tuple[str | None, ...], ...]] = {
@@ -136,6 +140,13 @@ def test_a_line_of_any_length_is_read_in_little_time() -> None:
         ">" * 100_000,
     ):
         assert isinstance(dangers(line), tuple)
+
+
+@settings(max_examples=examples(5000, 200), deadline=None)
+@given(st.lists(st.sampled_from([*(word for line in (*REPORTED, *PATHS) for word in line.split()), *"'\"\\$(){}<>|&;#` \n"])))
+def test_any_line_is_read(words: list[str]) -> None:
+    found = dangers(" ".join(words))
+    assert all(one.text and one.folders for one in found) and isinstance(shown(found), str)
 
 
 def passes(shell: str, lines: list[str]) -> list[bool]:
