@@ -21,7 +21,7 @@ import pytest
 from tests.kit import Sandbox, killkit
 from tests.kit.agents import Client
 from tests.kit.cutkit import THEN, WORK, Scene
-from tests.kit.killkit import RESTORE, everything
+from tests.kit.killkit import RESTORE, REVERT, everything, turned
 from tests.kit.plug import Recording, baton, needs_strace
 from tests.kit.plugdisk import KILLED, MODELS, Cut, Disk
 from tests.kit.plugjudge import (
@@ -178,6 +178,18 @@ def test_a_restore_loses_nothing_when_the_power_goes(tmp_path: Path) -> None:
     check(recording, moved(scene, UNSAVED, THEN), models=POWER)
 
 
+def test_a_revert_loses_nothing_when_the_power_goes(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.write({"new/e.txt": b"new\n"})
+    client = Client("claude", scene.box.path)
+    client.fire("prompt", prompt="spoil it")
+    before = {name: (scene.box.path / name).read_bytes() for name in UNSAVED}
+    scene.write(UNSAVED)
+    client.fire("turn")
+    recording = scene.run("revert")
+    check(recording, moved(scene, UNSAVED, before), models=POWER)
+
+
 def test_an_undo_loses_nothing_when_the_power_goes(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.write(UNSAVED)
@@ -255,6 +267,7 @@ class Case(NamedTuple):
 
 CASES = {
     "restore": Case(everything, RESTORE),
+    "revert": Case(turned, REVERT),
     "undo": Case(done_before(RESTORE), ("undo",)),
     "redo": Case(done_before(RESTORE, ("undo",)), ("redo",)),
     "linked": Case(everything, RESTORE, linked=True),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.kit.agents import Client
 from tests.kit.forkserver import python
 from tests.kit.moments import always, at
 from tests.kit.processes import locks
@@ -47,6 +48,7 @@ from gitbaton.main import run
 run()
 """
 NEXT = (("status",), ("resume",), ("log",), ("verify",), ("tracks",), ("snapshot", "--track", "t", "--step", "n"))
+REVERT = ("revert",)
 RESTORE = ("restore", "goal", "--exact", "--index")
 
 
@@ -100,6 +102,34 @@ def everything(box: Sandbox) -> None:
         box.write(f"new/{number}", f"stranger {number}\n")
 
 
+def turned(box: Sandbox) -> None:
+    """A turn in which everything goes wrong, staged and not, and what the user did beside it and on top of it."""
+    lines = "".join(f"line {number}\n" for number in range(12))
+    for name in ("b.txt", "c.txt", "d/e.txt", "d/f.txt", "gone.txt", "run.sh"):
+        box.write(name, f"{name}\n")
+    box.write("text", lines)
+    (box.path / "link").symlink_to("a.txt")
+    box.commit("more")
+    box.write("untracked.txt", "u\n")
+    snap(box, "t", "s")
+    client = Client("claude", box.path)
+    client.fire("prompt", prompt="spoil it")
+    box.write("a.txt", "spoilt\n")
+    box.write("b.txt", "spoilt, and staged\n")
+    box.git("add", "b.txt")
+    box.git("rm", "-q", "-f", "gone.txt")
+    (box.path / "run.sh").chmod(0o755)
+    shutil.rmtree(box.path / "d")
+    box.write("d", "a file now\n")
+    (box.path / "untracked.txt").unlink()
+    box.write("text", lines.replace("line 2\n", "spoilt\n"))
+    for number in range(4):
+        box.write(f"new/{number}", f"stranger {number}\n")
+    client.fire("turn")
+    box.write("text", (box.path / "text").read_text().replace("line 9\n", "mine\n"))
+    box.write("beside.md", "mine\n")
+
+
 class Scene:
     """A repository that is put back, at the same place, before each kill; the states before and after the command."""
 
@@ -145,7 +175,7 @@ class Scene:
 
     def check_goes_on(self, what: str, through: bool) -> None:
         """Undo takes back what went through; what did not is done as if nothing had been."""
-        box, back = self.repo, {"restore": "undo", "undo": "redo", "redo": "undo"}[self.words[0]]
+        box, back = self.repo, {"restore": "undo", "revert": "undo", "undo": "redo", "redo": "undo"}[self.words[0]]
         done = box.here(*((back,) if through else self.words))
         assert done.code == 0, f"{what}: {done.code}\n{done.out}{done.err}"
         assert_same(self.before if through else self.after, state_of(box), f"{what}: going on")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.killkit import DRIVER, Scene, age_locks, driven, everything, killed, run
+from tests.kit.killkit import DRIVER, REVERT, Scene, age_locks, driven, everything, killed, run, turned
 from tests.kit.processes import chain, locks
 from tests.kit.state import sound, stale_locks
 from tests.kit.tiers import first
@@ -44,6 +44,15 @@ def test_a_snapshot_that_is_killed_is_not_there_and_the_next_one_is(repo: Sandbo
 def test_a_restore_that_is_killed_is_ended_by_the_next_command(repo: Sandbox, step: int) -> None:
     everything(repo)
     scene = Scene(repo)
+    scene.fresh()
+    assert driven(repo, "named", step, scene.words).code == -signal.SIGKILL
+    scene.check_recovery(step, f"killed at its step {step}")
+
+
+@pytest.mark.parametrize("step", first([7, 1, 2, 3, 4, 5, 6, 8, 9]))
+def test_a_revert_that_is_killed_is_ended_by_the_next_command(repo: Sandbox, step: int) -> None:
+    turned(repo)
+    scene = Scene(repo, REVERT)
     scene.fresh()
     assert driven(repo, "named", step, scene.words).code == -signal.SIGKILL
     scene.check_recovery(step, f"killed at its step {step}")
