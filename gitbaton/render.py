@@ -77,7 +77,7 @@ _LEFT_OUT = {
     "nested-repository": "is a repository of its own: what it holds is left out",
     "submodule-dirty": "is a submodule: what is not committed inside it is left out",
     "invalid-name": "is left out: git takes no such name",
-    "ignored": "is left out: it is ignored, and more than baton.guardIgnored takes in",
+    "ignored": "is left out: it is ignored, and larger than baton.guardIgnored takes in, or no regular file",
     "ignored-held": "is ignored: its bytes stay on this machine, and only here a restore brings them back",
     "untracked": "is left out: baton.untracked is none",
     "unfiltered": "did not pass its filter: its bytes stay on this machine, and only here a restore brings them back",

@@ -17,6 +17,7 @@ from tests.kit.killkit import driven
 from tests.kit.state import snap
 from tests.kit.tiers import first
 
+SHARES = 13
 AGENTS = ("claude", "codex", "gemini", "copilot", "opencode")
 # What agents ran by public reports, over and over: each took work with it that no commit held.
 REPORTED = (
@@ -174,26 +175,26 @@ def lost_and_back(repo: Sandbox, client: Client, command: str, *, undo: bool) ->
 
 
 def replayed(tmp_path: Path, share: int, *, undo: bool) -> list[str]:
-    """What is wrong after a quarter of the commands, each in a repository of its own and by another client."""
+    """What is wrong after a share of the commands, each in a repository of its own and by another client."""
     made, wrong = lived_in(tmp_path / "made"), list[str]()
-    for number, command in enumerate(REPORTED[share::4]):
+    for number, command in enumerate(REPORTED[share::SHARES]):
         place = tmp_path / f"r{number}"
         shutil.copytree(made.path, place, symlinks=True)
-        repo, client = Sandbox(place), Client(AGENTS[(number + share) % len(AGENTS)], place)
+        repo, client = Sandbox(place), Client(AGENTS[(number * SHARES + share) % len(AGENTS)], place)
         repo.run("git", "update-index", "-q", "--refresh")
         said = lost_and_back(repo, client, command, undo=undo)
         wrong += [f"{client.agent}: {command}: {said}"] if said else []
     return wrong
 
 
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", range(SHARES))
 def test_every_byte_comes_back(tmp_path: Path, share: int) -> None:
     wrong = replayed(tmp_path, share, undo=False)
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", range(SHARES))
 def test_what_comes_back_can_be_undone_and_redone(tmp_path: Path, share: int) -> None:
     wrong = replayed(tmp_path, share, undo=True)
     assert not wrong, "\n".join(wrong)
