@@ -213,6 +213,7 @@ class Redactor:
             carried=carried,
             observed=c.observed and self.observed(c.observed),
             standing=c.standing and self._standing(c, c.standing),
+            turn=c.turn and replace(c.turn, edited=self.paths(c.turn.edited)),
         )
         return c if new == c else new
 

@@ -385,3 +385,11 @@ def test_what_a_turn_began_from_that_was_pruned_is_not_known(repo: Sandbox) -> N
     client.fire("turn")
     repo.ok("prune", "--keep-last", "3", "--yes")
     assert [(span.prompt, span.before is None) for span in spans(repo)] == [("two", False), ("one", True)]
+
+
+def test_a_secret_in_the_name_of_an_edited_file_is_redacted(repo: Sandbox) -> None:
+    client, name = begun(repo), "ghp_" + "a1B2" * 9
+    client.fire("prompt", prompt="one")
+    client.fire("PostToolUse", tool_name="Write", tool_input={"file_path": os.fspath(repo.write(name, "x\n"))})
+    client.fire("turn")
+    assert name not in json.dumps(autos(repo, "t")[-1]) and len(spans(repo)[0].edited) == 1
