@@ -16,6 +16,7 @@ from tests.kit.agents import CLIENTS, Client, autos, log_of, steps
 from tests.kit.state import snap
 
 OPEN = "turn not ended: "
+EACH = ["claude", *(pytest.param(agent, marks=pytest.mark.full) for agent in CLIENTS if agent != "claude")]
 
 
 def spans(repo: Sandbox, track: str = "t") -> list[Span]:
@@ -47,7 +48,7 @@ def sides(repo: Sandbox) -> tuple[Client, Client]:
     return begun(repo, session="one"), begun(repo, session="two")
 
 
-@pytest.mark.parametrize("agent", CLIENTS)
+@pytest.mark.parametrize("agent", EACH)
 def test_an_open_turn_counts_and_nothing_of_the_users_goes_with_it(repo: Sandbox, agent: str) -> None:
     repo.commit(both="base\n", gone="x\n")
     client = begun(repo, agent)
@@ -98,7 +99,7 @@ def test_what_is_asked_for_has_no_row_of_an_open_turn(repo: Sandbox) -> None:
     assert OPEN not in repo.ok("log", "--since", "yesterday").out
 
 
-@pytest.mark.parametrize("agent", CLIENTS)
+@pytest.mark.parametrize("agent", EACH)
 def test_a_turn_that_changed_nothing_has_a_checkpoint_at_its_end(repo: Sandbox, agent: str) -> None:
     client = begun(repo, agent)
     quiet = {name: None for name in ("transcript_path", "transcriptPath") if name in client.payload(client.words["turn"])}
