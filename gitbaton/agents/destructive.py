@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
-from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, segments, split, unassigned
+from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, scripts, segments, split, unassigned
 from gitbaton.values import replace, value
 
 _LONG = 100_000
@@ -65,6 +66,8 @@ def _line(text: str, own: Sequence[tuple[str, ...]], places: list[Place], depth:
     """The destructive commands of a line that runs in one of some places."""
     if depth > DEPTH:
         return
+    for inner in islice(scripts(text), 100):
+        yield from _line(inner, own, places, depth + 1)
     try:
         parts = segments(text)
     except UnreadableError:
@@ -115,7 +118,7 @@ def _command(words: tuple[str, ...], own: Sequence[tuple[str, ...]], places: lis
         if any((name, *words[1:])[: len(one)] == one or words[: len(one)] == one for one in own):
             yield Danger(text="", folders=(*places,), whole=True)
             return
-        if name in _SHELLS or name == "eval":
+        if name in _SHELLS or name in ("eval", "trap"):
             script = _script(name, words)
             if script is not None:
                 yield from _line(script, own, places, depth + 1)
@@ -178,9 +181,9 @@ def _after_options(words: Sequence[str], valued: frozenset[str], at: int = 1) ->
 
 
 def _script(name: str, words: Sequence[str]) -> str | None:
-    """The line that a shell or ``eval`` is given; None where it runs a file."""
-    if name == "eval":
-        return " ".join(words[1:])
+    """The line that a shell, ``eval`` or ``trap`` is given; None where it runs a file."""
+    if name in ("eval", "trap"):
+        return " ".join(words[1:] if name == "eval" else words[1:2])
     for at, word in enumerate(words[1:], 1):
         if word == "--command" or re.match(r"-[A-Za-z]*c[A-Za-z]*\Z", word):
             return next((given for given in words[at + 1 :] if not given.startswith("-")), None)
@@ -240,9 +243,10 @@ def _git(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
     asks = _GIT.get(verb)
     if asks is None:
         return
-    found = asks(_given(words[at + 1 :], _GIT_VALUED.get(verb, "")))
+    given = _given(words[at + 1 :], _GIT_VALUED.get(verb, ""))
+    found = asks(replace(given, after=("*", *(given.after or ()))) if fed else given)
     if found is not None:
-        yield replace(found, folders=(tuple(moved),), whole=found.whole or (fed and bool(found.paths)))
+        yield replace(found, folders=(tuple(moved),))
 
 
 _WHOLE = Danger(text="", whole=True)
@@ -267,7 +271,13 @@ def _checkout(given: _Given) -> Danger | None:
         return _WHOLE if given.after else None
     if given.has("bBtd", "--orphan", "--detach", "--track"):
         return None
-    return Danger(text="", paths=given.rest) if given.rest else None
+    return _named(given.rest) if given.rest else None
+
+
+def _named(paths: tuple[str, ...]) -> Danger:
+    """What takes paths as git writes them: a pattern matches at any depth, and one may begin at the top or leave some out."""
+    known = not any(path.startswith(":") or re.search(r"[*?\[]", path) for path in paths)
+    return Danger(text="", paths=paths if known else (), whole=not known)
 
 
 def _clean(given: _Given) -> Danger | None:
@@ -292,7 +302,7 @@ def _branch(given: _Given) -> Danger | None:
 
 
 def _rm_tracked(given: _Given) -> Danger | None:
-    return Danger(text="", paths=given.paths) if given.has("f", "--force") and not given.has("n", "--cached") else None
+    return _named(given.paths) if given.has("f", "--force") and not given.has("n", "--cached") else None
 
 
 _GIT: dict[str, Callable[[_Given], Danger | None]] = {
@@ -346,16 +356,17 @@ def _placing(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
     paths = (*given.paths, folder) if folder is not None else given.paths
     if folder is None and fed:
         yield _WHOLE
-    elif found := _onto(paths, not given.has("n", "--no-clobber", "--update")):
+    elif found := _onto(paths, not given.has("n", "--no-clobber")):
         yield found
 
 
-def _editing(script: str) -> Callable[[tuple[str, ...], bool], Iterator[Danger]]:
+def _editing(script: str, valued: str = "") -> Callable[[tuple[str, ...], bool], Iterator[Danger]]:
     """What edits files in place: of several at once nobody looks at each. ``script``: options that give what is done, else the
-    first operand does."""
+    first operand does; ``valued``: letters of those, and of others, behind which there is a value and no further option."""
+    in_place = re.compile(rf"-(?:(?![i{valued}])[A-Za-z0-9])*i|--in-place")
 
     def asks(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
-        if not any(re.match(r"-[A-Za-z0-9]*i|--in-place", word) for word in words[1:]):
+        if not any(in_place.match(word) for word in words[1:]):
             return
         given = _given(words[1:], script)
         coded = any(word in names_of(script) or re.match(rf"-[A-Za-z0-9]*[{script[1]}]\Z", word) for word in words)
@@ -391,9 +402,9 @@ _PROGRAMS: dict[str, Callable[[tuple[str, ...], bool], Iterator[Danger]]] = {
     "shred": _removing("-n --iterations -s --size"),
     "truncate": _removing("-s --size -r --reference"),
     **dict.fromkeys(("mv", "cp"), _placing),
-    **dict.fromkeys(("sed", "gsed"), _editing("-e -f --expression --file")),
-    "perl": _editing("-e -E -M"),
-    "ruby": _editing("-e -r"),
+    **dict.fromkeys(("sed", "gsed"), _editing("-e -f --expression --file", "efl")),
+    "perl": _editing("-e -E -M", "eEImMxF"),
+    "ruby": _editing("-e -r", "eIrxCEFKTW"),
     "dd": _dd,
     "tee": _tee,
     "rsync": _rsync,
@@ -426,15 +437,17 @@ def _find(words: tuple[str, ...], own: Sequence[tuple[str, ...]], places: list[P
             yield gone if found.ignored else replace(found, text="")
 
 
-_FIRST = "[!A-Za-z0-9_.-]"  # before a word, in JSON: the n of an escaped line end comes behind a sign that is none of these
+_NO_WORD = "[!A-Za-z0-9_.-]"  # beside a program's name; in JSON the letter of a line end or tab may be between
 _SAYS = (
-    "--hard --keep --merge --abort --skip checkout restore git*switch git*clean stash rebase filter- branch*%-D branch*%-M"
-    " branch*%-C branch*%-f branch*%--force worktree*remove read-tree submodule*-f unlink shred truncate -delete --del"
-    " --in-place perl ruby sed*%-i sed*%-[A-Za-z]i sed*%-[A-Za-z][A-Za-z]i pull*%-r pull*%--rebase bfg"
+    "--hard --keep --merge --abort --skip checkout restore git*switch git*clean stash rebase filter- branch*%-[DMCf] "
+    "branch*%-[a-z][DMCf] branch*%--force worktree*remove read-tree submodule*-f unlink shred truncate -delete --del "
+    "--in-place perl*%-0*i pull*%-r pull*%--rebase bfg"
 )
+_LETTERS = ("", "[A-Za-z0-9]", "[A-Za-z0-9][A-Za-z0-9]")  # before the i of an editor's option
 _PARTS = (
     *_SAYS.split(),
-    *(f"{before}{word}%" for word in ("[rm][mv]", "cp", "dd", "tee") for before in (_FIRST, f"{_FIRST}n")),
+    *(f"{name}*%-{letters}i" for name in ("sed", "perl", "ruby") for letters in _LETTERS),
+    *(f"{before}{word}{_NO_WORD}" for word in ("[rm][mv]", "cp", "dd", "tee") for before in (_NO_WORD, f"{_NO_WORD}[nrt]")),
     *(r"\>[!%\&/\>\=\(]", r"\>%[!/\&]", r"\>/[!d]", r"\>%/[!d]", r"\>/d[!e]", r"\>%/d[!e]"),
 )
 FILTER = "|".join(f"*{part}*" for part in _PARTS).replace("%", r"\ ")

@@ -18,9 +18,13 @@ CLIENTS = tuple(found for name in NAMES if (found := client(name)) is not None)
 KEYS = ("command", "bash", "powershell")
 _CALL = rf"{OURS} (?P<agent>[a-z]+) [A-Za-z]+"
 _SIFTED = "exec sh -c 'p=$(cat); "
+_LONG = 10_000  # characters of a command; of more of them a shell's patterns take longer than Python
 _SIFT = (  # a command that may be destructive costs a process of Python, any other one none
-    f"{_SIFTED}case $p in {FILTER}) ;; *) g=$(git config --get-all baton.guardCommand) || exit 0;"
-    ' printf "%s\\n" "$g" | while read -r w; do case $p in *"$w"*) exit 1;; esac; done && exit 0;; esac;'
+    _SIFTED + r"c=$p; case $p in *\"command\"*) c=${p#*\"command\"};; esac; "
+    f"[ ${{#c}} -gt {_LONG} ] || case $c in {FILTER}) ;;"
+    " *) g=$(git config --get-all baton.guardCommand 2>/dev/null) || exit 0;"
+    r' printf "%s\n" "$g" | while read -r w; do w=${w%%[\"\\]*}; [ "$w" ] || continue; case $c in *"$w"*) exit 1;; esac; done'
+    " && exit 0;; esac;"
     ' printf %s "$p" | "$0" "$@" 2>/dev/null; exit 0\' '
 )
 _FORMS = (  # every line that a version of ours has written, whole

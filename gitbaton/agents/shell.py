@@ -7,7 +7,7 @@ here-document's text is no command.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gitbaton.values import replace, value
 
@@ -68,7 +68,10 @@ class Segment:
 _FIRST = 0xE000  # of the signs that stand for what is substituted
 _HIDDEN = r"[\ue000-\uf8ff]"
 _HERE = r"(?ms)(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1([^\n]*)(?:\n(?:.*?\n)??[ \t]*\2[ \t]*(?=\)|$)|(?:\n.*)?\Z)"
-_FUNCTION = r"(?<![\w-])[\w-]+[ \t]*\(\)\s*\{[^{}]*\}"
+_FUNCTION = r"(?<![\w-])[\w-]+[ \t]*\(\)\s*\{([^{}]*)\}"
+_FED = (
+    r"(?:\A|[;&|(])\s*(?:sudo\s+)?(?:\S*/)?(?:ba|da|k|z)?sh(?:\s+-\w*)*\s*(?:[;&|)]|--|\d?[<>]|\Z)"  # a shell without a script
+)
 _DEFINED = r"\(\)\s*[({]"  # a function that holds more than commands
 _INNER = r"'[^']*'|\$\(\([^()\n]*\)\)|(?:[$<>]|(?<=\w=))\(([^()]*)\)|`([^`]*)`"
 _PIECES = r"""(?xs)
@@ -129,6 +132,16 @@ def segments(text: str) -> tuple[Segment, ...]:
     if level or depth or (found and found[-1].after in ("|", "&&", "||")):
         raise UnreadableError
     return (*found[:-1], replace(found[-1], after=found[-1].after.removesuffix(";"))) if found else ()
+
+
+def scripts(text: str) -> Iterator[str]:
+    """The command lines of a line that are in it as a text: those of functions, and of here-documents that a shell is given."""
+    for match in re.finditer(_HERE, text):
+        around = f"{text[text.rfind(chr(10), 0, match.start()) + 1 : match.start()]} {match[3]}"
+        if re.search(_FED, around):
+            yield match[0].partition("\n")[2]
+    for match in re.finditer(_FUNCTION, re.sub(_HERE, r"\3", text)):
+        yield match[1]
 
 
 def _hide(text: str) -> tuple[str, list[tuple[str, str]]]:

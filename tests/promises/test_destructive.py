@@ -97,6 +97,7 @@ QUICK = (
         "cd src && python3 -m http.server",
         "make check",
     ),
+    *("bundle exec ruby -Itest test/a_test.rb", "perl -ne 'print if /x/' src/app.py", "echo a cp-b dd.c"),
     *("git add -A && git commit -m 'more tests'", "grep -rn 'reset' src", "docker run --rm image true", "npm install left-pad"),
     *("git fetch && git push", "git branch --show-current", "sed -n 1,20p src/app.py", "for f in a b; do echo $f; done"),
 )

@@ -10,8 +10,8 @@ const GUARD = 10000 // ms before a command that may be destructive
 const DANGER = new RegExp(
   [
     "--(?:hard|keep|merge|abort|skip|del|in-place)|checkout|restore|git[^]*(?:switch|clean)|stash|rebase|filter-|bfg|read-tree",
-    "branch[^]* -(?:[DMCf]|-force)|worktree[^]*remove|submodule[^]*-f|unlink|shred|truncate|-delete|perl|ruby|sed[^]* -[A-Za-z]*i",
-    "pull[^]* -(?:r|-rebase)|(?:^|[^\\w.-])(?:rm|mv|cp|dd|tee)\\s|>(?![>&=(]|\\s*/dev/)",
+    "branch[^]* -(?:[a-z]*[DMCf]|-force)|worktree[^]*remove|submodule[^]*-f|unlink|shred|truncate|-delete",
+    "(?:sed|perl|ruby)[^]* -[A-Za-z0-9]*i|pull[^]* -(?:r|-rebase)|(?:^|[^\\w.-])(?:rm|mv|cp|dd|tee)(?![\\w./=:@-])|>(?![>&=(]|\\s*/dev/)",
   ].join("|"),
 )
 const EDITS = new Set(["edit", "write", "patch", "apply_patch", "multiedit", "bash"])

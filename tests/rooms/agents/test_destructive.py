@@ -48,6 +48,19 @@ PATHS: dict[str, tuple[str, ...]] = {
     "a 2>&1 >b": ("b",),
     "a &> b": ("b",),
     "a >| 'b c'": ("b c",),
+    "find . -print0 | xargs -0 rm": (".",),
+    '"rm" x': ("x",),
+    "\\rm\tx": ("x",),
+    "bash -ex <<'END'\nrm x\nEND": ("x",),
+    "cat <<END | sudo /bin/sh\nrm x\nEND": ("x",),
+    "f() { rm x; }; f": ("x",),
+    "trap 'rm x' EXIT": ("x",),
+    "a | xargs git checkout --": (),
+    "a | xargs git rm -f": (),
+    "git checkout :/": (),
+    "git checkout '*.py'": (),
+    "git branch -df x": (),
+    "cp --update a b": ("b", "b/a"),
 }
 NONE = (
     *(
@@ -73,6 +86,11 @@ NONE = (
         "sed -i s/a/b/ one",
         "sed -i -e s/a/b/ one",
         "perl -pe 1 a b",
+        "perl -MList::Util -e 1 a b",
+        "ruby -Ilib a.rb b.rb",
+        "cat <<END\nrm x\nEND",
+        "ssh host bash <<END\nrm x\nEND",
+        "bash a.sh <<END\nrm x\nEND",
         "find . -name '*.py'",
         "find . -exec grep x {} +",
         "tee -a b",
@@ -159,6 +177,7 @@ def passes(shell: str, lines: list[str]) -> list[bool]:
 
 def test_the_shell_sorts_out_what_is_harmless_and_no_more() -> None:
     harmful = [*REPORTED, *PLACES, *PATHS, *(f"true\n{line}" for line in (*REPORTED, *PATHS)), *(f"x;{line}" for line in PATHS)]
+    harmful += [f"true\n\t{line}" for line in (*REPORTED, *PATHS)]
     assert all(dangers(line) or line.startswith("BUILD") for line in harmful)
     for shell in filter(shutil.which, ("sh", "bash", "busybox", "mksh", "zsh")):
         words = [shell, "sh"] if shell == "busybox" else [shell]
@@ -176,7 +195,14 @@ def test_our_line_hands_the_payload_on_and_never_fails(tmp_path: Path) -> None:
     line = command("claude", "PreToolUse", "it's")
     long = json.dumps({"tool_input": {"command": "git clean -fd # é\n'\\\"%s" + "x" * 200_000}})
     for shell in filter(shutil.which, ("sh", "bash")):
-        for data, reaches in ((long, True), (json.dumps({"command": "ls"}), False), ("", False)):
+        for data, reaches in (
+            (long, True),
+            (json.dumps({"command": "ls"}), False),
+            ("", False),
+            (json.dumps({"transcript_path": "/h/-w--keep/x", "cwd": "/w/checkout", "tool_input": {"command": "ls"}}), False),
+            (json.dumps({"cwd": "/w", "toolArgs": json.dumps({"command": "git clean -fd"})}), True),
+            (json.dumps({"command": "git branch submodule " * 5000}), True),
+        ):
             got.unlink(missing_ok=True)
             done = subprocess.run([shell, "-c", line], input=data.encode(), env=env, cwd=tmp_path, capture_output=True)
             assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -194,9 +220,14 @@ def test_a_command_of_ones_own_is_let_through(tmp_path: Path) -> None:
     program.chmod(0o755)
     env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "GOT": str(tmp_path / "got")}
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    for value in ("black .", "npm run format"):
+    for value in ("black .", "", 'say "it now"', "npm run format"):
         subprocess.run(["git", "config", "--add", "baton.guardCommand", value], cwd=tmp_path, check=True)
-    for text, reaches in (("npm run format", True), ("npm run forma", False), ("uv run black . -q", True)):
+    for text, reaches in (
+        ("npm run format", True),
+        ("npm run forma", False),
+        ("uv run black . -q", True),
+        ('say "it now"', True),
+    ):
         data = json.dumps({"tool_input": {"command": text}}).encode()
         done = subprocess.run(["sh", "-c", command("codex", "PreToolUse")], input=data, env=env, cwd=tmp_path, check=True)
         assert done.returncode == 0 and (tmp_path / "got").exists() == reaches, text
