@@ -88,8 +88,10 @@ def _newest(baton: Baton) -> list[Span]:
     found, idle, here = list[Span](), list[Span](), baton.repo.worktree_id()
     for span in _turns(baton, _current(baton)):
         end = span.end.checkpoint.files if span.end is not None else None
-        if span.before is None or (end is not None and not end.worktree.same(here)):
+        if end is not None and not end.worktree.same(here):
             continue
+        if span.before is None:  # it is the newest, and nobody knows what it changed
+            return [span]
         if span.open:
             found.append(span)
         elif span.before != span.after:

@@ -83,12 +83,14 @@ class Ending:
 @value
 class _Begun:
     """A turn whose beginning is looked for down a chain. ``at``: when it began, in seconds since 1970, of one that only its
-    session's state tells of, and ``ended`` when something ended that, None where nothing has."""
+    session's state tells of, and ``ended`` when something ended that, None where nothing has. ``lost``: whether the state that it
+    began from was not kept, because there was no time at its prompt: then nobody may take another one for it."""
 
     span: Span
     turn: Turn
     at: float = 0.0
     ended: float | None = None
+    lost: bool = False
 
 
 def turns(store: Store, track: str) -> Iterator[Span]:
@@ -97,7 +99,7 @@ def turns(store: Store, track: str) -> Iterator[Span]:
     A checkpoint that does not say what its turn began from, as those of versions before, has it from the nearest older one that
     was taken at a prompt, or at the end of a turn or session."""
     tip = store.before(track)
-    own = [_of_state(store, tip, *one) for one in sessions.open_here(store.repo) if _is_known(one[1])]
+    own = [_of_state(store, tip, *one) for one in sessions.open_here(store.repo) if one[1].began_at]
     known = {_key(one.span.session, one.turn) for one in own}
     later = sorted((one for one in own if one.ended is not None), key=lambda one: one.ended or 0.0)
     waiting, last = [one for one in own if one.ended is None], None
@@ -140,8 +142,9 @@ def under_way(store: Store, track: str, rules: Callable[[], Rules]) -> UnderWay 
 def open_turn(store: Store, track: str) -> Span | None:
     """The turn of a track that is open in this work tree, of several that of the newest prompt. It costs a look at a folder
     where none is."""
-    found = next(turns(store, track), None) if any(_is_known(one[1]) for one in sessions.open_here(store.repo)) else None
-    return found if found is not None and found.open else None
+    known = any(_is_known(one[1]) for one in sessions.open_here(store.repo))
+    here = takewhile(lambda span: span.open, turns(store, track)) if known else ()
+    return next((span for span in here if span.before is not None), None)
 
 
 def _is_known(session: Session) -> bool:
@@ -189,7 +192,7 @@ def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, sai
     edited = frozenset(sessions.inside(session.edited.split("\0"), root).values())
     since = datetime.fromtimestamp(session.began_at / 1000, UTC)
     span = Span(session=agent, prompt=session.prompt, began=None, end=None, edited=edited, open=True, since=since)
-    begun = _Begun(span=span, turn=turn, at=session.began_at / 1000)
+    begun = _Begun(span=span, turn=turn, at=session.began_at / 1000, lost=not _is_known(session))
     over = ending(store, tip, agent, session, said)
     if over is None:
         return begun
@@ -212,7 +215,7 @@ def _recorded(store: Store, stored: Stored) -> _Begun | None:
         open=False,
         after=stored.tree if turn.ended is None else commit,
     )
-    return _Begun(span=span, turn=turn)
+    return _Begun(span=span, turn=turn, lost=c.turn is not None and not (turn.began or turn.head))
 
 
 def _prompt(c: Checkpoint) -> str:
@@ -225,7 +228,7 @@ def _prompt(c: Checkpoint) -> str:
 def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Span]:
     """The turns that are settled once a checkpoint is reached, down the chain, in their order; the others go on ``waiting``."""
     for number, one in enumerate(waiting):
-        if one.span.before is not None or (one.span.end is not None and one.span.end.id == stored.id):
+        if one.lost or one.span.before is not None or (one.span.end is not None and one.span.end.id == stored.id):
             continue
         turn, c = one.turn, stored.checkpoint
         if _is(stored, turn.ended):
@@ -236,7 +239,7 @@ def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Spa
             waiting[number] = replace(one, span=replace(one.span, before=_base(store, turn.head)))
     # What began before a checkpoint that is not its beginning began on another track.
     kept = [one for one in waiting if one.span.before or one.at <= stored.checkpoint.created.timestamp()]
-    count = next((number for number, one in enumerate(kept) if one.span.before is None), len(kept))
+    count = next((number for number, one in enumerate(kept) if one.span.before is None and not one.lost), len(kept))
     waiting[:] = kept[count:]
     for one in kept[:count]:
         yield one.span
@@ -264,7 +267,7 @@ def _elsewhere(store: Store, oid: Oid) -> Stored | None:
 def _without(store: Store, one: _Begun, *, whole: bool) -> Span | None:
     """A turn whose beginning a chain does not have, with what is known of the state that it began from; None where it is of
     another track."""
-    if one.span.before is not None:
+    if one.lost or one.span.before is not None:
         return one.span
     turn, end = one.turn, one.span.end
     if turn.began and not one.at:  # its track was another one then, or that was pruned

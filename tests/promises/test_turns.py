@@ -388,6 +388,27 @@ def test_what_a_turn_began_from_that_was_pruned_is_not_known(repo: Sandbox) -> N
     assert [(span.prompt, span.before is None) for span in spans(repo)] == [("two", False), ("one", True)]
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_of_a_turn_whose_prompt_had_no_time_nothing_is_taken_back(repo: Sandbox, ended: bool) -> None:
+    """What it began from was not kept, and the state before may lack what the user did in between."""
+    repo.ok("snapshot", "start")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt="one")
+    repo.write("one", "1")
+    client.fire("turn")
+    repo.write("mine", "mine")
+    client.fire("prompt", prompt="two")
+    (left,) = [each for each in (repo.path / ".git/baton/sessions").iterdir() if "." not in each.name]
+    state = {key: said for key, said in json.loads(left.read_text()).items() if key not in ("began", "began_head")}
+    left.write_text(json.dumps(state))
+    repo.write("two", "2")
+    if ended:
+        client.fire("turn")
+    done = repo.baton("revert")
+    assert done.code == 1 and "what the turn of" in done.err and "is not on record any more" in done.err
+    assert all((repo.path / name).exists() for name in ("one", "mine", "two"))
+
+
 def test_a_secret_in_the_name_of_an_edited_file_is_redacted(repo: Sandbox) -> None:
     client, name = begun(repo), "ghp_" + "a1B2" * 9
     client.fire("prompt", prompt="one")
