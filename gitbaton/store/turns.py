@@ -83,8 +83,8 @@ class Ending:
 @value
 class _Begun:
     """A turn whose beginning is looked for down a chain. ``at``: when it began, in seconds since 1970, of one that only its
-    session's state tells of, and ``ended`` when something ended that, None where nothing has. ``lost``: whether the state that it
-    began from was not kept, because there was no time at its prompt: then nobody may take another one for it."""
+    session's state tells of, and ``ended`` when something ended that, None where nothing has. ``lost``: whether the state that
+    it began from was not kept, because there was no time at its prompt: then nobody may take another one for it."""
 
     span: Span
     turn: Turn
