@@ -358,6 +358,8 @@ def _placing(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
         yield _WHOLE
     elif found := _onto(paths, not given.has("n", "--no-clobber")):
         yield found
+        if words[0].endswith("cp") and given.has("rRa", "--recursive", "--archive"):  # what is in a folder goes over its like
+            yield replace(found, paths=found.paths[1:], files=False)
 
 
 def _editing(script: str, valued: str = "") -> Callable[[tuple[str, ...], bool], Iterator[Danger]]:

@@ -46,12 +46,13 @@ def spots(found: Sequence[Danger], cwd: str, env: Mapping[str, str]) -> list[Spo
     struck: dict[str, _Struck] = {}
     for danger in found:
         for place, paths in _places(danger, cwd, env):
-            top = top_of(place)
+            real = os.path.realpath(place)
+            top = top_of(real)
             if top is None:
                 continue
             one = struck.setdefault(top, _Struck())
             one.dangers.append(danger)
-            inside = [os.path.relpath(path, top) for path in paths]
+            inside = [os.path.relpath(os.path.join(real, os.path.relpath(path, place)), top) for path in paths]
             inside = [] if any(path == "." or path.startswith("..") for path in inside) else inside
             if danger.ignored:
                 one.paths = {*(one.paths or ()), *(inside or [""])}

@@ -246,6 +246,26 @@ def test_what_is_ignored_and_there_is_written_over_only_once_it_is_held(tmp_path
     assert files(repo.path) == later
 
 
+def test_what_is_struck_through_a_link_or_by_a_folder_that_is_copied_over_it(tmp_path: Path) -> None:
+    repo, other = lived_in(tmp_path / "r"), tmp_path / "other"
+    (other / "src").mkdir(parents=True)
+    (other / "src/app.py").write_text("older\n")
+    (other / "link").symlink_to(repo.path / "data")
+    client = Client("claude", other)
+    for command, number in ((f"cp -r {other}/src {tmp_path}/new", 0), (f"cp -r {other}/src {repo.path}", 1)):
+        strike(client, command)
+        assert len(autos(repo, "t")) == number, command
+    repo.write("data/app.db", "changed\n")
+    strike(client, "rm -rf link/*.db link/seed.txt")
+    (told,) = checkpoints(repo, "t")[-1]["files"]["skipped"]
+    assert told == {"path": "data/app.db", "reason": "ignored-held"} | told
+    before = files(repo.path)
+    run(repo, f"rm -rf link/*.db link/seed.txt; cp -r src {repo.path}", other)
+    assert len(dict(files(repo.path).items() ^ before.items())) == 3
+    repo.ok("restore", "t", "--force")
+    assert files(repo.path) == before
+
+
 def test_other_work_trees_that_a_command_strikes(tmp_path: Path) -> None:
     repo = lived_in(tmp_path / "r")
     for name in (".worktrees/one", "../two", "../six"):
