@@ -216,15 +216,19 @@ def _take_once(
     turn = turn and _edited(baton, turn, whose, seen, ended)
     checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed, turn=turn)
 
+    known = False
+
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
+        nonlocal known
         unjoined = newest is None and tip is not None and tip.foreign
         if (newest and newest.id) != (tip and tip.id) and not unjoined:
             raise AgainError(f"track {in_quotes(track)} has moved {_TRIES} times while an automatic checkpoint was taken")
         if newest is None:
             return draft.checkpoint
         lost = spot is not None and bool(spot.refs) and draft.checkpoint.step != newest.checkpoint.step  # their names
-        if not (news or ends or lost) and _same(baton, draft, newest):
+        known = ends and _tells_of(newest.checkpoint, draft.checkpoint)
+        if not (news or (ends and not known) or lost) and _same(baton, draft, newest):
             raise UnchangedError("nothing is new since the newest checkpoint")
         return baton.redactor.checkpoint(carry(draft.checkpoint, baton.here(newest), turns, newest))
 
@@ -232,7 +236,7 @@ def _take_once(
         done = baton.apply(replace(plan, draft=replace(plan.draft, checkpoint=checkpoint, follow=follow)))
         return replace(kept, turns=0, began=done.stored.id)
     except UnchangedError:
-        return kept
+        return replace(kept, turns=0) if known else kept
 
 
 def _turn_of(event: Event, session: Session) -> Turn | None:
@@ -426,6 +430,14 @@ def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
         return False
     same = new.files.worktree.same(old.files.worktree) and _told(new) == _told(old)
     return same and stages == beside(baton.store, tip)
+
+
+def _tells_of(newest: Checkpoint, new: Checkpoint) -> bool:
+    """Whether the newest checkpoint tells of the end that a new one does: its process was cut off, and another went on."""
+    if newest.turn is None or new.turn is None or newest.agent is None or new.agent is None:
+        return False
+    same = (newest.agent.name, newest.agent.session) == (new.agent.name, new.agent.session)
+    return same and (newest.turn.began, newest.turn.head, newest.step) == (new.turn.began, new.turn.head, new.step)
 
 
 def _ends(c: Checkpoint) -> bool:

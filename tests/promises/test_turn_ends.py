@@ -123,6 +123,21 @@ def test_an_end_that_is_heard_twice_ends_one_turn(talk: Talk) -> None:
     over(talk)
 
 
+def test_a_turn_whose_end_was_recorded_as_its_time_was_over_is_not_recorded_again(talk: Talk) -> None:
+    """The process that goes on finds the state that the session had before."""
+    came = first(talk)
+    (left,) = (path for path in (talk.repo.path / ".git/baton/sessions").iterdir() if "." not in path.name)
+    before = left.read_bytes()
+    end(talk, DONE)
+    known = autos(talk.repo, "t")
+    left.write_bytes(before)
+    end(talk, DONE, came, f"turn ended: {ONE}")
+    assert autos(talk.repo, "t") == known
+    second(talk)
+    over(talk)
+    assert 'since "the old words": 2 turns' in talk.repo.ok("status").out
+
+
 def test_ends_that_are_heard_in_another_order_end_their_own_turns(talk: Talk) -> None:
     came = first(talk)
     ask(talk, "and its tests")
