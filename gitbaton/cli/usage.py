@@ -133,6 +133,11 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     text = error.format_message().split("\n")[0].rstrip(".").replace("valid int range", "number")
     text = re.sub(r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"unexpected argument '\1'", text)
     hints = []
+    if text.startswith("unexpected argument") and words[:1] == ["undo"]:
+        from gitbaton.render import in_shell
+
+        turn = in_shell(words[-1])
+        hints = [f"to take back a turn, and not a restore: git baton revert {turn}"]
     if type(error).__name__ == "NoSuchOption":
         text = f"unknown option '{error.option_name}'"
         near = sorted(error.possibilities or (), key=lambda name: (not name.startswith(error.option_name), name))

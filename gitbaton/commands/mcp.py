@@ -6,7 +6,7 @@ from gitbaton.mcpserver import serve
 
 
 def command(ctx: Call) -> int:
-    """Serve snapshot, resume, verify, log, show and diff as tools to an MCP client, over standard input and output.
+    """Serve snapshot, resume, verify, log, show, diff and revert as tools to an MCP client, on standard input and output.
 
     Works where it is started, or in --repo-root, until standard input ends. Needs the extra: pip install 'gitbaton[mcp]'.
 

@@ -10,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import fitted
 from gitbaton.cli.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened, print_json, summed, warn_all
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, in_quotes, path_document, plain
+from gitbaton.codec import in_quotes, path_document, plain
 from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
 from gitbaton.render import in_shell, path_in_quotes, quoted
@@ -209,10 +209,9 @@ def show_plan(
     """Print what would be done, or what was: one line a path, or of many how many, how to take it back, and the warnings
     ``said``."""
     if json:
-        paths: list[Json] = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
-        head: dict[str, Json] = {"op": plan.op, "what": plan.what, "plan": plan.digest, "target": plan.target.id}
-        head["safety"] = safety.id if safety else None
-        print_json({**head, "paths": paths, "index": plan.index, "warnings": list(said)})
+        from gitbaton.tools import rewinding
+
+        print_json(rewinding.document(plan, safety, said))
         return
     for text in _told(plan, safety, dry_run=dry_run, verbose=verbose):
         terminal.say(text)

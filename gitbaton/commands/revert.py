@@ -3,13 +3,14 @@
 import os
 from typing import Annotated, Optional
 
-from gitbaton.cli.common import AsJson, Verbose, divided, one_of, opened
+from gitbaton.cli.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.commands.restore import DryRun, carry_out
 from gitbaton.errors import NotFoundError
 from gitbaton.names import parted
 from gitbaton.render import in_shell
 from gitbaton.restore.values import Order
+from gitbaton.values import replace
 
 
 def command(
@@ -23,6 +24,7 @@ def command(
     session: Annotated[
         str, Option("--session", metavar="ID", help="All turns of a session; the beginning of its id is enough.")
     ] = "",
+    track: Track = None,
     dry_run: DryRun = False,
     merge: Annotated[bool, Option("--merge", help="Where a change does not merge, write the conflict into the file.")] = False,
     foreign: Annotated[bool, Option("--foreign", help="Allow a turn that was fetched from elsewhere.")] = False,
@@ -52,9 +54,11 @@ def command(
     turns, paths = divided(ctx, words or [], 1)
     name, directory = turns[0] if turns else "", ctx.obj.repo_root or os.getcwd()
     ranged = parted(name, "..") is not None
+    one_meant(name or None, track)
     one_of(TURN=bool(name) and not ranged, session=bool(session))
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at files") as baton:
-        order = Order(checkpoint=name, paths=tuple(paths), directory=directory, foreign=foreign, session=session, merge=merge)
+        order = Order(checkpoint=name, paths=tuple(paths), directory=directory, foreign=foreign, merge=merge)
+        order = replace(order, session=session, track=track or "")
         try:
             return carry_out(baton, "revert", order, dry_run=dry_run, json=json, verbose=verbose)
         except NotFoundError as error:

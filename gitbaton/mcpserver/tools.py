@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gitbaton import restore
 from gitbaton.baton import Baton, Request
 from gitbaton.codec import Json, bare, document, first_line, in_quotes, plain, timestamp
 from gitbaton.codec.checkpoint import EXTRA_KEY_FORM
@@ -20,6 +21,7 @@ from gitbaton.render import (
     line,
     live_document,
     observed_pairs,
+    path_in_quotes,
     redacted_document,
     resume_lines,
     since_document,
@@ -29,10 +31,12 @@ from gitbaton.render import (
     uncompared,
     verdict,
 )
+from gitbaton.restore.values import Order
 from gitbaton.running.current import unfinished
 from gitbaton.store.meta import NOTHING, Meta, read
 from gitbaton.survey import tests_then
 from gitbaton.system.process import Process
+from gitbaton.tools import rewinding
 from gitbaton.tools.comparing import tree_now, tree_of
 from gitbaton.values import value
 
@@ -263,6 +267,31 @@ def diff(baton: Baton, call: Call) -> Answer:
     )
 
 
+def revert(baton: Baton, call: Call) -> Answer:
+    """Take back a turn, or say what would become of each path."""
+    given, dry_run = call.given, call.given.get("dry_run", False)
+    order = Order(
+        checkpoint=given.get("turn", ""),
+        session=given.get("session", ""),
+        paths=tuple(given.get("paths", ())),
+        directory=call.place,
+        merge=given.get("merge", False),
+        track=given.get("track", ""),
+    )
+    if dry_run:
+        plan = rewinding.preview(baton, order, "revert")
+        safety, said = None, plan.warnings
+    else:
+        done, told = restore.carry_out(baton, "revert", order)
+        plan, safety, said = done.plan, done.safety, (*told, *done.warnings)
+    would = "would " if dry_run else ""
+    rows = [f"{would}{s.action} {path_in_quotes(s.path)}{f' ({plain(s.reason)})' if s.reason else ''}" for s in plan.steps]
+    idle = "nothing has to change" if plan.complete else "nothing is changed"
+    did = ("would be done" if dry_run else "done") if plan.wanted else idle
+    rows += [f"{did}: {line(plan.what)}", *(["'git baton undo' takes it back"] if safety else [])]
+    return Answer(document=rewinding.document(plan, safety, said), text="\n".join(rows), warnings=tuple(said))
+
+
 def _paths(given: tuple[str, ...]) -> tuple[str, ...]:
     """Paths as they are given. Raises UsageError for what can be none, before anything is done."""
     for path in given:
@@ -465,5 +494,32 @@ TOOLS = (
         ),
         run=diff,
         most=2 * MAX_DIFF,
+    ),
+    Tool(
+        name="revert",
+        about="Take back what a turn of an agent changed in the files, and nothing else: what was changed since stays, and "
+        "what does not merge is a conflict that is left. HEAD stays; 'git baton undo' brings it all back.",
+        arguments=_schema(
+            turn=_text("A checkpoint of the turn, or A..B; default: the newest turn that changed something."),
+            session=_text("All turns of the session with this id, or beginning of one."),
+            track=_text("The track of the newest turn, and that @ stands for; default: the current one."),
+            paths=_texts("Only these paths, relative to where the server was started."),
+            merge=_flag(False, "Where texts do not merge, write both sides into the file, with markers."),
+            dry_run=_flag(False, "Say what would become of each path; change nothing."),
+        ),
+        result=_schema(
+            ("v", "op", "what", "plan", "target", "safety", "paths", "index", "warnings"),
+            v=_V,
+            op={"type": "string", "const": "revert"},
+            what={"type": "string"},
+            plan={"type": "string"},
+            target={"type": "string"},
+            safety={"type": ["string", "null"]},
+            paths=_LIST,
+            index={"type": "boolean"},
+            warnings=_WARNINGS,
+        ),
+        run=revert,
+        writes=True,
     ),
 )

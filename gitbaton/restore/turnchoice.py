@@ -31,7 +31,7 @@ class Taken:
 def chosen(baton: Baton, order: Order) -> tuple[Taken, ...]:
     """The turns that an order means, newest first; of a bare one all from which the newest that changed something must be
     picked. Raises BatonError where there is none, NoAnswerError where no turn is on record at all."""
-    found = _named(baton, order) if order.checkpoint else _of_session(baton, order) if order.session else _newest(baton)
+    found = _named(baton, order) if order.checkpoint else _of_session(baton, order) if order.session else _newest(baton, order)
     for span in found:
         if span.end is not None and span.end.foreign and not order.foreign:
             short = baton.short(span.end.id)
@@ -41,7 +41,7 @@ def chosen(baton: Baton, order: Order) -> tuple[Taken, ...]:
             said = f"what the turn of {told(span)} began from is not on record any more"
             hint = "'git baton restore CHECKPOINT' brings back the files of a checkpoint"
             raise NoAnswerError(said, hint)
-    there = _everywhere(baton, min(map(since, found)))
+    there = _everywhere(baton, order, min(map(since, found)))
     return tuple(Taken(span=span, rivals=tuple(other for other in there if _overlaps(span, other))) for span in found)
 
 
@@ -83,10 +83,10 @@ def _turns(baton: Baton, track: str) -> Iterator[Span]:
         yield replace(span, end=next((s for s in states if s.tree == span.after and not s.foreign), None))
 
 
-def _newest(baton: Baton) -> list[Span]:
-    """The open turns of the current track, and the newest other one of this work tree that changed something."""
+def _newest(baton: Baton, order: Order) -> list[Span]:
+    """The open turns of the track, and the newest other one of this work tree that changed something."""
     found, idle, here = list[Span](), list[Span](), baton.repo.worktree_id()
-    for span in _turns(baton, _current(baton)):
+    for span in _turns(baton, _track(baton, order)):
         end = span.end.checkpoint.files if span.end is not None else None
         if end is not None and not end.worktree.same(here):
             continue
@@ -103,7 +103,9 @@ def _newest(baton: Baton) -> list[Span]:
     return found or idle[:1]
 
 
-def _current(baton: Baton) -> str:
+def _track(baton: Baton, order: Order) -> str:
+    if order.track:
+        return baton.tip(order.track).checkpoint.track
     if baton.current() is None and not baton.store.meant():
         return baton.chosen(automatic=True)  # that of the first turn, of which no checkpoint is there yet
     return baton.tip().checkpoint.track
@@ -113,8 +115,8 @@ def _named(baton: Baton, order: Order) -> list[Span]:
     """The turns of a range, or the one that a checkpoint belongs to."""
     ends = names.parted(order.checkpoint, "..")
     if ends is None:
-        return [_of(baton, baton.resolve(order.checkpoint))]
-    first, last = (baton.resolve(end or "@") for end in ends)
+        return [_of(baton, baton.resolve(order.checkpoint, order.track or None))]
+    first, last = (baton.resolve(end or "@", order.track or None) for end in ends)
     track = last.checkpoint.track
     if first.checkpoint.track != track:
         tracks = f"tracks {in_quotes(first.checkpoint.track)} and {in_quotes(track)}"
@@ -162,7 +164,7 @@ def _goes_on(span: Span, stored: Stored) -> bool:
 
 def _of_session(baton: Baton, order: Order) -> list[Span]:
     """All turns of a session in this work tree."""
-    found = [span for span in _everywhere(baton, 0.0) if _is_of(span, order.session) and span.before != span.after]
+    found = [span for span in _everywhere(baton, order, 0.0) if _is_of(span, order.session) and span.before != span.after]
     sessions = dict.fromkeys(_key(span.session) for span in found)
     if len(sessions) > 1:
         those = (f"session {in_quotes(session or name)} of {name}" for name, session in sessions)
@@ -181,13 +183,13 @@ def _key(agent: Agent | None) -> tuple[str, str | None]:
     return (agent.name, agent.session) if agent is not None else ("", None)
 
 
-def _everywhere(baton: Baton, moment: float) -> list[Span]:
+def _everywhere(baton: Baton, order: Order, moment: float) -> list[Span]:
     """The turns of all tracks that were made in this work tree and did not end before a moment, the newest first."""
     store, here = baton.store, baton.repo.worktree_id()
     begun = {session.began for _, session, _ in open_here(baton.repo)}
     tips = [tip for tip in store.all_tips().items if tip.id in begun or tip.checkpoint.created.timestamp() >= moment]
     found: dict[object, Span] = {}
-    for track in dict.fromkeys([_current(baton), *(tip.checkpoint.track for tip in tips)]):
+    for track in dict.fromkeys([_track(baton, order), *(tip.checkpoint.track for tip in tips)]):
         for span in takewhile(lambda span: until(span) > moment, _turns(baton, track)):
             files = span.end.checkpoint.files if span.end is not None else None
             if span.before is not None and (files is None or files.worktree.same(here)):

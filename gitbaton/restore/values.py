@@ -36,7 +36,8 @@ class Order:
     follows. ``left`` are paths to leave alone, with the reason.
 
     Of a revert ``checkpoint`` names a turn, or the turns of a range ``A..B``, and "" the newest one; ``session`` is an id, or
-    the beginning of one, of the session whose turns are meant; ``merge`` writes conflicts into the files.
+    the beginning of one, of the session whose turns are meant; ``merge`` writes conflicts into the files; ``track`` is that of
+    the newest turn, and of ``@``, by default the current one.
     """
 
     checkpoint: str = "@"
@@ -50,6 +51,7 @@ class Order:
     left: tuple[tuple[str, str], ...] = ()
     session: str = ""
     merge: bool = False
+    track: str = ""
 
 
 @value

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from gitbaton.baton import Baton
-from gitbaton.codec import parse_transcript
+from gitbaton.codec import Json, parse_transcript, path_document
 from gitbaton.errors import GitTimeoutError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Object, parse_commit
 from gitbaton.git.repo import Repo
@@ -173,6 +173,13 @@ def preview(baton: Baton, order: Order, op: Op = "restore") -> Plan:
         copy.redirect(folder)
         with open_plan(copy, op, order) as plan:
             return plan
+
+
+def document(plan: Plan, safety: Stored | None, said: Sequence[str]) -> dict[str, Json]:
+    """The JSON of a plan, or of what was done: ``safety`` is the state before it; ``said`` are the warnings."""
+    paths: list[Json] = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
+    head: dict[str, Json] = {"op": plan.op, "what": plan.what, "plan": plan.digest, "target": plan.target.id}
+    return {**head, "safety": safety.id if safety else None, "paths": paths, "index": plan.index, "warnings": list(said)}
 
 
 def since(baton: Baton, stored: Stored) -> tuple[bytes, list[str]]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from gitbaton import Baton
+from gitbaton.mcpserver.tools import TOOLS, Call
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.state import actions, assert_same, files_of, index_of, snap, state_of
@@ -291,6 +293,29 @@ def test_what_two_sessions_may_have_changed_is_a_conflict_unless_their_clients_t
         assert "hint: a path that is named is taken back all the same" in done.err
         repo.ok("revert", first, "--", "foo")
         assert texts(repo) == {"a.txt": "one\n", "bar": "B\n"}
+
+
+def test_a_track_is_named_and_undo_leads_here(turns: Turns, repo: Sandbox) -> None:
+    turn = turns.turn("A", "change a", a_txt="A\n")
+    repo.ok("snapshot", "--track", "other", "elsewhere")
+    assert repo.baton("revert").code == 1, "no turn of the current track"
+    done = repo.baton("undo", turn[:8])
+    assert done.code == 129 and f"hint: to take back a turn, and not a restore: git baton revert {turn[:8]}" in done.err
+    assert repo.ok("revert", "--track", "t").out.startswith("write a.txt\n")
+    assert repo.ok("revert", "@", "--track", "t").out.startswith("nothing has to change")
+    assert repo.ok("resume", "--track", "t").out.count("restored=taken back: turn \"change a\": 'a.txt'") == 1
+    assert f"reverted {turn[:4]}: change a" in repo.ok("log", "--all").out
+
+
+def test_an_mcp_client_takes_a_turn_back(turns: Turns, repo: Sandbox) -> None:
+    turns.turn("A", "change a", a_txt="A\n", new="new\n")
+    tool = next(tool for tool in TOOLS if tool.name == "revert")
+    for dry_run in (True, False):
+        with Baton(repo.path, door="binary") as baton:
+            given = tool.check({"dry_run": dry_run, "paths": ["a.txt"]})
+            answer = tool.run(baton, Call(given=given, place=str(repo.path)))
+        assert answer.text.startswith("would write 'a.txt'\nwould be done: " if dry_run else "write 'a.txt'\ndone: ")
+        assert texts(repo) == {"a.txt": "A\n" if dry_run else "one\n", "new": "new\n"}
 
 
 def test_foreign_turns_ask_for_a_word(turns: Turns, repo: Sandbox, tmp_path: os.PathLike[str]) -> None:
