@@ -8,14 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton import restore, terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.columns import fitted
-from gitbaton.cli.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened, print_json, summed, warn_all
+from gitbaton.cli.common import (
+    AsJson,
+    Track,
+    Verbose,
+    askable,
+    confirmed,
+    divided,
+    one_meant,
+    one_of,
+    opened,
+    print_json,
+    summed,
+    warn_all,
+)
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import in_quotes, path_document, plain
-from gitbaton.errors import BatonError, NotFoundError, StoppedError, UsageError
+from gitbaton.codec import counted, in_quotes, path_document, plain
+from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
-from gitbaton.render import in_shell, path_in_quotes, quoted
+from gitbaton.render import in_shell, path_in_quotes, quoted, some
 from gitbaton.restore import intent
-from gitbaton.restore.values import TEXT, UNDECIDED, UNMERGED, Order, Plan
+from gitbaton.restore.values import COMMITTED, TEXT, UNDECIDED, UNKNOWN, UNMERGED, Order, Plan
 from gitbaton.store import safety_ref, tip_ref
 from gitbaton.values import replace
 
@@ -26,7 +39,9 @@ DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan and chan
 Exact = Annotated[bool, Option("--exact", help="Also remove files that the checkpoint does not know, unless they are ignored.")]
 Index = Annotated[bool, Option("--index/--no-index", help="Bring the whole index back, too.")]
 Force = Annotated[bool, Option("--force", help="Also change what is somebody else's work.")]
+Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
 Foreign = Annotated[bool, Option("--foreign", help="Allow a checkpoint that was fetched from elsewhere.")]
+_NAMED = 3  # of the user's own edits
 _SUMS = {  # of many paths: what was done, or would be, and to what
     "write": ("wrote {}", "write {}", "file"),
     "create": ("created {}", "create {}", "file"),
@@ -48,6 +63,7 @@ def command(
     exact: Exact = False,
     index: Index = False,
     force: Force = False,
+    yes: Yes = False,
     foreign: Foreign = False,
     talk: Annotated[
         bool, Option("--conversation", help="Also write the conversation back, as a new session of its client.")
@@ -67,9 +83,11 @@ def command(
     are kept; --exact removes them. Of the files that are touched the index entries come back, too, but for what was committed
     since; with --index the whole index does.
 
-    What another track brought, or a later commit that the checkpoint's own track had not captured before, is a conflict and
-    left alone, unless PATH names that very file or --force is given; so is a path that is unmerged now and was not then, and
-    its stages stay in any case without --index. PATH is a pathspec, as seen from the current directory.
+    What another track or session brought, or a later commit that the checkpoint's own track had not captured before, is a
+    conflict and left alone, unless PATH names that very file or --force is given; so is what only commits changed where the
+    checkpoint is of another branch, and a path that is unmerged now and was not then: its stages stay in any case without
+    --index. Edits that no checkpoint holds yet are taken back, and counted in a line before; on a terminal it asks first, and
+    where another session's work is left (--yes: it does not). PATH is a pathspec, as seen from the current directory.
 
     --conversation also writes the agent's conversation up to there as a new session of Claude Code or Codex and prints the line
     that resumes it; nothing comes back where the conversation cannot. Exits with 1 when a path was left as a conflict or
@@ -91,16 +109,17 @@ def command(
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at files") as baton:
         order = Order(checkpoint=_name(baton, typed, track), paths=tuple(paths), directory=directory, foreign=foreign)
         order = replace(order, exact=exact, index=index, force=force)
+        ask = not (yes or force or json or dry_run) and askable()
         try:
             if not talk and not only:
-                return carry_out(baton, "restore", order, dry_run=dry_run, json=json, verbose=verbose)
+                return carry_out(baton, "restore", order, dry_run=dry_run, json=json, verbose=verbose, ask=ask)
             target = baton.resolve(order.checkpoint)
         except NotFoundError as error:
             if not paths and os.path.lexists(order.checkpoint):
                 hint = f"to restore the file of that name: git baton restore -- {in_shell(order.checkpoint)}"
                 raise NotFoundError(error.message, hint) from None
             raise
-        return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json, verbose=verbose)
+        return _with_conversation(baton, target, order, files=talk, dry_run=dry_run, json=json, verbose=verbose, ask=ask)
 
 
 def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
@@ -112,7 +131,7 @@ def _name(baton: Baton, name: Optional[str], track: Optional[str]) -> str:
 
 
 def _with_conversation(
-    baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool, verbose: bool
+    baton: Baton, target: Stored, order: Order, *, files: bool, dry_run: bool, json: bool, verbose: bool, ask: bool
 ) -> int:
     """The conversation is planned before a file is touched, and written after them; a conflict does not keep it back."""
     order = replace(order, checkpoint=target.id)
@@ -122,7 +141,9 @@ def _with_conversation(
         if files and (order.foreign or not target.foreign):
             error.hints += ("nothing is restored; without --conversation the files are",)
         raise
-    code = carry_out(baton, "restore", order, dry_run=False, json=False, verbose=verbose) if files and not dry_run else 0
+    code = 0
+    if files and not dry_run:
+        code = carry_out(baton, "restore", order, dry_run=False, json=False, verbose=verbose, ask=ask)
     write_back(talk, target, dry_run=dry_run, json=json)
     if files and dry_run:  # last: afterwards nothing else can be done with what is open
         code = carry_out(baton, "restore", order, dry_run=True, json=False, verbose=verbose)
@@ -163,8 +184,38 @@ def tell_written(plan: "conversations.Plan", target: Stored, *, dry_run: bool, j
         terminal.say(f"resume it with: {line}")
 
 
-def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool, verbose: bool) -> int:
-    """Restore, revert, undo or redo, or only say what would be done; the exit code."""
+class _AskError(Exception):
+    """A plan that is to be asked about first."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+
+def _asked(baton: Baton, op: Op, order: Order, *, verbose: bool) -> tuple[restore.Restored, list[str]]:
+    """Carry out a plan that nobody has to be asked about, or the very one that was shown and agreed to. Raises
+    NoAnswerError."""
+    agreed = set[str]()
+
+    def permit(plan: Plan) -> None:
+        if plan.doubtful and plan.wanted and plan.digest not in agreed:
+            raise _AskError(plan)
+
+    while True:
+        try:
+            return restore.carry_out(baton, op, order, permit)
+        except _AskError as error:  # the lock is free again while somebody thinks
+            plan = error.plan
+        if agreed:
+            terminal.warn("files changed meanwhile, and nothing is restored yet; now it would be:")
+        show_plan(plan, None, plan.warnings, dry_run=True, json=False, verbose=verbose)
+        if not confirmed("restore them?"):
+            raise NoAnswerError("nothing is restored")
+        agreed.add(plan.digest)
+
+
+def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool, verbose: bool, ask: bool = False) -> int:
+    """Restore, revert, undo or redo, or only say what would be done; the exit code. ``ask``: first, on the terminal, where it
+    would take back edits that no checkpoint holds, or leave what another session wrote. Raises NoAnswerError without a yes."""
     if dry_run:
         import tempfile
 
@@ -174,7 +225,7 @@ def carry_out(baton: Baton, op: Op, order: Order, *, dry_run: bool, json: bool, 
                 show_plan(plan, None, plan.warnings, dry_run=True, json=json, verbose=verbose)
                 return 0 if plan.complete else 1
     with interruptible(baton, op):
-        done, said = restore.carry_out(baton, op, order)
+        done, said = _asked(baton, op, order, verbose=verbose) if ask else restore.carry_out(baton, op, order)
     show_plan(done.plan, done.safety, (*said, *done.warnings), dry_run=False, json=json, verbose=verbose)
     track = done.plan.target.checkpoint.track
     if op == "restore" and done.plan.target.foreign and not json and baton.current() != track:
@@ -211,24 +262,34 @@ def show_plan(
     if json:
         from gitbaton.tools import rewinding
 
-        print_json(rewinding.document(plan, safety, said))
+        print_json(rewinding.document(plan, safety, (*_before(plan), *said)))
         return
+    for text in _before(plan):
+        terminal.say(text)
     for text in _told(plan, safety, dry_run=dry_run, verbose=verbose):
         terminal.say(text)
     if safety is not None:
         terminal.say(fitted({"undo": "undone: ", "redo": "redone: "}.get(plan.op, "done: ") + plan.what))
         terminal.tell(f"hint: {_back(plan.op)}")
-    elif not plan.wanted and not dry_run:
-        terminal.say(fitted(f"nothing {'has to change' if plan.complete else 'is changed'}: {plan.name}"))
-        if plan.op == "restore" and plan.target.checkpoint.carried is not None:
-            terminal.tell("hint: that checkpoint is automatic; '@{manual}' is the one whose words it carries")
-    later = sum(step.action == "keep" and step.reason == "unknown" for step in plan.steps)
+    elif not plan.wanted:
+        left = "would be changed" if dry_run else "is changed"
+        terminal.say(fitted(f"nothing {'has to change' if plan.complete else left}: {plan.name}"))
+    later = sum(step.action == "keep" and step.reason in (UNKNOWN, COMMITTED) for step in plan.steps)
     if plan.op == "restore" and later:
         stay = "1 file not in that checkpoint stays" if later == 1 else f"{later:,} files not in that checkpoint stay"
         terminal.tell(f"hint: {stay}; --exact removes what it does not hold, and undo brings it back")
     for text in _hints(plan):
         terminal.tell(f"hint: {text}")
     warn_all(said)
+
+
+def _before(plan: Plan) -> list[str]:
+    """What is to be known of a plan before it is carried out, a line each."""
+    if not any(step.action != "keep" for step in plan.steps):
+        return []
+    edits, named = counted(len(plan.own), "edit"), tuple(map(quoted, plan.own[:_NAMED]))
+    own = [f"also takes back {edits} of your own since: {some(len(plan.own), named)}"] if plan.own else []
+    return [*plan.notes, *own]
 
 
 def _hints(plan: Plan) -> Iterator[str]:
@@ -243,7 +304,7 @@ def _hints(plan: Plan) -> Iterator[str]:
             yield "an unmerged path is yours to resolve"
         return
     if reasons - {UNMERGED}:
-        yield "a conflict is a change that this track did not bring; --force overwrites it, and undo brings it back"
+        yield "a conflict is somebody else's change; --force overwrites it, and undo brings it back"
     if UNMERGED in reasons:
         yield "an unmerged path is yours to resolve; --force writes the file and leaves it unmerged"
 

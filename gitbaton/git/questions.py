@@ -16,6 +16,8 @@ from gitbaton.system.files import born, read_regular, remove_folder, sync_paths
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
 _MADE = re.compile(r"([0-9a-f]+) commit(?: \((?:amend|initial)\))?: ")
+_LEFT = re.compile(r"[0-9a-f]+ checkout: moving from (\S+) to \S+$")
+_RENAMED = re.compile(r"[0-9a-f]+ Branch: renamed refs/heads/(\S+) to refs/heads/(\S+)$")
 _MOVED = re.compile(r"([0-9a-f]+) HEAD@\{([0-9]+)\} (commit)?")
 FSYNC = ("always", "ordered", "never")  # what baton.fsync can be
 CONFIG_HOOKS = (2, 54)  # hook.<name>.command; a failing one fails the command it watches
@@ -97,11 +99,42 @@ def last_move(repo: Repo) -> str:
     return repo.git.run("reflog", "-1", "--format=%gs", "HEAD").out.decode("utf-8", "replace").strip()
 
 
-def made_here(repo: Repo) -> frozenset[Oid]:
+def made_here(repo: Repo, branch: str | None = None) -> frozenset[Oid]:
     """The commits that were made in this work tree, as HEAD's reflog tells: no merge, and nothing that was pulled, picked or
-    rebased. None where there is no reflog."""
-    out = repo.git.run("reflog", "--no-show-signature", "--encoding=UTF-8", "--format=%H %gs", "HEAD", "--").out
-    return frozenset(row[1] for row in map(_MADE.match, out.decode("utf-8", "replace").splitlines()) if row)
+    rebased; with a branch those that were made on it. None where there is no reflog."""
+    made = _made_on(repo)
+    return frozenset().union(*(made.values() if branch is None else [made.get(branch, ())]))
+
+
+def now_called(repo: Repo, branch: str) -> str:
+    """The name that a branch has by now, as far as it was renamed while it was HEAD's."""
+    for before, after in reversed(_renamed(repo)):
+        branch = after if branch == before else branch
+    return branch
+
+
+def _made_on(repo: Repo) -> dict[str | None, set[Oid]]:
+    """The commits that were made in this work tree, by the branch that HEAD was on, under the name that it had first."""
+    found, at = dict[str | None, set[Oid]](), repo.objects.head().branch
+    for row in _moves(repo):
+        if entry := _MADE.match(row):
+            found.setdefault(at, set()).add(entry[1])
+        elif entry := _LEFT.match(row):
+            at = entry[1]
+        elif entry := _RENAMED.match(row):
+            found.setdefault(entry[1], set()).update(found.get(entry[2], ()))
+            at = entry[1] if at == entry[2] else at
+    return found
+
+
+def _renamed(repo: Repo) -> list[tuple[str, str]]:
+    return [(entry[1], entry[2]) for entry in map(_RENAMED.match, _moves(repo)) if entry]
+
+
+def _moves(repo: Repo) -> list[str]:
+    """HEAD's reflog, the newest first: where it went, and why."""
+    words = ("reflog", "--no-show-signature", "--encoding=UTF-8", "--format=%H %gs", "HEAD", "--")
+    return repo.git.run(*words).out.decode("utf-8", "replace").splitlines()
 
 
 def committed_after(repo: Repo, moment: float, head: Oid) -> tuple[float, Oid] | None:

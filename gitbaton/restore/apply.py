@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
 from gitbaton.baton import Baton
@@ -35,8 +35,11 @@ _UNWRITABLE = 20
 _PATIENCE = 3  # files that a filter may fail on before it is not asked any more
 
 
-def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
-    """Restore, undo or redo; what recovering an interrupted one had to say comes along.
+def carry_out(
+    baton: Baton, op: Op, order: Order, permit: Callable[[Plan], None] = lambda plan: None
+) -> tuple[Restored, list[str]]:
+    """Restore, undo or redo, what ``permit`` does not refuse by raising; what recovering an interrupted one had to say comes
+    along.
 
     A file that cannot be written or removed, or that is never still, is left alone, and the rest comes back. No other restore
     of this work tree is at work from the look to the last file. Raises BatonError.
@@ -46,6 +49,7 @@ def carry_out(baton: Baton, op: Op, order: Order) -> tuple[Restored, list[str]]:
     while True:
         try:
             with open_plan(baton, op, replace(order, left=tuple(left.items())), alone(baton.repo)) as plan:
+                permit(plan)
                 return apply(plan), said
         except CollectedError:  # git has just collected what the index named that was read; the next look reads another
             collected += 1

@@ -13,7 +13,7 @@ from gitbaton.codec import timestamp
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import made_here
-from gitbaton.model import Oid, Stored, WorktreeId
+from gitbaton.model import BEFORE_PROMPT, ENDED, Checkpoint, Oid, Stored, WorktreeId
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.pathhistory import (
@@ -51,11 +51,12 @@ class Present:
 @value
 class Owner:
     """Who brought a path's present content: the other ``track`` (None: a commit did) and the id of that checkpoint or
-    commit."""
+    commit. ``certain``: that checkpoint shows it; else it merely holds what nobody knows from whom it is."""
 
     path: str
     track: str | None
     where: Oid
+    certain: bool = True
 
 
 def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, present: Sequence[Present]) -> dict[str, Owner]:
@@ -64,9 +65,9 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     ``present`` are paths that differ from the checkpoint ``then`` now; ``head`` is HEAD's commit now. Among the checkpoints of
     this work tree, and those of the track from anywhere, the earliest that holds a content says whose it is: another track's;
     ours where its own head does not hold it; else that of the commit on HEAD's first-parent line since ``then`` which brought
-    it, unless it was made in this work tree: the agent's own, most often. What none of them holds is ours, unless another
-    track's checkpoint changed the path last. For a path that is absent, and for one that is as the commit has it that ``then``
-    stands on, only checkpoints after ``then`` count. Reads only.
+    it, unless it was made in this work tree, on the branch of ``then``: the agent's own, most often. What none of them holds is
+    ours, unless another track's checkpoint changed the path last. For a path that is absent, and for one that is as the commit
+    has it that ``then`` stands on, only checkpoints after ``then`` count. Reads only.
     """
     wanted = {p.path: f"{p.mode} {p.oid}" if p.oid else "" for p in present}
     chains = store.chains()[0] if wanted else {}
@@ -76,7 +77,7 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     base = tree_of(store, then.checkpoint.head) or nothing(store) if wanted else ""
     first = (nothing(store), base)
     changed = changes(store, [first, *made], wanted) if alone and commits else {}
-    brought = _brought(store, commits, changed, wanted)
+    brought = _brought(store, then, commits, changed, wanted)
     if alone:  # then only what a commit brought can be anybody's
         wanted = {path: wanted[path] for path in brought}
     if not wanted:
@@ -90,7 +91,7 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     for line in lines:
         line.follow(base, contents, known)
     search = _Search(store, then, worktree, wanted, contents, lines)
-    brought = brought if alone else _brought(store, commits, known, wanted)
+    brought = brought if alone else _brought(store, then, commits, known, wanted)
     return _Verdict(search, {path: Owner(path=path, track=None, where=oid) for path, oid in brought.items()}).owners()
 
 
@@ -130,17 +131,23 @@ def _tree_before(store: Store, oid: Oid) -> Oid | None:
 
 
 def _brought(
-    store: Store, commits: Sequence[tuple[Oid, Step]], changed: Mapping[Step, Contents], wanted: Contents
+    store: Store, then: Stored, commits: Sequence[tuple[Oid, Step]], changed: Mapping[Step, Contents], wanted: Contents
 ) -> dict[str, Oid]:
-    """By path, the newest commit that brought its present content, where that was not made in this work tree."""
+    """By path, the newest commit that brought its present content, where that was not made in this work tree, on the branch
+    that the checkpoint was taken on."""
     found = {
         path: oid
         for oid, step in reversed(commits)
         for path, content in changed.get(step, {}).items()
         if content == wanted.get(path)
     }
-    made = made_here(store.repo) if found else frozenset[Oid]()
+    made = made_here(store.repo, then.checkpoint.branch) if found else frozenset[Oid]()
     return {path: oid for path, oid in found.items() if oid not in made}
+
+
+def _of_nobody(c: Checkpoint) -> bool:
+    """Whether a checkpoint was taken by a hook, of what no turn of its track has changed."""
+    return c.kind == "auto" and (c.step == BEFORE_PROMPT or (c.turn is None and c.step.startswith(ENDED)))
 
 
 class _Verdict:
@@ -162,8 +169,12 @@ class _Verdict:
             return self.brought[path]
         if first is not None and first.track == ours and path not in self.search.apart_from_head(first):
             return self.brought.get(path)  # it merely holds what was there
-        whose = self.search.changer(path) if first is None else self._doubtful(path, first) or first
-        return Owner(path=path, track=whose.track, where=whose.stored.id) if whose and whose.track != ours else None
+        doubtful = self._doubtful(path, first) if first is not None else None
+        whose = self.search.changer(path) if first is None else doubtful or first
+        if whose is None or whose.track == ours:
+            return None
+        certain = doubtful is None and not _of_nobody(whose.stored.checkpoint)
+        return Owner(path=path, track=whose.track, where=whose.stored.id, certain=certain)
 
     def _doubtful(self, path: str, first: Seen) -> Seen | None:
         """A checkpoint of another track that holds a content of ours as well, and before which one was pruned that may have had

@@ -5,24 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 
 from gitbaton.baton import Baton
-from gitbaton.codec import first_line, in_quotes
+from gitbaton.codec import first_line, in_double_quotes, in_quotes, plain
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.objects import lookup
-from gitbaton.model import IGNORED, INSIDE, KEPT, Stored, covered
+from gitbaton.git.questions import made_here, now_called
+from gitbaton.model import IGNORED, INSIDE, KEPT, Oid, Stored, covered
 from gitbaton.render import first_few, some, title
 from gitbaton.restore.bytes import HIDDEN, held_ignored, kept_in
 from gitbaton.restore.goal import FREE, Goal, files_of, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
-from gitbaton.restore.values import LONGEST, SHORT, Order, Plan
+from gitbaton.restore.sessionwork import Work, session_work
+from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, Plan
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import beside, paths_beside
 from gitbaton.worktree.checkout import Difference, Entry, differences
 from gitbaton.worktree.ignores import anything_in, ignored_by
 from gitbaton.worktree.modes import Permits, recorded
 from gitbaton.worktree.staged import Scope, listed_now
+
+SUBJECT = 60  # of a commit
 
 
 @contextmanager
@@ -59,6 +64,7 @@ class CheckpointGoal(Goal):
         self.hidden = paths_beside(self.store, target, HIDDEN) or ()
         self.permits = Permits(scene.repo, recorded(self.store.objects, there))
         self.entries = self._entries()
+        self._worked = frozenset[str](), Work(theirs={}, own=())
 
     def _entries(self) -> Scope:
         if not self.order.index or not self.asked:
@@ -101,14 +107,99 @@ class CheckpointGoal(Goal):
     def stay(self, wanted: Collection[str]) -> Collection[str]:
         """What HEAD has otherwise than the commit that the checkpoint stands on; all where that is not there. With their
         entries of then the index would take back what was committed since, and the next commit with it."""
-        then, now = self.target.checkpoint.head, self.scene.head.oid
-        if then == now:
+        if self.target.checkpoint.head == self.scene.head.oid:
             return ()
-        before, after = (tree_of(self.store, oid) if oid else nothing(self.store) for oid in (then, now))
-        if before is None or after is None:
-            return wanted
-        step = before, after
-        return changes(self.store, [step], dict.fromkeys(wanted, "")).get(step, {})
+        step = self._heads
+        return wanted if step is None else changes(self.store, [step], dict.fromkeys(wanted, "")).get(step, {})
+
+    @cached_property
+    def _heads(self) -> tuple[Oid, Oid] | None:
+        """The trees of the commit that the checkpoint stands on, and of HEAD; None where one is not there."""
+        heads = self.target.checkpoint.head, self.scene.head.oid
+        before, after = (tree_of(self.store, oid) if oid else nothing(self.store) for oid in heads)
+        return (before, after) if before is not None and after is not None else None
+
+    # Whose it is.
+
+    def whose(self, moved: Sequence[Difference]) -> Mapping[str, str]:
+        """Those of the paths whose present content is somebody else's, and whose."""
+        found = super().whose(moved)
+        theirs = self._work({d.path for d in moved}).theirs
+        self.strangers = theirs.keys() - found.keys()
+        return {**self._only_committed(moved), **theirs, **found}
+
+    def own(self, changing: Sequence[Difference]) -> Sequence[str]:
+        """The edits that were made after the newest checkpoint, outside of any turn, and that HEAD does not have."""
+        mine = set(self._work({d.path for d in changing}).own)
+        if not mine:
+            return ()
+        head = self.store.base_tree(self.scene.head.oid)
+        return sorted({d.path for d in differences(self.git, self.scene.tree, head)} & mine)
+
+    def _work(self, paths: Collection[str]) -> Work:
+        if not self._worked[0].issuperset(paths):
+            self._worked = frozenset(paths), session_work(self.baton, self.target, self.scene.tree, paths)
+        return self._worked[1]
+
+    def _only_committed(self, moved: Sequence[Difference]) -> Mapping[str, str]:
+        """The paths that are now as HEAD has them, and were then as HEAD had them, where that is another branch."""
+        if not self.elsewhere or self._heads is None:
+            return {}
+        before, after = self._heads
+        apart = {d.path: d for d in differences(self.git, after, before)}
+        head = self.scene.head
+        where = f"on {plain(head.branch)}" if head.branch is not None else f"at {self.baton.abbreviate(head.oid)}"
+        return {d.path: f"as committed {where}" for d in moved if d == apart.get(d.path)}
+
+    @cached_property
+    def elsewhere(self) -> str:
+        """Where the checkpoint was recorded, and where HEAD is, if that is another branch, or detached another line of
+        commits; else nothing."""
+        c, head = self.target.checkpoint, self.scene.head
+        then = now_called(self.scene.repo, c.branch) if c.branch is not None and c.branch != head.branch else c.branch
+        if then == head.branch and (then is not None or self._on_one_line(c.head, head.oid)):
+            return ""
+        was = f"on {plain(c.branch)}" if c.branch is not None else f"at {self.baton.abbreviate(c.head)}"
+        now = f"you are on {plain(head.branch)}" if head.branch is not None else f"HEAD is at {self.baton.abbreviate(head.oid)}"
+        return f"recorded {was}; {now}"
+
+    def _on_one_line(self, one: Oid | None, other: Oid | None) -> bool:
+        if one is None or other is None or one == other:
+            return True
+        return self._is_older(one, other) or self._is_older(other, one)
+
+    def unknown(self, paths: Collection[str]) -> Mapping[str, str]:
+        """The paths that were committed since, or are on another branch."""
+        if self._heads is None or self.target.checkpoint.head == self.scene.head.oid:
+            return {}
+        there = changes(self.store, [self._heads], dict.fromkeys(paths, "")).get(self._heads, {})
+        return {path: COMMITTED for path, content in there.items() if content}
+
+    def notes(self, changing: Sequence[Difference]) -> list[str]:
+        """That it is of another branch, which commits stay, and of how many own edits nobody knows yet."""
+        return [self.elsewhere] if self.elsewhere else self._commits({d.path for d in changing})
+
+    def _commits(self, changing: Collection[str]) -> list[str]:
+        """That the commits since stay, in a line."""
+        then, head = self.target.checkpoint.head, self.scene.head.oid
+        both = self.stay(changing) if then is not None and head is not None and then != head else ()
+        if then is None or head is None or then == head or not (self.whole or both) or not self._is_older(then, head):
+            return []
+        rows = self.git.run("log", "-z", "--format=%H%x01%P%x01%s", "--no-show-signature", head, f"^{then}", "--").out
+        commits = [row.split("\x01", 2) for row in rows.decode("utf-8", "replace").split("\0") if row]
+        short, span = self.baton.abbreviate(head), f"{self.baton.abbreviate(then)}..{self.baton.abbreviate(head)}"
+        one = len(commits) == 1
+        said = f"1 commit since stays: {short} {in_double_quotes(first_line(commits[0][2])[:SUBJECT])}"
+        said = said if one else f"{len(commits):,} commits since stay: {span}"
+        if any(" " in parents for _, parents, _ in commits) or made_here(self.scene.repo).isdisjoint(c[0] for c in commits):
+            return [said]  # git reverts no merge without being told which side, and who pulled does not mean to
+        back, it = f"git revert {short if one else span}", "it" if one else "them"
+        if both:
+            return [f"{said}; to take {it} back, too, commit the files as they are then; or without this restore: {back}"]
+        return [f"{said}; to take {it} back: {back}"]
+
+    def _is_older(self, one: Oid, other: Oid) -> bool:
+        return self.git.run("merge-base", "--is-ancestor", one, other).code == 0
 
     def known(self) -> Collection[str]:
         """What the checkpoint's commit or index had and its work tree had not: it was deleted then."""
@@ -132,7 +223,15 @@ class CheckpointGoal(Goal):
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
         """What was left out of the checkpoint and is gone, and the PATHs that name nothing beside others that do."""
         several = self.asked.specs if len(self.asked.specs) > 1 else ()
-        return [*(_no_match(spec) for spec in several if not self._matches(spec)), *self._gone()]
+        return [*(_no_match(spec) for spec in several if not self._matches(spec)), *self._gone(), *self._inside()]
+
+    def _inside(self) -> list[str]:
+        """That what was changed inside other repositories stays, and does not come back."""
+        now = {p for p, reason in self.scene.skipped.items() if reason in INSIDE and self.asked.covers(p)}
+        then = {s.path for s in self.files.skipped if s.reason in INSIDE and self.asked.covers(s.path)} - now
+        there = [some(len(paths), first_few(sorted(paths))) for paths in (now, then) if paths]
+        found = [f"what was changed inside {there[0]} is in no checkpoint, and stays as it is"] if now else []
+        return found + ([f"what was changed inside {there[-1]} then is in no checkpoint"] if then else [])
 
     def _gone(self) -> list[str]:
         """That what was left out of the checkpoint, was asked for and is not there any more does not come back, in a line."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gitbaton.codec import in_quotes
 from gitbaton.model import covered
-from gitbaton.restore.values import CHANGING, Step
+from gitbaton.restore.values import CHANGING, UNKNOWN, Step
 from gitbaton.values import value
 from gitbaton.worktree.checkout import GITLINK, Difference, Guard
 from gitbaton.worktree.filetrees import parents
@@ -57,7 +57,7 @@ class Decider:
             return Step(path=d.path, action="refuse", reason=reason)
         if d.then is None:
             wanted = self.facts.always or d.path in self.facts.known or d.path in self.replaced
-            return Step(path=d.path, action="remove") if wanted else Step(path=d.path, action="keep", reason="unknown")
+            return Step(path=d.path, action="remove") if wanted else Step(path=d.path, action="keep", reason=UNKNOWN)
         if d.now is not None:
             return Step(path=d.path, action="write")
         reason = self.guard.in_the_way(d.path)
@@ -128,7 +128,7 @@ class Decider:
         for path in self.replaced:
             step = self.steps[path]
             if step.action == "remove" and path not in coming and path not in self.facts.known and not always:
-                self.steps[path] = Step(path=path, action="keep", reason="unknown")
+                self.steps[path] = Step(path=path, action="keep", reason=UNKNOWN)
                 found = True
         return found
 

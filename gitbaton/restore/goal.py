@@ -10,9 +10,9 @@ from datetime import datetime
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.model import FileState, Oid, Op, Operation, Stored
-from gitbaton.restore.attribution import Present, others
+from gitbaton.restore.attribution import Owner, Present, others
 from gitbaton.restore.scene import Scene, inside
-from gitbaton.restore.values import Order, Step
+from gitbaton.restore.values import NOBODY, Order, Step
 from gitbaton.store.safety import beside
 from gitbaton.worktree.checkout import Difference, matching
 from gitbaton.worktree.modes import Permits
@@ -57,6 +57,7 @@ class Goal:
         self.staged: Staged
         self.kept: Mapping[str, Oid]
         self.permits: Permits
+        self.strangers: Collection[str] = ()
 
     def skipped_since(self, differing: Collection[str]) -> list[Difference]:
         """Further paths, as absent, that git was told to skip meanwhile, and that are not on disk."""
@@ -90,12 +91,24 @@ class Goal:
         """Those of the paths whose present content is somebody else's, and whose."""
         present = [Present(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in moved]
         found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
-        return {path: self._owner(owner.track, owner.where) for path, owner in found.items()}
+        return {path: self._told(owner) for path, owner in found.items()}
 
-    def _owner(self, track: str | None, where: Oid) -> str:
-        if track is None:
-            return f"commit {self.baton.abbreviate(where)}"
-        return f"track {in_quotes(track)}, checkpoint {self.baton.short(where)}"
+    def _told(self, owner: Owner) -> str:
+        if owner.track is None:
+            return f"commit {self.baton.abbreviate(owner.where)}"
+        return f"track {in_quotes(owner.track)}, checkpoint {self.baton.short(owner.where)}" if owner.certain else NOBODY
+
+    def unknown(self, paths: Collection[str]) -> Mapping[str, str]:
+        """Why some of the paths are kept, where that is not just that it does not know them."""
+        return {}
+
+    def own(self, changing: Sequence[Difference]) -> Sequence[str]:
+        """The paths that change and are edits of the user's own, which no checkpoint holds yet."""
+        return ()
+
+    def notes(self, changing: Sequence[Difference]) -> list[str]:
+        """What is to be known before the files change."""
+        return []
 
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
         """What is to be said of a plan that changes this."""

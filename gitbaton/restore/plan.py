@@ -12,7 +12,7 @@ from gitbaton.render import path_in_quotes
 from gitbaton.restore.bytes import Bytes
 from gitbaton.restore.decide import Decider, Facts
 from gitbaton.restore.goal import Goal
-from gitbaton.restore.values import CHANGING, UNMERGED, Plan, Step
+from gitbaton.restore.values import CHANGING, UNKNOWN, UNMERGED, Plan, Step
 from gitbaton.values import replace
 from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, hidden
 from gitbaton.worktree.ignores import ignored_by
@@ -45,11 +45,13 @@ class _Planner:
         decision = Decider(scope, everything, guard, self._facts(scope, kept))
         now, then = self._unmerged()
         decision.leave(self._conflicts(now - then, decision.changing()))
-        found = self._with_further(decision.settle())
+        found = self._with_further(self._explained(decision.settle()))
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
         self.scene.take_out(self.hidden & wanted.keys())
         tree = self._tree(wanted, differing)
         changing = [d for d in scope if d.path in wanted]
+        named = self.goal.asked.names()
+        own = tuple(sorted(p for p in goal.own(changing) if p not in named))
         self.scene.mark(changing, {d.path for d in everything if d.now is not None}, self._unwelcome())
         return Plan(
             op=goal.op,
@@ -67,12 +69,21 @@ class _Planner:
             permits=goal.permits,
             tree=tree,
             digest=self._digest(found, changing),
+            notes=tuple(goal.notes(changing)),
+            own=own,
+            strangers=tuple(s.path for s in found if s.action == "conflict" and s.path in goal.strangers),
             warnings=(*self._warnings(changing), *self._told(kept)),
             scene=self.scene,
             whole=goal.whole,
             composed=goal.composed,
             again=goal.again,
         )
+
+    def _explained(self, found: Sequence[Step]) -> list[Step]:
+        """The steps, with a better reason where a path is kept that the goal knows more of."""
+        kept = {step.path for step in found if step.action == "keep" and step.reason == UNKNOWN}
+        reasons = self.goal.unknown(kept) if kept else {}
+        return [replace(step, reason=reasons.get(step.path, step.reason)) if step.path in kept else step for step in found]
 
     def _with_further(self, found: Sequence[Step]) -> list[Step]:
         """The steps, with what the goal says of paths beside those that differ, or of how they change."""

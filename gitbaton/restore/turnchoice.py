@@ -72,7 +72,7 @@ def told(span: Span) -> str:
     return f"{whose}{said}"
 
 
-def _turns(baton: Baton, track: str) -> Iterator[Span]:
+def turns_here(baton: Baton, track: str) -> Iterator[Span]:
     """The turns of a track, newest first; one that a restore cut off ends with the state before that."""
     for span in turns(baton.store, track):
         if span.open or span.end is not None or span.after is None:
@@ -86,7 +86,7 @@ def _turns(baton: Baton, track: str) -> Iterator[Span]:
 def _newest(baton: Baton, order: Order) -> list[Span]:
     """The open turns of the track, and the newest other one of this work tree that changed something."""
     found, idle, here = list[Span](), list[Span](), baton.repo.worktree_id()
-    for span in _turns(baton, _track(baton, order)):
+    for span in turns_here(baton, _track(baton, order)):
         end = span.end.checkpoint.files if span.end is not None else None
         if end is not None and not end.worktree.same(here):
             continue
@@ -122,7 +122,7 @@ def _named(baton: Baton, order: Order) -> list[Span]:
         tracks = f"tracks {in_quotes(first.checkpoint.track)} and {in_quotes(track)}"
         raise UsageError(f"{in_quotes(order.checkpoint)} names checkpoints of {tracks}; a range is of one")
     above, most = (stored.checkpoint.created.timestamp() for stored in (first, last))
-    after = takewhile(lambda span: until(span) > above, _turns(baton, track))
+    after = takewhile(lambda span: until(span) > above, turns_here(baton, track))
     found = [span for span in after if (not ends[1] or until(span) <= most) and _is_of(span, order.session)]
     if not found:
         of = f" of session {in_quotes(order.session)}" if order.session else ""
@@ -133,7 +133,7 @@ def _named(baton: Baton, order: Order) -> list[Span]:
 def _of(baton: Baton, stored: Stored) -> Span:
     """The turn that a checkpoint belongs to. Raises NotFoundError where it is of none."""
     c, at = stored.checkpoint, stored.checkpoint.created.timestamp()
-    later = list(takewhile(lambda span: until(span) >= at, _turns(baton, c.track)))
+    later = list(takewhile(lambda span: until(span) >= at, turns_here(baton, c.track)))
     for belongs in (_ends, _goes_on):
         found = next((span for span in later if belongs(span, stored)), None)
         if found is not None:
@@ -190,7 +190,7 @@ def _everywhere(baton: Baton, order: Order, moment: float) -> list[Span]:
     tips = [tip for tip in store.all_tips().items if tip.id in begun or tip.checkpoint.created.timestamp() >= moment]
     found: dict[object, Span] = {}
     for track in dict.fromkeys([_track(baton, order), *(tip.checkpoint.track for tip in tips)]):
-        for span in takewhile(lambda span: until(span) > moment, _turns(baton, track)):
+        for span in takewhile(lambda span: until(span) > moment, turns_here(baton, track)):
             files = span.end.checkpoint.files if span.end is not None else None
             if span.before is not None and (files is None or files.worktree.same(here)):
                 found.setdefault((_key(span.session), span.began and span.began.id, span.end and span.end.id), span)

@@ -24,6 +24,9 @@ CHANGING: tuple[Action, ...] = ("write", "create", "remove")
 TEXT = "changed since at the same lines"  # why a path is left whose text does not merge
 UNDECIDED = "either may have changed it"  # how the reason ends why a path is left that nobody can attribute
 MARKED = "with conflict markers"  # why a path that was written still asks for work
+UNKNOWN = "unknown"  # why a path is kept that the checkpoint does not have
+COMMITTED = "committed since"  # as UNKNOWN, of a path that HEAD has
+NOBODY = "changed since, nobody knows by whom"  # why a path is left that no checkpoint shows to be anybody's
 UNMERGED = "unmerged, and not at the checkpoint"  # why a path is left that waits in the middle of a merge
 
 
@@ -74,6 +77,9 @@ class Plan:
     path (None: what git would check out), ``same`` the paths of which only such bytes change; ``permits`` says which
     permissions what comes back gets; ``digest`` is the same for the same plan. ``whole``: a checkpoint's whole state comes
     back. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command line that mean the same.
+
+    ``notes`` are to be read before it is carried out; ``own`` are the paths that change and are edits of the user's own, which
+    no checkpoint holds yet, ``strangers`` those that are left because another session wrote them.
     """
 
     op: Op
@@ -96,11 +102,19 @@ class Plan:
     whole: bool = True
     composed: bool = False
     again: str = ""
+    notes: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """What is carried out, with the undo or redo that steps over it."""
         return f"{self.op} of {self.what}" if self.op in STEPPING else self.what
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it takes back, or leaves, what another than the one who asks for it may have meant to keep."""
+        return bool(self.own or self.strangers)
 
     @property
     def complete(self) -> bool:

@@ -22,6 +22,7 @@ AUTO = "resume --track auto --live|verify --track auto"
 FREED = "'git gc' frees their bytes; git runs it in its own time"
 SETTLE = "'git baton run settle deploy --run single --done' or 'git baton run settle deploy --run single --undone'"
 WHAT = '  "what": "restore of e5bee44127: in a conflict"'
+STAYS = '1 commit since stays: 9e322512a1 "faster"\n'
 CHANGED = (
     # Decisions have numbers and times, and what stands is listed.
     Changed("resume( --live)?( --json)", r'^  "runs": ', '  "decisions": [],\n  "runs": '),
@@ -104,7 +105,21 @@ CHANGED = (
     Changed(
         "(restore|undo|redo).*",
         "a conflict is somebody else's work; --force changes it all the same",
-        "a conflict is a change that this track did not bring; --force overwrites it",
+        "a conflict is somebody else's change; --force overwrites it",
+    ),
+    # A plan says first which commits stay, and which edits it takes back that no checkpoint holds.
+    Changed(
+        "restore -n (main~1|conflict --index)",
+        r"\A(?=(?s:.*)would write run\.sh)",
+        STAYS + "also takes back 1 edit of your own since: run.sh\n",
+    ),
+    Changed("restore (-n )?main~1", r"\A(?=would|write)", '1 commit since stays: ID "faster"\n'),
+    Changed("restore -n far --foreign", r"\A(?=would)", "2 commits since stay: 122e537124..9e322512a1\n"),
+    Changed(
+        "restore -n main~1 --exact --index --json",
+        r'^  "warnings": \[\n',
+        '\\g<0>    "1 commit since stays: 9e322512a1 \\\\"faster\\\\"",\n'
+        '    "also takes back 3 edits of your own since: out.txt, plan.toml, run.sh",\n',
     ),
     Changed(".*", "(an interrupted restore was completed)$", r"\1 (ID); 'git baton undo' takes it back"),
     Changed(
