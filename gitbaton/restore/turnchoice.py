@@ -8,7 +8,7 @@ from math import inf
 
 from gitbaton import names
 from gitbaton.baton import Baton
-from gitbaton.codec import first_line, in_quotes
+from gitbaton.codec import first_line, in_double_quotes, in_quotes
 from gitbaton.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError, UsageError
 from gitbaton.model import UNBORN, Agent, Oid, Stored, at_prompt
 from gitbaton.restore.values import Order
@@ -67,7 +67,7 @@ def begun_at(baton: Baton, span: Span) -> Oid | None:
 
 def told(span: Span) -> str:
     """Whose turn it is, in words, and what the user said."""
-    said = f' ("{first_line(span.prompt)[:60]}")' if span.prompt else ""
+    said = f" ({in_double_quotes(first_line(span.prompt)[:60])})" if span.prompt else ""
     whose = f"session {in_quotes(span.session.session or span.session.name)}" if span.session else "a session"
     return f"{whose}{said}"
 
