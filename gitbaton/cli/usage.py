@@ -58,6 +58,23 @@ class Verbs(TyperGroup):
         formatter.write(overview())
 
 
+MEANT = {  # words that people type, and the verbs that do it
+    "save checkpoint commit record store": "snapshot",
+    "keep": "pin",
+    "back rollback reset revert-turn undo-turn": "revert, restore",
+    "list ls history": "log",
+    "cat": "show",
+    "rename mv delete rm remove track": "tracks",
+    "off disable silence mute quiet": "pause",
+    "gc shrink clean": "prune, du, status",
+}
+
+
+def _told(name: str) -> str:
+    """What a verb does, in its line."""
+    return VERBS[name]
+
+
 def unknown(under: str, word: str = "") -> UsageError:
     """The error for a word that is no verb: of ``git baton``, or of what stands ``under`` a word of it. It names the nearest
     verbs, but none that destroys."""
@@ -70,6 +87,9 @@ def unknown(under: str, word: str = "") -> UsageError:
     near = near or [name for name in names if len(word) > 2 and name.startswith(word)]
     if not under and word in ("label", "tag", "name"):
         return UsageError(f"'{word}' is not a verb of {called}", "to name a checkpoint: git baton pin CHECKPOINT NAME")
+    meant = next((verbs for words, verbs in MEANT.items() if word in words.split()), "") if not under else ""
+    if meant:
+        return UsageError(f"'{word}' is not a verb of {called}", *(f"'{name}': {_told(name)}" for name in meant.split(", ")))
     if any(f"{under} {name}".lstrip() in DESTROY for name in near):
         near = []
     said = f"the most similar verb{' is' if len(near) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in near)

@@ -264,6 +264,8 @@ def show_plan(
 
         print_json(rewinding.document(plan, safety, (*_before(plan), *said)))
         return
+    if plan.op == "revert" and dry_run:
+        terminal.say(fitted(f"would be done: {plan.what}"))
     for text in _before(plan):
         terminal.say(text)
     for text in _told(plan, safety, dry_run=dry_run, verbose=verbose):

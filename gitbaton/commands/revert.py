@@ -3,10 +3,10 @@
 import os
 from typing import Annotated, Optional
 
-from gitbaton.cli.common import AsJson, Track, Verbose, divided, one_meant, one_of, opened
+from gitbaton.cli.common import AsJson, Track, Verbose, divided, one_meant, opened
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.commands.restore import DryRun, carry_out
-from gitbaton.errors import NotFoundError
+from gitbaton.errors import NotFoundError, UsageError
 from gitbaton.names import parted
 from gitbaton.render import in_shell
 from gitbaton.restore.values import Order
@@ -22,8 +22,8 @@ def command(
         ),
     ] = None,
     session: Annotated[
-        str, Option("--session", metavar="ID", help="All turns of a session; the beginning of its id is enough.")
-    ] = "",
+        Optional[str], Option("--session", metavar="ID", help="All turns of a session; the beginning of its id is enough.")
+    ] = None,
     track: Track = None,
     dry_run: DryRun = False,
     merge: Annotated[bool, Option("--merge", help="Where a change does not merge, write the conflict into the file.")] = False,
@@ -55,10 +55,15 @@ def command(
     name, directory = turns[0] if turns else "", ctx.obj.repo_root or os.getcwd()
     ranged = parted(name, "..") is not None
     one_meant(name or None, track)
-    one_of(TURN=bool(name) and not ranged, session=bool(session))
+    if turns and not name:
+        raise UsageError("the turn's name is empty")
+    if session == "":
+        raise UsageError("the session's id is empty")
+    if name and not ranged and session:
+        raise UsageError("TURN and --session exclude each other; a range A..B and --session do not")
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at files") as baton:
         order = Order(checkpoint=name, paths=tuple(paths), directory=directory, foreign=foreign, merge=merge)
-        order = replace(order, session=session, track=track or "")
+        order = replace(order, session=session or "", track=track or "")
         try:
             return carry_out(baton, "revert", order, dry_run=dry_run, json=json, verbose=verbose)
         except NotFoundError as error:

@@ -38,6 +38,8 @@ def command(
             help="Set the current track, rename one, delete one, or bring a deleted one back.",
         ),
     ] = None,
+    delete: Annotated[bool, Option("--delete", "-d", help="As 'delete NAME'.")] = False,
+    move: Annotated[bool, Option("--move", "-m", help="As 'rename OLD NEW'.")] = False,
     force: Annotated[bool, Option("--force", help="Delete it with pins, and though a run needs it.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Delete it without asking.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only print what would be deleted.")] = False,
@@ -62,6 +64,9 @@ def command(
         git baton tracks rename parser lexer
     """
     one_of(json=json, porcelain=stable or nul)
+    if delete or move:
+        one_of(delete=delete, move=move)
+        words = ["delete" if delete else "rename", *(words or [])]
     verb, *names = words or [""]
     if words and len(names) != _NAMES.get(verb):
         meant = "it can be 'use NAME', 'rename OLD NEW', 'delete NAME' or 'restore NAME'"

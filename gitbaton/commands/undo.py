@@ -7,7 +7,7 @@ from gitbaton.restore.values import Order
 
 
 def command(ctx: Call, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
-    """Take back the newest restore of this work tree.
+    """Take back the newest restore or revert of this work tree.
 
     It touches what that restore touched, and nothing else. What was changed there since is in a safety checkpoint:
     'git baton redo' brings it back.

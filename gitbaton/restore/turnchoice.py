@@ -11,6 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import first_line, in_double_quotes, in_quotes
 from gitbaton.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError, UsageError
 from gitbaton.model import UNBORN, Agent, Oid, Stored, at_prompt
+from gitbaton.render import in_shell
 from gitbaton.restore.values import Order
 from gitbaton.store import safety_ref
 from gitbaton.store.sessions import open_here
@@ -91,7 +92,7 @@ def _newest(baton: Baton, order: Order) -> list[Span]:
         if end is not None and not end.worktree.same(here):
             continue
         if span.before is None:  # it is the newest, and nobody knows what it changed
-            return [span]
+            return found or [span]
         if span.open:
             found.append(span)
         elif span.before != span.after:
@@ -126,6 +127,10 @@ def _named(baton: Baton, order: Order) -> list[Span]:
     found = [span for span in after if (not ends[1] or until(span) <= most) and _is_of(span, order.session)]
     if not found:
         of = f" of session {in_quotes(order.session)}" if order.session else ""
+        if ends[0] and ends[1] and above > most:
+            turn = in_shell(f"{ends[1]}..{ends[0]}")
+            hint = f"the other way round: git baton revert {turn}"
+            raise NoAnswerError(f"{in_quotes(ends[0])} is newer than {in_quotes(ends[1])}, and no turn lies between", hint)
         raise NoAnswerError(f"no turn{of} ended after {in_quotes(ends[0] or '@')} up to {in_quotes(ends[1] or 'now')}", _LISTS)
     return found
 

@@ -202,6 +202,9 @@ class TurnGoal(Goal):
             known = {change.path for change in changes} | self.further.keys()
             matched = [self.asked.among(trees, [spec]) & known for spec in self.asked.specs]
             self.unmatched = [_no_match(spec) for spec, paths in zip(self.asked.specs, matched, strict=True) if not paths]
+            alone = [spec for spec, paths in zip(self.asked.specs, matched, strict=True) if not paths]
+            if options := [spec for spec in alone if spec.startswith("-")]:  # who types '-n' last does not mean a change
+                raise UsageError(_no_match(options[0]))
             if len(self.unmatched) == len(matched):
                 raise UsageError(self.unmatched[0], "without PATH, 'git baton revert -n' says what it changed")
             inside = set().union(*matched)
@@ -343,10 +346,21 @@ class TurnGoal(Goal):
         for before, after in self.ends.values():
             found += self._heads(before, after)
         inside = {s.path for _, after in self.ends.values() for s in after.skipped if s.reason in INSIDE}
+        if doubtful := self._by_no_tool(changing):
+            there = some(len(doubtful), first_few(doubtful))
+            found.append(
+                f"no tool of the turn is known to have written {there}; what you did since its prompt counts as its own"
+            )
         if inside:
             there = some(len(inside), first_few(sorted(inside)))
             found.append(f"what was changed inside {there} is not in the turn, and stays")
         return found
+
+    def _by_no_tool(self, changing: Sequence[Difference]) -> list[str]:
+        """The paths of open turns that no tool of their sessions is known to have edited, where it is known of any."""
+        going = [one.span for one in self.taken if one.span.open and one.span.edited]
+        edited = {path for span in going for path in span.edited}
+        return sorted(d.path for d in changing if d.path not in edited and any(d.path in self._paths(span) for span in going))
 
     def _heads(self, before: End, after: End) -> list[str]:
         """That commits, or another branch, stay."""

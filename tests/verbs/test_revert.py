@@ -196,7 +196,7 @@ def test_a_dry_run_and_json_say_what_would_be(turns: Turns, repo: Sandbox) -> No
     turn = turns.turn("A", "one", a_txt="A\n", new="new\n")
     before = state_of(repo)
     done = repo.ok("revert", "-n")
-    assert done.out == "would write a.txt\nwould remove new\n"
+    assert done.out == f"would be done: revert of {turn[:10]}: one\nwould write a.txt\nwould remove new\n"
     assert_same(before, state_of(repo), "a dry run")
     said = repo.ok("revert", "--dry-run", "--json").json
     assert (said["op"], said["what"], said["safety"]) == ("revert", f"revert of {turn[:10]}: one", None)
@@ -330,3 +330,40 @@ def test_foreign_turns_ask_for_a_word(turns: Turns, repo: Sandbox, tmp_path: os.
     assert done.code == 128 and "was fetched from elsewhere" in done.err and texts(clone)["a.txt"] == "A\n"
     clone.ok("revert", turn, "--foreign")
     assert texts(clone)["a.txt"] == "one\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("",), "fatal: the turn's name is empty\n"),
+        (("--session", ""), "fatal: the session's id is empty\n"),
+        (("--session", "s", "@"), "fatal: TURN and --session exclude each other; a range A..B and --session do not\n"),
+    ],
+)
+def test_an_empty_name_is_no_name_that_was_not_given(turns: Turns, repo: Sandbox, words: tuple[str, ...], said: str) -> None:
+    turns.turn("A", "one", one="one\n")
+    done = repo.baton("revert", *words)
+    assert (done.code, done.err.partition("\n")[0] + "\n") == (129, said) and texts(repo)["one"] == "one\n"
+
+
+def test_an_option_after_the_dashes_changes_nothing(turns: Turns, repo: Sandbox) -> None:
+    turns.turn("A", "one", one="one\n")
+    done = repo.baton("revert", "--", "one", "-n")
+    assert done.code == 129 and "'-n' matches no file" in done.err and texts(repo)["one"] == "one\n"
+
+
+def test_a_range_the_wrong_way_round_says_the_right_one(turns: Turns, repo: Sandbox) -> None:
+    turns.turn("A", "one", one="one\n")
+    turns.turn("A", "two", two="two\n")
+    done = repo.baton("revert", "t..t~1")
+    assert done.code == 1 and "the other way round: git baton revert 't~1..t'\n" in done.err
+    assert repo.ok("revert", "-n", "t~1..t").out.startswith("would be done: revert of ")
+
+
+def test_what_no_tool_of_an_open_turn_wrote_is_named(turns: Turns, repo: Sandbox) -> None:
+    turns.begin("A", "go")
+    turns.edit("A", "agent.txt", "agent\n")
+    repo.write("mine.txt", "mine\n")
+    done = repo.ok("revert", "-n")
+    said = "no tool of the turn is known to have written 'mine.txt'; what you did since its prompt counts as its own"
+    assert f"warning: {said}\n" in done.err and "agent.txt" not in done.err
