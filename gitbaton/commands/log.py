@@ -23,6 +23,7 @@ from gitbaton.cli.common import (
     paged,
     print_json,
     refuse_no_paths,
+    warn_all,
 )
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import AFTER, Argument, Call, Option
@@ -30,8 +31,8 @@ from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
 from gitbaton.commands import underway
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
-from gitbaton.model import KINDS, TURN_ENDED, Oid, Stored
-from gitbaton.render import line, origin, porcelain, stored_document, title, verdict
+from gitbaton.model import INSIDE, KINDS, NOT_ENDED, TURN_ENDED, Oid, Stored
+from gitbaton.render import first_few, line, origin, porcelain, some, stored_document, title, verdict
 from gitbaton.store import History, safety_ref
 from gitbaton.store.meta import Meta
 
@@ -159,8 +160,19 @@ def command(
                 for told, changed in zip(lines, changes, strict=False):
                     terminal.say(told)
                     terminal.write(f"\n{os.fsdecode(changed)}\n\n" if changed else "")
+            warn_all(_inside(history.items))
     left_out(history.problems)
     return 0
+
+
+def _inside(items: Sequence[Stored]) -> list[str]:
+    """That what turns changed inside other repositories is in none of them."""
+    turns = [
+        s.checkpoint for s in items if s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED))
+    ]
+    inside = sorted({one.path for c in turns if c.files for one in c.files.skipped if one.reason in INSIDE})
+    there = some(len(inside), first_few(inside))
+    return [f"what was changed inside {there} is in no turn, and in no checkpoint"] if inside else []
 
 
 def _under_way(baton: Baton, history: History, *, everything: bool) -> "UnderWay | None":

@@ -265,3 +265,41 @@ def test_several_commits_are_a_range_that_git_reverts(repo: Sandbox) -> None:
     repo.git("revert", "--no-edit", span)
     assert not (repo.path / "new").exists()
     assert "commits since" not in repo.ok("restore", "-n", "t", "--", "a.txt").out
+
+
+# What lies in repositories of its own.
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("how", ["submodule", "nested", "new", "unborn"])
+def test_what_changed_inside_another_repository_is_named(repo: Sandbox, how: str) -> None:
+    inner = Sandbox.init(repo.path / "lib") if how != "new" and how != "unborn" else None
+    if inner is not None:
+        inner.commit("inner", s="s\n")
+    if how == "submodule":
+        repo.git("-c", "advice.addEmbeddedRepo=false", "add", "lib")
+        repo.git("commit", "-qm", "lib")
+    snap(repo, "t", "start")
+    client = Client("claude", repo.path, "A")
+    client.fire("prompt", prompt="change lib")
+    if inner is None:
+        inner = Sandbox.init(repo.path / "lib")
+        inner.commit("inner", s="s\n") if how == "new" else None
+    inner.write("s", "agent\n")
+    client.fire("turn")
+    said = "warning: what was changed inside 'lib' is in no checkpoint, and stays as it is\n"
+    assert said in repo.baton("restore", "-n", "@~1", "--exact").err and said in repo.baton("restore", "@~1").err
+    assert "warning: what was changed inside 'lib' is in no turn, and in no checkpoint\n" in repo.ok("log").err
+    assert repo.ok("log", "--porcelain").err == "" and said not in repo.baton("restore", "@~1", "--", "a.txt").err
+    assert (inner.path / "s").read_text() == "agent\n"
+
+
+@pytest.mark.parametrize("words", [(), ("-n",), ("--exact",)])
+def test_one_line_where_nothing_has_to_change(repo: Sandbox, words: tuple[str, ...]) -> None:
+    client = Client("claude", repo.path, "A")
+    snap(repo, "t", "start")
+    client.fire("prompt", prompt="look only")
+    client.fire("turn")
+    done = repo.ok("restore", *words)
+    assert done.out.startswith("nothing has to change: restore of ") and done.out.count("\n") == 1 and done.err == ""
+    assert repo.ok("revert", *(word for word in words if word != "--exact")).out.count("\n") == 1
