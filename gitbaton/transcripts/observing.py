@@ -404,7 +404,7 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
         latest=_maybe(facts.latest) or told.latest,
         approved=_maybe(facts.approved) or (told.approved if same else _after(told.approved, over)),
         listed=_maybe(facts.listed) or _after(told.listed, since),
-        said=told.said or _maybe(facts.said),
+        said=told.said if told.said is not None and (told.said.earlier or not same) else _maybe(facts.said) or told.said,
         commands=tuple(map(_ran, facts.commands)) or told.commands,
         checks=_checks(facts, told.checks, ground.root),
         read=(read := tuple(dict.fromkeys([*_inside(facts.read, ground.root), *told.read]))[: folding.READ]),

@@ -138,6 +138,14 @@ def test_a_turn_whose_end_was_recorded_as_its_time_was_over_is_not_recorded_agai
     assert 'since "the old words": 2 turns' in talk.repo.ok("status").out
 
 
+def test_the_last_words_of_a_session_that_was_only_told_to_go_on_are_its_newest(talk: Talk) -> None:
+    for words in ("The parser is half done.", "The parser has its tests."):
+        ask(talk, "go on")
+        talk.say(words)
+        end(talk, words)
+        assert told(talk)["said"]["text"] == words
+
+
 def test_ends_that_are_heard_in_another_order_end_their_own_turns(talk: Talk) -> None:
     came = first(talk)
     ask(talk, "and its tests")
