@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice, takewhile
 
 from gitbaton import transcripts
 from gitbaton.agents.prompts import idle
@@ -46,6 +47,7 @@ _STEP = len(f"{TURN_ENDED}: ") + 300
 _COMMAND = 200
 _TASK = 200  # characters of it where a later prompt is told, too
 _TRIES = 4
+_BELOW = 50  # checkpoints that may tell of the same
 _LONG, _READING = 60.0, 5.0  # seconds for which a conversation is stored and records are read where nobody waits for less
 _WAITING = 20.0  # and for which others are waited for there
 _MANY, _FEW = 1000, 20  # paths that are looked at for who changed them; and after HEAD has moved
@@ -276,7 +278,7 @@ def _observed(
         shared = at_work(baton, event, lambda: draft.checkpoint.track) is not None
         changed = cache(lambda: _changed(baton, root, tip, draft))
         ground = observing.Ground(root=root, tree=draft.tree, changed=changed, shared=shared)
-        found, said = baton.redactor.gathered(*observing.gather(mode, seen, agent, tip, beside, ground))
+        found, said = baton.redactor.gathered(*observing.gather(mode, seen, agent, by_whom(baton, tip), beside, ground))
         if mode == "all" and baton.settings.transcripts == "full":
             kept = found.said if said == beside else _kept(baton, agent, said) if said != Told() else None
             found = replace(found, said=kept)
@@ -291,6 +293,17 @@ def _observed(
     lost = event.moment in ("compact", "end", "start", "other")  # what is not recorded then is lost
     news = words[0] != words[1] if event.moment == "turn" else lost and said != beside
     return (found if gist(found) != Observed() or found.said is not None else None), news, seen
+
+
+def by_whom(baton: Baton, tip: Stored | None) -> Stored | None:
+    """A checkpoint with the agent whose records it tells of: one before a prompt or a command took over what the one below it
+    tells, which may be another session's."""
+    c = tip.checkpoint if tip is not None else None
+    if tip is None or c is None or c.observed is None or not c.step.startswith(("before ", NOT_ENDED)):
+        return tip
+    below = takewhile(lambda one: one.checkpoint.observed == c.observed, islice(baton.store.newest(tip), _BELOW))
+    *_, first = (tip, *below)
+    return replace(tip, checkpoint=replace(c, agent=first.checkpoint.agent))
 
 
 def _kept(baton: Baton, agent: Agent, said: Told) -> Oid | None:

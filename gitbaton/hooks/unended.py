@@ -62,6 +62,7 @@ def _is_new(baton: Baton, of: Event, seen: observing.Seen, tip: Stored | None, *
     old, told = tip.checkpoint.observed or Observed(), baton.told(tip) or Told()
     agent = Agent(name=of.agent, session=of.session)
     ground = observing.Ground(root=baton.repo.layout.root or "/", tree=None, changed=dict)
+    tip = auto.by_whom(baton, tip) or tip
     now, said = baton.redactor.gathered(*observing.gather(baton.settings.observe, seen, agent, tip, told, ground))
     if not open and not seen.facts.deeds:
         asked = _times(now, said) - _times(old, told)
@@ -90,7 +91,7 @@ def as_taken(
     for one in reversed(found):
         agent = Agent(name=one.event.agent, session=one.event.session)
         ground = observing.Ground(root=root, tree=None, changed=lambda: changed)
-        found_now = observing.gather(baton.settings.observe, one.seen, agent, stored, told, ground)
+        found_now = observing.gather(baton.settings.observe, one.seen, agent, auto.by_whom(baton, stored), told, ground)
         observed, told = baton.redactor.gathered(*found_now)
         step = auto.step(one.event, one.session)
         c = Checkpoint(

@@ -235,3 +235,25 @@ def test_an_end_is_that_of_its_words_whatever_the_clock_says(talk: Talk, seconds
     talk.say("The changelog is written.")
     end(talk, "The changelog is written.")
     assert "texts" not in told(talk)
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["between turns", "in the midst of one"])
+def test_what_another_session_was_asked_is_its_own_also_where_a_prompt_took_it_over(
+    talk: Talk, tmp_path: Path, cut: bool
+) -> None:
+    """A checkpoint at a prompt tells what the one before it does, and is of the session that is asked."""
+    if cut:
+        ask(talk, ONE)
+    other = Talk(talk.repo, tmp_path / "other.jsonl", session=NEXT)
+    ask(other, TWO)
+    other.edit("y.py", "new\n")
+    other.say("The changelog is written.")
+    end(other, "The changelog is written.")
+    talk.repo.write("mine.txt", "mine\n")
+    talk.fire("prompt", prompt="Explain the grammar of this language")
+    talk.ask("Explain the grammar of this language")
+    talk.say("It is LALR.")
+    end(talk, "It is LALR.")
+    assert steps(autos(talk.repo, "t"))[1] == (f"turn not ended: {ONE}" if cut else "before a prompt (auto)")
+    asked = json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["observed"]["asked"]
+    assert [one["text"] for one in asked if one.get("earlier")] == [TWO], asked
