@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import accumulate
 from stat import S_ISREG
 
 from gitbaton.agents.values import DATABASES, NAMES, Event
@@ -31,7 +32,7 @@ AT_WORK = 900
 _TICK = 2  # seconds in which what is noted of a session is no sign of life
 _AFTER = 10  # seconds for which a client still writes after a turn
 _GOES_ON = ("compact", "resume")  # why a session starts that was there before; some clients start one after its first prompt
-_MAX_EDITED = 16 << 10  # characters of the paths that were edited in a turn
+_MAX_EDITED = 24 << 10  # bytes of the paths that were edited in a turn, as they are written
 _MOST = 20  # sessions that are looked at
 QUIET = 30  # seconds without a further checkpoint for events that come many times in a turn
 # The least baton.auto at which a moment counts.
@@ -258,9 +259,8 @@ def heard(repo: Repo, event: Event) -> float:
 def with_edited(session: Session, paths: Iterable[str]) -> str:
     """What the tools of a session edited, with some more."""
     found = [path for path in dict.fromkeys((*paths, *session.edited.split("\0"))) if path and path.isprintable()]
-    while sum(map(len, found)) > _MAX_EDITED:
-        found.pop()
-    return "\0".join(found)
+    sizes = accumulate(len(path.encode()) + len(r"\u0000") for path in found)
+    return "\0".join(path for path, size in zip(found, sizes, strict=True) if size <= _MAX_EDITED)
 
 
 def inside(paths: Iterable[str], root: str) -> dict[str, str]:

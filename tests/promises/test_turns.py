@@ -226,6 +226,21 @@ def ended_by_restore(repo: Sandbox) -> None:
     repo.ok("restore", "@", "--", "k")
 
 
+@pytest.mark.parametrize("name", ["\U0001f4c4\U0001f4c4", "a"])
+def test_a_turn_with_very_many_edits_is_known_still(repo: Sandbox, name: str) -> None:
+    repo.commit("first", **{"a.txt": "one\n"})
+    repo.ok("snapshot", "--track", "t", "the words")
+    client = Client("codex", repo.path)
+    client.fire("prompt", prompt="Rename them all")
+    repo.write("a.txt", "two\n")
+    patch = "".join(f"*** Add File: {name}{number}\n+1\n" for number in range(12_000))
+    client.fire("edit", tool_name="apply_patch", tool_input={"command": f"*** Begin Patch\n{patch}*** End Patch"})
+    assert "turn not ended: Rename them all" in repo.ok("log").out and not log_of(repo)
+    client.fire("turn")
+    (turn,) = (one["turn"] for one in autos(repo, "t"))
+    assert f"{name}0" in turn["edited"]["paths"]
+
+
 @pytest.mark.parametrize("ends", [ended_by_commit, ended_by_snapshot, ended_by_restore])
 @pytest.mark.parametrize("whose", ["another", "another that starts", "its own", "its own end"])
 def test_a_later_edit_is_never_a_dead_turns(repo: Sandbox, ends: object, whose: str) -> None:
