@@ -251,10 +251,11 @@ def _git(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
 
 _WHOLE = Danger(text="", whole=True)
 _GIT_VALUED = {
-    "checkout": "-b -B --orphan --conflict --pathspec-from-file",
+    "checkout": "-b --orphan --conflict --pathspec-from-file",
     "clean": "-e --exclude",
     "restore": "-s --source --conflict",
     "stash": "-m --message",
+    "update-ref": "-m",
     "branch": "-u --set-upstream-to --sort --format --contains --merged",
 }
 
@@ -269,9 +270,26 @@ def _checkout(given: _Given) -> Danger | None:
         return _WHOLE
     if given.after is not None:
         return _WHOLE if given.after else None
-    if given.has("bBtd", "--orphan", "--detach", "--track"):
+    if given.has("B"):
+        return _renewed(given)
+    if given.has("btd", "--orphan", "--detach", "--track"):
         return None
     return _named(given.rest) if given.rest else None
+
+
+def _switch(given: _Given) -> Danger | None:
+    if given.has("C") or "--force-create" in given.long:  # of which --force is no beginning
+        return _renewed(given)
+    return _WHOLE if given.has("fm", "--force", "--discard-changes", "--merge", "--conflict") else None
+
+
+def _renewed(given: _Given) -> Danger | None:
+    """What has a branch, the first operand, begin elsewhere."""
+    return replace(_WHOLE, refs=(f"refs/heads/{given.paths[0]}",)) if given.paths else None
+
+
+def _update_ref(given: _Given) -> Danger | None:
+    return replace(_WHOLE, refs=given.paths[:1]) if given.paths else None
 
 
 def _named(paths: tuple[str, ...]) -> Danger:
@@ -309,7 +327,8 @@ _GIT: dict[str, Callable[[_Given], Danger | None]] = {
     "reset": _when(lambda given: given.has("", "--hard", "--merge", "--keep")),
     "checkout": _checkout,
     "restore": _when(lambda given: not given.has("S", "--staged") or given.has("W", "--worktree")),
-    "switch": _when(lambda given: given.has("fm", "--force", "--discard-changes", "--merge", "--conflict")),
+    "switch": _switch,
+    "update-ref": _update_ref,
     "clean": _clean,
     "stash": _stash,
     "rebase": _when(lambda given: not given.has("", "--continue", "--quit", "--edit-todo", "--show-current-patch")),
@@ -442,8 +461,8 @@ def _find(words: tuple[str, ...], own: Sequence[tuple[str, ...]], places: list[P
 _NO_WORD = "[!A-Za-z0-9_.-]"  # beside a program's name; in JSON the letter of a line end or tab may be between
 _SAYS = (
     "--hard --keep --merge --abort --skip checkout restore git*switch git*clean stash rebase filter- branch*%-[DMCf] "
-    "branch*%-[a-z][DMCf] branch*%--force worktree*remove read-tree submodule*-f unlink shred truncate -delete --del "
-    "--in-place perl*%-0*i pull*%-r pull*%--rebase bfg"
+    "branch*%-[a-z][DMCf] branch*%--force worktree*remove read-tree update-ref submodule*-f unlink shred truncate -delete "
+    "--del --in-place perl*%-0*i pull*%-r pull*%--rebase bfg"
 )
 _LETTERS = ("", "[A-Za-z0-9]", "[A-Za-z0-9][A-Za-z0-9]")  # before the i of an editor's option
 _PARTS = (

@@ -384,7 +384,8 @@ def _keep(work: _Work, event: Event, session: Session, spot: Spot | None = None)
     other, over = auto.unended(baton, event, replace(session, open=work.open), track, work.heard)
     if spot is not None:
         shown = sessions.opening(spot.text, lambda text: _redacted(repo, text))
-        work.due = auto.before(shown, commits_of(repo, spot.refs) if spot.refs else {})
+        commits = commits_of(repo, spot.refs) if spot.refs else {}
+        work.due, spot = auto.before(shown, commits), replace(spot, refs=tuple(commits))
     else:
         work.due = work.late or auto.step(event, other[1] if other else replace(session, open=False) if over else session)
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):

@@ -325,10 +325,17 @@ def test_stashes_and_branches_that_go_are_named(tmp_path: Path) -> None:
         ("git stash pop stash@{1}", f"; stash@{{1}} is {second}"),
         ("git stash clear", f"; stash@{{0}} is {first}, stash@{{1}} is {second}"),
         ("git branch -D side none", f"; side is {side}"),
+        ("git checkout -B side HEAD", f"; side is {side}"),
+        ("git switch -C side", f"; side is {side}"),
+        ("git update-ref -m why -d refs/heads/side", f"; side is {side}"),
     ):
         strike(client, command)
         assert steps(autos(repo, "t"))[-1] == f"before '{command}'{named}"
     repo.git("stash", "clear")
+    many = len(checkpoints(repo, "t"))
+    for command in ("git branch -D none", "git stash drop", "git stash clear", "git switch -C none", "git checkout -B none"):
+        strike(client, command)
+    assert len(checkpoints(repo, "t")) == many, "nothing is new, and no name goes"
     repo.git("reset", "-q", "--hard")
     repo.git("stash", "apply", "-q", first)
     assert (repo.path / "notes.md").read_text() == "1\n"

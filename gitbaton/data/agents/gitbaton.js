@@ -6,10 +6,11 @@ const TRACK = null
 const FRESH = 5000 // ms for which an answer that was empty is believed
 const LIMIT = 5000 // ms for one call; git-baton itself ends sooner
 const GUARD = 10000 // ms before a command that may be destructive
+const LONG = 10000 // characters, of which a regular expression takes longer than git-baton itself
 // What no destructive command is without; git-baton reads the line itself.
 const DANGER = new RegExp(
   [
-    "--(?:hard|keep|merge|abort|skip|del|in-place)|checkout|restore|git[^]*(?:switch|clean)|stash|rebase|filter-|bfg|read-tree",
+    "--(?:hard|keep|merge|abort|skip|del|in-place)|checkout|restore|git[^]*(?:switch|clean)|stash|rebase|filter-|bfg|read-tree|update-ref",
     "branch[^]* -(?:[a-z]*[DMCf]|-force)|worktree[^]*remove|submodule[^]*-f|unlink|shred|truncate|-delete",
     "(?:sed|perl|ruby)[^]* -[A-Za-z0-9]*i|pull[^]* -(?:r|-rebase)|(?:^|[^\\w.-])(?:rm|mv|cp|dd|tee)(?![\\w./=:@-])|>(?![>&=(]|\\s*/dev/)",
   ].join("|"),
@@ -63,7 +64,7 @@ export const GitBaton = async ({ directory, worktree }) => {
       const asked = spawnSync("git", ["config", "--get-all", "baton.guardCommand"], { cwd: place, encoding: "utf8", timeout: LIMIT })
       named = (asked.stdout || "").split("\n").filter((line) => line.trim())
     }
-    return DANGER.test(command) || named.some((words) => command.includes(words))
+    return command.length > LONG || DANGER.test(command) || named.some((words) => command.includes(words))
   }
 
   const context = (id) => {

@@ -60,6 +60,9 @@ PATHS: dict[str, tuple[str, ...]] = {
     "git checkout :/": (),
     "git checkout '*.py'": (),
     "git branch -df x": (),
+    "git switch --force-create x": (),
+    "git checkout -B x y": (),
+    "git update-ref -d refs/heads/x": (),
     "cp --update a b": ("b", "b/a"),
 }
 NONE = (

@@ -13,6 +13,7 @@ import pytest
 
 from tests.kit import Sandbox
 from tests.promises.test_destructive import QUICK, REPORTED
+from tests.rooms.agents.test_destructive import PATHS
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="no node on PATH: the plugin of OpenCode is not run")
@@ -153,7 +154,8 @@ def test_a_command_that_may_be_destructive_is_told_before_it_runs(repo: Sandbox,
     def asked(text: str, session: str = "s1") -> Step:
         return "tool.execute.before", {"tool": "bash", "sessionID": session}, {"args": {"command": text}}
 
-    told = ["npm run format -- --all", *REPORTED, *(f"true\n{line}" for line in REPORTED)]
+    long = "git branch submodule pull " * 1000
+    told = ["npm run format -- --all", long, *REPORTED, *(f"true\n{line}" for line in REPORTED), *PATHS]
     said = session.run(
         event("session.created", info={"id": "child", "parentID": "s1"}),
         *map(asked, QUICK),
