@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -26,18 +27,19 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import ellipsis
 from gitbaton.cli.look import Cell, Look
 from gitbaton.codec import plain
-from gitbaton.commands.pickerdeeds import Deeds, Shown
+from gitbaton.commands.pickerdeeds import Deeds, Offers, Shown
 from gitbaton.commands.pickerkeys import BINDINGS, LIST_KEYS, MORE_KEYS, PANES, Key
 from gitbaton.commands.pickerpanes import CSS, Listing, Pane, PlainBar, Rows
 from gitbaton.commands.pickerviews import Line, Views, failed
 from gitbaton.commands.pickerviews import Shown as View
 from gitbaton.errors import BatonError
-from gitbaton.model import Oid, Op, Stored
+from gitbaton.model import STEPPING, Oid, Op, Stored
 from gitbaton.render import quoted
 from gitbaton.restore.values import UNMERGED, Order, Step
 from gitbaton.store import Problem
+from gitbaton.store.turns import UnderWay
 from gitbaton.tools import rewinding
-from gitbaton.tools.rewinding import Row
+from gitbaton.tools.rewinding import URGENT, Row, counts
 from gitbaton.values import replace
 
 T = TypeVar("T")
@@ -48,9 +50,11 @@ PAUSE = 0.06  # seconds that a row is selected before its details are read
 ALIVE = 1.0  # seconds after which is looked whether whoever started this still lives
 INTERRUPTED = 130
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-URGENT = ("conflict", "refuse", "remove", "write", "create", "keep")
 SIGNS = {"conflict": "!", "refuse": "!", "remove": "-", "write": "~", "create": "+", "keep": "."}
 SLOTS = {"conflict": "failed", "refuse": "failed", "remove": "failed", "write": "stale", "create": "green", "keep": "pending"}
+OFFERED = {"revert": ("take this turn back", "take it back"), "restore": ("go back to here", "go back to here")}
+DONE = {"restore": "restored", "revert": "taken back", "undo": "restored", "redo": "restored"}
+UNTAKEN = "no checkpoint is taken of it yet; l takes one, with a label"
 ASKED = {"filter": "filter", "branch": "new branch", "worktree": "work tree in", "label": "label for the files as they are now"}
 
 
@@ -72,13 +76,15 @@ class Picker(App[int]):
         self.rows: list[Row] = []
         self.slots: dict[str, str] = {}
         self.fitted = 0  # columns of the list that its rows are made for
-        self.matched: list[Row] = []
+        self.going: UnderWay | None = None
+        self.matched: list[Row | UnderWay] = []
         self.after: Oid | None = None
         self.reading = False
         self.pane, self.now, self.whole, self.told = "words", True, False, ""
         self.sought, self.question = "", ""
-        self.op: Op = "restore"
+        self.op: Op | None = None  # that was picked; else it is the one that the row is meant for
         self.shown: Shown | None = None
+        self.offers = Offers(())
         self.meant, self.changed = order, ""
         self.ordered: list[Step] = []
         self.busy = False
@@ -111,6 +117,7 @@ class Picker(App[int]):
             yield self.listing
             with Vertical(id="right", classes="plain" if ellipsis() == "..." else ""):
                 yield Static(id="views", markup=False)
+                yield Static(id="offers", markup=False)
                 yield Static(id="head", markup=False)
                 yield self.details
                 yield self.steps
@@ -147,10 +154,15 @@ class Picker(App[int]):
         self.action_interrupt()
 
     @property
-    def chosen(self) -> Row | None:
-        """The checkpoint that is selected."""
+    def selected(self) -> Row | UnderWay | None:
+        """The checkpoint, or the open turn, that is selected."""
         at = self.listing.highlighted
         return self.matched[at] if at is not None and at < len(self.matched) else None
+
+    @property
+    def chosen(self) -> Row | None:
+        """The checkpoint that is selected."""
+        return found if isinstance(found := self.selected, Row) else None
 
     @property
     def planning(self) -> bool:
@@ -192,27 +204,35 @@ class Picker(App[int]):
     def _fitting(self) -> Iterator[Key]:
         """The keys that the footer has room for."""
         room = self.size.width
-        for key in self._keys():
+        for key in self.footer():
             room -= len(key[0]) + len(key[1]) + 3
             if room >= 0:
                 yield key
 
-    def _keys(self) -> Sequence[Key]:
-        back = (("esc", "back", "home"), ("q", "quit", "leave"))
+    def footer(self) -> Sequence[Key]:
+        """The keys that do something now, those that matter most first."""
+        back: tuple[Key, ...] = (("esc", "back", "home"), ("q", "quit", "leave"))
         if self.question:
             return (("enter", "look" if self.question == "filter" else "do it", "enter"), ("esc", "back", "home"))
         if not self.planning:
             return LIST_KEYS
-        if self.op != "restore":
+        if self.op in STEPPING:
             return (("enter", f"{self.op} it", "enter"), *back)
+        op = self.shown.plan.op if self.shown else "restore"
+        other: tuple[Key, ...] = tuple(
+            ("tab", OFFERED[one.plan.op][0], "offer(1)") for one in self.offers.plans if one is not self.shown
+        )
+        if op == "revert" or other:
+            back = (*other, *back)
         talk: tuple[Key, ...] = (("c", "conversation", "deed('conversation')"), ("b", "both", "deed('both')"))
         doubt: tuple[Key, ...] = (("space", "this conflict, too", "space"),)
         able = self.shown and self.shown.talk
-        return (("enter", "restore files", "enter"), *(talk if able else ()), *(doubt if self._in_doubt() else ()), *back)
+        does = OFFERED[op][1] if op == "revert" or other else "restore files"
+        return (("enter", does, "enter"), *(talk if able else ()), *(doubt if self._in_doubt() else ()), *back)
 
     def _in_doubt(self) -> bool:
         """Whether there is a conflict that may be overwritten, or is to be."""
-        steps = self.shown.plan.steps if self.shown else ()
+        steps = self.shown.plan.steps if self.shown and self.shown.plan.op == "restore" else ()
         return bool(self.meant.over) or any(step.action == "conflict" and step.reason != UNMERGED for step in steps)
 
     def fit(self) -> None:
@@ -246,12 +266,13 @@ class Picker(App[int]):
 
     # The list.
 
-    def _begin(self, tip: Stored) -> None:
-        """List a track from a checkpoint on."""
+    def _begin(self, tip: Stored, *, counted: bool = True) -> None:
+        """List a track from a checkpoint on; ``counted``: say how many there are."""
         self.tip, self.rows, self.matched, self.after, self.most = tip, [], [], tip.commit, self.limit
+        self.going = None
         self.listing.clear_options()
         self._draw_frame()
-        self._load(max(self.size.height, 20), first=True)
+        self._load(max(self.size.height, 20), first=True, counted=counted)
 
     @work(exclusive=True, group="tracks")
     async def _read_tracks(self) -> None:
@@ -265,7 +286,7 @@ class Picker(App[int]):
         self._draw_frame()
 
     @work(exclusive=True, group="list")
-    async def _load(self, count: int, *, first: bool = False) -> None:
+    async def _load(self, count: int, *, first: bool = False, counted: bool = True) -> None:
         """The next checkpoints of the track."""
         self.reading = True
         try:
@@ -279,11 +300,15 @@ class Picker(App[int]):
                     return found
 
                 found = await self._asked(page)
+                if not self.rows:
+                    self.going = await self._asked(partial(rewinding.going, self.baton, track))
+                    self._add_open()
                 self.rows += found.rows
                 self.problems += found.problems
                 self.after = found.after
                 self._add(found.rows)
-                self._say_count()
+                if counted:
+                    self._say_count()
                 count, first = PAGE, first and not self.rows
         except BatonError as error:
             self.after = None
@@ -301,10 +326,22 @@ class Picker(App[int]):
         """Whether somebody looks at the end of what was read, or looks for something."""
         return bool(self.sought) or (self.listing.highlighted or 0) + NEAR >= len(self.matched)
 
+    def _matches(self, row: Row | UnderWay) -> bool:
+        """Whether a row has all words that are looked for."""
+        words = self.sought.lower().split()
+        return not words or ((text := self.views.sought(row)) != "" and all(word in text for word in words))
+
+    def _add_open(self) -> None:
+        """The open turn, where there is one and it matches, at the head of the list."""
+        if self.going is not None and self._matches(self.going):
+            self.matched.append(self.going)
+            room = max(self.listing.size.width - 1, 20)
+            self.listing.add_option(Option(self._text(self.views.open_row(self.going, room))))
+            self.listing.highlighted = 0
+
     def _add(self, rows: Sequence[Row]) -> None:
         """Rows that match, at the end of the list."""
-        words = self.sought.lower().split()
-        more = [row for row in rows if not words or ((text := self.views.sought(row)) and all(word in text for word in words))]
+        more = [row for row in rows if self._matches(row)]
         room = max(self.listing.size.width - 1, 20)
         self.matched += more
         self.listing.add_options([Option(self._text(self.views.row(row, room)), id=row.stored.commit) for row in more])
@@ -317,17 +354,19 @@ class Picker(App[int]):
         """How many checkpoints are listed, and what for."""
         if self.planning:
             return
-        many = f"{len(self.matched):,} of {len(self.rows):,}" if self.sought else f"{len(self.rows):,}"
+        matched = sum(isinstance(row, Row) for row in self.matched)
+        many = f"{matched:,} of {len(self.rows):,}" if self.sought else f"{len(self.rows):,}"
         found = f"{many} checkpoint{'' if many == '1' else 's'}" + (f" with '{self.sought}'" if self.sought else "")
         more = "" if self.after is None else ", m lists more" if self._full() else ", more below"
         self.say(found + more, "pending")
 
     def _show_rows(self) -> None:
         """The list anew, with the selected row where it was if it still is there."""
-        before, self.matched, self.fitted = self.chosen, [], self.listing.size.width
+        before, self.matched, self.fitted = self.selected, [], self.listing.size.width
         self.listing.clear_options()
+        self._add_open()
         self._add(self.rows)
-        at = next((n for n, row in enumerate(self.matched) if before and row.stored.commit == before.stored.commit), 0)
+        at = next((n for n, row in enumerate(self.matched) if row is before), 0)
         if self.matched:
             self.listing.highlighted = at
 
@@ -338,31 +377,42 @@ class Picker(App[int]):
         if self.busy:
             return
         if not self.planning:  # else it is the same one, in a list that was fitted anew
-            self.op, self.meant, self.shown, self.whole = "restore", self.order, None, False
+            self._forget_plan()
+            self.whole = False
             self._refresh_details()
         if self.after is not None and not self.reading and self._wanting():
             self._load(PAGE)
 
+    def _forget_plan(self) -> None:
+        """Nothing is planned, nor picked of what is offered."""
+        self.op, self.meant, self.shown, self.offers = None, self.order, None, Offers(())
+
     def _refresh_details(self) -> None:
-        row = self.chosen
+        row = self.selected
         if row is not None:
             self._read(row, self.pane)
 
     @work(exclusive=True, group="details")
-    async def _read(self, row: Row, pane: str) -> None:
-        """What the right side shows of a checkpoint."""
+    async def _read(self, row: Row | UnderWay, pane: str) -> None:
+        """What the right side shows of a checkpoint, or of the open turn."""
         await asyncio.sleep(PAUSE)
         views, whole, now = self.views, self.whole, self.now
         try:
             if pane == "plan":
-                op, asked = self.op, self.planning and self.op == "restore"
-                order = self.meant = replace(self.meant, checkpoint=row.stored.id) if op == "restore" else self.meant
-                self._show_plan(await self._asked(lambda: self.deeds.shown(order, op, row.stored if asked else None)))
+                op, order, stored, talk = self.op, self.meant, row.stored if isinstance(row, Row) else None, self.planning
+                if op is not None and op in STEPPING:
+                    self._show_plan(await self._asked(lambda: self.deeds.shown(order, op)))
+                    return
+                self.offers = await self._asked(lambda: self.deeds.offered(order, stored, talk=talk))
+                plans = self.offers.plans
+                self._show_plan(next((one for one in plans if one.plan.op == op), plans[self.offers.first]))
                 return
             question: dict[str, Callable[[], View]] = {
-                "words": lambda: views.words(row),
-                "diff": lambda: views.diff(row, now=now, whole=whole),
-                "conversation": lambda: views.talk(row, whole=whole),
+                "words": lambda: views.words(row) if isinstance(row, Row) else views.open_words(row),
+                "diff": lambda: (
+                    views.diff(row, now=now, whole=whole) if isinstance(row, Row) else views.open_diff(row, whole=whole)
+                ),
+                "conversation": lambda: views.talk(row, whole=whole) if isinstance(row, Row) else View([Line(UNTAKEN)]),
             }
             self._show(await self._asked(question[pane]))
         except BatonError as error:
@@ -371,6 +421,7 @@ class Picker(App[int]):
     def _show(self, view: View) -> None:
         """A view, and what stands above it."""
         self._swap(steps=False)
+        self._draw_offers(())
         more = f"; {view.more:,} lines more: a shows all" if view.more else ""
         self._head(view.head + more)
         self.details.show(view)
@@ -389,25 +440,46 @@ class Picker(App[int]):
         """A plan, a line for each path; the paths that are in doubt first."""
         at, plan = self.steps.highlighted, shown.plan
         self.shown = shown
-        actions = [step.action for step in plan.steps]
-        counts = ", ".join(f"{actions.count(action)} {action}" for action in URGENT if action in actions)
         self.ordered = sorted(plan.steps, key=lambda step: URGENT.index(step.action))
         self.steps.clear_options()
-        spoken = f"\nconversation: {shown.spoken}" if shown.spoken else ""
-        self._head(f"{plain(plan.op)}: {counts or 'nothing has to change'}{spoken}")
-        if self.planning or plan.warnings:
-            slot = "stale" if self.changed or not plan.complete or plan.warnings else ""
-            self.say(self.changed + "; ".join([plan.name, *plan.warnings]), slot)
+        turn = any(one.plan.op == "revert" for one in self.offers.plans)
+        self._draw_offers(self.offers.plans if turn else ())
+        spoken = f"conversation: {shown.spoken}" if shown.spoken else ""
+        self._head("\n".join(filter(None, ["" if turn else f"{plain(plan.op)}: {counts(plan)}", spoken])))
+        doubts = [*plan.warnings, *([f"its turn is not taken back: {self.offers.why}"] if self.offers.why else [])]
+        if self.planning or doubts:
+            self.say(
+                self.changed + "; ".join([plan.name, *doubts]), "stale" if self.changed or not plan.complete or doubts else ""
+            )
         self.changed = ""
-        self.steps.add_options([Option(self._step(step)) for step in self.ordered] or [Option("nothing has to change")])
+        self.steps.add_options([Option(self._step(step)) for step in self.ordered] or [Option(counts(plan))])
         self._swap(steps=True)
         self.steps.highlighted = min(at or 0, self.steps.option_count - 1)
         self._draw_frame()
 
+    def _draw_offers(self, plans: Sequence[Shown]) -> None:
+        """What can be done at a row, each with what would change; the one that is marked reversed."""
+        place, parts = self.query_one("#offers", Static), list[Any]()
+        for number, one in enumerate(plans):
+            click = Style.from_meta({"@click": f"app.offer({number - plans.index(self.shown) if self.shown in plans else 0})"})
+            label = f"{OFFERED[one.plan.op][0]}: {counts(one.plan)}"
+            parts += ["\n" if parts else "", (label, Style(reverse=one is self.shown) + click)]
+        place.display = bool(plans)
+        place.update(Content.assemble(*parts))
+
+    def action_offer(self, by: int) -> None:
+        """Mark another of what can be done at the row."""
+        plans = self.offers.plans
+        if self.busy or self.shown not in plans or len(plans) < 2:
+            return
+        self.op = plans[(plans.index(self.shown) + by) % len(plans)].plan.op
+        self._show_plan(next(one for one in plans if one.plan.op == self.op))
+
     def _step(self, step: Step) -> Text:
         """A path of the plan: its sign, what becomes of it, and of a conflict whether it is to be overwritten, too."""
         text = Text.assemble((f"{SIGNS[step.action]} {step.action:<9}", self.style_of(SLOTS[step.action])))
-        box = "[ ] " if step.action == "conflict" else "[x] " if step.path in self.meant.over else ""
+        able = self.shown is not None and self.shown.plan.op == "restore"
+        box = "" if not able else "[ ] " if step.action == "conflict" else "[x] " if step.path in self.meant.over else ""
         return text.append(box + quoted(step.path) + (f" ({plain(step.reason)})" if step.reason else ""))
 
     def action_enter(self) -> None:
@@ -416,13 +488,15 @@ class Picker(App[int]):
             self._answered(self.answer.value)
         elif self.planning:
             self.action_deed("files")
-        elif self.chosen is not None and not self.busy:
-            self._ask_plan("restore")
+        elif self.selected is not None and not self.busy:
+            self._ask_plan(None if self.op in STEPPING else self.op)
 
-    def _ask_plan(self, op: Op) -> None:
-        self.op, self.meant, self.shown = op, self.order if op == "restore" else Order(force=self.order.force), None
+    def _ask_plan(self, op: Op | None) -> None:
+        self._forget_plan()
+        self.op, self.meant = op, Order(force=self.order.force) if op in STEPPING else self.order
         self.pane = "plan"
         self.steps.clear_options()
+        self._draw_offers(())
         self._head("")
         self._swap(steps=True)
         self.steps.focus()
@@ -431,7 +505,7 @@ class Picker(App[int]):
     def action_deed(self, what: str) -> None:
         """Carry out the plan that is shown: files, the conversation, or both."""
         shown = self.shown
-        if not self.planning or shown is None or self.busy or (what != "files" and self.op != "restore"):
+        if not self.planning or shown is None or self.busy or (what != "files" and shown.plan.op != "restore"):
             return
         if what != "files" and shown.talk is None:
             self.say(f"no conversation comes back: {shown.why}", "failed")
@@ -448,14 +522,14 @@ class Picker(App[int]):
             files, talk = what != "conversation", what != "files"
             outcome = await self._asked(lambda: self.deeds.carry_out(shown, files=files, talk=talk))
         except BatonError as error:
-            done = "the files are restored; " if len(self.deeds.restored) > count else ""
+            done = f"the files are {DONE[shown.plan.op]}; " if len(self.deeds.restored) > count else ""
             error.message = done + error.message
             self.complain(error)
             return
         finally:
             self._free()
         if outcome is not None and outcome.restored is None:
-            self.meant = outcome.order
+            self.meant = replace(self.meant, left=outcome.order.left)
             self.changed = "it is not what was shown any more, and nothing is changed; now it would be: "
             self._refresh_details()
             return
@@ -466,8 +540,11 @@ class Picker(App[int]):
             told = ", ".join(f"{actions.count(a)} {a}" for a in URGENT[:-1] if a in actions)
             back = f"; {'r' if shown.plan.op == 'undo' else 'u'} takes it back"
             safe = outcome.restored.safety
-            said.insert(0, f"done: {done_plan.name}: {told}{back}" if safe else f"nothing has to change: {done_plan.name}")
+            nothing = f"nothing {'has to change' if done_plan.complete else 'is changed'}: {done_plan.name}"
+            said.insert(0, f"done: {done_plan.name}: {told}{back}" if safe else nothing)
         self.action_home()
+        if self.going is not None:  # what was open has ended with it
+            self._begin(self.tip, counted=False)
         self.say("; ".join(said), "green")
 
     def _free(self) -> None:
@@ -478,13 +555,20 @@ class Picker(App[int]):
 
     def action_pin(self) -> None:
         """Pin the checkpoint, or take that back."""
-        self._do(self.deeds.pin)
+        if self._taken() and (row := self.chosen) is not None:
+            stored = row.stored
+            self._do(lambda: self.deeds.pin(stored))
 
-    def _do(self, deed: Callable[[Stored], str], *, anew: bool = False) -> None:
-        row = self.chosen
-        if row is not None and not self.busy and not self.planning:
+    def _taken(self) -> bool:
+        """Whether a checkpoint is selected; of the open turn it is said that there is none."""
+        if self.selected is self.going is not None and not self.planning:
+            self.say(UNTAKEN, "failed")
+        return self.chosen is not None
+
+    def _do(self, deed: Callable[[], str], *, anew: bool = False) -> None:
+        if not self.busy and not self.planning:
             self.busy = True
-            self._doing(lambda: deed(row.stored), anew)
+            self._doing(deed, anew)
 
     @work(group="deed")
     async def _doing(self, deed: Callable[[], str], anew: bool) -> None:
@@ -500,13 +584,13 @@ class Picker(App[int]):
         if self.question:
             self._end_question()
         if anew:
-            self._begin(self.baton.tip(self.tip.checkpoint.track))
+            self._begin(self.baton.tip(self.tip.checkpoint.track), counted=False)
         self._refresh_details()
         self.say(said, "green")
 
     def action_copy(self) -> None:
         """The checkpoint's id to the clipboard of the terminal, which may be far away."""
-        if self.chosen is not None and not self.planning:
+        if self._taken() and self.chosen is not None and not self.planning:
             oid = self.chosen.stored.id
             self.copy_to_clipboard(oid)
             terminal.copy_in_tmux(oid)
@@ -517,7 +601,7 @@ class Picker(App[int]):
     def action_ask(self, what: str) -> None:
         """Ask for a name, or for what to look for."""
         row = self.chosen
-        if self.busy or self.planning or self.question or (row is None and what not in ("filter", "label")):
+        if self.busy or self.planning or self.question or (what not in ("filter", "label") and not self._taken()):
             return
         self.question = what
         root = self.baton.repo.layout.root or self.baton.repo.layout.git_dir
@@ -548,10 +632,10 @@ class Picker(App[int]):
         self.query_one("#said").display = True
         row = self.chosen
         if self.question == "label":
-            self._do(lambda _: self.deeds.label(text), anew=True)
+            self._do(lambda: self.deeds.label(text), anew=True)
         elif row is not None:
-            deed = self.deeds.branch if self.question == "branch" else self.deeds.worktree
-            self._do(lambda stored: deed(stored, text))
+            deed, stored = self.deeds.branch if self.question == "branch" else self.deeds.worktree, row.stored
+            self._do(lambda: deed(stored, text))
 
     def _end_question(self) -> None:
         self.question = ""
@@ -580,7 +664,10 @@ class Picker(App[int]):
                 os.killpg(0, signal.SIGTSTP)
 
     def action_track(self, by: int) -> None:
-        """The next track, or the one before."""
+        """The next track, or the one before; in a plan the other of what can be done."""
+        if self.planning and len(self.offers.plans) > 1:
+            self.action_offer(by)
+            return
         names = [s.checkpoint.track for s in self.tracks]
         self.action_open((names.index(self.tip.checkpoint.track) + by) % len(names))
 
@@ -595,12 +682,16 @@ class Picker(App[int]):
         if self.busy or self.planning:
             return
         self.now = not self.now if name == self.pane == "diff" else self.now
-        self.pane, self.op, self.meant, self.shown, self.whole = name, "restore", self.order, None, False
+        self._forget_plan()
+        self.pane, self.whole = name, False
         self._draw_frame()
         self._refresh_details()
 
     def action_turn(self, by: int) -> None:
-        """The next view, or the one before."""
+        """The next view, or the one before; in a plan the other of what can be done."""
+        if self.planning:
+            self.action_offer(by)
+            return
         self.action_view(PANES[(PANES.index(self.pane) + by) % len(PANES)])
 
     def action_move(self, by: int) -> None:
@@ -651,7 +742,7 @@ class Picker(App[int]):
         step, over = self.ordered[at], self.meant.over
         if step.path in over:
             over = tuple(path for path in over if path != step.path)
-        elif step.action == "conflict" and step.reason != UNMERGED and self.op == "restore":
+        elif step.action == "conflict" and step.reason != UNMERGED and self.shown.plan.op == "restore":
             over = (*over, step.path)
         else:
             return
@@ -671,7 +762,7 @@ class Picker(App[int]):
             self._end_question()
         else:
             self.pane = "words"
-        self.op, self.meant, self.shown = "restore", self.order, None
+        self._forget_plan()
         self.listing.focus()
         self._draw_frame()
         self._refresh_details()

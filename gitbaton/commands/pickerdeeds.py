@@ -19,6 +19,7 @@ from gitbaton.model import Op, Stored
 from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.retention.pins import set_pin
 from gitbaton.tools import branching, conversations, rewinding, worktrees
+from gitbaton.values import replace
 
 
 class Shown(NamedTuple):
@@ -36,6 +37,15 @@ class Shown(NamedTuple):
         return f"{counted(lines, 'line')}, as a new session of {in_quotes(self.talk.agent)}" if self.talk else self.why
 
 
+class Offers(NamedTuple):
+    """What can be done at a row: ``plans``, of which the one at ``first`` is meant until another is picked; ``why`` a turn
+    cannot be taken back, in words."""
+
+    plans: tuple[Shown, ...]
+    first: int = 0
+    why: str = ""
+
+
 class Deeds:
     """What was done, in its order: ``restored``, with what was said of each, and of all of it ``told``: what says it when the
     screen is gone. Every method raises BatonError."""
@@ -46,7 +56,7 @@ class Deeds:
         self.told: list[Callable[[], None]] = []
 
     def shown(self, order: Order, op: Op, stored: Stored | None = None) -> Shown:
-        """The plan of a restore, undo or redo; with ``stored`` also what its conversation could become."""
+        """The plan of a restore, revert, undo or redo; with ``stored`` also what its conversation could become."""
         plan = rewinding.preview(self.baton, order, op)
         if stored is None:
             return Shown(order, plan)
@@ -54,6 +64,17 @@ class Deeds:
             return Shown(order, plan, plan_conversation(self.baton, stored, foreign=order.foreign))
         except BatonError as error:
             return Shown(order, plan, why=plain(error.message))
+
+    def offered(self, order: Order, stored: Stored | None, *, talk: bool) -> Offers:
+        """To take back the turn of a checkpoint, or the open one, where it is of one, and to go back to it; with ``talk`` also
+        what its conversation could become."""
+        back = rewinding.of_turn(order, stored)
+        if stored is None:
+            return Offers((self.shown(back, "revert"),))
+        there = self.shown(replace(order, checkpoint=stored.id), "restore", stored if talk else None)
+        plan, why = rewinding.turn_back(self.baton, back)
+        plans = (*([Shown(back, plan)] if plan else []), there)
+        return Offers(plans, 0 if rewinding.is_turn(stored) else len(plans) - 1, why)
 
     def carry_out(self, shown: Shown, *, files: bool, talk: bool) -> rewinding.Outcome | None:
         """Restore files, write the conversation, or both, just as shown; None for a conversation alone. Where the files would

@@ -15,7 +15,7 @@ LIST_KEYS: tuple[Key, ...] = (
 )
 MORE_KEYS: tuple[tuple[str, str], ...] = (
     ("up down", "another one; also k and j"),
-    ("enter", "the plan to restore it"),
+    ("enter", "the plan: take its turn back, or go back to it"),
     ("/", "words, ids, tests to look for"),
     ("tab", "another track; shift+tab back"),
     ("1 2 3 4", "what the right side shows"),
@@ -35,7 +35,8 @@ MORE_KEYS: tuple[tuple[str, str], ...] = (
     ("q", "leave; also ctrl+c"),
     ("", ""),
     ("in a plan:", ""),
-    ("enter", "restore files"),
+    ("enter", "do what is marked above it"),
+    ("tab", "mark the other; also left, right"),
     ("c b", "the conversation, both"),
     ("space", "overwrite this conflict, too"),
     ("esc", "back to the list"),

@@ -33,7 +33,8 @@ Static { link-color: ansi_default; link-background: ansi_default; link-style: no
 #list { width: 46%; max-width: 100; border: none; text-wrap: nowrap; text-overflow: clip; }
 #right { width: 1fr; padding: 0 0 0 1; border-left: solid ansi_bright_black; }
 #right.plain { border-left: ascii ansi_bright_black; }
-#head { height: auto; max-height: 4; }
+#head, #offers { height: auto; max-height: 4; }
+#offers { display: none; }
 #details { height: 1fr; background: ansi_default; scrollbar-size-vertical: 1; overflow-x: hidden; }
 #steps { height: 1fr; border: none; padding: 0; display: none; background: ansi_default; }
 OptionList > .option-list--option { padding: 0; }

@@ -12,11 +12,13 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import cut, padded, width
 from gitbaton.cli.look import Cell, Look
 from gitbaton.codec import counted, plain
+from gitbaton.commands import underway
 from gitbaton.commands.transcript import blocks
 from gitbaton.errors import BatonError
-from gitbaton.model import Oid
-from gitbaton.render import age, line, observed_pairs, quoting, title, verdict
+from gitbaton.model import NOT_ENDED, Oid
+from gitbaton.render import age, line, observed_pairs, quoted, quoting, title, verdict
 from gitbaton.store.meta import Meta, read
+from gitbaton.store.turns import UnderWay
 from gitbaton.survey import tests_then
 from gitbaton.tools import rewinding
 from gitbaton.tools.rewinding import Row
@@ -77,8 +79,34 @@ class Views:
         used = sum(width(text) for text, _ in parts)
         return (*parts, (cut(step, max(room - used, 1)), ""))
 
-    def sought(self, row: Row) -> str:
+    def open_row(self, one: UnderWay, room: int) -> Cell:
+        """The open turn in a line of the list, in the columns of the others, without an id."""
+        look, wide = self.look, room >= WIDE
+        ((tests, slot),) = look.state("pending")
+        blank = " " * max((sum(width(text) for text, _ in name) for name in self.names.values()), default=4)
+        files = f" {counted(len(one.paths), 'file'):>{18 - len(tests)}} " if wide else " "
+        parts = [(f"{blank} . {look.age(one.span.since) if one.span.since else '':>4} ", "")]
+        parts += [(tests if wide else tests[:1], slot), (files, "")]
+        used = sum(width(text) for text, _ in parts)
+        return (*parts, (cut(underway.step(one), max(room - used, 1)), ""))
+
+    def open_words(self, one: UnderWay) -> Shown:
+        """What the open turn was asked for, whose it is, and what it has changed since the newest checkpoint."""
+        agent, since = one.span.session, one.span.since
+        parts = [
+            NOT_ENDED,
+            *([age(since, self.baton.clock())] if since else []),
+            *([f"by {line(agent.name)}"] if agent else []),
+        ]
+        found = [Line(", ".join(parts), "pending"), Line("")]
+        found += [Line(text, "manual") for text in plain(one.span.prompt, keep="\n\t").strip("\n").split("\n")]
+        found += [Line(""), *(Line(quoted(path), label="changed ".ljust(LABEL)) for path in one.paths[:MANY])]
+        return Shown([*found, Line(""), Line(underway.TAKE_BACK)], more=max(len(one.paths) - MANY, 0))
+
+    def sought(self, row: Row | UnderWay) -> str:
         """What the filter looks at."""
+        if isinstance(row, UnderWay):
+            return "\n".join([underway.step(row), row.span.session.name if row.span.session else "", *row.paths]).lower()
         c = row.stored.checkpoint
         prompts = [one.text for one in c.observed.asked] if c.observed else []
         fields = (row.stored.id, c.kind, verdict(row.stored), c.step, c.note, c.next_cmd, c.label or "", row.agent or "")
@@ -120,6 +148,14 @@ class Views:
             said = "since it, until now"
         else:
             patch, warnings, said = rewinding.within(self.baton, row.stored), [], "in it, against the checkpoint before"
+        return self._by_file(patch, warnings, said, whole=whole)
+
+    def open_diff(self, one: UnderWay, *, whole: bool) -> Shown:
+        """What the open turn has changed since the newest checkpoint, file by file."""
+        patch, warnings = rewinding.since(self.baton, self.baton.tip(one.track))
+        return self._by_file(patch, warnings, "since the newest checkpoint, until now", whole=whole)
+
+    def _by_file(self, patch: bytes, warnings: Sequence[str], said: str, *, whole: bool) -> Shown:
         files, lines, parts, more = list(_files(patch)), [Line(text, "stale") for text in warnings], [], 0
         if len(files) > 1:
             wide = min(max(width(file.name) for file in files), 60)

@@ -14,6 +14,7 @@ from gitbaton.cli.common import From, Track, left_out, looking, one_meant, opene
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Call, Option
 from gitbaton.codec import counted, in_quotes, plain
+from gitbaton.commands import underway
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
@@ -21,10 +22,11 @@ from gitbaton.render import age, line, quoted, quoting, sentences, title, title_
 from gitbaton.restore.values import Order, Plan, Step
 from gitbaton.survey import Surveyor
 from gitbaton.tools import rewinding
-from gitbaton.tools.rewinding import Changes, Row
+from gitbaton.tools.rewinding import URGENT, Changes, Row, counts
 from gitbaton.values import replace
 
 if TYPE_CHECKING:
+    from gitbaton.store.turns import UnderWay
     from gitbaton.tools import conversations
 
 ANSWER_END = re.compile(rb"[\r\n\x03\x04]")
@@ -32,7 +34,6 @@ BESIDE_THE_LIST = 4  # rows of the terminal that the prompt and what was typed b
 BESIDE_THE_PLAN = 14
 INTERRUPTED = 130
 LISTED = 20  # checkpoints of the numbered list at once
-URGENT = ("conflict", "refuse", "remove", "write", "create", "keep")
 MAX_AGENT = 8
 COLUMNS = (
     Column(right=True),
@@ -48,9 +49,10 @@ COLUMNS = (
 )
 WITHOUT_A_TERMINAL = (
     "list the checkpoints: git baton log",
-    "see what would be restored: git baton restore --dry-run CHECKPOINT",
-    "restore it: git baton restore CHECKPOINT",
-    "restore it with its conversation: git baton restore --conversation CHECKPOINT",
+    "see what would change: git baton revert --dry-run TURN, git baton restore --dry-run CHECKPOINT",
+    "take back what a turn changed: git baton revert TURN",
+    "go back to a checkpoint: git baton restore CHECKPOINT",
+    "go back with its conversation: git baton restore --conversation CHECKPOINT",
 )
 
 
@@ -68,17 +70,22 @@ def command(
     foreign: Foreign = False,
     listed: Annotated[bool, Option("--list", help="Ask with a numbered list, not on a screen of its own.")] = False,
 ) -> int:
-    """Pick a checkpoint from a list, see what would be restored, and restore files, conversation or both.
+    """Pick a turn or a checkpoint from a list, see what would change, and take the turn back, or go back to it.
+
+    To take a turn back is 'git baton revert' of it: what it changed goes, and nothing else. To go back is 'git baton restore'
+    of the checkpoint: its files, its conversation or both. Both are offered, each with what would change. A turn that is open
+    here, for it goes on or was cut short, and has changed files is the first row; it can be taken back.
 
     Where the Python package 'textual' is installed (the extra 'ui') it takes the whole terminal: the checkpoints of a track,
     and beside them the words, the plan, the changes file by file and the conversation of the one that is selected. Enter shows
-    the plan of a restore, Enter carries it out, c writes the conversation back, b both; u and r are undo and redo. n makes a
-    branch of a checkpoint, w a work tree, p pins it, y copies its id; l labels the files as they are now, as a new checkpoint.
-    '?' shows all keys. Without textual, with TERM=dumb or with --list it is a numbered list.
+    the plan, Tab the other one, and Enter carries out what is shown; c writes the conversation back, b both; u and r are undo
+    and redo. n makes a branch of a checkpoint, w a work tree, p pins it, y copies its id; l labels the files as they are now,
+    as a new checkpoint. '?' shows all keys. Without textual, with TERM=dumb or with --list it is a numbered list.
 
     It asks on a terminal, and changes nothing before the last answer; Enter, q or the end of input leave with 0, Ctrl-C with
-    130. A restore is exactly the one that was shown, and ends as 'git baton restore' does: 'git baton undo' takes it back. What
-    is somebody else's work is named, and left alone or, when you say so, overwritten, exactly that.
+    130. What is done is exactly what was shown, and ends as 'git baton revert' or 'git baton restore' does: 'git baton undo'
+    takes it back. What is somebody else's work is named, and left alone or, in a restore and when you say so, overwritten,
+    exactly that.
 
     Examples:
         git baton rewind --track parser   # on a terminal
@@ -119,10 +126,29 @@ def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored, limit: Opt
     return code or int(any(not done.plan.complete for done, _ in picker.deeds.restored[-1:]))
 
 
-def table(rows: Sequence[Row], look: Look) -> list[str]:
-    """The list, one line a checkpoint and none longer than the terminal is wide."""
+def table(rows: Sequence[Row], look: Look, going: "UnderWay | None" = None) -> list[str]:
+    """The list, one line a checkpoint, before them one for the open turn, and none longer than the terminal is wide."""
     ids = look.ids(row.stored.id for row in rows)
-    return list(look.table(COLUMNS, [_cells(row, look, ids[row.stored.id]) for row in rows]))
+    first = [_open_cells(going, look)] if going is not None else []
+    return list(look.table(COLUMNS, first + [_cells(row, look, ids[row.stored.id]) for row in rows]))
+
+
+def _open_cells(one: "UnderWay", look: Look) -> list[Union[Cell, str]]:
+    """What the line of the open turn says, by column."""
+    agent = line(one.span.session.name) if one.span.session else ""
+    files, since = counted(len(one.paths), "file"), one.span.since
+    return [
+        "0",
+        "",
+        ".",
+        look.age(since) if since else "",
+        look.state("pending"),
+        files,
+        "",
+        "",
+        cut(agent, MAX_AGENT),
+        underway.step(one),
+    ]
 
 
 def _cells(row: Row, look: Look, name: Cell) -> list[Union[Cell, str]]:
@@ -186,12 +212,14 @@ class Talk:
         self.baton, self.order, self.limit, self.look = baton, order, limit, look
         self.ask = _Answers().ask
         self.listed: list[Row] = []
+        self.going: Optional[UnderWay] = None
         self.after: Optional[str] = None
 
     def run(self, tip: Stored) -> int:
         """List, pick, show, choose; the exit code."""
         self.track = tip.checkpoint.track
         self.after = tip.commit
+        self.going = rewinding.going(self.baton, self.track)
         self._list()
         while True:
             more = "m for more, " if self.after else ""
@@ -206,7 +234,7 @@ class Talk:
             except BatonError as error:
                 tell_error(error.message, error.hints)
                 continue
-            code = self._picked(target, replace(self.order, checkpoint=target.id))
+            code = self._picked(target, replace(self.order, checkpoint=target.id) if target else self.order)
             if code is not None:
                 return code
 
@@ -219,56 +247,74 @@ class Talk:
         self.look.columns = (columns or 80) - 1  # a full last column makes some terminals begin another line
         count = max(1, min(self.limit, (height or 24) - BESIDE_THE_LIST))
         found = rewinding.page(self.baton, self.track, self.after, count, len(self.listed) + 1)
-        for text in table(found.rows, self.look):
+        for text in table(found.rows, self.look, None if self.listed else self.going):
             terminal.say(text)
         left_out(found.problems)
         self.listed += found.rows
         self.after = found.after
 
-    def _meant(self, answer: str) -> Stored:
-        """A number of the list, else any name of a checkpoint; it is introduced. Raises BatonError."""
+    def _meant(self, answer: str) -> Optional[Stored]:
+        """A number of the list, else any name of a checkpoint; it is introduced. None is the open turn. Raises BatonError."""
         many = len(self.listed)
+        if answer == "0" and self.going is not None:
+            terminal.say("")
+            terminal.say(underway.step(self.going))
+            terminal.say(f"changed so far: {counted(len(self.going.paths), 'file')}")
+            return None
         number = int(answer) if answer.isascii() and answer.isdecimal() and len(answer) < 10 else 0
         row = self.listed[number - 1] if 0 < number <= many else None
         try:
             target = self.baton.resolve(row.stored.id if row else answer)
         except NotFoundError as error:
-            hint = f"a number from 1 to {many}, or what 'git baton show' takes"
+            hint = f"a number from {0 if self.going else 1} to {many}, or what 'git baton show' takes"
             raise NotFoundError(error.message, hint if many else "see 'git baton log --all'") from None
         self._introduce(target, row.changes if row else None)
         return target
 
-    def _picked(self, target: Stored, order: Order) -> Optional[int]:
-        """Show what a restore would do and carry it out, the exit code; None to go on with the list."""
-        talk = self._conversation(target)
+    def _picked(self, target: Optional[Stored], order: Order) -> Optional[int]:
+        """Show what taking the turn back and what a restore would do, and carry out one of them, the exit code; None to go on
+        with the list."""
+        talk = self._conversation(target) if target is not None else None
+        back = rewinding.of_turn(order, target)
         while True:
-            shown = self._shown(order)
-            choice = self._choice(files=shown is not None, talk=talk is not None)
-            if shown is None or choice not in ("f", "b"):
+            taken = self._turn(back)
+            shown = self._shown(order, "go back to here" if taken else "files") if target is not None else None
+            choice = self._choice(turn=taken is not None, files=shown is not None, talk=talk is not None)
+            plan = taken if choice == "t" else shown
+            if plan is None or choice not in ("t", "f", "b"):
                 break
-            conflicts = [step for step in shown.steps if step.action == "conflict"]
-            answer = self._sure(conflicts)
-            if conflicts and answer in ("o", "overwrite"):
+            conflicts = [step for step in plan.steps if step.action == "conflict"]
+            answer = self._sure(conflicts, over=choice != "t")
+            if conflicts and choice != "t" and answer in ("o", "overwrite"):
                 order = replace(order, over=(*order.over, *(step.path for step in conflicts)))
                 terminal.say("they are overwritten, too; now it would be:")
                 continue
             if answer not in ("y", "yes"):
                 return None
-            with interruptible(self.baton, "restore"):
-                outcome = rewinding.carry_out(self.baton, order, shown)
+            with interruptible(self.baton, plan.op):
+                outcome = rewinding.carry_out(self.baton, back if choice == "t" else order, plan)
             done = outcome.restored
             if done is not None:
                 said = (*outcome.said, *done.warnings)
                 show_plan(done.plan, done.safety, said, dry_run=False, json=False)
-                if choice == "b" and talk is not None:
+                if choice == "b" and talk is not None and target is not None:
                     write_back(talk, target, dry_run=False)
                 return 0 if done.plan.complete else 1
             warn_all(outcome.said)
             terminal.warn("it is not what was shown any more, and nothing is changed; now it would be:")
-            order = outcome.order
-        if choice == "c" and talk is not None:
+            back, order = replace(back, left=outcome.order.left), replace(order, left=outcome.order.left)
+        if choice == "c" and talk is not None and target is not None:
             write_back(talk, target, dry_run=False)
         return 0 if choice else None
+
+    def _turn(self, order: Order) -> Optional[Plan]:
+        """Print the plan to take a turn back; None where there is none, with the reason."""
+        plan, why = rewinding.turn_back(self.baton, order)
+        if plan is None and why:
+            terminal.say(f"take this turn back: not offered: {plain(why)}")
+        if plan is not None:
+            self._tell(plan, order, "take this turn back")
+        return plan
 
     def _introduce(self, target: Stored, changes: Optional[Changes]) -> None:
         """What the checkpoint is, and what is newer than it."""
@@ -297,32 +343,38 @@ class Talk:
         terminal.say(f"conversation: {lines}, as a new session of {in_quotes(plan.agent)}")
         return plan
 
-    def _shown(self, order: Order) -> Optional[Plan]:
-        """Print the plan; None where there is none, with the reason."""
+    def _shown(self, order: Order, label: str) -> Optional[Plan]:
+        """Print the plan of a restore; None where there is none, with the reason."""
         try:
             found = rewinding.preview(self.baton, order)
         except BatonError as error:
             tell_error(error.message, error.hints)
             return None
+        self._tell(found, order, label)
+        return found
+
+    def _tell(self, found: Plan, order: Order, label: str) -> None:
+        """Print a plan, as much as there is room for, and what it does in all."""
         few = max(5, (screen()[1] or 24) - BESIDE_THE_PLAN)
         steps, more = found.steps, len(found.steps) - few
         if more > 0:
             steps = tuple(sorted(steps, key=lambda step: URGENT.index(step.action))[:few])
         show_plan(replace(found, steps=steps), None, found.warnings, dry_run=True, json=False, verbose=True)
         if more > 0:
-            terminal.say(f"and {more} more; 'git baton restore --dry-run -v {self.baton.short(order.checkpoint)}' lists them")
-        actions = [step.action for step in found.steps]
-        counts = ", ".join(f"{actions.count(action)} {action}" for action in URGENT if action in actions)
-        terminal.say(f"files: {counts or 'nothing has to change'}")
-        return found
+            checkpoint = self.baton.short(order.checkpoint) if order.checkpoint else ""
+            whole = f"git baton {found.op} --dry-run -v {checkpoint}".rstrip()
+            terminal.say(f"and {more} more; '{whole}' lists them")
+        terminal.say(f"{label}: {counts(found)}")
 
-    def _choice(self, *, files: bool, talk: bool) -> str:
-        """``f``, ``c``, ``b`` or ``q``, of those that can be had; empty where nothing can."""
-        if not files and not talk:
+    def _choice(self, *, turn: bool, files: bool, talk: bool) -> str:
+        """``t``, ``f``, ``c``, ``b`` or ``q``, of those that can be had; empty where nothing can."""
+        if not turn and not files and not talk:
             return ""
-        words = {"f": "[f]iles", "c": "[c]onversation", "b": "[b]oth", "q": "[q]uit"}
-        offered = [key for key, there in (("f", files), ("c", talk), ("b", files and talk), ("q", True)) if there]
-        prompt = f"restore {', '.join(words[key] for key in offered[:-1])} or {words['q']}? "
+        words = {"t": "[t]ake this turn back", "f": "[f]iles", "c": "[c]onversation", "b": "[b]oth", "q": "[q]uit"}
+        there = (("t", turn), ("f", files), ("c", talk), ("b", files and talk), ("q", True))
+        offered = [key for key, can in there if can]
+        kinds = ", ".join(words[key] for key in offered if key in ("f", "c", "b"))
+        prompt = ", ".join([*([words["t"]] if turn else []), *([f"restore {kinds}"] if kinds else [])]) + f" or {words['q']}? "
         while True:
             answer = self.ask(prompt)
             if not answer:
@@ -334,15 +386,16 @@ class Talk:
                 return meant
             terminal.tell(f"'{cut(plain(answer), 40)}' is not understood; it can be {', '.join(offered)}")
 
-    def _sure(self, conflicts: list[Step]) -> str:
-        """Whether to go on where somebody else's work is touched or left in the way; every path of it is named."""
+    def _sure(self, conflicts: list[Step], *, over: bool) -> str:
+        """Whether to go on where somebody else's work is touched or left in the way; every path of it is named. ``over``: it
+        may be overwritten."""
         for step in conflicts:
             terminal.say(f"in conflict: {quoted(step.path)} ({plain(step.reason)})")
         many = len(conflicts)
         if many:
-            question = f"{many} conflict{' is' if many == 1 else 's are'} left alone, all else comes back; 'o' overwrites "
-            question += "exactly that one, too" if many == 1 else "exactly those, too"
-        elif self.order.force:
+            question = f"{many} conflict{' is' if many == 1 else 's are'} left alone, all else comes back"
+            question += f"; 'o' overwrites exactly {'that one' if many == 1 else 'those'}, too" if over else ""
+        elif self.order.force and over:
             question = "somebody else's work is changed, too"
         else:
             return "y"

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, parse_transcript, path_document
-from gitbaton.errors import GitTimeoutError, PathError, RecordError, StaleError
+from gitbaton.errors import BatonError, GitTimeoutError, NotFoundError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Object, parse_commit
 from gitbaton.git.repo import Repo
-from gitbaton.model import Oid, Op, Stored
+from gitbaton.model import NOT_ENDED, TURN_ENDED, Oid, Op, Stored
 from gitbaton.restore import Order, Plan, Restored, alone, apply, open_plan, recover
 from gitbaton.store import Problem, chain_ref
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.tools.comparing import changes, tree_now, tree_of
 from gitbaton.values import replace, value
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.store.turns import UnderWay
+
+URGENT = ("conflict", "refuse", "remove", "write", "create", "keep")
+"""What becomes of a path, what needs a look first."""
 _COUNTING = 10.0  # seconds: a list that somebody waits for
 _NUMSTAT = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
 _PATCH = ("-p", "--no-ext-diff", "--no-color", "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative")
@@ -167,7 +173,7 @@ def _aside(baton: Baton) -> Iterator[tuple[Baton, str]]:
 
 
 def preview(baton: Baton, order: Order, op: Op = "restore") -> Plan:
-    """The plan of a restore, undo or redo, to be shown: it leaves nothing behind and cannot be carried out. Raises
+    """The plan of a restore, revert, undo or redo, to be shown: it leaves nothing behind and cannot be carried out. Raises
     BatonError."""
     with _aside(baton) as (copy, folder):
         copy.redirect(folder)
@@ -180,6 +186,42 @@ def document(plan: Plan, safety: Stored | None, said: Sequence[str]) -> dict[str
     paths: list[Json] = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
     head: dict[str, Json] = {"op": plan.op, "what": plan.what, "plan": plan.digest, "target": plan.target.id}
     return {**head, "safety": safety.id if safety else None, "paths": paths, "index": plan.index, "warnings": list(said)}
+
+
+def counts(plan: Plan) -> str:
+    """What a plan does, in words: to how many paths, or why to none."""
+    actions = [step.action for step in plan.steps]
+    found = ", ".join(f"{actions.count(action)} {action}" for action in URGENT if action in actions)
+    if found or plan.op not in ("restore", "revert"):
+        return found or "nothing has to change"
+    return "the files are like this now" if plan.op == "restore" else "no file of it is left to take back"
+
+
+def is_turn(stored: Stored) -> bool:
+    """Whether a checkpoint is the end of a turn, as its words say."""
+    return stored.checkpoint.kind == "auto" and stored.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED))
+
+
+def going(baton: Baton, track: str) -> UnderWay | None:
+    """The open turn of a track that a bare revert takes back here; None where there is none."""
+    with suppress(BatonError):
+        return baton.under_way(track) if baton.tip().checkpoint.track == track else None
+    return None
+
+
+def of_turn(order: Order, stored: Stored | None) -> Order:
+    """The order to take back the turn that a checkpoint belongs to, or the open one, where ``order`` is that of a restore."""
+    return Order(checkpoint=stored.id if stored else "", foreign=order.foreign, left=order.left)
+
+
+def turn_back(baton: Baton, order: Order) -> tuple[Plan | None, str]:
+    """The plan of a revert; None where there is none, with why, which is empty where a checkpoint is of no turn."""
+    try:
+        return preview(baton, order, "revert"), ""
+    except NotFoundError:
+        return None, ""
+    except BatonError as error:
+        return None, error.message
 
 
 def since(baton: Baton, stored: Stored) -> tuple[bytes, list[str]]:
@@ -197,7 +239,7 @@ def within(baton: Baton, stored: Stored) -> bytes:
 
 
 def carry_out(baton: Baton, order: Order, shown: Plan) -> Outcome:
-    """Restore, undo or redo, if that is still what was shown: the same paths of the same checkpoint, in the same state.
+    """Restore, revert, undo or redo, if that is still what was shown: the same paths of the same checkpoint, in the same state.
     Raises BatonError."""
     said = recover(baton)
     try:

@@ -48,13 +48,18 @@ class Hands:
 
     async def work(self, app: picker.Picker) -> None:
         async with app.run_test(size=(100, 30)) as pilot:
-            await self.until(pilot, lambda: bool(app.rows) and app.chosen is not None)
+            await self.until(pilot, lambda: bool(app.rows) and app.selected is not None)
+            if app.chosen is None:  # the open turn stands above the newest checkpoint
+                await pilot.press("down")
             await pilot.press(KEYS[self.verb])
             while not app.deeds.restored and not self.errors:
                 await self.until(pilot, lambda: app.shown is not None or bool(self.errors))
                 shown = app.shown
                 if shown is None:
                     break
+                if shown.plan.op != self.verb:  # of a turn both are offered
+                    await pilot.press("tab")
+                    continue
                 await pilot.press("enter")
                 await self.until(pilot, lambda: not app.busy)
                 await self.until(pilot, lambda: app.shown is not shown or bool(self.errors))  # noqa: B023

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.rewindkit import SURE, WHAT, WHICH, Screen, spoken_to, steps, take, three
 from tests.kit.state import State, assert_same, state_of
 from tests.kit.tiers import some
@@ -307,7 +308,7 @@ def test_the_index_comes_back_when_asked(box: Sandbox) -> None:
     box.git("reset", "-q")
     screen = Screen(box, "--index")
     screen.answer(WHICH, "1\n")
-    assert "files: nothing has to change" in screen.answer(WHAT, "f\n")
+    assert "files: the files are like this now" in screen.answer(WHAT, "f\n")
     assert screen.end()[0] == 0
     assert box.git("diff", "--cached", "--name-only") == "a.txt"
 
@@ -400,3 +401,81 @@ def test_b5_conflicts_are_named_and_exactly_those_are_overwritten(two: Sandbox) 
     assert ((two.path / "a.txt").read_text(), (two.path / "b.txt").read_text()) == ("three\n", "b\n")
     two.ok("undo")
     assert_same(then, state_of(two), "undone")
+
+
+@pytest.fixture
+def agent(repo: Sandbox) -> Client:
+    """A client whose turn changed a file and made one, after which the user went on in another."""
+    take(repo, "first step")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt="make it worse")
+    repo.write("a.txt", "worse\n")
+    repo.write("junk.txt", "junk\n")
+    client.fire("turn")
+    repo.write("notes.md", "mine\n")
+    return client
+
+
+def test_a_turn_is_taken_back_and_what_came_since_stays(agent: Client, repo: Sandbox) -> None:
+    then, dry = state_of(repo), repo.ok("revert", "-n", "-v").out
+    screen = Screen(repo)
+    assert "1" in steps(screen.answer(WHICH, "1\n"))[0]
+    shown = screen.answer(WHAT, "t\n")
+    assert f"{dry}take this turn back: 1 remove, 1 write\n" in shown and "go back to here: 1 keep\n" in shown
+    assert shown.endswith("[t]ake this turn back, restore [f]iles or ")
+    code, rest = screen.end()
+    assert code == 0 and "done: revert of " in rest and "'git baton undo' takes it back" in rest
+    assert (repo.path / "a.txt").read_text() == "one\n" and not (repo.path / "junk.txt").exists()
+    assert (repo.path / "notes.md").read_text() == "mine\n"
+    again = Screen(repo)
+    again.answer(WHICH, "1\n")
+    assert "take this turn back: no file of it is left to take back\n" in again.answer(WHAT, "q\n")
+    repo.ok("undo")
+    assert_same(then, state_of(repo), "undone")
+
+
+def test_of_a_turn_the_state_after_it_can_come_back_too(agent: Client, repo: Sandbox) -> None:
+    repo.write("a.txt", "mine\n")
+    screen = Screen(repo)
+    screen.answer(WHICH, "1\n")
+    shown = screen.answer(WHAT, "f\n")
+    assert "take this turn back: 1 conflict, 1 remove\n" in shown and "go back to here: 1 write, 1 keep\n" in shown
+    assert screen.end()[0] == 0
+    assert (repo.path / "a.txt").read_text() == "worse\n" and (repo.path / "junk.txt").exists()
+
+
+def test_a_conflict_of_a_turn_is_named_and_only_it_is_left(agent: Client, repo: Sandbox) -> None:
+    repo.write("a.txt", "mine\n")
+    screen = Screen(repo)
+    screen.answer(WHICH, "1\n")
+    screen.answer(WHAT, "t\n")
+    shown = screen.answer(SURE, "y\n")
+    assert "in conflict: a.txt (changed since at the same lines)\n" in shown and "'o' overwrites" not in shown
+    assert screen.end()[0] == 1
+    assert (repo.path / "a.txt").read_text() == "mine\n" and not (repo.path / "junk.txt").exists()
+
+
+def test_the_open_turn_is_the_first_row_and_taken_back(agent: Client, repo: Sandbox) -> None:
+    agent.fire("prompt", prompt="and worse")
+    repo.write("a.txt", "much worse\n")
+    then = state_of(repo)
+    screen = Screen(repo)
+    first = steps(screen.answer(WHICH, "0\n"))[0].split()
+    assert first[0] == "0" and first[-5:] == ["turn", "not", "ended:", "and", "worse"]
+    shown = screen.answer(WHAT, "t\n")
+    assert "changed so far: 1 file\n" in shown and "take this turn back: 1 write\n" in shown and "go back" not in shown
+    assert shown.endswith("[t]ake this turn back or ")
+    code, rest = screen.end()
+    assert code == 0 and "done: revert of the open turn: and worse\n" in rest
+    assert (repo.path / "a.txt").read_text() == "worse\n"
+    again = Screen(repo)
+    assert steps(again.answer(WHICH, "q\n"))[0].split()[0] == "1", "it has ended"
+    repo.ok("undo")
+    assert_same(then, state_of(repo), "undone")
+
+
+def test_a_checkpoint_of_no_turn_is_only_gone_back_to(agent: Client, repo: Sandbox) -> None:
+    screen = Screen(repo)
+    screen.answer(WHICH, "t~1\n")
+    shown = screen.answer(WHAT, "q\n")
+    assert "take this turn back" not in shown and "files: 1 write, 2 keep\n" in shown and shown.endswith("restore [f]iles or ")

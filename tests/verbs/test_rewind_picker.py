@@ -19,6 +19,7 @@ from gitbaton import terminal
 from gitbaton.cli.look import Look
 from gitbaton.restore.values import Order
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.manytracks import many_tracks, track
 from tests.kit.places import PYTHON
 from tests.kit.rewindkit import Screen, spoken_to, take, three
@@ -360,7 +361,7 @@ def test_a_branch_is_the_verbs_and_a_wrong_name_can_be_mended(box: Sandbox) -> N
 def test_a_work_tree_is_the_verbs(box: Sandbox, tmp_path: Path) -> None:
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         await pilot.press("down", "w")
-        await until(pilot, lambda: picker.answer.value.endswith(picker.matched[1].stored.id[:10]))
+        await until(pilot, lambda: picker.answer.value.endswith(picker.rows[1].stored.id[:10]))
         picker.answer.value = str(box.path)
         await pilot.press("enter")
         await until(pilot, lambda: "already exists" in picker.told)
@@ -381,7 +382,7 @@ def test_a_pin_a_label_and_the_id(box: Sandbox) -> None:
         await pilot.press("down", "y")
         await pilot.resize_terminal(120, 30)
         await settled(picker, pilot)
-        oid = picker.matched[1].stored.id
+        oid = picker.rows[1].stored.id
         assert picker.clipboard == oid and picker.told == f"copied: {oid}"
         await pilot.press("p")
         await until(pilot, lambda: "pinned   no prune removes it" in text(picker))
@@ -644,3 +645,131 @@ def test_no_colour_and_plain_characters(box: Sandbox, tmp_path: Path) -> None:
     assert bare.isascii() and "..." in bare and "|" in bare
     codes = {code for found in re.findall("\x1b\\[([0-9;]*)m", bare) for code in found.split(";")}
     assert not codes & {*map(str, range(30, 38)), *map(str, range(40, 48))} and "7" in codes
+
+
+@pytest.fixture
+def agent(repo: Sandbox) -> Client:
+    """A client whose turn changed a file and made one, after which the user went on in another."""
+    take(repo, "first step")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt="make it worse")
+    repo.write("a.txt", "worse\n")
+    repo.write("junk.txt", "junk\n")
+    client.fire("turn")
+    repo.write("notes.md", "mine\n")
+    return client
+
+
+def offered(picker: Picker) -> list[str]:
+    """What can be done at the row that is selected, each with what would change."""
+    from textual.widgets import Static
+
+    place = picker.query_one("#offers", Static)
+    return str(place.render()).split("\n") if place.display else []
+
+
+def test_enter_on_a_turn_takes_it_back_and_tab_goes_back_to_it(agent: Client, repo: Sandbox) -> None:
+    then = state_of(repo)
+
+    async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
+        await pilot.press("2")
+        await until(pilot, lambda: len(offered(picker)) == 2)
+        assert offered(picker) == ["take this turn back: 1 remove, 1 write", "go back to here: 1 keep"]
+        assert planned(picker) == ["- remove   junk.txt", "~ write    a.txt"], "beside the list"
+        await pilot.press("enter")
+        await until(pilot, lambda: picker.planning and picker.shown is not None)
+        assert picker.told.startswith("revert of ") and [key[:2] for key in picker.footer()][:2] == [
+            ("enter", "take it back"),
+            ("tab", "go back to here"),
+        ]
+        for key in ("tab", "left", "right"):
+            await pilot.press(key)
+            assert (picker.shown is not None and picker.shown.plan.op) == ("revert" if key == "left" else "restore")
+        assert planned(picker) == [". keep     notes.md (unknown)"]
+        await pilot.press("shift+tab", "enter")
+        await until(pilot, lambda: len(picker.deeds.restored) == 1 and not picker.busy)
+        assert picker.told.startswith("done: revert of ") and picker.told.endswith("; u takes it back")
+        assert (repo.path / "a.txt").read_text() == "one\n" and not (repo.path / "junk.txt").exists()
+        await pilot.press("enter")
+        await until(pilot, lambda: picker.shown is not None)
+        assert offered(picker)[0] == "take this turn back: no file of it is left to take back"
+        await pilot.press("escape", "u")
+        await until(pilot, lambda: picker.shown is not None and picker.shown.plan.op == "undo")
+        assert not offered(picker) and above(picker).startswith("undo: ")
+        await pilot.press("enter")
+        await until(pilot, lambda: len(picker.deeds.restored) == 2 and not picker.busy)
+
+    assert [done.plan.op for done, _ in on_screen(repo, keys).deeds.restored] == ["revert", "undo"]
+    assert_same(then, state_of(repo), "undone")
+
+
+@pytest.mark.deep
+def test_what_a_turn_changed_is_never_nothing(agent: Client, repo: Sandbox) -> None:
+    """Where the files are as the turn left them to go back to it changes none, and taking it back does."""
+    (repo.path / "notes.md").unlink()
+
+    async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
+        await pilot.press("enter")
+        await until(pilot, lambda: picker.shown is not None)
+        assert offered(picker) == ["take this turn back: 1 remove, 1 write", "go back to here: the files are like this now"]
+        await pilot.press("tab")
+        assert planned(picker) == ["the files are like this now"]
+        await pilot.press("escape", "down", "2")
+        await until(pilot, lambda: picker.shown is not None and "restore: " in above(picker))
+        assert not offered(picker), "the first checkpoint is of no turn"
+
+    assert not on_screen(repo, keys).deeds.told
+
+
+@pytest.mark.deep
+def test_a_conflict_of_a_turn_stays_and_is_no_box(agent: Client, repo: Sandbox) -> None:
+    repo.write("a.txt", "mine\n")
+
+    async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
+        await pilot.press("enter")
+        await until(pilot, lambda: picker.shown is not None)
+        assert planned(picker)[0] == "! conflict a.txt (changed since at the same lines)"
+        await pilot.press("space")
+        assert not any("this conflict" in word for _, word, _ in picker.footer())
+        await pilot.press("enter")
+        await until(pilot, lambda: len(picker.deeds.restored) == 1 and not picker.busy)
+
+    on_screen(repo, keys)
+    assert (repo.path / "a.txt").read_text() == "mine\n" and not (repo.path / "junk.txt").exists()
+
+
+def test_the_open_turn_is_a_row_that_is_seen_and_taken_back(agent: Client, repo: Sandbox) -> None:
+    agent.fire("prompt", prompt="and worse")
+    repo.write("a.txt", "much worse\n")
+    then = state_of(repo)
+
+    async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
+        many = len(picker.rows)
+        assert len(listed(picker)) == many + 1 and "turn not ended: an" in listed(picker)[0]
+        assert picker.told == f"{many} checkpoints" and "and worse" in text(picker) and "a.txt" in text(picker)
+        await pilot.press("3")
+        await until(pilot, lambda: "-worse\n+much worse" in text(picker))
+        await pilot.press("4")
+        await until(pilot, lambda: "no checkpoint is taken of it yet" in text(picker))
+        for key in ("p", "y", "n", "w"):
+            picker.say("")
+            await pilot.press(key)
+            assert picker.told.startswith("no checkpoint is taken of it yet") and not picker.question, key
+        await pilot.press("slash", *"worse and")
+        await until(pilot, lambda: len(listed(picker)) == 1 and picker.told == f"0 of {many} checkpoints with 'worse and'")
+        await pilot.press("escape")
+        await until(pilot, lambda: len(listed(picker)) == many + 1)
+        await pilot.press("enter")
+        await until(pilot, lambda: picker.shown is not None)
+        assert offered(picker) == ["take this turn back: 1 write"] and planned(picker) == ["~ write    a.txt"]
+        await pilot.press("tab")
+        assert picker.shown is not None, "there is no other"
+        await pilot.press("enter")
+        await until(pilot, lambda: len(picker.deeds.restored) == 1 and not picker.busy)
+        await until(pilot, lambda: len(listed(picker)) == many)
+        assert picker.told.startswith("done: revert of the open turn: and worse: 1 write; u takes it back")
+
+    on_screen(repo, keys)
+    assert (repo.path / "a.txt").read_text() == "worse\n"
+    repo.ok("undo")
+    assert_same(then, state_of(repo), "undone")
