@@ -140,7 +140,7 @@ def session(place: Path) -> list[str]:
 
 
 def picker(place: Path) -> list[str]:
-    """The plan to take a bad turn back, in the picker; one of its files is somebody else's."""
+    """The plan to take a bad turn back, in the picker, beside that of going back to it."""
     stage = Stage(place)
     repo, ran = stage.repo, "pytest tests/parser"
     repo.git("config", "core.abbrev", "7")  # fewer digits are not unique each time
@@ -158,18 +158,17 @@ def picker(place: Path) -> list[str]:
     repo.write("README.md", "# parser\n\nAn error names its line.\n")
     with repo.open(clock=lambda: BEGAN + timedelta(minutes=33)) as baton:
         baton.snapshot("what an error says", track="docs", set_current=False, validation="green")
-    repo.write("errors.py", "TABLE: dict[str, str] = {}\n")
     stage.turn(51, "rewrite it as a table of messages", "table.py", "ROWS = []\n", ran, "2 failed, 2 passed in 0.10s", 1)
+    repo.write("errors.py", "TABLE: dict[str, str] = {}\n")
     stage.talk.stop()
     stage.at(53)
     repo.write("README.md", "# parser\n\nAn error names its line, from a table.\n")
     with Tmux(repo, place, (WIDTH, 13)) as tmux:
         tmux.type(f"LC_ALL=C.UTF-8 {PYTHON} -m gitbaton rewind", "Enter")
-        for seen, key in (("4 checkpoints", "Down"), ("(4 passed)", "Enter")):
-            tmux.until(seen)
-            tmux.type(key)
-        tmux.until("keep     table.py")
-        tmux.until("space this conflict, too")
+        tmux.until("4 checkpoints")
+        tmux.type("Enter")
+        tmux.until("remove   table.py")
+        tmux.until("enter take it back")
         shown = tmux.shown("-e")
     rows, state = list[str](), ""
     for row in shown.rstrip("\n").split("\n"):  # what holds at the end of a row holds in the next
