@@ -68,7 +68,10 @@ def _moment(text: str, now: datetime) -> datetime:
             at = datetime.fromisoformat(text)
         except ValueError:
             raise UsageError(f"--until is {in_quotes(text)}; it must be like 18:00, 2026-01-31 or '2026-01-31 09:00'") from None
-    found = at.astimezone(UTC)
+    try:
+        found = at.astimezone(UTC)
+    except (ValueError, OverflowError):  # at the ends of the calendar
+        raise UsageError(f"--until is {in_quotes(text)}; its year must lie between 2 and 9998") from None
     if found <= now:
         raise UsageError(f"--until is {in_quotes(text)}, and that is over")
     return found

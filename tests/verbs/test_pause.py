@@ -85,6 +85,10 @@ def test_a_time_of_the_day_is_the_next_one(repo: Sandbox) -> None:
         (("--for", "0"), "fatal: --for is '0'; it must be a second at least\n"),
         (("--until", "noon"), "fatal: --until is 'noon'; it must be like 18:00, 2026-01-31 or '2026-01-31 09:00'\n"),
         (("--until", "2020-01-01"), "fatal: --until is '2020-01-01', and that is over\n"),
+        (
+            ("--until", "0001-01-01T00:00+05:00"),
+            "fatal: --until is '0001-01-01T00:00+05:00'; its year must lie between 2 and 9998\n",
+        ),
     ],
 )
 def test_what_is_no_time_is_refused(repo: Sandbox, words: tuple[str, ...], said: str) -> None:
