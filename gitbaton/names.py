@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
-from gitbaton.codec import counted, in_quotes, payload, timestamp
+from gitbaton.codec import counted, earlier_ids, in_quotes, payload, timestamp
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError, RecordError, UsageError
 from gitbaton.git.objects import OID, Object, object_id
 from gitbaton.git.reffiles import there
@@ -345,17 +345,20 @@ def _pins(store: Store) -> dict[Oid, str]:
 
 def _named(store: Store, name: str, pinned: set[Oid], chains: Collection[str], noted: set[Oid], torn: set[str]) -> list[Stored]:
     """The ``pinned`` checkpoints, and those of all tracks with the label, the id or the id's beginning; of the noted ones only
-    the newest. Tracks that cannot be read whole come into ``torn``."""
+    the newest; where there are none, those that had such an id before their track was renamed. Tracks that cannot be read whole
+    come into ``torn``."""
     prefix = _PREFIX.match(name)
     named: list[Stored] = []
     from_note: list[Stored] = []
+    renamed: list[Stored] = []
     by_id = bool(prefix or noted or pinned)
     places = _everything(store, chains, torn) if by_id else _labelled(store, chains, torn)
     records = _records(store, places, torn)
     for track, found, raw in records:
         oid = object_id(store.objects.algorithm, "blob", raw) if by_id else ""
         meant = oid in pinned or (bool(prefix) and oid.startswith(name))
-        if not (meant or oid in noted or _may_be_labelled(raw, name)):
+        earlier = bool(prefix) and any(was.startswith(name) for was in earlier_ids(raw))
+        if not (meant or earlier or oid in noted or _may_be_labelled(raw, name)):
             continue
         try:
             stored = store.stored(found, track, found.oid)
@@ -365,8 +368,10 @@ def _named(store: Store, name: str, pinned: set[Oid], chains: Collection[str], n
             named.append(stored)
         if oid in noted:
             from_note.append(stored)
+        if earlier:
+            renamed.append(stored)
     newest = max(from_note, key=lambda s: (s.checkpoint.created, s.id), default=None)
-    return named + ([newest] if newest else [])
+    return named + ([newest] if newest else []) or renamed
 
 
 def _may_be_labelled(raw: bytes, name: str) -> bool:

@@ -71,6 +71,8 @@ MAX_SKIPPED = 1000
 MAX_TRACK = 200
 MAX_FLAGS = 1000
 _MAX_PATHS = 256 << 10  # bytes of the skipped paths listed, so that no work tree can push a checkpoint over 1 MiB
+_WAS = re.compile(rb'\n  "was": \[([^\]]*)\n  \]')
+_ID = re.compile(rb'"([0-9a-f]{40}|[0-9a-f]{64})"')
 EXTRA_KEY_FORM = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 EXTRA_KEY = re.compile(EXTRA_KEY_FORM + r"\Z")
 _BITS = re.compile(r"a?s?i?\Z")
@@ -684,6 +686,12 @@ def parse_transcript(text: str | None) -> Transcript | None:
 def message(step: str, raw: bytes) -> bytes:
     """The commit message that carries a checkpoint's canonical bytes ``raw`` under the first line of its step."""
     return (subject(step, _SUBJECT_BYTES) or "?").encode("utf-8") + b"\n\n" + raw
+
+
+def earlier_ids(raw: bytes) -> tuple[str, ...]:
+    """The ids that the checkpoint of canonical bytes had before its track was renamed or brought back, the newest first."""
+    found = _WAS.search(raw) if b'"was"' in raw else None
+    return tuple(oid.decode("ascii") for oid in _ID.findall(found[1])) if found is not None else ()
 
 
 def payload(text: bytes) -> bytes:

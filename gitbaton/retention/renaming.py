@@ -1,7 +1,7 @@
 """Renaming: a track under another name, and one that was deleted under its own again; both in one change of several refs.
 
 An id is that of a checkpoint's bytes, which hold the name of its track, and one with a tombstone comes back nowhere. So the
-checkpoints are written anew: what they say, and which files they hold, stays; each names the id that it had.
+checkpoints are written anew: what they say, and which files they hold, stays; each names the ids that it had.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gitbaton.store import Store, chain_ref, deleted, tip_ref
 from gitbaton.store.here import last_steps, stance
 from gitbaton.store.join import Link, links
 from gitbaton.store.provenance import of_track
-from gitbaton.store.refs import CURRENT, META
+from gitbaton.store.refs import META
 from gitbaton.store.revision import Revision
 from gitbaton.store.sound import NONE
 from gitbaton.store.write import refuse_name
@@ -92,14 +92,11 @@ def _renamed(baton: Baton, made: Renaming, *, held: bool) -> list[str]:
     _join(revision, made.new, new, {names[oid] for oid in made.ours})  # first, so that a kill leaves one of both
     revision.keep(made.old, ())
     refs = [ref for track in (made.old, made.new) for ref in (chain_ref(track), tip_ref(track))]
-    on_it = _current(baton, made.old)
     with moving(baton, revision, refs, (), held=held):
         if moved(baton, made.seen, lambda ref: ref in (*refs, META)):
             raise RefConflictError(f"track {in_quotes(made.old)} is not renamed: it moved meanwhile", "try again")
         revision.apply()
         deleted.drop(baton.repo, made.old)  # it did not go
-        for git_dir in on_it:
-            questions.set_current(baton.repo, git_dir, CURRENT, tip_ref(made.new))
     return revision.warnings
 
 
@@ -132,7 +129,7 @@ def returning(baton: Baton, name: str) -> Return:
         usage.reached(baton.repo, [gone.tip], [])
     except (GitError, RecordError):
         raise NotFoundError(f"git does not have all of track {in_quotes(track)} any more") from None
-    stay = [link for link in chain if link.id not in meta.forgotten and link.carries not in meta.forgotten]
+    stay = [link for link in chain if meta.forgotten.isdisjoint((link.id, link.carries, *link.earlier))]
     if not stay:
         raise NotFoundError(f"every checkpoint of track {in_quotes(track)} is forgotten")
     return Return(track=track, links=tuple(stay), ours=gone.ours, forgotten=len(chain) - len(stay))
@@ -153,13 +150,13 @@ def bring_back(baton: Baton, made: Return) -> list[str]:
 
 
 def rewritten(algorithm: Algorithm, chain: Sequence[Link], track: str) -> tuple[list[Link], dict[Oid, Oid]]:
-    """Checkpoints as those of a track, oldest first, each naming the id that it had, and the others that it names as they are
+    """Checkpoints as those of a track, oldest first, each naming the ids that it had, and the others that it names as they are
     called now; and the new ids by the old ones. Raises RecordError for one that cannot be read."""
     names: dict[Oid, Oid] = {}
     found = []
     for link in chain:
         known = parse(payload(link.message))
-        raw = canonical({**_called(known, names), "track": track, "was": link.id})  # type: ignore[dict-item]
+        raw = canonical({**_called(known, names), "track": track, "was": [link.id, *link.earlier]})  # type: ignore[dict-item]
         oid = names[link.id] = object_id(algorithm, "blob", raw)
         found.append(replace(link, id=oid, message=message(decode(raw).step, raw), commit=None))
     return found, names
@@ -185,12 +182,6 @@ def _free(store: Store, name: str) -> None:
     if name in store.chains()[0] or name in store.strange():
         raise NoAnswerError(f"there is a track {in_quotes(name)}", f"to look: git baton log --track {in_shell(name)}")
     refuse_name(store, name)
-
-
-def _current(baton: Baton, track: str) -> list[str]:
-    """The git directories of the work trees in which a track is current."""
-    trees = questions.worktrees(baton.repo)
-    return [git_dir for _, git_dir, _ in trees if questions.current_ref(baton.repo, git_dir, CURRENT) == tip_ref(track)]
 
 
 def _refuse_restored(baton: Baton, track: str) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import cast
 
-from gitbaton.codec import Note, decode, entry, in_quotes, parse_note, payload, short, timestamp, track_in
+from gitbaton.codec import Note, decode, earlier_ids, entry, in_quotes, parse_note, payload, short, timestamp, track_in
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.notes import edit, exchange, walk
@@ -66,6 +66,11 @@ class Link:
         raw = payload(self.message)
         carried = decode(raw).carried if b'"carried"' in raw else None
         return carried.id if carried is not None else None
+
+    @property
+    def earlier(self) -> tuple[Oid, ...]:
+        """The ids that it had before its track was renamed or brought back, the newest first. Raises as ``carries``."""
+        return earlier_ids(payload(self.message))
 
 
 @value

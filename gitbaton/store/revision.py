@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -11,7 +12,7 @@ from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
-from gitbaton.store import deleted, intent, meta
+from gitbaton.store import deleted, intent, meta, sessions
 from gitbaton.store.join import Joined, Link, Places, joined, links, merged_note, plan_notes
 from gitbaton.store.provenance import of_track
 from gitbaton.store.read import SLACK, Store, dropping
@@ -80,14 +81,17 @@ class Revision:
         return made
 
     def _forget_carried(self, track: str) -> None:
-        """Automatic checkpoints that carry forgotten words on are forgotten with them, wherever they were taken."""
+        """Checkpoints that had another id when that was forgotten are forgotten, and with them automatic ones that carry
+        forgotten words on, wherever they were taken."""
         forgotten = self.meta.forgotten
         if not forgotten:
             return
         here = [] if forgotten == self._meta.forgotten else links(self.store, track)
-        more = {link.id for link in (*here, *self._more.get(track, ())) if link.carries in forgotten}
-        if not more <= forgotten:
-            self.meta = replace(self.meta, forgotten=forgotten | more)
+        all_of_it = (*here, *self._more.get(track, ()))
+        named = {link.id for link in all_of_it if not forgotten.isdisjoint(link.earlier)}
+        more = forgotten | named | {link.id for link in all_of_it if link.carries in forgotten | named}
+        if more != forgotten:
+            self.meta = replace(self.meta, forgotten=more)
 
     def notes(self, texts: Mapping[Oid, bytes]) -> None:
         """Fetched notes by the commit they are for: each is merged with the note that is here, entry by entry."""
@@ -134,15 +138,28 @@ class Revision:
             gone = plan.change is not None and plan.change.new is None
             if gone or plan.removed:
                 ours.drop(of_track(track), None if gone else plan.removed)
-        self._end_current()
+        self._follow()
 
-    def _end_current(self) -> None:
-        """No work tree stays on a track that is gone."""
-        gone = {tip_ref(track) for track, plan in self._plans.items() if plan.change is not None and plan.change.new is None}
+    def _follow(self) -> None:
+        """No work tree stays on a track that is gone, nor its sessions with ids that are: a renamed one they follow."""
+        gone = {track: plan for track, plan in self._plans.items() if plan.change is not None and plan.change.new is None}
+        fresh = [(track, link) for track, plan in self._plans.items() for link in plan.fresh]
+        names = {oid: link.id for _, link in fresh for oid in link.earlier}
+        heirs = {oid: track for track, link in fresh for oid in link.earlier}
+        last = {
+            tip_ref(track): next((heirs[oid] for oid in plan.removed[::-1] if oid in heirs), None)
+            for track, plan in gone.items()
+        }
         repo = self.store.repo
-        for _, git_dir, _ in questions.worktrees(repo) if gone else ():
-            if questions.current_ref(repo, git_dir, CURRENT) in gone:
+        for _, git_dir, _ in questions.worktrees(repo) if last or names else ():
+            current = questions.current_ref(repo, git_dir, CURRENT)
+            heir = last.get(current) if current is not None else None
+            if heir is not None:
+                questions.set_current(repo, git_dir, CURRENT, tip_ref(heir))
+            elif current in last:
                 questions.delete_current(repo, git_dir, CURRENT)
+            if names:
+                sessions.follow(repo, os.path.join(git_dir, "baton"), names)
 
     def prepare(self) -> None:
         """Write the objects ahead, without the lock: they take long, and without a ref they are nothing. ``apply`` then has

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import accumulate
 from stat import S_ISREG
 
 from gitbaton.agents.values import DATABASES, NAMES, Event
 from gitbaton.codec import Json, canonical, first_line, parse, parse_transcript
-from gitbaton.errors import RecordError
+from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.repo import Repo, clear_old, has_folder, put
-from gitbaton.model import Agent, Stored, Turn
+from gitbaton.model import Agent, Oid, Stored, Turn
 from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 
@@ -105,6 +105,7 @@ _LATER = (
     "began_at",
     "edited",
 )  # fields that not every version knew: written where they say something
+_NAMING = ("words", "nudged", "began")  # fields that hold the id of a checkpoint
 UNASKED: dict[str, object] = {"asked_first": "", "asked_first_at": 0, "asked_last": "", "asked_last_at": 0}
 """The state of a session of which no words are kept."""
 CLEARED: dict[str, object] = {"task": "", "prompt": "", **UNASKED}
@@ -251,6 +252,19 @@ def note(repo: Repo, event: Event, **changes: object) -> None:
         os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
 
 
+def follow(repo: Repo, folder: str, names: Mapping[Oid, Oid]) -> None:
+    """Have the sessions of the work tree whose own ``folder`` this is name checkpoints as they are called now; that is no sign
+    of life of them. What cannot be written stays: a checkpoint knows what it was called."""
+    for path, _ in _left(os.path.join(folder, "sessions")):
+        session = _read(path)
+        now = {name: names[was] for name in _NAMING if (was := getattr(session, name)) in names}
+        if now:
+            with suppress(OSError, BatonError):
+                found = os.lstat(path)
+                _write(repo, path, replace(session, **now))
+                os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns), follow_symlinks=False)
+
+
 def heard(repo: Repo, event: Event) -> float:
     """When a session's hooks were last heard of, in seconds since 1970; 0 where nothing was left."""
     return written(_path(repo.own_dir, event.agent, event.session))
@@ -282,15 +296,19 @@ def save(repo: Repo, event: Event, **changes: object) -> Session:
     after = replace(before, **changes)
     path = _path(repo.own_dir, event.agent, event.session)
     if after != before:
-        document: dict[str, Json] = {
-            name: getattr(after, name) for name in _KINDS if name not in _LATER or getattr(after, name)
-        }
-        put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
+        _write(repo, path, after)
     else:
         with suppress(OSError):
             if has_folder(repo, os.path.dirname(path)) and os.lstat(path).st_nlink == 1:
                 os.utime(path, follow_symlinks=False)  # its time says in which work tree the session was last
     return after
+
+
+def _write(repo: Repo, path: str, session: Session) -> None:
+    document: dict[str, Json] = {
+        name: getattr(session, name) for name in _KINDS if name not in _LATER or getattr(session, name)
+    }
+    put(repo, path, canonical(document), fresh=f".{os.getpid()}", mode=0o600)
 
 
 def facts_path(repo: Repo, event: Event) -> str:

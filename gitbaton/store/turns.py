@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 
+from gitbaton.codec import earlier_ids
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.questions import committed_after
 from gitbaton.model import (
@@ -247,7 +248,7 @@ def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Spa
 
 def _is(stored: Stored, oid: Oid | None) -> bool:
     """Whether a checkpoint has an id, or had it before its track was renamed."""
-    return oid is not None and (stored.id == oid or f'\n  "was": "{oid}"'.encode() in stored.raw)
+    return oid is not None and (stored.id == oid or oid in earlier_ids(stored.raw))
 
 
 def _is_boundary(c: Checkpoint) -> bool:

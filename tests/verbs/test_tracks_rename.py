@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton import Baton
+from gitbaton.store.turns import turns
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.clones import Clone, killed
 from tests.kit.far import Far, ok, snap, steps
 
@@ -28,6 +31,12 @@ def sync(*clones: Clone) -> None:
 
 def said(repo: Sandbox, track: str) -> list[str]:
     return [row["step"] for row in repo.ok("log", track, "--json").json["checkpoints"]]
+
+
+def turns_of(repo: Sandbox, track: str) -> list[dict[str, object]]:
+    """The turns of a track, the newest first."""
+    with Baton(repo.path) as baton:
+        return [{"open": one.open, "prompt": one.prompt} for one in turns(baton.store, track)]
 
 
 def healthy(repo: Sandbox) -> bool:
@@ -64,7 +73,7 @@ def test_a_track_goes_on_under_another_name(three: Sandbox, tmp_path: Path) -> N
         assert list(json.loads(latest)["tracks"]) == ["a new name"]
     raw = repo.git("cat-file", "blob", "refs/checkpoints/a%20new%20name")
     record = json.loads(raw)
-    assert (record["track"], record["was"], record["previous"]) == ("a new name", before[0]["id"], after[1]["id"])
+    assert (record["track"], record["was"], record["previous"]) == ("a new name", [before[0]["id"]], after[1]["id"])
     assert repo.ok("show", "second", "--json").json["checkpoint"]["id"] == after[1]["id"]
     assert repo.baton("show", "old").code == 2 and "track 'old'" not in repo.git("notes", "--ref=checkpoints", "show")
     repo.ok("restore", "@~1")
@@ -210,3 +219,73 @@ def test_killed_at_any_step_it_is_the_one_or_the_other(three: Sandbox, tmp_path:
             break
         at += 1
     assert seen == {"old", "new"}
+
+
+@pytest.mark.parametrize("names", [("new",), ("new", "newer"), ("new", "old")])
+def test_an_open_turn_goes_on_under_the_other_name(three: Sandbox, names: tuple[str, ...]) -> None:
+    client = Client("claude", three.path, session="A")
+    three.write("a.txt", "mine")
+    client.fire("prompt", prompt="change it")
+    three.write("a.txt", "4")
+    client.fire("compact")
+    three.write("b.txt", "new")
+    before = [(row["open"], row["prompt"]) for row in turns_of(three, "old")]
+    for old, new in zip(("old", *names), names, strict=False):
+        three.ok("tracks", "rename", old, new)
+    assert [(row["open"], row["prompt"]) for row in turns_of(three, names[-1])] == before
+    three.ok("revert")
+    assert (three.path / "a.txt").read_text() == "mine" and not (three.path / "b.txt").exists()
+    three.ok("undo")
+    client.fire("turn")
+    assert [(row["open"], row["prompt"]) for row in turns_of(three, names[-1])] == [(False, "change it"), *before[1:]]
+
+
+def test_the_words_grow_older_over_a_renaming(three: Sandbox) -> None:
+    client = Client("claude", three.path, session="A")
+    for n in range(2):
+        client.fire("prompt", prompt=f"ask {n}")
+        three.write("a.txt", f"turn {n}")
+        client.fire("turn")
+        three.ok("tracks", "rename", ("old", "new")[n], ("new", "newer")[n])
+    client.fire("prompt", prompt="ask")
+    client.fire("turn")
+    three.write("a.txt", "turn 3")
+    client.fire("prompt", prompt="ask")
+    assert three.ok("show", "newer", "--json").json["checkpoint"]["carried"]["turns"] == 3
+
+
+def test_a_clone_in_which_it_was_current_follows(far: Far) -> None:
+    a, b = far.first, far.clone("b")
+    snap(a, "words", "old")
+    sync(a, b)
+    for track in ("aside", "old"):
+        snap(b, f"of {track}", track)
+    ok(b, "tracks", "use", "old")
+    sync(b, a)
+    ok(a, "tracks", "rename", "old", "new")
+    sync(a, b)
+    assert ok(b, "tracks", "--json").json["current"] == "new"
+
+
+@pytest.mark.parametrize("names", [("new",), ("new", "newer")])
+def test_what_is_forgotten_elsewhere_meanwhile_does_not_come_back(far: Far, names: tuple[str, ...]) -> None:
+    a, b = far.first, far.clone("b")
+    for n in range(3):
+        snap(a, f"words {n}", "old")
+    sync(a, b)
+    for old, new in zip(("old", *names), names, strict=False):
+        ok(a, "tracks", "rename", old, new)
+    ok(b, "forget", "--yes", "old~1")
+    sync(b, a, b)
+    for clone in (a, b):
+        assert steps(clone.state(), names[-1]) == ["words 0", "words 2"]
+
+
+def test_an_id_from_before_still_names_its_checkpoint(three: Sandbox) -> None:
+    before = three.ok("log", "old", "--json").json["checkpoints"]
+    three.ok("tracks", "rename", "old", "new")
+    three.ok("tracks", "rename", "new", "newer")
+    for row in before:
+        for name in (row["id"], row["id"][:8]):
+            assert three.ok("show", name, "--json").json["checkpoint"]["step"] == row["step"]
+    assert three.ok("show", f"{before[0]['id']}~1:a.txt").out == "2"
