@@ -66,7 +66,7 @@ MEANT = {  # words that people type, and the verbs that do it
     "cat": "show",
     "rename mv delete rm remove track": "tracks",
     "off disable silence mute quiet": "pause",
-    "gc shrink clean": "prune, du, status",
+    "gc shrink": "prune, du",
 }
 
 
@@ -87,6 +87,10 @@ def unknown(under: str, word: str = "") -> UsageError:
     near = near or [name for name in names if len(word) > 2 and name.startswith(word)]
     if not under and word in ("label", "tag", "name"):
         return UsageError(f"'{word}' is not a verb of {called}", "to name a checkpoint: git baton pin CHECKPOINT NAME")
+    if not under and word in ("clean", "risk", "at-risk"):
+        return UsageError(
+            f"'{word}' is not a verb of {called}", "to see what 'git clean' would take: git baton status --at-risk"
+        )
     meant = next((verbs for words, verbs in MEANT.items() if word in words.split()), "") if not under else ""
     if meant:
         return UsageError(f"'{word}' is not a verb of {called}", *(f"'{name}': {_told(name)}" for name in meant.split(", ")))

@@ -12,7 +12,7 @@ from tests.kit.state import snap
     ("word", "verb"),
     [
         *(("save", "snapshot"), ("commit", "snapshot"), ("keep", "pin"), ("rollback", "revert"), ("history", "log")),
-        *(("cat", "show"), ("rename", "tracks"), ("rm", "tracks"), ("silence", "pause"), ("clean", "status")),
+        *(("cat", "show"), ("rename", "tracks"), ("rm", "tracks"), ("silence", "pause")),
     ],
 )
 def test_another_word_for_a_verb_is_led_to_it_and_nothing_is_done(repo: Sandbox, word: str, verb: str) -> None:
@@ -32,3 +32,8 @@ def test_undo_of_a_certain_turn_leads_to_revert(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     done = repo.baton("undo", "@~1")
     assert done.code == 129 and "git baton revert" in done.err
+
+
+def test_who_fears_a_clean_is_led_to_what_it_would_take(repo: Sandbox) -> None:
+    done = repo.baton("clean", "-n")
+    assert done.code == 129 and "hint: to see what 'git clean' would take: git baton status --at-risk\n" in done.err
