@@ -68,6 +68,8 @@ def command(
             return carry_out(baton, "revert", order, dry_run=dry_run, json=json, verbose=verbose)
         except NotFoundError as error:
             if not paths and name and not ranged and os.path.lexists(name):
-                hint = f"to take back what a turn did to the file of that name: git baton revert -- {in_shell(name)}"
+                hint = (
+                    f"to take back what a turn did to the file of that name: git baton revert -- {in_shell(order.checkpoint)}"
+                )
                 raise NotFoundError(error.message, hint) from None
             raise

@@ -49,7 +49,7 @@ COLUMNS = (
 )
 WITHOUT_A_TERMINAL = (
     "list the checkpoints: git baton log",
-    "see what would change: git baton revert --dry-run TURN, git baton restore --dry-run CHECKPOINT",
+    "to see what would change: git baton restore --dry-run CHECKPOINT",
     "take back what a turn changed: git baton revert TURN",
     "go back to a checkpoint: git baton restore CHECKPOINT",
     "go back with its conversation: git baton restore --conversation CHECKPOINT",

@@ -61,7 +61,7 @@ def command(
     Examples:
         git baton tracks
         git baton tracks use parser
-        git baton tracks rename parser lexer
+        git baton tracks rename attempt lexer
     """
     one_of(json=json, porcelain=stable or nul)
     if delete or move:

@@ -192,7 +192,7 @@ def _track(row: str, form: re.Pattern[str]) -> str:
     if len(facts) == 3:
         state, step, drift = facts
         counts = [f"{number} {what}" for what, number in re.findall(r"(ahead|files)[a-z-]*:(\d+)", drift)]
-        moved = "-" if step.startswith("> ") else f"! {', '.join(counts)}" if counts else "= home"
+        moved = f"! {', '.join(counts)}" if counts else "= home"
         facts = [STATES[state], moved, step.partition(" (foreign")[0]]
     return " | ".join((mark, name, *facts))
 

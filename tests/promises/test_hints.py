@@ -15,6 +15,7 @@ from gitbaton.cli.verbs import OLD, VERBS, find
 from gitbaton.git.repo import discover
 from gitbaton.threads.store import ThreadStore
 from tests.kit import Sandbox
+from tests.kit.agents import Client
 from tests.kit.places import ROOT
 from tests.kit.threads import QUIET, numbered
 from tests.verbs.test_conversation_verbs import talk
@@ -95,6 +96,7 @@ FIELDS = {
 # What stands in a hint for the user's own word.
 WORDS = {"NAME": "t", "TEXT": "text", "CHECKPOINT": "t", "DIR": "older", "PATH": "../beside", "RUN": "r", "STEP": "'a step'"}
 WORDS |= {
+    "TURN": "t~1",
     "VERB": "log",
     "TOPIC": "files",
     "THREAD": "demo",
@@ -193,9 +195,15 @@ def test_every_command_that_is_named_is_understood(named: list[list[str]]) -> No
 def furnish(repo: Sandbox) -> None:
     """Something for each verb to work on."""
     talk(repo, "claude")
-    for text in ("one\n", "two\n", "three\n"):
+    repo.ok("snapshot", "another line of work", "--track", "side", "--no-set-current")
+    for text in ("one\n", "two\n"):
         repo.write("a.txt", text)
+        repo.write("src/num.py", text)
         repo.ok("snapshot", text, "--track", "t")
+    client = Client("claude", repo.path)
+    client.fire("prompt", prompt="three")
+    repo.write("a.txt", "three\n")
+    client.fire("turn")
     repo.ok("snapshot", "four", "--track", "t", "--decision", "the api stays as it is")
     for words in (("restore", "t~2"), ("restore", "t~1"), ("undo",)):
         repo.ok(*words)

@@ -45,10 +45,13 @@ def test_everything_that_may_follow_is_offered_with_what_it_means(two: Sandbox) 
     assert set(offered(two, "--repo-root x ver")) == {"verify"}
     assert offered(two, "resume --track ") == {"beta": "parser done", "alpha": "first words"}
     assert offered(two, "resume --track=al") == {"--track=alpha": "first words"}
-    assert offered(two, "show ") == {"beta": "parser done", "alpha": "first words", "@": "parser done", "@~1": "lexer done"}
+    named = {"beta": "parser done", "alpha": "first words", "@": "parser done", "@~1": "lexer done"}
+    assert offered(two, "show ") == {**named, "": "files"} and offered(two, "pin ") == named
     assert set(offered(two, "snapshot --validation ")) == {"green", "pending", "failed"}
     assert set(offered(two, "run --step x --effect o")) == {"once"}
-    assert set(offered(two, "tracks ")) == {"use", "delete"} and set(offered(two, "tracks use al")) == {"alpha"}
+    assert set(offered(two, "tracks ")) == {"use", "rename", "delete", "restore"} and set(offered(two, "tracks use al")) == {
+        "alpha"
+    }
     assert set(offered(two, "run show ")) == {"nightly"} and set(offered(two, "agent install cl")) == {"claude"}
     assert set(offered(two, "help st")) == {"status", "storage"}
     assert offered(two, "diff -- ") == {"": "files"} and offered(two, "nobody ") == {}

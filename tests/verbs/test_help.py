@@ -18,7 +18,7 @@ from tests.kit.terminals import Terminal
 from tests.promises.test_hints import furnish
 
 # The names in the examples, as they are in the repository that the hints' commands are tried in.
-NAMES = {"parser": "t", "nightly": "r", "publish": "pub", "deploy": "eff", "review": "go", "checks": "p"}
+NAMES = {"parser": "t", "nightly": "r", "publish": "pub", "deploy": "eff", "review": "go", "checks": "p", "attempt": "side"}
 ALONE = ("rewind", "mcp", "drill")  # they want a terminal, a client, a minute: they have tests of their own
 
 
@@ -52,6 +52,7 @@ def test_every_example_works(repo: Sandbox) -> None:
             f"{name}{word[re.match(r'[a-z]+', word).end() :]}" if name else word  # type: ignore[union-attr]
             for word, name in zip(shlex.split(row)[2:], meant, strict=True)
         ]
+        words = [re.sub(r"(?<=\.\.)[a-z]+\Z", lambda end: NAMES.get(end[0], end[0]), word) for word in words]  # of a range
         done = repo.baton(*words)
         if done.code not in (0, 1, 75, 76) or "bug in gitbaton" in done.err or "fatal" in done.err:
             wrong.append((row, done.code, done.err))
