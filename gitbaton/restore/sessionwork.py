@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise, takewhile
 from math import inf
 
 from gitbaton.baton import Baton
 from gitbaton.codec import first_line, in_double_quotes, in_quotes
+from gitbaton.errors import NotFoundError, RecordError
 from gitbaton.model import Agent, Oid, Stored
 from gitbaton.restore.values import UNDECIDED
 from gitbaton.store.here import last_steps
@@ -48,7 +50,7 @@ def session_work(baton: Baton, then: Stored, now: Oid, paths: Collection[str]) -
     if not paths:
         return Work(theirs={}, own=())
     store, start, here = baton.store, then.checkpoint.created.timestamp(), baton.repo.worktree_id()
-    tip = store.own_tip(then.checkpoint.track)
+    tip = _tip(baton, then.checkpoint.track)
     chain = takewhile(lambda s: s.checkpoint.created.timestamp() > start, store.newest(tip) if tip is not None else ())
     taken = [s for s in chain if s.checkpoint.files is not None and s.checkpoint.files.worktree.same(here)][::-1]
     states = [_Moment(at=start, tree=then.tree)]
@@ -75,6 +77,16 @@ def session_work(baton: Baton, then: Stored, now: Oid, paths: Collection[str]) -
     return Work(theirs=theirs, own=[path for path in own if taken and path not in theirs])
 
 
+def _tip(baton: Baton, track: str) -> Stored | None:
+    """A track's newest checkpoint that can be read; None where it is not here, or none can."""
+    try:
+        return baton.store.own_tip(track)
+    except RecordError:
+        with suppress(RecordError, NotFoundError):
+            return baton.store.readable(track)
+        return None
+
+
 def _turns_since(baton: Baton, then: Stored, taken: Sequence[Stored]) -> list[Span]:
     """The turns of its track that did not end before a checkpoint. Nothing is loaded where no agent was."""
     there = os.path.isdir(os.path.join(baton.repo.layout.git_dir, "baton", "sessions"))
@@ -83,7 +95,10 @@ def _turns_since(baton: Baton, then: Stored, taken: Sequence[Stored]) -> list[Sp
     from gitbaton.restore.turnchoice import turns_here, until
 
     start = then.checkpoint.created.timestamp()
-    return list(takewhile(lambda span: until(span) > start, turns_here(baton, then.checkpoint.track)))
+    try:
+        return list(takewhile(lambda span: until(span) > start, turns_here(baton, then.checkpoint.track)))
+    except RecordError:  # of a track that cannot be read to its end no turns are known
+        return []
 
 
 def _goes_on(span: Span, start: float, end: float) -> bool:

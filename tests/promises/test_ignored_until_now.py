@@ -266,7 +266,7 @@ def test_restore_leaves_it_alone(repo: Sandbox) -> None:
     client.fire("turn")
     repo.write("a.txt", "changed\n")
     for options in ((), ("--exact",)):
-        repo.ok("restore", "t~1", *options)
+        repo.ok("restore", "t~1", "--force", *options)  # the branch is another one
         repo.ok("undo")
     repo.ok("restore", "t", "--exact")
     assert (repo.path / "secrets/cred.json").read_text() == SECRET and (repo.path / "node_modules/pack/f3").exists()

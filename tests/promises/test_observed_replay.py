@@ -76,7 +76,7 @@ def test_a_recorded_session_is_what_the_next_one_is_told(repo: Sandbox, tmp_path
     session = "ses_dfc7c0303ffeuGt4cdcV03jBJ7" if agent == "opencode" else "5e551011-0000-4000-8000-000000000001"
     client = Client(agent, repo.path, session=session, home=tmp_path / "home")
     repo.ok("snapshot", "--track", "t", "words")
-    client.fire("turn", **{"last_assistant_message": None, **laid_out(agent, repo, client)})
+    client.fire("turn", **{"last_assistant_message": None, "prompt_response": None, **laid_out(agent, repo, client)})
     found = json.loads(repo.ok("show", "--json").out)["checkpoint"]["observed"]
     (plan,) = found["plans"]
     assert {item["text"]: item["state"] for item in plan["items"]} == END and plan["agent"] == agent

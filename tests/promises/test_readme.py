@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import Sandbox
-from tests.kit.agents import CLIENTS
+from tests.kit.agents import CLIENTS, Client
 from tests.kit.guides import GUIDES, README, block_with, blocks
 from tests.kit.places import ROOT
 from tests.kit.talks import Talk
@@ -105,6 +105,8 @@ def test_every_day(repo: Sandbox) -> None:
     block = block_with(TEXT, "text", "git baton snapshot")
     for line in block.splitlines():
         command = re.split(r" {3,}", line)[0]
+        if "revert" in command:
+            Client("claude", repo.path).turn("begin")
         if "undo" in command:
             repo.write("a.txt", "other\n")
             repo.ok("restore", "parser")

@@ -161,7 +161,9 @@ def test_the_plan_that_is_shown_is_carried_out_and_undone(box: Sandbox) -> None:
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         await pilot.press("down", "enter")
         await until(pilot, lambda: picker.shown is not None)
-        assert sorted(" ".join(row.split()[1:]) for row in planned(picker)) == sorted(row.removeprefix("would ") for row in dry)
+        assert sorted(" ".join(row.split()[1:]) for row in planned(picker)) == sorted(
+            row.removeprefix("would ") for row in dry if row.startswith("would ")
+        )
         assert_same(then, state_of(box), "shown")
         await pilot.press("enter")
         await until(pilot, lambda: len(picker.deeds.restored) == 1 and not picker.busy)

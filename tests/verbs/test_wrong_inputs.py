@@ -61,7 +61,7 @@ log t u | 2 | there is no path 'u'
 show '@~9' --track 'a b' | 2 | track 'a b' has only 1 checkpoint
 show ffff | 2 | there is no checkpoint 'ffff'
 show same | 128 | 'same' could mean 2 checkpoints
-show t u | 129 | unexpected argument 'u'
+show t u | 2 | there is no path 'u'
 diff nowhere | 2 | 'nowhere' is neither a checkpoint nor a path
 diff t u v | 2 | there is no path 'v'
 diff both | 128 | 'both' is both a checkpoint and a path
