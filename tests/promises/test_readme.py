@@ -106,7 +106,10 @@ def test_every_day(repo: Sandbox) -> None:
     for line in block.splitlines():
         command = re.split(r" {3,}", line)[0]
         if "revert" in command:
-            Client("claude", repo.path).turn("begin")
+            client = Client("claude", repo.path)
+            client.fire("prompt", prompt="begin")
+            repo.write("turn.txt", "of the turn\n")
+            client.fire("turn")
         if "undo" in command:
             repo.write("a.txt", "other\n")
             repo.ok("restore", "parser")
