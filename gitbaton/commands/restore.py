@@ -264,7 +264,7 @@ def show_plan(
 
         print_json(rewinding.document(plan, safety, (*_before(plan), *said)))
         return
-    if plan.op == "revert" and dry_run:
+    if plan.op == "revert" and dry_run and plan.steps:
         terminal.say(fitted(f"would be done: {plan.what}"))
     for text in _before(plan):
         terminal.say(text)

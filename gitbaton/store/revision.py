@@ -12,7 +12,7 @@ from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.objects import NewObject, RefChange, new_object
 from gitbaton.model import Oid
-from gitbaton.store import deleted, intent, meta, sessions
+from gitbaton.store import deleted, intent, meta
 from gitbaton.store.join import Joined, Link, Places, joined, links, merged_note, plan_notes
 from gitbaton.store.provenance import of_track
 from gitbaton.store.read import SLACK, Store, dropping
@@ -159,6 +159,8 @@ class Revision:
             elif current in last:
                 questions.delete_current(repo, git_dir, CURRENT)
             if names:
+                from gitbaton.store import sessions
+
                 sessions.follow(repo, os.path.join(git_dir, "baton"), names)
 
     def prepare(self) -> None:

@@ -125,7 +125,7 @@ retention retention/rules.py: carried words are pruned
 +words |= set()
 
 retention store/revision.py: carriers come back by sync
--self.meta = replace(self.meta, forgotten=forgotten | more)
+-self.meta = replace(self.meta, forgotten=more)
 +pass
 
 sync sync/push.py: secrets that were seen go
