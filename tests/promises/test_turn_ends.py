@@ -110,6 +110,7 @@ def test_an_end_that_another_session_came_before_ends_its_own_turn(talk: Talk, l
     end(talk, DONE, came if late else None)
     goes_on(talk)
     over(talk)
+    assert told(talk)["said"]["text"] == "The changelog is written."
 
 
 def test_an_end_that_is_heard_twice_ends_one_turn(talk: Talk) -> None:
@@ -121,6 +122,7 @@ def test_an_end_that_is_heard_twice_ends_one_turn(talk: Talk) -> None:
     talk.fire("compact")
     goes_on(talk)
     over(talk)
+    assert told(talk)["said"]["text"] == "The changelog is written."
 
 
 def test_a_turn_whose_end_was_recorded_as_its_time_was_over_is_not_recorded_again(talk: Talk) -> None:
@@ -156,6 +158,7 @@ def test_ends_that_are_heard_in_another_order_end_their_own_turns(talk: Talk) ->
     end(talk, DONE, came)
     talk.fire("compact")
     goes_on(talk, "The tests are green.")
+    assert told(talk)["said"]["text"] == "The tests are green." and told(talk)["latest"]["text"] == TWO
 
 
 def test_an_end_before_its_words_are_on_record_ends_its_turn_also_with_the_words_of_one_before(talk: Talk) -> None:
@@ -213,6 +216,7 @@ def test_what_ended_in_the_background_after_the_last_words_begins_no_turn_and_en
     second(talk)
     end(talk, DONE)
     goes_on(talk)
+    assert told(talk)["said"]["text"] == DONE and told(talk)["latest"]["text"] == TWO
     over(talk)
 
 
