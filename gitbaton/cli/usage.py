@@ -70,11 +70,6 @@ MEANT = {  # words that people type, and the verbs that do it
 }
 
 
-def _told(name: str) -> str:
-    """What a verb does, in its line."""
-    return VERBS[name]
-
-
 def unknown(under: str, word: str = "") -> UsageError:
     """The error for a word that is no verb: of ``git baton``, or of what stands ``under`` a word of it. It names the nearest
     verbs, but none that destroys."""
@@ -93,7 +88,7 @@ def unknown(under: str, word: str = "") -> UsageError:
         )
     meant = next((verbs for words, verbs in MEANT.items() if word in words.split()), "") if not under else ""
     if meant:
-        return UsageError(f"'{word}' is not a verb of {called}", *(f"'{name}': {_told(name)}" for name in meant.split(", ")))
+        return UsageError(f"'{word}' is not a verb of {called}", *(f"'{name}': {VERBS[name]}" for name in meant.split(", ")))
     if any(f"{under} {name}".lstrip() in DESTROY for name in near):
         near = []
     said = f"the most similar verb{' is' if len(near) == 1 else 's are'} " + ", ".join(f"'{name}'" for name in near)
