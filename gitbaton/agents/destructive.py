@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, scripts, segments, split, unassigned
+from gitbaton.agents.testcommands import started
 from gitbaton.values import replace, value
 
 _LONG = 100_000
@@ -123,15 +124,10 @@ def _command(words: tuple[str, ...], own: Sequence[tuple[str, ...]], places: lis
             if script is not None:
                 yield from _line(script, own, places, depth + 1)
             return
-        starts = _STARTS.get(name)
-        if starts is None:
+        inner = started(words)
+        if not inner:
             break
-        fed = fed or name == "xargs"
-        inner = _after_options(words, names_of(starts[1]))
-        if starts[0] and words[inner : inner + 1] != (starts[0],):
-            return
-        at = inner + (1 if starts[0] else 0) + starts[2]
-        words = words[_after_options(words, names_of(starts[1]), at) :] if starts[0] else words[at:]
+        fed, words = fed or name == "xargs", inner
     else:
         return
     if name == "find":
@@ -145,39 +141,6 @@ def _command(words: tuple[str, ...], own: Sequence[tuple[str, ...]], places: lis
 
 
 _SHELLS = names_of("sh bash dash zsh ksh ash fish su")
-# Programs that start another one: the word before that, options with a value, and how many words come before it.
-_STARTS: dict[str, tuple[str, str, int]] = {
-    **dict.fromkeys(names_of("command exec builtin nohup time setsid busybox noglob unbuffer"), ("", "", 0)),
-    "sudo": ("", "-u --user -g --group -h -p -C -D -R -T -U -r -t", 0),
-    "doas": ("", "-u -C", 0),
-    "env": ("", "-u --unset -C --chdir -S", 0),
-    "nice": ("", "-n --adjustment", 0),
-    "ionice": ("", "-c -n -p --class --classdata", 0),
-    "stdbuf": ("", "-i -o -e --input --output --error", 0),
-    "timeout": ("", "-s --signal -k --kill-after", 1),
-    "xargs": (
-        "",
-        "-I -i -n -P -L -d -a -E -s --max-args --max-procs --replace --delimiter --arg-file --max-lines --max-chars",
-        0,
-    ),
-    "parallel": ("", "-j --jobs -a --arg-file -d --delimiter -N", 0),
-    "npx": ("", "-p --package", 0),
-    "bunx": ("", "-p --package", 0),
-    "pnpx": ("", "-p --package", 0),
-    "uvx": ("", "--from --with -p --python", 0),
-    "pnpm": ("exec", "-C --dir -F --filter", 0),
-    "uv": ("run", "--with --project --directory -p --python --group --extra", 0),
-    "poetry": ("run", "-C --directory -P --project", 0),
-}
-
-
-def _after_options(words: Sequence[str], valued: frozenset[str], at: int = 1) -> int:
-    """Where the options of a command end, and assignments among them."""
-    while at < len(words) and (words[at].startswith("-") or re.match(r"[A-Za-z_]\w*=", words[at])) and words[at] != "-":
-        if words[at] == "--":
-            return at + 1
-        at += 2 if words[at] in valued else 1
-    return at
 
 
 def _script(name: str, words: Sequence[str]) -> str | None:

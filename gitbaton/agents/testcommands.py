@@ -280,7 +280,7 @@ _TOOLS: dict[str, _Tool] = {
     "taskset": _Tool(runs=".", places=1),
     "flock": _Tool(runs=".", valued="-w -E --timeout --wait", places=1),
     **dict.fromkeys(
-        names_of("nohup setsid command builtin unbuffer caffeinate chronic dbus-run-session spring cross-env"),
+        names_of("nohup setsid command builtin unbuffer caffeinate chronic dbus-run-session spring cross-env busybox noglob"),
         _PLAIN,
     ),
     "exec": _Tool(runs=".", valued="-a"),
@@ -327,7 +327,11 @@ _TOOLS: dict[str, _Tool] = {
     "nyc": _COVER,
     "c8": _COVER,
     "coverage": _Tool(runs="run", valued="--source --omit --include --rcfile --data-file --context --concurrency"),
-    "xargs": _Tool(runs=".", valued="-n -I -L -P -d -a -s -E --max-args --max-procs --delimiter --arg-file"),
+    "xargs": _Tool(
+        runs=".",
+        valued="-n -I -L -P -d -a -s -E --max-args --max-procs --delimiter --arg-file --max-lines --max-chars",
+    ),
+    "parallel": _Tool(runs=".", valued="-j --jobs -a --arg-file -d --delimiter -N"),
     "python": _Tool(runs=".", valued="-W -X --check-hash-based-pycs -m"),
     "php": _Tool(runs=".", valued="-d -c"),
     "ruby": _Tool(runs=".", valued="-I -r -C"),
@@ -526,6 +530,16 @@ def _through(name: str, tool: _Tool, words: tuple[str, ...]) -> tuple[str, ...]:
         first = re.sub(r"\.[cm]?js$", "", _base(first))
         return (first, *inner[1:]) if first in _TOOLS else ()
     return (first.rpartition(":")[2] if name == "hatch" else first, *inner[1:])
+
+
+def started(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of the command that another one starts (``sudo``, ``timeout 5``, ``npx``, ``uv run``); none where it starts
+    none. What a package manager runs by a name alone is its own, or a script."""
+    name = _base(words[0])
+    tool = _TOOLS.get(name)
+    if tool is None or not tool.runs:
+        return ()
+    return _through(name, replace(tool, runs=tool.runs.removesuffix(" .")), tuple(words))
 
 
 def _after(name: str, words: Sequence[str], valued: str) -> list[int]:
