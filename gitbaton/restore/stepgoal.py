@@ -112,6 +112,7 @@ class StepGoal(Goal):
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
         """That other bytes are put over files that were committed or edited since the step."""
         then, now = self.target.checkpoint.head, self.scene.head.oid
+        first = self.what.partition(" ")[0]  # "restore" or "revert"
         trees = [self.store.tree_of(oid) for oid in (now, then)] if now != then else []
         committed = {d.path: d.now for d in differences(self.git, *map(str, trees))} if trees and None not in trees else {}
         both = {d.path for d in changing if d.path in committed and committed[d.path] == d.now}
@@ -119,8 +120,8 @@ class StepGoal(Goal):
         said, found = f"this {self.op} puts other bytes over", list[str]()
         if both:
             files = counted(len(both), "file")
-            found.append(f"HEAD has moved since that restore: {said} {files} committed since; HEAD has them")
+            found.append(f"HEAD has moved since that {first}: {said} {files} committed since; HEAD has them")
         if edited:
-            step, back = ("restore", "redo") if self.op == "undo" else ("undo", "undo")
+            step, back = (first, "redo") if self.op == "undo" else ("undo", "undo")
             found.append(f"{said} {counted(edited, 'file')} edited since that {step}; 'git baton {back}' brings the edits back")
         return found

@@ -295,6 +295,16 @@ def test_what_two_sessions_may_have_changed_is_a_conflict_unless_their_clients_t
         assert texts(repo) == {"a.txt": "one\n", "bar": "B\n"}
 
 
+def test_an_undo_says_that_it_goes_over_what_was_done_since_that_revert(turns: Turns, repo: Sandbox) -> None:
+    turns.turn("A", "change both", a_txt="A\n", b_txt="B\n")
+    repo.ok("revert")
+    repo.commit("committed since", a_txt="committed\n")
+    repo.write("b.txt", "edited\n")
+    said = "warning: HEAD has moved since that revert: this undo puts other bytes over 1 file committed since; HEAD has them\n"
+    told = repo.ok("undo").err
+    assert said in told and "over 1 file edited since that revert; 'git baton redo' brings the edits back\n" in told
+
+
 def test_a_track_is_named_and_undo_leads_here(turns: Turns, repo: Sandbox) -> None:
     turn = turns.turn("A", "change a", a_txt="A\n")
     repo.ok("snapshot", "--track", "other", "elsewhere")
