@@ -37,6 +37,11 @@ ENDED = "session ended"
 """The step of the last checkpoint of a session."""
 
 
+def is_turn(kind: str, step: str) -> bool:
+    """Whether a checkpoint of this kind and step holds what a turn did."""
+    return kind == "auto" and step.startswith((TURN_ENDED, NOT_ENDED))
+
+
 def at_prompt(kind: str, step: str) -> bool:
     """Whether a checkpoint of this kind and step was taken at a prompt: its files are of no turn that has ended."""
     return kind == "auto" and (step == BEFORE_PROMPT or step.startswith(NOT_ENDED))

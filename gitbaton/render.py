@@ -29,7 +29,6 @@ from gitbaton.model import (
     IGNORED_HELD,
     KEPT,
     LAST_PROMPT,
-    NOT_ENDED,
     TURN_ENDED,
     Back,
     Checkpoint,
@@ -48,6 +47,7 @@ from gitbaton.model import (
     TestRun,
     Told,
     at_prompt,
+    is_turn,
     prompt_in,
 )
 from gitbaton.values import replace
@@ -287,7 +287,7 @@ def restored(stored: Stored, step: Stored | None, back: Back, paths: Sequence[st
 def _listed(items: Sequence[Stored], asked: Sequence[Prompt], *, foreign: bool) -> str:
     """Checkpoints in a sentence: the words of manual ones, how many turns, and what the user asked for in them."""
     named = [s.checkpoint.step for s in items if s.checkpoint.kind == "manual" and foreign >= s.foreign]
-    turns = sum(s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED)) for s in items)
+    turns = sum(is_turn(s.checkpoint.kind, s.checkpoint.step) for s in items)
     parts = [in_double_quotes(_short(first_line(text))) for text in named[:_NAMED]]
     parts += [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
     parts += [counted(turns, "turn")] if turns else []
@@ -704,7 +704,7 @@ def title_of(c: Checkpoint) -> str:
     if _is_told_turn(c) and c.observed is not None:
         until = [one for one in c.observed.asked if one.at <= c.created]  # after an undo it tells of later ones, too
         return f"turn {c.observed.turns}  {first_line(turn_prompt(c.step, until or c.observed.asked).text)}"
-    if c.kind != "auto" or not c.step.startswith((TURN_ENDED, NOT_ENDED)):
+    if not is_turn(c.kind, c.step):
         return c.step
     before, _, last = c.step.rpartition(LAST_PROMPT)  # what was asked last tells turns apart
     return f"{before.partition(': ')[0]}: {last}" if before else c.step

@@ -31,7 +31,7 @@ from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
 from gitbaton.commands import underway
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
-from gitbaton.model import INSIDE, KINDS, NOT_ENDED, TURN_ENDED, Oid, Stored
+from gitbaton.model import INSIDE, KINDS, TURN_ENDED, Oid, Stored, is_turn
 from gitbaton.render import first_few, line, origin, porcelain, some, stored_document, title, verdict
 from gitbaton.store import History, safety_ref
 from gitbaton.store.meta import Meta
@@ -167,9 +167,7 @@ def command(
 
 def _inside(items: Sequence[Stored]) -> list[str]:
     """That what turns changed inside other repositories is in none of them."""
-    turns = [
-        s.checkpoint for s in items if s.checkpoint.kind == "auto" and s.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED))
-    ]
+    turns = [s.checkpoint for s in items if is_turn(s.checkpoint.kind, s.checkpoint.step)]
     inside = sorted({one.path for c in turns if c.files for one in c.files.skipped if one.reason in INSIDE})
     there = some(len(inside), first_few(inside))
     return [f"what was changed inside {there} is in no turn, and in no checkpoint"] if inside else []

@@ -15,7 +15,7 @@ from gitbaton.cli.look import Cell, Look
 from gitbaton.codec import counted, in_quotes, plain
 from gitbaton.commands.restore import plan_conversation, show_plan, tell_written
 from gitbaton.errors import BatonError, UsageError
-from gitbaton.model import Op, Stored
+from gitbaton.model import Op, Stored, is_turn
 from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.retention.pins import set_pin
 from gitbaton.tools import branching, conversations, rewinding, worktrees
@@ -74,7 +74,7 @@ class Deeds:
         there = self.shown(replace(order, checkpoint=stored.id), "restore", stored if talk else None)
         plan, why = rewinding.turn_back(self.baton, back)
         plans = (*([Shown(back, plan)] if plan else []), there)
-        return Offers(plans, 0 if rewinding.is_turn(stored) else len(plans) - 1, why)
+        return Offers(plans, 0 if is_turn(stored.checkpoint.kind, stored.checkpoint.step) else len(plans) - 1, why)
 
     def carry_out(self, shown: Shown, *, files: bool, talk: bool) -> rewinding.Outcome | None:
         """Restore files, write the conversation, or both, just as shown; None for a conversation alone. Where the files would

@@ -9,7 +9,7 @@ from gitbaton.codec import first_line
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.questions import met
 from gitbaton.git.treediff import differences
-from gitbaton.model import NOT_ENDED, TURN_ENDED, Back, Here, Observed, Oid, Prompt, Stored, Told, prompt_in
+from gitbaton.model import Back, Here, Observed, Oid, Prompt, Stored, Told, is_turn, prompt_in
 from gitbaton.store.read import Store
 from gitbaton.store.refs import safety_ref
 from gitbaton.store.safety import AFTER, in_beside
@@ -83,7 +83,7 @@ def _asked(items: Sequence[Stored], at: Stored) -> tuple[Prompt, ...]:
     found = dict[object, Prompt]()
     for c in (s.checkpoint for s in items if at.foreign_words >= s.foreign):
         asked = c.observed.asked if c.observed else ()
-        text = prompt_in(c.step) if c.kind == "auto" and c.step.startswith((TURN_ENDED, NOT_ENDED)) else ""
+        text = prompt_in(c.step) if is_turn(c.kind, c.step) else ""
         if text and not any(first_line(one.text).startswith(text) for one in asked):  # it said little by itself
             asked = (*asked, Prompt(text=text, at=c.created))
         found |= {_key(one): one for one in asked if _key(one) not in had and _key(one) not in found}

@@ -22,6 +22,7 @@ from gitbaton.model import (
     Oid,
     Stored,
     Turn,
+    is_turn,
 )
 from gitbaton.store import sessions
 from gitbaton.store.read import Store
@@ -203,7 +204,7 @@ def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, sai
 def _recorded(store: Store, stored: Stored) -> _Begun | None:
     """The turn that a checkpoint holds, up to there, if it holds one."""
     c = stored.checkpoint
-    turn = c.turn or (Turn() if c.kind == "auto" and c.step.startswith(_TURNS) else None)
+    turn = c.turn or (Turn() if is_turn(c.kind, c.step) else None)
     if turn is None:
         return None
     commit = store.tree_of(turn.ended)

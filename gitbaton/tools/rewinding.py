@@ -11,7 +11,7 @@ from gitbaton.codec import Json, parse_transcript, path_document
 from gitbaton.errors import BatonError, GitTimeoutError, NotFoundError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Object, parse_commit
 from gitbaton.git.repo import Repo
-from gitbaton.model import NOT_ENDED, TURN_ENDED, Oid, Op, Stored
+from gitbaton.model import Oid, Op, Stored
 from gitbaton.restore import Order, Plan, Restored, alone, apply, open_plan, recover
 from gitbaton.store import Problem, chain_ref
 from gitbaton.store.chain import MAX_COMMIT
@@ -195,11 +195,6 @@ def counts(plan: Plan) -> str:
     if found or plan.op not in ("restore", "revert"):
         return found or "nothing has to change"
     return "the files are like this now" if plan.op == "restore" else "no file of it is left to take back"
-
-
-def is_turn(stored: Stored) -> bool:
-    """Whether a checkpoint is the end of a turn, as its words say."""
-    return stored.checkpoint.kind == "auto" and stored.checkpoint.step.startswith((TURN_ENDED, NOT_ENDED))
 
 
 def going(baton: Baton, track: str) -> UnderWay | None:
