@@ -177,6 +177,11 @@ class Agent:
     transcript: str | None = None
 
 
+def session_key(agent: Agent | None) -> tuple[str, str | None]:
+    """What tells a session from others; without an agent nobody's."""
+    return (agent.name, agent.session) if agent is not None else ("", None)
+
+
 @value
 class Transcript:
     """How far a conversation had come: ``size`` bytes and ``lines`` of its file, both at a line's end, and the id of its last

@@ -11,7 +11,7 @@ from math import inf
 from gitbaton.baton import Baton
 from gitbaton.codec import first_line, in_double_quotes, in_quotes
 from gitbaton.errors import NotFoundError, RecordError
-from gitbaton.model import Agent, Oid, Stored
+from gitbaton.model import Agent, Oid, Stored, session_key
 from gitbaton.restore.values import UNDECIDED
 from gitbaton.store.here import last_steps
 from gitbaton.store.pathhistory import changes
@@ -58,7 +58,7 @@ def session_work(baton: Baton, then: Stored, now: Oid, paths: Collection[str]) -
     spans = _turns_since(baton, then, taken)
     last = _last_changes(baton, [*states, _Moment(at=inf, tree=now)], paths)
     ours, theirs, own = _ours(then.checkpoint.agent, spans), dict[str, str](), list[str]()
-    several = any(key(span.session) != ours for span in spans)
+    several = any(session_key(span.session) != ours for span in spans)
     fresh = [path for path, places in last.items() if places[-1] == len(states)]
     put_back = _put_back(baton, states[-1], fresh, now) if fresh and (several or taken) else set()
     for path, places in last.items():
@@ -131,27 +131,22 @@ def _put_back(baton: Baton, newest: _Moment, paths: Collection[str], now: Oid) -
     return found
 
 
-def key(agent: Agent | None) -> tuple[str, str | None]:
-    """What tells a session from others."""
-    return (agent.name, agent.session) if agent is not None else ("", None)
-
-
 def _ours(agent: Agent | None, spans: Sequence[Span]) -> tuple[str, str | None]:
     """The session whose work a restore takes back: the checkpoint's, or where that did nothing since, whose turn ended
     first."""
     active = [span for span in spans if span.open or span.before != span.after]
-    if agent is not None and any(key(span.session) == key(agent) for span in active):
-        return key(agent)
-    return key(active[-1].session) if active else key(agent)
+    if agent is not None and any(session_key(span.session) == session_key(agent) for span in active):
+        return session_key(agent)
+    return session_key(active[-1].session) if active else session_key(agent)
 
 
 def _whose(path: str, writers: Sequence[Span], ours: tuple[str, str | None]) -> str:
     """Whose work a change is that was made while some turns went on, where it is not ours, in words; else nothing."""
     named = [span for span in writers if path in span.edited] or writers
-    strangers = [span for span in named if key(span.session) != ours]
+    strangers = [span for span in named if session_key(span.session) != ours]
     if not strangers:
         return ""
-    mine = next((span for span in named if key(span.session) == ours), None)
+    mine = next((span for span in named if session_key(span.session) == ours), None)
     return _told(strangers[0]) if mine is None else f"{_told(mine)}, or {_told(strangers[0])}: {UNDECIDED}"
 
 

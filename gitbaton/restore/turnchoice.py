@@ -10,7 +10,7 @@ from gitbaton import names
 from gitbaton.baton import Baton
 from gitbaton.codec import first_line, in_double_quotes, in_quotes
 from gitbaton.errors import AmbiguousNameError, BatonError, NoAnswerError, NotFoundError, UsageError
-from gitbaton.model import UNBORN, Agent, Oid, Stored, at_prompt
+from gitbaton.model import UNBORN, Oid, Stored, at_prompt, session_key
 from gitbaton.render import in_shell
 from gitbaton.restore.values import Order
 from gitbaton.store import safety_ref
@@ -61,7 +61,7 @@ def begun_at(baton: Baton, span: Span) -> Oid | None:
     if span.began is not None:
         return span.began.checkpoint.head
     turn = span.end.checkpoint.turn if span.end is not None else None
-    left = [s.began_head for of, s, _ in open_here(baton.repo) if _key(span.session) == (of.agent, of.session)]
+    left = [s.began_head for of, s, _ in open_here(baton.repo) if session_key(span.session) == (of.agent, of.session)]
     head = turn.head if turn is not None else next(iter(left), None)
     return None if head in (None, "", UNBORN) else head
 
@@ -154,7 +154,7 @@ def _ends(span: Span, stored: Stored) -> bool:
     if span.end is not None and span.end.id == stored.id:
         return True
     turn = stored.checkpoint.turn
-    if turn is None or _key(span.session) != _key(stored.checkpoint.agent):
+    if turn is None or session_key(span.session) != session_key(stored.checkpoint.agent):
         return False
     return bool(turn.began) and span.began is not None and span.began.id == turn.began
 
@@ -164,13 +164,13 @@ def _goes_on(span: Span, stored: Stored) -> bool:
     c = stored.checkpoint
     if at_prompt(c.kind, c.step) or c.turn is not None or not since(span) < c.created.timestamp() <= until(span):
         return False
-    return c.agent is None or _key(span.session) == _key(c.agent)
+    return c.agent is None or session_key(span.session) == session_key(c.agent)
 
 
 def _of_session(baton: Baton, order: Order) -> list[Span]:
     """All turns of a session in this work tree."""
     found = [span for span in _everywhere(baton, order, 0.0) if _is_of(span, order.session) and span.before != span.after]
-    sessions = dict.fromkeys(_key(span.session) for span in found)
+    sessions = dict.fromkeys(session_key(span.session) for span in found)
     if len(sessions) > 1:
         those = (f"session {in_quotes(session or name)} of {name}" for name, session in sessions)
         raise AmbiguousNameError(f"{in_quotes(order.session)} could mean {len(sessions)} sessions", *those)
@@ -181,11 +181,7 @@ def _of_session(baton: Baton, order: Order) -> list[Span]:
 
 def _is_of(span: Span, session: str) -> bool:
     """Whether a turn is of the session of which an id, or its beginning, is given."""
-    return not session or (_key(span.session)[1] or "").startswith(session)
-
-
-def _key(agent: Agent | None) -> tuple[str, str | None]:
-    return (agent.name, agent.session) if agent is not None else ("", None)
+    return not session or (session_key(span.session)[1] or "").startswith(session)
 
 
 def _everywhere(baton: Baton, order: Order, moment: float) -> list[Span]:
@@ -198,10 +194,10 @@ def _everywhere(baton: Baton, order: Order, moment: float) -> list[Span]:
         for span in takewhile(lambda span: until(span) > moment, turns_here(baton, track)):
             files = span.end.checkpoint.files if span.end is not None else None
             if span.before is not None and (files is None or files.worktree.same(here)):
-                found.setdefault((_key(span.session), span.began and span.began.id, span.end and span.end.id), span)
+                found.setdefault((session_key(span.session), span.began and span.began.id, span.end and span.end.id), span)
     return sorted(found.values(), key=until, reverse=True)
 
 
 def _overlaps(span: Span, other: Span) -> bool:
     """Whether a turn of another session went on while one did."""
-    return _key(other.session) != _key(span.session) and since(other) < until(span) and since(span) < until(other)
+    return session_key(other.session) != session_key(span.session) and since(other) < until(span) and since(span) < until(other)
