@@ -99,6 +99,11 @@ def last_move(repo: Repo) -> str:
     return repo.git.run("reflog", "-1", "--format=%gs", "HEAD").out.decode("utf-8", "replace").strip()
 
 
+def is_ancestor(repo: Repo, older: Oid, newer: Oid) -> bool:
+    """Whether a commit is another one, or one of those that it came from; not where one of them is not there."""
+    return repo.git.run("merge-base", "--is-ancestor", older, newer).code == 0
+
+
 def made_here(repo: Repo, branch: str | None = None) -> frozenset[Oid]:
     """The commits that were made in this work tree, as HEAD's reflog tells: no merge, and nothing that was pulled, picked or
     rebased; with a branch those that were made on it. None where there is no reflog."""

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.git.objects import lookup
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
-from gitbaton.worktree.checkout import Difference, Entry, differences
+from gitbaton.worktree.checkout import Difference, Entry, differences, entry_at
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.ignores import ignored
 from gitbaton.worktree.rawbytes import read_kept, read_raw
@@ -45,11 +44,10 @@ class Bytes:
         now = self.scene.keep_raw([path for path in self.then if path not in apart])
         found = []
         for path in sorted({*self.then, *now} - apart, key=os.fsencode):
-            entry = lookup(self.scene.baton.store.objects, self.tree, os.fsencode(path))
-            if entry is None or not entry.mode.startswith(b"100") or now.get(path) == self.then.get(path):
+            same = entry_at(self.scene.baton.store.objects, self.tree, path)
+            if same is None or not same.mode.startswith("100") or now.get(path) == self.then.get(path):
                 continue
             if path in self.then or self._examined(path):
-                same = Entry(mode=entry.mode.decode("ascii"), oid=entry.oid)
                 found.append(Difference(path=path, now=same, then=same))
         return found
 
@@ -117,8 +115,7 @@ def after(store: Store, safety: Stored) -> dict[str, Entry | None]:
     tree = in_beside(store, safety, AFTER)
     found = {d.path: d.then for d in differences(store.repo.git, safety.tree, tree)}
     for path in paths_beside(store, safety, TOUCHED) or ():
-        entry = lookup(store.objects, tree, os.fsencode(path))
-        found[path] = Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid) if entry is not None else None
+        found[path] = entry_at(store.objects, tree, path)
     return found
 
 

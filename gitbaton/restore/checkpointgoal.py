@@ -11,7 +11,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import first_line, in_double_quotes, in_quotes, plain
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git.objects import lookup
-from gitbaton.git.questions import made_here, now_called
+from gitbaton.git.questions import is_ancestor, made_here, now_called
 from gitbaton.model import IGNORED, INSIDE, KEPT, Oid, Stored, covered
 from gitbaton.render import first_few, some, title
 from gitbaton.restore.bytes import HIDDEN, held_ignored, kept_in
@@ -22,7 +22,7 @@ from gitbaton.restore.sessionwork import Work, session_work
 from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, Plan
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import beside, paths_beside
-from gitbaton.worktree.checkout import Difference, Entry, differences
+from gitbaton.worktree.checkout import Difference, differences, entry_at
 from gitbaton.worktree.ignores import anything_in, ignored_by
 from gitbaton.worktree.modes import Permits, recorded
 from gitbaton.worktree.staged import Scope, listed_now
@@ -79,9 +79,8 @@ class CheckpointGoal(Goal):
         since = [f.path for f in self.scene.facts.flags if "s" in f.bits and f.path not in then and f.path not in differing]
         found = []
         for path in (p for p in since if not os.path.lexists(os.path.join(self.scene.root, p))):
-            entry = lookup(self.store.objects, self.tree, os.fsencode(path))
-            if entry is not None:
-                there = Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid)
+            there = entry_at(self.store.objects, self.tree, path)
+            if there is not None:
                 found.append(Difference(path=path, now=None, then=there))
         return found
 
@@ -166,7 +165,7 @@ class CheckpointGoal(Goal):
     def _on_one_line(self, one: Oid | None, other: Oid | None) -> bool:
         if one is None or other is None or one == other:
             return True
-        return self._is_older(one, other) or self._is_older(other, one)
+        return is_ancestor(self.scene.repo, one, other) or is_ancestor(self.scene.repo, other, one)
 
     def unknown(self, paths: Collection[str]) -> Mapping[str, str]:
         """The paths that were committed since, or are on another branch."""
@@ -182,8 +181,10 @@ class CheckpointGoal(Goal):
     def _commits(self, changing: Collection[str]) -> list[str]:
         """That the commits since stay, in a line."""
         then, head = self.target.checkpoint.head, self.scene.head.oid
-        both = self.stay(changing) if then is not None and head is not None and then != head else ()
-        if then is None or head is None or then == head or not (self.whole or both) or not self._is_older(then, head):
+        if then is None or head is None or then == head:
+            return []
+        both = self.stay(changing)
+        if not (self.whole or both) or not is_ancestor(self.scene.repo, then, head):
             return []
         rows = self.git.run("log", "-z", "--format=%H%x01%P%x01%s", "--no-show-signature", head, f"^{then}", "--").out
         commits = [row.split("\x01", 2) for row in rows.decode("utf-8", "replace").split("\0") if row]
@@ -197,9 +198,6 @@ class CheckpointGoal(Goal):
         if both:
             return [f"{said}; to take {it} back, too, commit the files as they are then; or without this restore: {back}"]
         return [f"{said}; to take {it} back: {back}"]
-
-    def _is_older(self, one: Oid, other: Oid) -> bool:
-        return self.git.run("merge-base", "--is-ancestor", one, other).code == 0
 
     def known(self) -> Collection[str]:
         """What the checkpoint's commit or index had and its work tree had not: it was deleted then."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
@@ -10,8 +9,7 @@ from types import MappingProxyType
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line, in_quotes
 from gitbaton.errors import UsageError
-from gitbaton.git.objects import lookup
-from gitbaton.git.questions import made_here
+from gitbaton.git.questions import is_ancestor, made_here
 from gitbaton.model import INSIDE, KEPT, Checkpoint, Oid, Skipped, Stored
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.restore.bytes import kept_in
@@ -25,7 +23,7 @@ from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import beside
 from gitbaton.store.turns import Span
 from gitbaton.values import replace, value
-from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
+from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, entry_at
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.modes import ALL, Modes, Permits, recorded
 from gitbaton.worktree.staged import Scope, Staged, stages_now
@@ -166,9 +164,10 @@ class TurnGoal(Goal):
         if not others or (path in span.edited and not theirs):
             return [at]
         taken = [n for n, one in enumerate(self.taken) if one.span in others]
-        strangers = [other for other in others if other not in [self.taken[n].span for n in taken]]
+        spans = [self.taken[n].span for n in taken]
+        strangers = [other for other in others if other not in spans]
         if path not in span.edited and theirs:
-            if not any(other in theirs for other in others if other not in strangers):
+            if all(other in strangers for other in theirs):
                 self._tell(path, "keep", f"changed by {told(theirs[0])}")
             return []
         if strangers:
@@ -188,9 +187,7 @@ class TurnGoal(Goal):
         for (before, after), found in self._changed.items():
             if path in found and tree in (before, after):
                 return found[path].now if tree == before else found[path].then
-        entry = lookup(self.store.objects, tree, os.fsencode(path))
-        there = entry is not None and not entry.is_tree
-        return Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid) if entry is not None and there else None
+        return entry_at(self.store.objects, tree, path)
 
     def _tell(self, path: str, action: Action, reason: str) -> None:
         self.further.setdefault(path, Step(path=path, action=action, reason=reason))
@@ -201,8 +198,8 @@ class TurnGoal(Goal):
             trees = list(dict.fromkeys(end.tree for ends in self.ends.values() for end in ends))
             known = {change.path for change in changes} | self.further.keys()
             matched = [self.asked.among(trees, [spec]) & known for spec in self.asked.specs]
-            self.unmatched = [_no_match(spec) for spec, paths in zip(self.asked.specs, matched, strict=True) if not paths]
             alone = [spec for spec, paths in zip(self.asked.specs, matched, strict=True) if not paths]
+            self.unmatched = [_no_match(spec) for spec in alone]
             if options := [spec for spec in alone if spec.startswith("-")]:  # who types '-n' last does not mean a change
                 raise UsageError(_no_match(options[0]))
             if len(self.unmatched) == len(matched):
@@ -308,9 +305,7 @@ class TurnGoal(Goal):
             self._changed[pair] = {d.path: d for d in differences(self.git, *pair)}
         if path in self._changed[pair]:
             return self._changed[pair][path].then
-        entry = lookup(self.store.objects, self.scene.facts.tree, os.fsencode(path))
-        there = entry is not None and not entry.is_tree
-        return Entry(mode=entry.mode.decode("ascii", "replace"), oid=entry.oid) if entry is not None and there else None
+        return entry_at(self.store.objects, self.scene.facts.tree, path)
 
     def _committed(self) -> set[str]:
         """The paths that HEAD has otherwise than when a turn that changed them began."""
@@ -370,7 +365,7 @@ class TurnGoal(Goal):
             found.append(f"the turn also switched to branch {there}, which stays: git switch {back}")
         if after.head is None or before.head == after.head:
             return found
-        if before.head is not None and not self._is_older(before.head, after.head):
+        if before.head is not None and not is_ancestor(self.scene.repo, before.head, after.head):
             there = f"{self.baton.abbreviate(before.head)} to {self.baton.abbreviate(after.head)}"
             return [*found, f"the turn also moved HEAD from {there}, where it stays"]
         words = ("log", "-z", "--first-parent", "--format=%H %s", "--no-show-signature", after.head)
@@ -386,9 +381,6 @@ class TurnGoal(Goal):
             return [*found, f"the turn also committed {short} {in_quotes(first_line(subject)[:60])}; it stays: {instead}"]
         instead = instead.replace(short, f"{self.baton.abbreviate(made[-1][0])}^..{short}")
         return [*found, f"the turn also committed {len(made)} times, up to {short}, which stays: {instead}"]
-
-    def _is_older(self, before: Oid, after: Oid) -> bool:
-        return self.git.run("merge-base", "--is-ancestor", before, after).code == 0
 
 
 def _newest(found: Sequence[Taken], changed: Callable[[Span], Collection[str]]) -> tuple[Taken, ...]:

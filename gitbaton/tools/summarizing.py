@@ -11,6 +11,7 @@ from datetime import datetime
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, digest, first_line, in_quotes
 from gitbaton.errors import BatonError, NotFoundError
+from gitbaton.git.questions import is_ancestor
 from gitbaton.git.run import zsplit
 from gitbaton.git.treediff import differences
 from gitbaton.model import Oid, Stored
@@ -65,7 +66,7 @@ def _head(baton: Baton, end: Stored) -> Oid | None:
     c, now = end.checkpoint, baton.repo.objects.head()
     if c.head is None or now.oid is None or now.branch != c.branch or baton.tip(c.track).id != end.id:
         return c.head
-    return now.oid if baton.repo.git.run("merge-base", "--is-ancestor", c.head, now.oid).code == 0 else c.head
+    return now.oid if is_ancestor(baton.repo, c.head, now.oid) else c.head
 
 
 def taken_back(baton: Baton, items: Sequence[Stored]) -> frozenset[Oid]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, PathError, StaleError
-from gitbaton.git.objects import new_object
+from gitbaton.git.objects import Objects, lookup, new_object
 from gitbaton.git.run import Git, zsplit
 from gitbaton.git.treediff import compared, records
 from gitbaton.model import Oid
@@ -56,6 +56,13 @@ class Difference:
     path: str
     now: Entry | None
     then: Entry | None
+
+
+def entry_at(objects: Objects, tree: Oid, path: str) -> Entry | None:
+    """What a tree holds at a path; None where there is nothing, or a folder. Raises RecordError."""
+    found = lookup(objects, tree, os.fsencode(path))
+    there = found is not None and not found.is_tree
+    return Entry(mode=found.mode.decode("ascii", "replace"), oid=found.oid) if found is not None and there else None
 
 
 def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> list[Difference]:
