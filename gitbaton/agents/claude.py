@@ -63,7 +63,6 @@ _OWN_COMMANDS = (  # of the client: they ask for nothing of the agent's work
 _PLAN = "Implement the following plan:"
 _AFTER_PLAN = r"(?s)\n\s*If you need specific details from before exiting plan mode .*\Z"
 _UNSAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
-_EDITORS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _AGENTS = ("Task", "Agent")
 _ABOUT = ("command", "file_path", "notebook_path", "description", "url", "query", "pattern", "prompt")
 _LARGE = ("originalFile", "structuredPatch", "oldString", "newString", "file", "content")
@@ -363,7 +362,7 @@ def _call(at: float | None, key: str | None, name: object, given: Record) -> Ite
         yield from called(at, key, given.get("description") or given.get("prompt"))
     elif name in ("Read", "NotebookRead"):
         yield from looked(at, given.get("file_path") or given.get("notebook_path"))
-    elif name in _EDITORS:
+    elif name in Claude.editors:
         yield from edited(at, key, given.get("notebook_path" if name == "NotebookEdit" else "file_path"))
     elif name == "TodoWrite":
         yield from whole(at, given.get("todos"), "content")

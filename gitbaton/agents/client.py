@@ -82,7 +82,7 @@ class Client(Protocol):
     root and below the client's folder; the shared place otherwise.
 
     Its events. ``events``: what its own words for them mean, and what it can take there; what is not here is ``other``.
-    ``shells``: its tools that run a command line.
+    ``shells``: its tools that run a command line; ``editors``: those that edit files.
     ``places``: the variables in which it names the folder it works in, best first.
 
     Its conversations. ``files``: patterns of the file of a session below ``folder``, {0} its id and {1} the first eight
@@ -112,6 +112,7 @@ class Client(Protocol):
     remarks: tuple[str, ...] = ()
     skills: tuple[str, str] | None = None
     shells: tuple[str, ...] = ("Bash",)
+    editors: tuple[str, ...] = ("Write", "Edit", "MultiEdit", "NotebookEdit")
     places: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     mark: bytes | None = None
@@ -119,9 +120,9 @@ class Client(Protocol):
     resume: str = ""
 
     def told(self, fields: Fields, env: Mapping[str, str]) -> dict[str, object] | None:
-        """What a payload's fields say: session, cwd, transcript, prompt, said, source, child, who,
-        command; unchecked. None where the hook
-        is to be silent. This is Claude Code's form; a subagent's events carry its parent's session and an ``agent_id``."""
+        """What a payload's fields say: session, cwd, transcript, prompt, said, source, child, who, command;
+        unchecked. None where the hook is to be silent. This is Claude Code's form; a subagent's events carry its parent's
+        session and an ``agent_id``."""
         return {
             "session": fields.get("session_id"),
             "cwd": fields.get("cwd"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gitbaton.agents.client import Client, Hook
-from gitbaton.agents.payload import word
+from gitbaton.agents.payload import PATCHED, word
 from gitbaton.agents.records import (
     answered,
     dict_of,
@@ -48,7 +48,6 @@ _AROUND = (
     r".*?## My request for Codex:\s*"
 )
 _PROPOSED = r"(?s)<proposed_plan>\s*(.*?)\s*</proposed_plan>"
-_PATCHED = r"(?m)^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$"
 _HEAD = r"(?s)(?:Chunk ID|Exit code|Wall time): .{0,400}?\nOutput:\n"
 _CODE = r"(?m)^(?:Process exited with code|Exit code:) (\d{1,10})$"
 _META = ("id", "session_id", "timestamp", "cwd", "originator", "cli_version", "source", "model_provider")
@@ -81,6 +80,7 @@ class Codex(Client):
         "it runs no hook before you trust it, nor one that is new or changed, and does not say so: /hooks in codex, or install"
         " with --trust"
     )
+    editors = ("apply_patch", "Edit", "Write")
     events = {
         "SessionStart": ("start", "full"),
         "UserPromptSubmit": ("prompt", "nudge"),
@@ -255,7 +255,7 @@ def _output(at: float | None, key: str | None, call: Record, output: object) -> 
         status, text = int(code[1]) if code else None, text[head.end() :]
     patch = call.get("input")
     if call.get("name") == "apply_patch" and isinstance(patch, str):
-        for path in re.findall(_PATCHED, patch):
+        for path in re.findall(PATCHED, patch):
             yield from patched(at, at, key, path.strip(), made=status == 0)
     else:
         yield from ended(at, key, status, text)

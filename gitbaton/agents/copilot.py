@@ -80,6 +80,7 @@ class Copilot(Client):
         "SessionEnd": ("end", "no"),
     }
     shells = ("bash", "Bash")
+    editors = ("create", "edit", "apply_patch", *Client.editors)  # of its own, and of the hooks of Claude Code
     places = ("COPILOT_PROJECT_DIR",)
     files = ("session-state/{0}/events.jsonl",)
     mark = rb'"(?:user\.message|assistant\.message|tool\.execution_(?:start|complete)|session\.snapshot_rewind)"'

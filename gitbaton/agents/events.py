@@ -47,7 +47,7 @@ def read(agent: str, event: str, data: bytes, env: Mapping[str, str]) -> Event |
         child=told.get("child") is True,
         who=word(told.get("who")) if moment in ("child-start", "child-end") else None,
         command=valid(command) if moment == "command" and isinstance(command, str) else None,
-        edited=edited_in(fields) if moment == "edit" else (),
+        edited=edited_in(fields, of.editors) if moment == "edit" else (),
     )
 
 

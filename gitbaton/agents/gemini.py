@@ -71,6 +71,7 @@ class Gemini(Client):
         "SessionEnd": ("end", "no"),
     }
     shells = ("run_shell_command",)
+    editors = ("write_file", "replace")
     places = ("GEMINI_CWD", "GEMINI_PROJECT_DIR")
     files = ("tmp/*/chats/session-*-{1}.jsonl",)
     mark = rb'\A(?:(?!\{"\$set").*"type"\s*:\s*"(?:user|gemini)"|.*"\$rewindTo")'
@@ -158,7 +159,7 @@ def _call(at: float | None, call: Record) -> Iterator[Sign]:
             code, printed = _shell(call)
             running = code is None and status == "success" and given.get("is_background") is True
             yield from ended(done, key, code if status == "success" else None, printed, running=running)
-    elif name in ("write_file", "replace"):
+    elif name in Gemini.editors:
         yield from edited(at, key, given.get("file_path"))
         if over:
             yield from ended(done, key, 0 if status == "success" else 1)

@@ -7,15 +7,15 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 LARGE = 8 << 20  # bytes; beyond it only the head is read: small values by the million cost half a second
 HEAD = 64 << 10  # every client names session and folder in its first kilobyte
 MAX_WORD = 1024  # characters of a session id or a source; a longer one is not one
 MAX_PATH = 4096  # bytes, PATH_MAX
-_EDITORS = ("Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "create", "edit", "apply_patch")
 _FILES = ("file_path", "notebook_path", "path")
-_PATCHED = re.compile(r"(?m)^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$")
+PATCHED = r"(?m)^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+)$"
+"""What names a path in a patch of ``apply_patch``."""
 
 
 def fields_of(data: bytes) -> dict[str, object]:
@@ -54,11 +54,12 @@ def valid(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def edited_in(fields: Mapping[str, object]) -> tuple[str, ...]:
-    """The paths that a tool edited, by the payload of a hook after it, as the client names them; none of another tool."""
+def edited_in(fields: Mapping[str, object], editors: Container[object]) -> tuple[str, ...]:
+    """The paths that a tool edited, by the payload of a hook after it, as the client names them; none of one that is no
+    editor."""
     if "tool_name" not in fields and "toolName" not in fields:  # the event itself is an edit
         given: object = {name: fields.get(name) for name in _FILES}
-    elif (fields.get("tool_name") or fields.get("toolName")) in _EDITORS:
+    elif (fields.get("tool_name") or fields.get("toolName")) in editors:
         given = fields.get("tool_input") or fields.get("toolArgs")
     else:
         return ()
@@ -70,7 +71,7 @@ def edited_in(fields: Mapping[str, object]) -> tuple[str, ...]:
     named = [texts.get(name) for name in _FILES]
     for text in texts.values():
         if isinstance(text, str) and text.lstrip().startswith("*** Begin Patch"):
-            named += [path.strip() for path in _PATCHED.findall(text)]
+            named += [path.strip() for path in re.findall(PATCHED, text)]
     return tuple(dict.fromkeys(path for path in named if isinstance(path, str) and absolute(f"/{path}")))
 
 

@@ -482,6 +482,8 @@ PATCH = "\n".join(
         ("gemini", "AfterTool", {"tool_name": "replace", "tool_input": {"file_path": "/p/a"}}, ("/p/a",)),
         ("copilot", "postToolUse", {"toolName": "edit", "toolArgs": '{"path": "/p/a"}'}, ("/p/a",)),
         ("copilot", "postToolUse", {"toolName": "view", "toolArgs": {"path": "/p/a"}}, ()),
+        ("copilot", "PostToolUse", {"tool_name": "Write", "tool_input": {"file_path": "/p/a"}}, ("/p/a",)),
+        ("gemini", "AfterTool", {"tool_name": "Write", "tool_input": {"file_path": "/p/a"}}, ()),
         ("cursor", "afterFileEdit", {"file_path": "/p/a", "edits": []}, ("/p/a",)),
         ("cursor", "afterFileEdit", {"file_path": "/p/a\0b"}, ()),
         ("claude", "PostToolUse", {"tool_name": ["Write"], "tool_input": {"file_path": "/p/a"}}, ()),
