@@ -194,8 +194,12 @@ def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
     main = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
     if repo.layout.git_dir == common:
         main = repo.layout.root or ""
-    found = [("main-worktree/", common, main)]
-    parent = os.path.join(common, "worktrees")
+    return [("main-worktree/", common, main), *linked(common)]
+
+
+def linked(common: str) -> list[tuple[str, str, str]]:
+    """Every linked work tree of the repository with that common directory, as ``worktrees`` has them. Raises OSError."""
+    found, parent = list[tuple[str, str, str]](), os.path.join(common, "worktrees")
     for name in sorted(os.listdir(parent)) if os.path.isdir(parent) else []:
         git_dir = os.path.join(parent, name)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from gitbaton.agents.destructive import Danger, shown
@@ -127,19 +128,15 @@ def _there(base: str, word: str) -> Iterator[str]:
 
 def _linked(base: str, name: str) -> Iterator[str]:
     """The linked work tree that git knows by the last part of its path."""
-    git = os.path.join(top_of(base) or base, ".git")
-    try:
-        if os.path.isfile(git):
-            git = os.path.dirname(
-                os.path.dirname(read_regular(git, _LINE).decode("utf-8", "surrogateescape").partition(": ")[2])
-            )
-        for entry in islice(os.scandir(os.path.join(git, "worktrees")), _ENTRIES):
-            link = os.path.join(entry.path, os.fsdecode(read_regular(os.path.join(entry.path, "gitdir"), _LINE)).strip())
-            place = os.path.dirname(os.path.normpath(link))
-            if os.path.basename(place) == name and os.path.isdir(place) and not os.path.lexists(os.path.join(base, name)):
-                yield place
-    except OSError:
+    from gitbaton.git.questions import linked
+
+    common = os.path.join(top_of(base) or base, ".git")
+    if os.path.lexists(os.path.join(base, name)):
         return
+    with suppress(OSError):
+        if os.path.isfile(common):
+            common = os.path.dirname(os.path.dirname(os.fsdecode(read_regular(common, _LINE)).partition(": ")[2]))
+        yield from (root for _, _, root in linked(common) if os.path.basename(root) == name)
 
 
 def _is_file(path: str) -> bool:
