@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, scripts, segments, split, unassigned
+from gitbaton.agents.shell import DEPTH, Segment, UnreadableError, names_of, pieces, scripts, segments, unassigned, words_of
 from gitbaton.agents.testcommands import started
 from gitbaton.values import replace, value
 
@@ -44,20 +44,13 @@ class Danger:
 def dangers(command: str, own: Sequence[str] = ()) -> tuple[Danger, ...]:
     """The commands of a line that are destructive, in their order. ``own``: what the user named besides; a command that begins
     with the words of one is taken for one that may change any file."""
-    mine = tuple(words for text in own if (words := _plain(text)))
+    mine = tuple(words for text in own if (words := words_of(text)))
     return tuple(_line(command[:_LONG], mine, [()], 0))
 
 
 def shown(found: Sequence[Danger]) -> str:
     """Tell of destructive commands on one line."""
     return "; ".join(dict.fromkeys(" ".join(one.text.split()) for one in found))
-
-
-def _plain(text: str) -> tuple[str, ...]:
-    try:
-        return unassigned(split(text))
-    except UnreadableError:
-        return ()
 
 
 Place = tuple[str | None, ...]
@@ -72,11 +65,9 @@ def _line(text: str, own: Sequence[tuple[str, ...]], places: list[Place], depth:
     try:
         parts = segments(text)
     except UnreadableError:
-        rough = (part.strip() for part in re.split(r"&&|\|\|?|;|\n", text)[:100])
         parts = tuple(
-            Segment(text=part, redirected=part, before=";", after=";", loose=True, turned=False, grouped=False, hidden=())
-            for part in rough
-            if part
+            Segment(text=piece, redirected=piece, before=";", after=";", loose=True, turned=False, grouped=False, hidden=())
+            for piece in pieces(text)
         )
     for part in parts:
         for inner in part.inner:

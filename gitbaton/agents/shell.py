@@ -180,12 +180,25 @@ def split(text: str) -> list[str]:
     """The words of a simple command; raises UnreadableError."""
     if not re.search(r"['\"\\]", text):
         return text.split()
-    from shlex import split as words_of  # only where something is quoted
+    from shlex import split as posix  # only where something is quoted
 
     try:
-        return words_of(text)
+        return posix(text)
     except ValueError:
         raise UnreadableError from None
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a simple command without the assignments before it; none where they cannot be told."""
+    try:
+        return unassigned(split(text))
+    except UnreadableError:
+        return ()
+
+
+def pieces(text: str) -> list[str]:
+    """Cut a line that cannot be read at the signs between commands, also at those in a text that is quoted."""
+    return [piece for part in re.split(r"&&|\|\|?|;|\n", text)[:100] if (piece := part.strip())]
 
 
 def unassigned(words: Sequence[str]) -> tuple[str, ...]:

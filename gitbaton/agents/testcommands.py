@@ -550,7 +550,7 @@ def _after(name: str, words: Sequence[str], valued: str) -> list[int]:
     return places
 
 
-def _file(words: tuple[str, ...] | Sequence[str], at: int) -> Check | None:
+def _file(words: Sequence[str], at: int) -> Check | None:
     """A script that is called by its path, where its name or its first word says what it does."""
     if not re.match(r"(?!/(?:s?bin|usr|opt)/)(?=.*[/.])[\w./~${}-]+\Z", words[at]):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from gitbaton.agents.deeds import actions, program
-from gitbaton.agents.shell import DEPTH, LONGEST, Segment, UnreadableError, names_of, segments, split, unassigned
+from gitbaton.agents.shell import DEPTH, LONGEST, Segment, UnreadableError, names_of, pieces, segments, words_of
 from gitbaton.agents.testcommands import (
     HARMLESS,
     NAMED,
@@ -214,23 +214,15 @@ def _passes(part: Segment, text: str) -> bool:
 
 def _runs(command: str, own: Sequence[str]) -> list[_Run]:
     """The checks of a command line, in their order."""
-    mine, command = tuple(words for text in own if (words := _plain(text))), command[:LONGEST]
+    mine, command = tuple(words for text in own if (words := words_of(text))), command[:LONGEST]
     if not mine and not hinted(command):
         return []
     try:
         return _line(command, mine, True, _OWN, names_of(""), (0,))
     except UnreadableError:
-        found = (check_in(tuple(part.split()), mine) for part in re.split(r"&&|\|\|?|;|\n", command)[:100])
+        found = (check_in(tuple(piece.split()), mine) for piece in pieces(command))
         checks = (one for one in found if isinstance(one, Check))
         return [_Run(check=one, zero=False, nonzero=_OTHER, placed=False, unread=True) for one in checks]
-
-
-def _plain(text: str) -> tuple[str, ...]:
-    """The words of a user's own test command; none where it is not one simple command."""
-    try:
-        return unassigned(split(text))
-    except UnreadableError:
-        return ()
 
 
 def _line(
@@ -339,7 +331,7 @@ _Asked = tuple[tuple[str, ...], set[tuple[str, str]], list[str], bool]
 
 def _asked(command: str) -> _Asked:
     """Of a command: what it runs, its options with their values, its targets, and whether it is a check."""
-    words = _plain(command)
+    words = words_of(command)
     check = check_in(words, ())
     if isinstance(check, Check):
         words, size = check.words, check.head
