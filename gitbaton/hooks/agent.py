@@ -159,7 +159,7 @@ def _guard(work: _Work, event: Event) -> None:
         from gitbaton.git.questions import values_at
 
         found = dangers(command, values_at(cwd, "baton.guardCommand"))
-    for spot in spots(found, cwd, os.environ) if found else ():
+    for spot in spots(found, cwd, os.environ):
         work.close()
         work.ahead = work.repo = None
         if _opened_at(work, event, spot.place) and work.repo is not None:

@@ -125,16 +125,13 @@ def unended(baton: Baton, event: Event, session: Session, track: Track, heard: f
     if event.moment not in ("prompt", "end"):
         return None, None
     ended = over(baton, track(), event, session, heard) if session.open else None
-    if ended is not None and (deed := _last_deed(event)) > heard:  # the file is written anew at the prompt itself
-        ended = over(baton, track(), event, session, deed)
+    if ended is not None:
+        from gitbaton.transcripts.observing import last_deed  # with all that reads records
+
+        deed = last_deed(event)
+        ended = over(baton, track(), event, session, deed) if deed > heard else ended  # the file is written anew at the prompt
     begins = event.moment == "prompt" and (ended is not None or not session.open)
     return at_work(baton, event, track) if begins else None, ended
-
-
-def _last_deed(event: Event) -> float:
-    from gitbaton.transcripts.observing import last_deed
-
-    return last_deed(event)
 
 
 def at_work(baton: Baton, event: Event, track: Track) -> Whose:
@@ -211,14 +208,12 @@ def _take_once(
         observed = here.checkpoint.observed if here is not None and not here.foreign else None
     else:
         observed, news, seen = _observed(baton, of[0] if of else event, whose, agent, here, plan.draft)
-    known = seen is not None and baton.settings.observe == "all"
-    text = on_record(words.step, whose, observed, seen) if seen and known else words.step
+    text = on_record(words.step, whose, observed, seen) if seen and baton.settings.observe == "all" else words.step
     if seen is not None and seen.later > 0 and seen.facts.open:  # the end is that of a turn before the one that goes on
         kept, turn, ends = replace(kept, open=True), None, False
     turn = turn and _edited(baton, turn, whose, seen, ended)
     checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed, turn=turn)
-
-    known = False
+    known = False  # whether the newest checkpoint tells of the end already
 
     def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
@@ -241,11 +236,16 @@ def _take_once(
         return replace(kept, turns=0) if known else kept
 
 
+def _came_at() -> int:
+    """When the event came, in milliseconds since 1970; 0 where nobody has said so."""
+    at = os.environ.get(CAME_AT, "")
+    return int(at) if at.isdecimal() else 0
+
+
 def _turn_of(event: Event, session: Session) -> Turn | None:
     """The turn of which a checkpoint that is due at an event holds the state: the session's that goes on or ends there; None
     where there is none, or a later one has begun since."""
-    late = os.environ.get(CAME_AT, "")
-    newer = late.isdecimal() and int(late) < session.began_at
+    newer = 0 < _came_at() < session.began_at
     if not session.began_at or newer or not (session.open or event.moment in ("turn", "end")):
         return None
     return sessions.turn(session)
@@ -353,10 +353,10 @@ def heard(session: Session) -> Heard:
     from gitbaton.transcripts.observing import Heard
 
     said = dict.fromkeys(((session.asked_first_at, session.asked_first), (session.asked_last_at, session.asked_last)))
-    at = os.environ.get(CAME_AT, "")
+    came = _came_at()
     return Heard(
         prompts=tuple(Asked(at=at / 1000, text=text) for at, text in said if at),
-        at=int(at) / 1000 if at.isdecimal() else None,
+        at=came / 1000 if came else None,
         late=os.environ.get(LATE) is not None,
     )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LATE = "GIT_BATON_LATE"
 """Names the step of a checkpoint that is due, in the process that goes on with it; empty: ask again."""
-CAME_AT = "GIT_BATON_LATE_AT"
+CAME_AT = "GIT_BATON_CAME_AT"
 """When the event came, in milliseconds since 1970; a process of its own may go on with it."""
 LOG_BYTES = 1 << 20
 GRACE = 0.5  # seconds in which what was begun may be cleaned up

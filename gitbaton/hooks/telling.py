@@ -82,7 +82,7 @@ def tell(repo: Repo, event: Event, track: str | None, seconds: float, complain: 
     except DeadlineError:
         repo.close()
         complain("what is told is what was recorded: there was no time for more")
-        text = next(filter(None, (_in_short(one, event) for one in reversed(known[:2]))), "")
+        text = next(filter(None, (_in_short(one, event) for one in reversed(known))), "")
         text = text or (_UNTOLD if event.inject == "full" and begun(repo) else "")
         return text, bool(sessions.unended(repo, event, None))
 

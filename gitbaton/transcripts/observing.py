@@ -413,8 +413,11 @@ def gather(mode: Observe, seen: Seen, agent: Agent, before: Stored | None, told:
     if not (facts.asked or facts.plan or facts.commands or changed):
         # It was only told to go on: what another session said and was at still is what there is to do.
         return observed, replace(fresh, texts=told.texts, actions=told.actions, error=told.error)
-    told_as = {call.key: one_line(call.text) if call.kind == "ran" else call.text for call in facts.calls}
-    running = [Running(text=_here(told_as[one.key], ground.root), since=moment(one.at)) for one in facts.calls if one.running]
+    running = [
+        Running(text=_here(one_line(one.text) if one.kind == "ran" else one.text, ground.root), since=moment(one.at))
+        for one in facts.calls
+        if one.running
+    ]
     texts = tuple(replace(one, text=cut(first_line(one.text), folding.LINE)) for one in facts.texts[:-1])
     return observed, replace(
         fresh,

@@ -41,7 +41,7 @@ def late(talk: Talk, words: str, at: float) -> None:
     """The end of a turn at a moment, whose checkpoint a process of its own takes now."""
     name = talk.client.words["turn"]
     payload = talk.client.payload(name, transcript_path=str(talk.path), last_assistant_message=words)
-    env = {"GIT_BATON_LATE": "turn ended: Mend the parser", "GIT_BATON_LATE_AT": str(round(at * 1000))}
+    env = {"GIT_BATON_LATE": "turn ended: Mend the parser", "GIT_BATON_CAME_AT": str(round(at * 1000))}
     assert talk.client.send(name, payload, env=env).code == 0
 
 

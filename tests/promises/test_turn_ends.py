@@ -40,7 +40,7 @@ def end(talk: Talk, words: str | None, came: float | None = None, step: str = ""
         return
     name = talk.client.words["turn"]
     payload = talk.client.payload(name, transcript_path=str(talk.path), last_assistant_message=words)
-    env = {"GIT_BATON_LATE": step, "GIT_BATON_LATE_AT": str(round(came * 1000))}
+    env = {"GIT_BATON_LATE": step, "GIT_BATON_CAME_AT": str(round(came * 1000))}
     assert talk.client.send(name, payload, env=env).code == 0
 
 
