@@ -199,5 +199,8 @@ def _everywhere(baton: Baton, order: Order, moment: float) -> list[Span]:
 
 
 def _overlaps(span: Span, other: Span) -> bool:
-    """Whether a turn of another session went on while one did."""
-    return session_key(other.session) != session_key(span.session) and since(other) < until(span) and since(span) < until(other)
+    """Whether something can have changed while two turns of different sessions went on."""
+    if session_key(other.session) == session_key(span.session):
+        return False
+    first, second = sorted((span, other), key=since)
+    return since(second) < until(first) and first.after != second.before

@@ -190,7 +190,9 @@ class TurnGoal(Goal):
         return entry_at(self.store.objects, tree, path)
 
     def _tell(self, path: str, action: Action, reason: str) -> None:
-        self.further.setdefault(path, Step(path=path, action=action, reason=reason))
+        """Name a path that is not simply taken back; that somebody else's change of it stays says the least."""
+        if path not in self.further or (self.further[path].action == "keep" and action != "keep"):
+            self.further[path] = Step(path=path, action=action, reason=reason)
 
     def _asked(self, changes: list[Change]) -> dict[str, list[Change]]:
         """The changes by path, those that the PATHs name; what follows upon another without a gap is one. Raises UsageError."""

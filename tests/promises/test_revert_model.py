@@ -200,7 +200,9 @@ class World:
 
 
 def overlap(one: Turn, other: Turn) -> bool:
-    return one.session != other.session and one.began < other.ended and other.began < one.ended
+    """Whether something can have changed while both went on."""
+    first, second = sorted((one, other), key=lambda turn: turn.began)
+    return one.session != other.session and second.began < first.ended and first.after != second.before
 
 
 def joined(rows: list[tuple[Entry | None, Entry | None]]) -> list[tuple[Entry | None, Entry | None]]:
