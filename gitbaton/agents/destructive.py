@@ -353,6 +353,12 @@ def _editing(script: str, valued: str = "") -> Callable[[tuple[str, ...], bool],
     return asks
 
 
+def _linking(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
+    given = _given(words[1:], "-t --target-directory -S --suffix")
+    if found := _onto(given.paths, given.has("f", "--force")):
+        yield found
+
+
 def _tee(words: tuple[str, ...], fed: bool) -> Iterator[Danger]:
     given = _given(words[1:])
     if given.paths and not given.has("a", "--append"):
@@ -380,6 +386,7 @@ _PROGRAMS: dict[str, Callable[[tuple[str, ...], bool], Iterator[Danger]]] = {
     **dict.fromkeys(("sed", "gsed"), _editing("-e -f --expression --file", "efl")),
     "perl": _editing("-e -E -M", "eEImMxF"),
     "ruby": _editing("-e -r", "eIrxCEFKTW"),
+    "ln": _linking,
     "dd": _dd,
     "tee": _tee,
     "rsync": _rsync,
@@ -418,11 +425,16 @@ _SAYS = (
     "branch*%-[a-z][DMCf] branch*%--force worktree*remove read-tree update-ref submodule*-f unlink shred truncate -delete "
     "--del --in-place perl*%-0*i pull*%-r pull*%--rebase bfg"
 )
+_SHORT = ("[rm][mv]", "cp", "dd", "tee", "ln")
 _LETTERS = ("", "[A-Za-z0-9]", "[A-Za-z0-9][A-Za-z0-9]")  # before the i of an editor's option
 _PARTS = (
     *_SAYS.split(),
     *(f"{name}*%-{letters}i" for name in ("sed", "perl", "ruby") for letters in _LETTERS),
-    *(f"{before}{word}{_NO_WORD}" for word in ("[rm][mv]", "cp", "dd", "tee") for before in (_NO_WORD, f"{_NO_WORD}[nrt]")),
+    *(
+        f"{before}{word}{_NO_WORD}"
+        for word in ("[rm][mv]", "cp", "dd", "tee", "ln")
+        for before in (_NO_WORD, f"{_NO_WORD}[nrt]")
+    ),
     *(r"\>[!%\&/\>\=\(]", r"\>%[!/\&]", r"\>/[!d]", r"\>%/[!d]", r"\>/d[!e]", r"\>%/d[!e]"),
 )
 FILTER = "|".join(f"*{part}*" for part in _PARTS).replace("%", r"\ ")

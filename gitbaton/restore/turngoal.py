@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import takewhile
+from math import inf
 from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line, in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.git.questions import is_ancestor, made_here
-from gitbaton.model import INSIDE, KEPT, Checkpoint, Oid, Skipped, Stored
+from gitbaton.model import IGNORED_HELD, INSIDE, KEPT, Checkpoint, Oid, Skipped, Stored, session_key
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.restore.bytes import kept_in
 from gitbaton.restore.goal import FREE, Goal, staged_in
@@ -351,7 +354,20 @@ class TurnGoal(Goal):
         if inside:
             there = some(len(inside), first_few(sorted(inside)))
             found.append(f"what was changed inside {there} is not in the turn, and stays")
-        return found
+        return [*found, *(line for one in self.taken for line in self._ignored(one.span))]
+
+    def _ignored(self, span: Span) -> Iterator[str]:
+        """That files which git ignores are gone with a command of a turn, whose checkpoint before it holds them."""
+        tip = span.end or self.store.before(self.target.checkpoint.track)
+        start = since(span) or (span.since.timestamp() if span.since is not None else inf)
+        newer = takewhile(lambda s: s.checkpoint.created.timestamp() >= start, self.store.newest(tip)) if tip else ()
+        for stored in newer:
+            files, by = stored.checkpoint.files, stored.checkpoint.agent
+            held = [s.path for s in files.skipped if s.reason == IGNORED_HELD] if files is not None else []
+            gone = [path for path in held if not os.path.lexists(os.path.join(self.scene.root, path))]
+            if gone and by is not None and session_key(by) == session_key(span.session) and self.asked.covers(gone[0]):
+                there, short = some(len(gone), first_few(gone)), self.baton.short(stored.id)
+                yield f"the turn also removed {there}, which git ignores: 'git baton restore {short}' has it"
 
     def _by_no_tool(self, changing: Sequence[Difference]) -> list[str]:
         """The paths of open turns that no tool of their sessions is known to have edited, where it is known of any."""

@@ -261,7 +261,7 @@ def duration(text: str, what: str = "duration") -> float:
     ``what``."""
     parts = _PART.findall(text)
     if not _DURATION.match(text) or len({unit for _, unit in parts}) != len(parts):
-        raise UsageError(f"{what} is {in_quotes(text)}; it must be a duration like 500ms, 10s, 2m or 1h30m")
+        raise UsageError(f"{what} is {in_quotes(text)}; it must be a duration like 500ms, 10s, 1h30m or 1d")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts) if parts else float(text)
     if seconds > LONGEST:
         raise UsageError(f"{what} is {in_quotes(text)}; it can be a year at most")

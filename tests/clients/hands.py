@@ -29,8 +29,8 @@ class Hands(Protocol):
     workshop: Workshop
     model: Model
 
-    def install(self) -> None:
-        """Our hooks, for this project."""
+    def install(self, *words: str) -> None:
+        """Our hooks, for this project where no option says otherwise."""
 
     def turn(self, prompt: str, on: bool = False) -> None:
         """One prompt: of a new session, or ``on`` in the last one."""
@@ -76,8 +76,8 @@ class ClaudeHands:
         model = "claude-sonnet-4-5" if planning else "claude-opus-5-5"
         self.options = ("--model", model, "--allowedTools", "Bash,Read,Edit,Write,Agent")
 
-    def install(self) -> None:
-        self.workshop.install("claude")
+    def install(self, *words: str) -> None:
+        self.workshop.install("claude", *words)
 
     def turn(self, prompt: str, on: bool = False) -> None:
         self.client.ask(prompt, *self.options, *(["--continue"] if on else []))
@@ -128,8 +128,8 @@ class CodexHands:
         self.name, self.client, self.workshop, self.model = "codex", client, client.workshop, client.model
         self.options: tuple[str, ...] = ("-c", "tools.update_plan.enabled=true") if planning else ()
 
-    def install(self) -> None:
-        self.client.install("--trust")
+    def install(self, *words: str) -> None:
+        self.client.install("--trust", *words)
         paths = f"{Path(self.client.program).parent}:{self.workshop.env['PATH']}"
         (self.workshop.home / ".profile").write_text(f"PATH={paths}\n")  # its commands run in a login shell
 
@@ -188,8 +188,8 @@ class GeminiHands:
         self.name, self.client, self.workshop, self.model = "gemini", client, client.workshop, client.model
         self.options = ("-m", "gemini-2.5-pro" if planning else "gemini-3-pro-preview")
 
-    def install(self) -> None:
-        self.workshop.install("gemini")
+    def install(self, *words: str) -> None:
+        self.workshop.install("gemini", *words)
 
     def turn(self, prompt: str, on: bool = False) -> None:
         self.client.ask(prompt, *self.options, *(["--resume", "latest"] if on else []))
@@ -227,8 +227,8 @@ class OpenCodeHands:
                 json.dumps({**json.loads(settings.read_text()), "permission": {"*": "allow", "todowrite": "deny"}})
             )
 
-    def install(self) -> None:
-        self.workshop.install("opencode")
+    def install(self, *words: str) -> None:
+        self.workshop.install("opencode", *words)
 
     def turn(self, prompt: str, on: bool = False) -> None:
         self.client.ask(prompt, *(["--continue"] if on else []))
@@ -263,8 +263,8 @@ class CopilotHands:
         self.name, self.client, self.workshop, self.model = "copilot", client, client.workshop, client.model
         self.options = () if planning else ("--excluded-tools=sql",)
 
-    def install(self) -> None:
-        self.workshop.install("copilot")
+    def install(self, *words: str) -> None:
+        self.workshop.install("copilot", *words)
 
     def turn(self, prompt: str, on: bool = False) -> None:
         self.client.ask(prompt, *self.options, *(["--continue"] if on else []))

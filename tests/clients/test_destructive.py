@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.clients.client_claude import Claude
 from tests.clients.client_codex import Codex
 from tests.clients.client_copilot import Copilot
 from tests.clients.client_gemini import Gemini
 from tests.clients.client_opencode import OpenCode
+from tests.clients.hands import said
 from tests.clients.model import Reply
+from tests.clients.test_handover import MAKERS
 from tests.clients.workshop import TRACK, Workshop
+from tests.kit import destructive
 
 TYPED = "git -C src checkout -q -- . ; git clean -fdxq src *.db"
+SHARES = 4
+REFILL = """cd {repo} || exit
+if diff -rq --exclude=.git --exclude=runtime --exclude=new-each-time.md {lived} . > /dev/null
+then echo whole >> {log}
+else echo spoilt >> {log}
+fi
+git checkout -qf main; git reset -q --hard {base}; git clean -ffdxq -e runtime; git branch -qD probe; git stash clear
+printf 'staged\\n' > src/app.py; git add src/app.py
+cp -a {lived}/. .
+wc -l < {log} > new-each-time.md
+"""
+REFUSED = {  # by the client itself, after its hooks
+    "claude": {"rm -rf *"},
+    "codex": {
+        *("rm -rf src", "rm -rf *", "rm -f notes.md data/app.db", "bash -c 'cd src && rm -rf -- *.py'"),
+        *('BUILD=data; rm -rf "$BUILD"', "python3 -c 'print(1)' && rm -rf build/ data/"),
+    },
+}
 HARMLESS = "git status --short && ls > /dev/null"
 
 
@@ -108,3 +132,32 @@ def test_a_subagent_of_claude_in_a_work_tree_of_its_own(claude: Claude) -> None:
     shop.repo.git("worktree", "remove", "--force", "--force", str(place))
     shop.repo.ok("worktree", "../back", f"{TRACK}/agent-1")
     assert (shop.repo.path.parent / "back/docs.md").read_text() == "hello\n"
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode", "copilot"])
+def test_what_was_reported_comes_back(name: str, share: int, request: pytest.FixtureRequest) -> None:
+    """The commands of public reports, one after the other; between two of them all is as it was before the first."""
+    hands = MAKERS[name](request.getfixturevalue(name))
+    hands.install("--user")  # some of the commands take what a project holds of a client
+    shop, lived = hands.workshop, destructive.lived_in(hands.workshop.folder / "lived")
+    shop.repo.git("fetch", "-q", str(lived.path), "main")
+    base = shop.repo.git("rev-parse", "FETCH_HEAD")
+    for key in ("user.name", "user.email"):
+        shop.repo.git("config", key, "someone")
+    shutil.rmtree(lived.path / ".git")
+    shutil.rmtree(lived.path / "runtime", ignore_errors=True)
+    script, log = shop.repo.path / ".git/refill", shop.repo.path / ".git/refills"
+    script.write_text(REFILL.format(repo=shop.repo.path, lived=lived.path, log=log, base=base))
+    refill, commands = f"cd {shop.repo.path} && sh .git/refill", destructive.REPORTED[share::SHARES]
+    typed = [text for command in commands for text in (refill, command)]
+    said(hands, "Clean up", *(reply for text in [*typed, refill] for reply in hands.runs(text)), Reply("Done."))
+    told = [one for one in reversed(shop.checkpoints()) if one["step"].startswith("before '")]
+    assert len(told) == len(commands), [one["step"] for one in told]
+    ran = dict(zip(commands, log.read_text().splitlines()[1:], strict=True))
+    assert {command for command in ran if ran[command] == "whole"} <= REFUSED.get(name, set())
+    before = destructive.files(lived.path)
+    for command, one in zip(commands, told, strict=True):
+        done = shop.repo.baton("restore", one["id"], "--force")
+        now = destructive.files(shop.repo.path)
+        assert {name: now.get(name) for name in before} == before, f"{command}: {done}"

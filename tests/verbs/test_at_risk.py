@@ -13,9 +13,10 @@ from gitbaton.tools.atrisk import at_risk
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.capturekit import git_files, index_path, state
+from tests.kit.destructive import lived_in
 from tests.kit.gates import Gated
 from tests.kit.state import SAFETY
-from tests.promises.test_destructive import lived_in, strike
+from tests.promises.test_destructive import strike
 
 Rows = dict[str, tuple[str, str]]
 

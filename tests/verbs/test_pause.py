@@ -81,7 +81,7 @@ def test_a_time_of_the_day_is_the_next_one(repo: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--for", "soon"), "fatal: --for is 'soon'; it must be a duration like 500ms, 10s, 2m or 1h30m\n"),
+        (("--for", "soon"), "fatal: --for is 'soon'; it must be a duration like 500ms, 10s, 1h30m or 1d\n"),
         (("--for", "0"), "fatal: --for is '0'; it must be a second at least\n"),
         (("--until", "noon"), "fatal: --until is 'noon'; it must be like 18:00, 2026-01-31 or '2026-01-31 09:00'\n"),
         (("--until", "2020-01-01"), "fatal: --until is '2020-01-01', and that is over\n"),

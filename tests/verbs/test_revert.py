@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 
 import pytest
@@ -368,6 +369,25 @@ def test_a_range_the_wrong_way_round_says_the_right_one(turns: Turns, repo: Sand
     done = repo.baton("revert", "t..t~1")
     assert done.code == 1 and "the other way round: git baton revert 't~1..t'\n" in done.err
     assert repo.ok("revert", "-n", "t~1..t").out.startswith("would be done: revert of ")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_ignored_files_that_a_command_of_the_turn_removed_are_named(turns: Turns, repo: Sandbox, ended: bool) -> None:
+    repo.write(".git/info/exclude", "*.db\n")
+    repo.write("data/app.db", "rows\n")
+    turns.begin("A", "clean up")
+    turns.client("A").fire("PreToolUse", tool_name="Bash", tool_input={"command": "rm -rf data a.txt"})
+    shutil.rmtree(repo.path / "data")
+    (repo.path / "a.txt").unlink()
+    if ended:
+        turns.end("A")
+    done = repo.ok("revert")
+    before = next(one["id"] for one in repo.ok("log", "--json").json["checkpoints"] if one["step"].startswith("before '"))
+    said = f"the turn also removed 'data/app.db', which git ignores: 'git baton restore {before[:10]}' has it"
+    assert said in done.err and (repo.path / "a.txt").exists(), done
+    repo.ok("restore", before)
+    assert (repo.path / "data/app.db").read_text() == "rows\n"
+    assert "also removed" not in repo.ok("revert", "-n").err
 
 
 def test_what_no_tool_of_an_open_turn_wrote_is_named(turns: Turns, repo: Sandbox) -> None:

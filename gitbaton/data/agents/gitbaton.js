@@ -12,7 +12,7 @@ const DANGER = new RegExp(
   [
     "--(?:hard|keep|merge|abort|skip|del|in-place)|checkout|restore|git[^]*(?:switch|clean)|stash|rebase|filter-|bfg|read-tree|update-ref",
     "branch[^]* -(?:[a-z]*[DMCf]|-force)|worktree[^]*remove|submodule[^]*-f|unlink|shred|truncate|-delete",
-    "(?:sed|perl|ruby)[^]* -[A-Za-z0-9]*i|pull[^]* -(?:r|-rebase)|(?:^|[^\\w.-])(?:rm|mv|cp|dd|tee)(?![\\w./=:@-])|>(?![>&=(]|\\s*/dev/)",
+    "(?:sed|perl|ruby)[^]* -[A-Za-z0-9]*i|pull[^]* -(?:r|-rebase)|(?:^|[^\\w.-])(?:rm|mv|cp|dd|tee|ln)(?![\\w./=:@-])|>(?![>&=(]|\\s*/dev/)",
   ].join("|"),
 )
 const EDITS = new Set(["edit", "write", "patch", "apply_patch", "multiedit", "bash"])

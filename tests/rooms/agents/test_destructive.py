@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from gitbaton.agents.destructive import FILTER, Danger, dangers, shown
 from gitbaton.agents.lines import CLIENTS, command, is_ours, track_of
+from tests.kit.destructive import REPORTED
 from tests.kit.tables import each
 from tests.kit.tiers import examples
-from tests.promises.test_destructive import HARMLESS, QUICK, REPORTED
+from tests.promises.test_destructive import HARMLESS, QUICK
 
 PLACES: dict[str, tuple[tuple[str | None, ...], ...]] = {
     "rm x": ((),),
@@ -64,6 +65,8 @@ PATHS: dict[str, tuple[str, ...]] = {
     "git checkout -B x y": (),
     "git update-ref -d refs/heads/x": (),
     "cp --update a b": ("b", "b/a"),
+    "ln -sf ../a b": ("b", "b/a"),
+    "ln --force a b c": ("c", "c/a", "c/b"),
 }
 NONE = (
     *(
@@ -76,6 +79,7 @@ NONE = (
         "git checkout -q -b x y",
         "git switch x",
         "cp a",
+        "ln -s a b",
     ),
     *(
         "git stash show -p",

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.kit import Sandbox
-from tests.promises.test_destructive import QUICK, REPORTED
+from tests.kit.destructive import REPORTED
+from tests.promises.test_destructive import QUICK
 from tests.rooms.agents.test_destructive import PATHS
 
 NODE = shutil.which("node")
