@@ -79,7 +79,8 @@ def command(
     """Run a command as a step that is done once: with the same inputs its result is served, after a crash it is recovered.
 
     The exit status is CMD's own; 75 it waits at a gate, 76 its outcome is unknown, 77 a compensation failed, 78 somebody else
-    has or changed its outputs, 79 a guard against loops, 124 its time was over, 125 its outputs are not as declared.
+    has or changed its outputs, 79 a guard against loops, 124 its time was over, 125 its outputs are not as declared. Where
+    CMD's own is one of these it is said in words, and the exit status is 1.
 
     --step runs one command, --plan the steps of a TOML file or what is left of them, --continue what is unfinished. Without
     --reads and --key a step always runs, but for a once effect that happened. Globs are relative to the current directory; of a
@@ -171,7 +172,10 @@ def _carry_out(ctx: Call, run: RunWords, step: StepWords, name: Text, argv: list
             plan = replace(plans.read(os.path.join(at.directory, run.plan), at.top, name=run.plan), **guards)
             only = tuple(run.only or ())
             if run.dry_run:
-                forecasts = at.engine().dry_run(plan, found, only=only)
+                engine = at.engine()
+                if run.json:
+                    engine.watch = lambda event: None  # one object, and no line of what happens before it
+                forecasts = engine.dry_run(plan, found, only=only)
                 if run.json:
                     print_json({"run": found, "steps": [forecast_document(item) for item in forecasts]})
                 else:

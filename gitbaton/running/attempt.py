@@ -17,6 +17,7 @@ from gitbaton.running import recovery
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import (
     OUTPUTS,
+    REFUSED,
     TIMEOUT,
     Checked,
     Context,
@@ -25,6 +26,7 @@ from gitbaton.running.context import (
     crash_at,
     environment,
     idempotency_key,
+    is_ambiguous,
     launch,
     status,
     verify,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from gitbaton.running.context import State
 
 SHOWN = 10  # paths that a report names one by one
+_OWN = f"its command's own exit status; git baton exits with {REFUSED}"
 
 
 @value
@@ -428,7 +431,8 @@ class Attempt:
 
     def _failed(self, logged: Logged, code: int, text: str, *, interrupted: bool) -> Done:
         seconds = self.ended.duration_ms / 1000
-        self.ctx.emit("failed", self.step.name, text, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
+        said = _OWN if is_ambiguous(logged.record, code) else text
+        self.ctx.emit("failed", self.step.name, said, code=code, seconds=seconds, attempt=self.number, key=self.now.key)
         state: State = "interrupted" if interrupted else "failed"
         return Done(step=self.step, state=state, code=code, logged=logged, cause=self.cause, text=text)
 

@@ -82,6 +82,7 @@ def crash_at(point: str) -> None:
 
 
 GATE, UNKNOWN, UNDO_FAILED, CONFLICT, GUARD, TIMEOUT, OUTPUTS = 75, 76, 77, 78, 79, 124, 125
+REFUSED = 1
 
 
 def settling(name: str) -> str:
@@ -92,8 +93,8 @@ def settling(name: str) -> str:
 @value
 class Done:
     """What became of a step: ``code`` is the exit status that the command line ends with (0 for ``ok`` and ``cached``, else the
-    command's own, 75 to 78, 124, 125, or 1 for a rejected gate); ``logged`` the record that says so; ``cause`` why it ran;
-    ``hint`` what a person can do about it."""
+    command's own, 75 to 78, 124, 125, or 1 for a rejected gate and where the command's own is one of these); ``logged`` the
+    record that says so; ``cause`` why it ran; ``hint`` what a person can do about it."""
 
     step: Step
     state: State
@@ -438,6 +439,12 @@ def launch(
     for fault in ended.faults:
         ctx.emit("warning", step.name, fault)
     return ended
+
+
+def is_ambiguous(record: Record, code: int) -> bool:
+    """Whether an attempt failed with an exit status of its command's own that means something else when it is ours."""
+    ours = (GATE, UNKNOWN, UNDO_FAILED, CONFLICT, GUARD, TIMEOUT, OUTPUTS)
+    return code in ours and record.exit == code and not record.timeout
 
 
 def shell(line: str) -> tuple[str, ...]:

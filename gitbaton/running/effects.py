@@ -118,6 +118,22 @@ def _known(ctx: Context, plan: Plan | None, name: str, claim: Claim) -> None:
         settled(ctx, step, effect, "done" if answer else "undone", "the probe says so")
 
 
+def tell_dropped(ctx: Context, names: Collection[str]) -> None:
+    """Say which effects stand, or may, of steps that are none of these, the plan's, any more; those of the command line never
+    were."""
+    gone = "the plan does not name the step any more"
+    for name, state in ctx.state().steps.items():
+        if name in names or state.defined is not None:
+            continue
+        if state.unknown is not None:
+            ctx.emit("warning", name, f"nobody knows whether its effect happened, and {gone}; {settling(name)} decides")
+        elif state.standing:
+            undoes = any(effect.logged.record.compensate for effect in state.standing)
+            hint = f"'git baton run compensate {name}' undoes it"
+            hint = hint if undoes else f"nothing undoes it ('git baton run settle {name} --undone': it was undone by hand)"
+            ctx.emit("warning", name, f"its effect stands, and {gone}; {hint}")
+
+
 def undo_begun(ctx: Context, plan: Plan) -> int:
     """Go on with compensations that have begun and not ended well: before that nothing runs on. 0, or 77."""
     names = [step.name for step in plan.steps]

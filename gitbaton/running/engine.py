@@ -19,7 +19,7 @@ from gitbaton.journal.state import NOTHING, fold
 from gitbaton.journal.values import PLAN, Cause, Plan, Step, check_run
 from gitbaton.running.claims import Claims
 from gitbaton.running.context import UNDO_FAILED, Context, Done, Event, Outcome, Take
-from gitbaton.running.effects import undo_begun
+from gitbaton.running.effects import tell_dropped, undo_begun
 from gitbaton.running.graph import Schedule, carry_out, edges, graph
 from gitbaton.running.recorded import digest, everything, opened, whole
 from gitbaton.running.repair import Order, Repair, apply, recover
@@ -136,7 +136,8 @@ class Engine:
         """What would become of each step of a plan, and nothing is written: the baton can do nothing else afterwards. A run
         that does not exist is one without records."""
         steps = chosen(plan, only)
-        with looking(self.baton, run) as ctx:
+        with looking(self.baton, run, self.watch) as ctx:
+            tell_dropped(ctx, [step.name for step in plan.steps])
             return forecast(ctx, steps, plan)
 
     def repair(
@@ -156,6 +157,7 @@ class Engine:
             ctx.guard = guards.before
             made = plan_repair(ctx, order, of, scope)
             ctx.emit("plan", total=len(made.region))
+            tell_dropped(ctx, scope)
             code = undo_begun(ctx, of)
             outcome = Outcome(code=code, run=run, left=made.region) if code else apply(ctx, made, of, guards, scope)
             ctx.emit("finished", code=outcome.code)
@@ -219,6 +221,8 @@ class Engine:
         todo = Schedule(steps, edges(plan.steps))
         with following(ctx, plan if steps else Plan(steps=())) as complete:
             ctx.emit("plan", total=len(steps))
+            if plan.steps:
+                tell_dropped(ctx, [step.name for step in plan.steps])
             code = recover(ctx, plan, guards, states, [step.name for step in steps] if everything else None)
             shut = closed(ctx, steps) if not code else None
             if shut is not None:

@@ -15,11 +15,13 @@ from gitbaton.running.context import (
     CONFLICT,
     GATE,
     GUARD,
+    REFUSED,
     UNDO_FAILED,
     Context,
     Done,
     environment,
     idempotency_key,
+    is_ambiguous,
     launch,
     settling,
     shell,
@@ -32,7 +34,6 @@ from gitbaton.values import replace
 
 __all__ = ["Done", "perform"]
 
-REJECTED = 1
 SAME = 3  # so often the same key, exit status and error output are no progress
 _BLIND = "it is not done again: its effect stands, may happen only once, and nothing undoes it"
 _STANDS = "it is not done again: its effect stands, and may happen only once; 'git baton run compensate {}' undoes it"
@@ -153,10 +154,10 @@ class _Performance:
         if done.state != "failed":
             if done.state == "ok":
                 self._checkpoint(done)
-            return done
+            return ours(done)
         timeout = bool(done.logged and done.logged.record.timeout)
         if done.hint or self.tries > step.retries or not tried_again(step, done.code, timeout=timeout):
-            return self._failed(now, done)
+            return ours(self._failed(now, done))
         delay, next_, of = wait(step.backoff, self.tries, ctx.random), self.number + 1, step.retries + 1
         ctx.emit("retry", step.name, done.text, code=done.code, seconds=delay, attempt=next_, number=self.tries, total=of)
         with ctx.away():
@@ -208,9 +209,15 @@ def waits(step: Step, name: str, run: str) -> UsageError:
 def rejected(ctx: Context, step: Step, key: str) -> Done:
     """A step whose gate was closed for these inputs."""
     text = f"the gate of step {in_quotes(step.name)} is closed: it was rejected"
-    ctx.emit("gate", step.name, text, code=REJECTED, key=key)
+    ctx.emit("gate", step.name, text, code=REFUSED, key=key)
     hint = f"'git baton run approve {step.name}' opens it again"
-    return Done(step=step, state="rejected", code=REJECTED, text=text, hint=hint)
+    return Done(step=step, state="rejected", code=REFUSED, text=text, hint=hint)
+
+
+def ours(done: Done) -> Done:
+    """What became of a step with an exit status that is not taken for one of ours."""
+    own = done.code and done.logged is not None and is_ambiguous(done.logged.record, done.code)
+    return replace(done, code=REFUSED) if own else done
 
 
 def tried_again(step: Step, code: int, *, timeout: bool) -> bool:
