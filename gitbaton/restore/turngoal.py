@@ -241,6 +241,7 @@ class TurnGoal(Goal):
                 self._tell(path, "conflict", got.reason)
             elif not got.state.same(now) and not (path in self.further and self.further[path].action == "conflict"):
                 found[path] = got.state
+                self.further.pop(path, None)  # what stays of it is another turn's
                 if got.marked:
                     self._tell(path, "write", MARKED)
         return found
