@@ -16,6 +16,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import default, names
 from gitbaton.git.repo import Repo, has_folder
 from gitbaton.install.plan import Draft, Manifest, Plan, Record, digest, drop_folders, keep, read, refuse_others, write
+from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, CURRENT, NOTES
 from gitbaton.store.refs import META, remote_of, remote_ref
 from gitbaton.system.files import DATA, remove
@@ -140,6 +141,8 @@ def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, rem
         name = default(repo, pushing=False) if remote is None else remote
         if name not in names(repo):
             raise UsageError(f"'{name}' is no configured remote", "'git remote' lists them")
+        stale = [(remote, text) for remote, text, meant in own_refspecs(repo) if remote == name != meant]
+        _remove_config(draft, _local(repo, stale))
         for text in refspecs(name):
             _add_config(draft, f"remote.{name}.fetch", text)
     return draft.plan()
@@ -149,6 +152,23 @@ def refspecs(remote: str) -> tuple[str, ...]:
     """The refspecs for a configured remote: globs, which are silent where the remote has nothing of the kind."""
     tracks, meta, notes = (remote_ref(remote, rest) for rest in ("tracks/*", "meta*", "notes*"))
     return f"+{CHAINS}*:{tracks}", f"+{META}*:{meta}", f"+{NOTES}*:{notes}"
+
+
+def own_refspecs(repo: Repo) -> list[tuple[str, str, str]]:
+    """The refspecs of ours in all scopes, told by their value: the remote that has each, the refspec, and the remote that it
+    was written for, which is another one after ``git remote rename``."""
+    found = []
+    for key, text in questions.matching(repo, r"^remote\..*\.fetch$"):
+        meant = remote_of(text.partition(":")[2])
+        if meant is not None and text in refspecs(meant[0]):
+            found.append((key.removeprefix("remote.").removesuffix(".fetch"), text, meant[0]))
+    return list(dict.fromkeys(found))
+
+
+def _local(repo: Repo, specs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Settings for those refspecs of remotes that the repository's own configuration has."""
+    pairs = ((f"remote.{remote}.fetch", text) for remote, text in specs)
+    return [(key, text) for key, text in pairs if text in questions.local_values(repo, key)]
 
 
 def _put(draft: _Draft, path: str, data: bytes) -> None:
@@ -260,8 +280,15 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     config = made.config
     if made.lost and (_config_hook_values(repo) or os.path.isdir(script_folder(repo)) or draft.steps):
         config = [*_config_hook_values(repo), ("notes.displayRef", GLOB), ("notes.rewriteRef", GLOB)]
-        config += [(f"remote.{name}.fetch", text) for name in names(repo) for text in refspecs(name)]
-    _remove_config(draft, [(key, text) for key, text in config if text in questions.local_values(repo, key)])
+    here = [(key, text) for key, text in config if text in questions.local_values(repo, key)]
+    specs = [(remote, text) for remote, text, _ in own_refspecs(repo)]
+    _remove_config(draft, dict.fromkeys([*here, *_local(repo, specs)]))
+    for key, text in ((f"remote.{remote}.fetch", text) for remote, text in specs):
+        if questions.all_values(repo, key).count(text) > questions.local_values(repo, key).count(text):
+            where = f"'git config --show-origin --get-all {in_shell(key)}' says where it is"
+            draft.notices.append(
+                f"{key} = {text} stands outside of the repository's own configuration, too, and stays there; {where}"
+            )
     hidden = _hidden(baton)
     for event in EVENTS:
         _remove(draft, os.path.join(script_folder(repo), event))

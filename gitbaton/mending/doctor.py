@@ -19,7 +19,7 @@ from gitbaton.git.run import zsplit
 from gitbaton.install import githooks as install
 from gitbaton.install.levels import EVERYWHERE, UNHEEDED
 from gitbaton.install.plan import read
-from gitbaton.mending import ownfiles
+from gitbaton.mending import fetched, ownfiles
 from gitbaton.model import Finding, Oid
 from gitbaton.retention.inventory import known as known_name
 from gitbaton.retention.inventory import strange
@@ -48,6 +48,7 @@ def examine(baton: Baton) -> list[Finding]:
         _doors,
         _hooks,
         _notes,
+        fetched.examine,
         _latest,
         _refs,
         _derived,
@@ -85,6 +86,7 @@ def fix(baton: Baton) -> list[str]:
     with baton.repo.lock(tuple(_locked(baton)), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
         said = baton.store.ours.mend()
+        fetched.drop_held(baton)
     crashmarker.sweep(baton.repo)
     return [*said, *baton.refresh()]
 
@@ -92,7 +94,8 @@ def fix(baton: Baton) -> list[str]:
 def _locked(baton: Baton) -> list[str]:
     """The refs beside which a killed process may have left a lock file."""
     tracks = (ref for track in baton.store.chains()[0] for ref in (chain_ref(track), tip_ref(track)))
-    return [*tracks, NOTES, *baton.repo.objects.refs(RUNS)]
+    lost = (ref for refs in fetched.gone(baton).values() for ref in refs)
+    return [*tracks, NOTES, *baton.repo.objects.refs(RUNS), *lost]
 
 
 def _settings(baton: Baton) -> Iterator[Finding]:
