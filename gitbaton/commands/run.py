@@ -65,7 +65,7 @@ class RunWords:
     dry_run: Annotated[bool, _O("--dry-run", "-n", help="Say what would be run and why; run nothing.")] = False
     max_runs: Annotated[Number, _O(metavar="N", help="Stop when so many attempts were made (50).")] = None
     max_wall: Annotated[Text, _O(metavar="TIME", help="Stop when it takes longer (2h).")] = None
-    wait: Annotated[Text, _O(metavar="TIME", help="How long to wait where another writes the same files (0).")] = None
+    wait: Annotated[Text, _O(metavar="TIME", help="How long to wait where another is at the same files (0) or run.")] = None
     take: Annotated[Text, _O(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")] = None
     foreign: Annotated[bool, _O("--foreign", help="Allow a run that was fetched from elsewhere.")] = False
     json: Annotated[bool, _O("--json", help="Print one JSON object a line for what happens, and not CMD's output.")] = False
@@ -152,7 +152,7 @@ def given(words: object) -> list[str]:
 def _carry_out(ctx: Call, run: RunWords, step: StepWords, name: Text, argv: list[str]) -> int:
     """Run one step, bring the steps of a plan file to their results, or go on with a run; the exit code. Raises UsageError."""
     from gitbaton.commands.reporting import Lines
-    from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, seconds, side
+    from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, seconds, side, waiting
     from gitbaton.journal.state import fold
     from gitbaton.running import plans
 
@@ -165,7 +165,7 @@ def _carry_out(ctx: Call, run: RunWords, step: StepWords, name: Text, argv: list
         guards["max_wall"] = seconds(run.max_wall, "--max-wall")
         if not guards["max_wall"]:
             raise UsageError("--max-wall must be more than nothing")
-    how: dict[str, Any] = {"foreign": run.foreign, "take": side(run.take), "wait": seconds(run.wait, "--wait")}
+    how: dict[str, Any] = {"foreign": run.foreign, "take": side(run.take), "wait": waiting(run.wait)}
     planned = run.step is None
     with desk(ctx, json=run.json, run=name, new=not run.resume, planned=planned, plan=run.plan) as (at, found):
         if run.plan is not None:

@@ -34,10 +34,10 @@ def command(
     """
     if not steps and run is None:
         raise UsageError("no step is named", "'git baton run compensate --run RUN' undoes all effects of a run")
-    from gitbaton.commands.stepping import decided, known, plan_of, seconds, told
+    from gitbaton.commands.stepping import decided, known, plan_of, told, waiting
     from gitbaton.running.effects import compensate
 
-    with decided(ctx, run, json=json and not dry_run, foreign=foreign, wait=seconds(wait, "--wait")) as (at, context):
+    with decided(ctx, run, json=json and not dry_run, foreign=foreign, wait=waiting(wait)) as (at, context):
         known(context, steps or [])
         names, plan = steps or list(context.state().steps), plan_of(context)
         if dry_run:

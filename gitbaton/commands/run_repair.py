@@ -7,7 +7,7 @@ from gitbaton.cli.common import ARun, picked, print_json
 from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, plain
 from gitbaton.commands.reporting import because
-from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side
+from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side, waiting
 from gitbaton.errors import UsageError
 from gitbaton.running.repair import Order, Repair
 from gitbaton.tools.comparing import tree_of
@@ -28,6 +28,9 @@ def command(
     take: Annotated[
         Optional[str], Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
     ] = None,
+    wait: Annotated[
+        Optional[str], Option(metavar="TIME", help="How long to wait where another is at the same files (0) or run.")
+    ] = None,
     foreign: Annotated[bool, Option("--foreign", help="Allow a run that was fetched from elsewhere.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Say what would be done and why; run nothing.")] = False,
     json: Annotated[bool, Option("--json", help="Print JSON; while it runs one object a line.")] = False,
@@ -46,7 +49,7 @@ def command(
     """
     if not (step or path or since is not None):
         raise UsageError("none of --step, --path and --since is given", "'git baton run show' shows what failed or is stale")
-    taken = side(take)
+    taken, most = side(take), waiting(wait)
     with desk(ctx, json=json and not dry_run, run=run, new=False) as (at, name):
         changed = None
         if since is not None:
@@ -60,7 +63,7 @@ def command(
         engine = at.engine()
         if dry_run:
             return _foretell(engine.dry_repair(order, name), json=json)
-        made, outcome = engine.repair(order, name, foreign=foreign, take=taken)
+        made, outcome = engine.repair(order, name, foreign=foreign, take=taken, wait=most)
         if not made.seeds and not json:
             terminal.tell("baton: nothing is to be repaired")
         return ended(at, outcome)

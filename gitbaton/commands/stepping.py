@@ -103,7 +103,7 @@ FOREIGN = "run '{}' is foreign: its newest records came from elsewhere"
 
 @contextmanager
 def decided(
-    ctx: Call, run: Optional[str], *, json: bool, foreign: bool = False, wait: float = 0.0
+    ctx: Call, run: Optional[str], *, json: bool, foreign: bool = False, wait: Optional[float] = None
 ) -> Iterator[tuple[Desk, Context]]:
     """The run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises
     UsageError for one that was only fetched, NotFoundError."""
@@ -233,6 +233,11 @@ def forecast_document(item: Forecast) -> dict[str, Json]:
 def seconds(text: Optional[str], option: str) -> float:
     """A duration of the command line; 0 where none was given. Raises UsageError."""
     return duration(text, option) if text is not None else 0.0
+
+
+def waiting(text: Optional[str]) -> Optional[float]:
+    """What ``--wait`` says, in seconds; None where nothing was said. Raises UsageError."""
+    return duration(text, "--wait") if text is not None else None
 
 
 def side(text: Optional[str]) -> Optional[Take]:

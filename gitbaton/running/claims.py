@@ -7,12 +7,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 
-from gitbaton.codec import in_quotes
+from gitbaton.codec import encode_track, in_quotes
 from gitbaton.errors import GitError, RunError, UsageError
-from gitbaton.git.repo import Repo, has_folder, shared
+from gitbaton.git.repo import Repo, has_folder, lock_file, shared
 from gitbaton.system import groups
 from gitbaton.system.files import NO_FILE, acquire, open_regular, release
 from gitbaton.system.groups import Child
@@ -21,6 +21,8 @@ from gitbaton.worktree import globs
 
 _SHORTEST, _LONGEST = 0.002, 0.25  # seconds between two looks at a claim that is waited for
 _LOCK = "claims/lock"
+_WAITS = "--wait SECONDS waits for it"
+PATIENCE = 7200.0  # seconds for which another process at the same step, or run, is waited for where nothing was said
 _UNKNOWN = "(unknown)"
 
 
@@ -105,23 +107,36 @@ class Claims:
         step: str,
         writes: Sequence[str],
         *,
-        wait: float = 0.0,
-        same: Callable[[], None] | None = None,
+        wait: float | None = None,
+        patience: float = PATIENCE,
+        same: Callable[[str], None] | None = None,
         holding: Sequence[Claim] = (),
         patient: bool = True,
     ) -> Claim:
         """Claim the write set (globs in their normal form) of a step, in this work tree. ``holding``: the claims that who asks
         keeps meanwhile.
 
-        The same step of the same run elsewhere on this machine is waited for without limit, ``same`` being called once before;
-        another claim that overlaps for ``wait`` seconds, and without ``patient`` that of another process, too. What a dead
-        process left running under such a claim is ended first. A claim of another machine is never taken over. Raises RunError
-        (78), which names who holds it, also where steps would wait for each other in a circle.
+        A claim that overlaps is waited for ``wait`` seconds (None: not at all). So is another process of this machine at the
+        same step of the same run, which is told ``same`` once before, but where nothing is said it is waited for ``patience``
+        seconds as long as it is not stopped, unless who asks is not ``patient``. What a dead process left running under a claim
+        is ended first. A claim of another machine is never taken over. Raises RunError (78), which names who holds it, also
+        where steps would wait for each other in a circle.
         """
-        mine = Held(
+        mine = self._mine(run, step, tuple(writes))
+        try:
+            return self._take(mine, wait, patience, same, holding, patient)
+        finally:
+            if any(claim.held.wants is not None for claim in holding):
+                with self.repo.lock((), of=_LOCK):
+                    for claim in holding:
+                        claim.wait_for(None)
+
+    def _mine(self, run: str, step: str, writes: tuple[str, ...]) -> Held:
+        """What a claim of this process says."""
+        return Held(
             run=run,
             step=step,
-            writes=tuple(writes),
+            writes=writes,
             host=self._host,
             boot=self._boot,
             pid=os.getpid(),
@@ -130,15 +145,55 @@ class Claims:
             agent=self.agent,
             created=self.clock().isoformat() if self.clock is not None else None,
         )
-        try:
-            return self._take(mine, wait, same, holding, patient)
-        finally:
-            if any(claim.held.wants is not None for claim in holding):
-                with self.repo.lock((), of=_LOCK):
-                    for claim in holding:
-                        claim.wait_for(None)
 
-    def _take(self, mine: Held, wait: float, same: Callable[[], None] | None, holding: Sequence[Claim], patient: bool) -> Claim:
+    @contextmanager
+    def turn(self, run: str, *, wait: float | None, patience: float, said: Callable[[str], None]) -> Iterator[None]:
+        """Keep other processes from the plan of a run until the block ends; the kernel ends the turn of one that dies. Another
+        one is waited for as one at the same step is (``take``), ``said`` being told of it once before. Raises RunError (78)
+        that names it, GitError."""
+        path = os.path.join(self.repo.shared_dir, "lock", "run-" + encode_track(run))
+        try:
+            fd = lock_file(self.repo, path)
+        except OSError as error:
+            raise GitError(f"{in_quotes(path)} cannot be opened: {error.strerror}") from None
+
+        def holder() -> Held | None:
+            found = _read(os.pread(fd, 1 << 20, 0))
+            left = found is not None and (found.run != run or (found.boot == self._boot and not self._lives(found)))
+            return None if left else found  # who holds it has not said so, or not yet
+
+        def refused() -> RunError:
+            found = holder()
+            return RunError(f"{_process(found)} works on run {in_quotes(run)}", *_unstuck(found), _WAITS)
+
+        def look() -> None:
+            if wait is None and _is_stopped(holder()):
+                raise refused()
+
+        try:
+            if not acquire(fd):
+                look()
+                if wait != 0:
+                    said(f"{_process(holder())} works on run {in_quotes(run)}")
+                if not acquire(fd, patience if wait is None else wait, meanwhile=look):
+                    raise refused()
+            with suppress(GitError):  # a full disk: then nobody can be told who it is
+                _write(fd, self._mine(run, "", ()))
+            yield
+            with suppress(OSError):
+                os.ftruncate(fd, 0)
+        finally:
+            os.close(fd)
+
+    def _take(
+        self,
+        mine: Held,
+        wait: float | None,
+        patience: float,
+        same: Callable[[str], None] | None,
+        holding: Sequence[Claim],
+        patient: bool,
+    ) -> Claim:
         began = time.monotonic()
         ended: set[str] = set()
         while True:
@@ -160,16 +215,18 @@ class Claims:
                 ended.add(found.path)
                 groups.end(child, self.grace)
                 continue
-            waited, left = time.monotonic() - began, _LONGEST
-            limited = found.far or not (patient or found.dead or self._is_own(found))
-            if limited or (found.run, found.step) != (mine.run, mine.step):
-                left = wait - waited
-                if left <= 0:
-                    raise _refusal(mine, found)
-            elif same is not None:
-                same()
+            waited, limit = time.monotonic() - began, wait or 0.0
+            if (found.run, found.step) == (mine.run, mine.step) and not found.far:
+                if found.dead or self._is_own(found):
+                    limit = waited + _LONGEST
+                elif patient and wait is None and not _is_stopped(found):
+                    limit = patience
+            if waited >= limit:
+                raise _refusal(mine, found)
+            if same is not None and (found.run, found.step) == (mine.run, mine.step):
+                same(_process(found))
                 same = None
-            time.sleep(min(_LONGEST, max(_SHORTEST, waited / 20), left))
+            time.sleep(min(_LONGEST, max(_SHORTEST, waited / 20), limit - waited))
 
     def others(self) -> tuple[Held, ...]:
         """The claims in this repository that other processes hold, of whatever work tree, or that what they left running
@@ -266,8 +323,24 @@ def _in_circle(held: Held, standing: Sequence[Held], holding: Collection[str]) -
     return step is not None and step in holding
 
 
+def _is_stopped(held: Held | None) -> bool:
+    return held is not None and not held.far and groups.is_stopped(held.pid, held.start)
+
+
+def _process(held: Held | None) -> str:
+    """The process that holds a claim, for people."""
+    if held is None or not held.pid:
+        return "another process"
+    return f"process {held.pid} on {in_quotes(held.host)}" + (", which is stopped," if _is_stopped(held) else "")
+
+
+def _unstuck(held: Held | None) -> tuple[str, ...]:
+    """How a holder that is stopped goes on."""
+    return (f"'kill -CONT {held.pid}' lets it go on",) if held is not None and _is_stopped(held) else ()
+
+
 def _who(held: Held) -> str:
-    return f"step {in_quotes(held.step)} of run {in_quotes(held.run)} (process {held.pid} on {in_quotes(held.host)})"
+    return f"step {in_quotes(held.step)} of run {in_quotes(held.run)} ({_process(held).removesuffix(',')})"
 
 
 def _refusal(mine: Held, found: Held) -> RunError:
@@ -277,7 +350,7 @@ def _refusal(mine: Held, found: Held) -> RunError:
     if found.far:
         hints.append("whether it still runs cannot be seen from here")
     said = f"{_who(found)} is at work" if same else f"the write set of {in_quotes(mine.step)} is claimed by {_who(found)}"
-    return RunError(said, *hints, "--wait SECONDS waits for it")
+    return RunError(said, *hints, *_unstuck(found), _WAITS)
 
 
 def _unreadable(host: str, path: str, *, far: bool = False) -> Held:

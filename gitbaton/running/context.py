@@ -17,7 +17,7 @@ from gitbaton.journal.codec import idem as key_of_effect
 from gitbaton.journal.state import NOTHING, RunState, StepState, fold
 from gitbaton.journal.values import Cause, Logged, Record, Step
 from gitbaton.model import Oid
-from gitbaton.running.claims import Claim, Claims
+from gitbaton.running.claims import PATIENCE, Claim, Claims
 from gitbaton.system import children, groups
 from gitbaton.system.children import Command, Ended
 from gitbaton.system.groups import Child
@@ -168,10 +168,11 @@ class Context:
 
     ``watch`` is given every Event; it is called with the lock held, by whichever thread it happens in. ``clock``: now, in UTC;
     ``sleep``: waits so many seconds; ``random``: a number from 0 to below 1. ``wait``: for how many seconds a write set that
-    another run holds is waited for. ``take``: what stands where an output was edited by hand: ours (what the step makes) or
-    theirs. ``foreign``: commands of fetched records may run. ``show``: the output of a command passes through live. ``output``
-    gets the stream (1 or 2) and its bytes before they do, without the lock and from any thread. ``guard`` is called with a
-    step's name, and the lock held, before each attempt is recorded; it ends a loop with a RunError 79.
+    another holds is waited for (None: not at all); ``patience``: then another process at the same step, or run. ``take``: what
+    stands where an output was edited by hand: ours (what the step makes) or theirs. ``foreign``: commands of fetched records
+    may run. ``show``: the output of a command passes through live. ``output`` gets the stream (1 or 2) and its bytes before
+    they do, without the lock and from any thread. ``guard`` is called with a step's name, and the lock held, before each
+    attempt is recorded; it ends a loop with a RunError 79.
 
     ``lock`` is held around everything but waiting: ``with ctx.away():`` lets others go on meanwhile. ``close`` when done.
     Raises UsageError in a repository without a work tree.
@@ -188,7 +189,8 @@ class Context:
         clock: Callable[[], datetime],
         sleep: Callable[[float], None],
         random: Callable[[], float],
-        wait: float = 0.0,
+        wait: float | None = None,
+        patience: float = PATIENCE,
         take: Take | None = None,
         foreign: bool = False,
         show: bool = True,
@@ -199,7 +201,7 @@ class Context:
             raise UsageError(f"'{baton.repo.layout.git_dir}' has no work tree in which a step could run")
         self.baton, self.journal, self.claims, self.run, self.root = baton, journal, claims, run, root
         self.watch, self.clock, self.sleep, self.random = watch, clock, sleep, random
-        self.wait, self.take, self.foreign, self.show, self.output = wait, take, foreign, show, output
+        self.wait, self.patience, self.take, self.foreign, self.show, self.output = wait, patience, take, foreign, show, output
         self.repo, self.objects = baton.repo, baton.repo.objects
         self.files = Files(baton.repo, root)
         self.host, self.boot, self.pid = socket.gethostname(), groups.boot(), os.getpid()
@@ -322,10 +324,12 @@ class Context:
         self, step: str, writes: tuple[str, ...], holding: Sequence[Claim] = (), *, patient: bool = True
     ) -> Iterator[Claim]:
         """Hold the write set of a step; others of this process go on while it is waited for. ``holding``: the claims that are
-        kept meanwhile; ``patient``: another process that is at the step is waited for without limit. Raises RunError 78."""
-        said = lambda: self.emit("wait", step, "another process is at this step")  # noqa: E731
+        kept meanwhile; ``patient``: another process that is at the step is waited for, though nothing was said of that. Raises
+        RunError 78."""
+        said = lambda who: self.emit("wait", step, f"{who} is at this step")  # noqa: E731
+        how: dict[str, Any] = {"wait": self.wait, "patience": self.patience, "holding": holding, "patient": patient}
         with self.away():
-            claim = self.claims.take(self.run, step, writes, wait=self.wait, same=said, holding=holding, patient=patient)
+            claim = self.claims.take(self.run, step, writes, same=said, **how)
         self.active.append(writes)
         self.claimed_so_far.append(writes)
         try:

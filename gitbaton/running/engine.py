@@ -10,14 +10,13 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.codec import encode_track, in_quotes
-from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError, UnreadableRunError, UsageError
+from gitbaton.codec import in_quotes
+from gitbaton.errors import BatonError, NotFoundError, RecordError, UnreadableRunError, UsageError
 from gitbaton.git.objects import parse_commit
-from gitbaton.git.repo import lock_file
 from gitbaton.journal.chain import Journal, remember, remembered
 from gitbaton.journal.state import NOTHING, fold
 from gitbaton.journal.values import PLAN, Cause, Plan, Step, check_run
-from gitbaton.running.claims import Claims
+from gitbaton.running.claims import PATIENCE, Claims
 from gitbaton.running.context import UNDO_FAILED, Context, Done, Event, Outcome, Take
 from gitbaton.running.effects import tell_dropped, undo_begun
 from gitbaton.running.graph import Schedule, carry_out, edges, graph
@@ -28,7 +27,6 @@ from gitbaton.running.report import Forecast, Report, closed, explain, forecast,
 from gitbaton.running.step import Guards, perform, rejected, waits
 from gitbaton.store.provenance import of_run
 from gitbaton.system.children import signals
-from gitbaton.system.files import acquire
 from gitbaton.worktree.crashmarker import sweep
 
 SHOWN = 5  # steps that an error names
@@ -40,10 +38,11 @@ class Engine:
     seconds; ``random``: a number from 0 to below 1; ``monotonic``: seconds that only go forward; ``show``: what commands write
     passes through live; ``output`` gets it before.
 
-    Everywhere ``jobs`` is how many steps go side by side; ``wait`` for how many seconds files that somebody else's step writes
-    are waited for; ``take`` what stands where an output was edited by hand; ``foreign`` allows a run that was fetched. What
-    keeps a step from its result is in the Outcome, and exit status 79, of a guard against loops, is a RunError. Raises
-    UsageError before anything happens, and BatonError when the repository or the journal fails.
+    Everywhere ``jobs`` is how many steps go side by side; ``wait`` for how many seconds another process is waited for that is
+    at work on the same run, or the same files (None: for as long as it may take, and not at all); ``take`` what stands where an
+    output was edited by hand; ``foreign`` allows a run that was fetched. What keeps a step from its result is in the Outcome,
+    and exit status 79, of a guard against loops, is a RunError. Raises UsageError before anything happens, and BatonError when
+    the repository or the journal fails.
     """
 
     def __init__(
@@ -71,12 +70,12 @@ class Engine:
         only: Sequence[str] = (),
         foreign: bool = False,
         take: Take | None = None,
-        wait: float = 0.0,
+        wait: float | None = None,
     ) -> Outcome:
         """Bring the steps of a plan to their results: what is unchanged is served, what changed is done again. ``only``: these
         steps and what they need."""
         steps = chosen(plan, only)
-        with self._context(run, foreign, take, wait) as ctx, turn(ctx):
+        with self._context(run, foreign, take, wait, plan.max_wall) as ctx, turn(ctx):
             return self._go(ctx, plan, steps, jobs)
 
     def run_step(
@@ -88,10 +87,10 @@ class Engine:
         max_wall: float = 7200.0,
         foreign: bool = False,
         take: Take | None = None,
-        wait: float = 0.0,
+        wait: float | None = None,
     ) -> Outcome:
         """Bring one step to its result. Raises UsageError when a step that it waits for has none in this run."""
-        with self._context(run, foreign, take, wait) as ctx, ctx.hold():
+        with self._context(run, foreign, take, wait, max_wall) as ctx, ctx.hold():
             for name in step.after:  # before anything is undone, or waited for
                 if ctx.step_state(name).end is None:
                     raise waits(step, name, run)
@@ -113,7 +112,7 @@ class Engine:
         jobs: int = 1,
         foreign: bool = False,
         take: Take | None = None,
-        wait: float = 0.0,
+        wait: float | None = None,
     ) -> Outcome:
         """Go on with a run: interrupted compensations and repairs are finished, steps that have begun get their end, those of
         the command line that failed are run once more, and then its plan goes on. ``plan``: instead of the one that the
@@ -148,7 +147,7 @@ class Engine:
         plan: Plan | None = None,
         foreign: bool = False,
         take: Take | None = None,
-        wait: float = 0.0,
+        wait: float | None = None,
     ) -> tuple[Repair, Outcome]:
         """Do again what a mistake reaches, and nothing else. ``plan``: instead of the one that the journal keeps."""
         with self._context(run, foreign, take, wait, new=False) as ctx, turn(ctx):
@@ -180,7 +179,9 @@ class Engine:
             of, scope = everything(ctx, plan, strict=False)
             return explain(ctx, of, step, scope)
 
-    def _context(self, run: str, foreign: bool, take: Take | None, wait: float, *, new: bool = True) -> Context:
+    def _context(
+        self, run: str, foreign: bool, take: Take | None, wait: float | None, patience: float = PATIENCE, *, new: bool = True
+    ) -> Context:
         """The context of a run that may be worked on here; what killed ones left is removed. Raises UsageError."""
         check_run(run)
         sweep(self.baton.repo)
@@ -207,6 +208,7 @@ class Engine:
             sleep=self.sleep,
             random=self.random,
             wait=wait,
+            patience=patience,
             take=take,
             foreign=foreign,
             show=self.show,
@@ -290,27 +292,16 @@ def looking(baton: Baton, run: str, watch: Callable[[Event], None] = lambda even
 @contextmanager
 def turn(ctx: Context) -> Iterator[None]:
     """Wait until no other process works on a plan of this run, and keep others waiting meanwhile; the context's lock is held
-    inside. The kernel ends the turn of a process that dies. Raises UsageError in a step of the very run, which would wait for
+    inside. Raises RunError 78 that names who was waited for, UsageError in a step of the very run, which would wait for
     itself."""
     if os.environ.get("GIT_BATON_RUN") == ctx.run and "GIT_BATON_STEP" in os.environ:
         step = os.environ["GIT_BATON_STEP"]
         raise UsageError(
             f"step {in_quotes(step)} of run '{ctx.run}' cannot work on the plan of its own run", "name another with --run"
         )
-    path = os.path.join(ctx.repo.shared_dir, "lock", "run-" + encode_track(ctx.run))
-    try:
-        fd = lock_file(ctx.repo, path)
-    except OSError as error:
-        raise GitError(f"{in_quotes(path)} cannot be opened: {error.strerror}") from None
-    try:
-        if not acquire(fd):
-            with ctx.hold():
-                ctx.emit("wait", text=f"another process works on run '{ctx.run}'")
-            acquire(fd, None)
-        with ctx.hold():
-            yield
-    finally:
-        os.close(fd)
+    said = lambda text: ctx.emit("wait", text=text)  # noqa: E731
+    with ctx.claims.turn(ctx.run, wait=ctx.wait, patience=ctx.patience, said=said), ctx.hold():
+        yield
 
 
 def free(journal: Journal, run: str, path: str) -> str:

@@ -30,6 +30,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 RACY_NS = 50_000_000  # a file that changed so shortly before it was read may change again and keep its times
+_LOOK = 0.5  # seconds between two looks of who waits for a lock
 _COARSE_NS = 2_000_000_000  # where times are whole seconds
 NO_FILE = (errno.EINVAL, errno.ENXIO, errno.EISDIR)  # what opening says of what is neither a file nor a link
 _BLOCK = 1 << 20
@@ -208,17 +209,18 @@ def open_file(root: str, path: str) -> int | None:
         os.close(folder)
 
 
-def acquire(fd: int, wait: float | None = 0.0, *, shared: bool = False) -> bool:
+def acquire(fd: int, wait: float | None = 0.0, *, shared: bool = False, meanwhile: Callable[[], object] | None = None) -> bool:
     """Take the lock of an open file: at once, within ``wait`` seconds, or whenever it is free (None); whether it is taken.
+    ``meanwhile`` is called every now and then while it is waited for, and may raise.
 
     Who waits stands in the kernel's queue: with polling, newcomers overtook old waiters for a minute. Raises OSError.
     """
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
-        fcntl.flock(fd, how if wait is None else how | fcntl.LOCK_NB)
+        fcntl.flock(fd, how if wait is None and meanwhile is None else how | fcntl.LOCK_NB)
         return True
     except BlockingIOError:
-        if not wait:
+        if wait is not None and wait <= 0:
             return False
     import threading
 
@@ -232,7 +234,13 @@ def acquire(fd: int, wait: float | None = 0.0, *, shared: bool = False) -> bool:
             os.close(own)  # the lock stays with `fd`, or goes with it when nobody waits any more
 
     threading.Thread(target=queue, daemon=True).start()
-    return taken.wait(wait)
+    until = time.monotonic() + wait if wait is not None else None
+    while not taken.wait(_LOOK if until is None else min(_LOOK, max(until - time.monotonic(), 0))):
+        if meanwhile is not None:
+            meanwhile()
+        if until is not None and time.monotonic() >= until:
+            return False
+    return True
 
 
 def release(fd: int) -> None:

@@ -38,6 +38,12 @@ def mark(pid: int) -> str | None:
     return found.mark if found is not None and not found.zombie else None
 
 
+def is_stopped(pid: int, mark: str) -> bool:
+    """Whether a process is stopped (SIGSTOP, Ctrl-Z, a debugger): it goes on only when somebody lets it."""
+    found = _found(pid)
+    return found is not None and found.mark == mark and found.stopped
+
+
 def _found(pid: int) -> _Process | None:
     """A process that has a number, also one that has ended and that nobody has waited for."""
     return _look(pid) if _linux() else _listed(pid).get(pid)
@@ -135,11 +141,11 @@ class Ending:
 class _Process:
     """A running process. ``heads``: the first of its group and that of its session."""
 
-    __slots__ = ("heads", "mark", "parent", "pid", "zombie")
+    __slots__ = ("heads", "mark", "parent", "pid", "stopped", "zombie")
 
     def __init__(self, pid: int, parent: int, heads: tuple[int, ...], state: str, mark: str) -> None:
         self.pid, self.parent, self.heads, self.mark = pid, parent, heads, mark
-        self.zombie = state[:1] in ("Z", "X")
+        self.zombie, self.stopped = state[:1] in ("Z", "X"), state[:1] in ("T", "t")
 
 
 def _ticks(mark: str) -> int:

@@ -1,12 +1,20 @@
-"""What a run says of itself is true: whose exit status it is, and which effects stand that its plan does not name any more."""
+"""What a run says of itself is true: whose exit status it is, which effects stand that its plan does not name, who holds it."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from gitbaton.system import groups
 from tests.kit import Sandbox
+from tests.kit.commands import until
 from tests.kit.planned import toml
 from tests.kit.tiers import some
 
@@ -77,3 +85,95 @@ def test_a_step_of_the_command_line_is_missed_by_no_plan(repo: Sandbox) -> None:
     repo.ok("run", "--plan", "p.toml", "--run", "r")
     repo.ok("run", "--run", "r", "--step", "deploy", "--effect", "once", "--", "sh", "-c", "echo deploy >> ../log")
     assert "any more" not in repo.ok("run", "--plan", "p.toml", "--run", "r").err and log(repo) == ["deploy"]
+
+
+@contextmanager
+def at_work(repo: Sandbox, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that is at the command of a step, which ends when the file ``go`` is there."""
+    place = repo.path.parent
+    for name in ("on", "go"):
+        (place / name).unlink(missing_ok=True)
+    with subprocess.Popen([sys.executable, "-m", "gitbaton", "run", *words], cwd=repo.path, start_new_session=True) as other:
+        try:
+            until((place / "on").exists)
+            yield other
+        finally:
+            (place / "go").touch()
+            other.send_signal(signal.SIGCONT)
+            other.wait(60)
+
+
+SLOW = "touch ../on; until test -e ../go; do sleep 0.01; done; echo ran >> ../log; cp a.txt out"
+STEP = ("--run", "r", "--step", "a", "--reads", "a.txt", "--writes", "out", "--", "sh", "-c", SLOW)
+WHICH = some("words", [("--run", "r", "--plan", "p.toml"), STEP, ("--continue", "r")], 2)
+
+
+@pytest.fixture
+def slow(repo: Sandbox) -> Sandbox:
+    repo.write("p.toml", toml({"a": {"run": SLOW, "reads": ["a.txt"], "writes": ["out"]}}))
+    return repo
+
+
+@WHICH
+def test_a_second_runner_waits_as_long_as_it_is_told_and_names_the_first(slow: Sandbox, words: tuple[str, ...]) -> None:
+    with at_work(slow, *(STEP if words is STEP else ("--run", "r", "--plan", "p.toml"))) as other:
+        for wait in ("0", "300ms"):
+            refused = slow.baton("run", "--wait", wait, *words)
+            assert refused.code == 78 and f"process {other.pid} on " in refused.err, refused
+            assert ("waits for it" in refused.err) and "stopped" not in refused.err
+        if words[0] == "--run":
+            assert slow.baton("run", "--max-wall", "300ms", *words).code == 78
+        os.kill(other.pid, signal.SIGSTOP)
+        until(lambda: is_stopped(other.pid))
+        for more in ((), ("--wait", "300ms")):
+            refused = slow.baton("run", *more, *words)
+            assert refused.code == 78 and f"process {other.pid} on " in refused.err and "which is stopped" in refused.err
+            assert f"'kill -CONT {other.pid}' lets it go on" in refused.err
+        os.kill(other.pid, signal.SIGCONT)
+        (slow.path.parent / "go").touch()
+        served = slow.baton("run", "--wait", "1m", *words)
+        assert served.code == 0 and log(slow) == ["ran"], served
+
+
+def is_stopped(pid: int) -> bool:
+    return groups.is_stopped(pid, groups.mark(pid) or "")
+
+
+def test_a_holder_that_is_stopped_while_it_is_waited_for_is_named(slow: Sandbox) -> None:
+    told = slow.path.parent / "told"
+    with at_work(slow, *STEP) as other, open(told, "wb") as file:
+        words = [sys.executable, "-m", "gitbaton", "run", *STEP]
+        with subprocess.Popen(words, cwd=slow.path, stderr=file, stdout=file) as second:
+            until(lambda: f"process {other.pid} on".encode() in told.read_bytes())
+            os.kill(other.pid, signal.SIGSTOP)
+            assert second.wait(60) == 78
+    assert b"which is stopped" in told.read_bytes() and log(slow) == ["ran"]
+
+
+@WHICH
+def test_a_holder_that_is_killed_gives_its_turn_away(slow: Sandbox, words: tuple[str, ...]) -> None:
+    with at_work(slow, *(STEP if words is STEP else ("--run", "r", "--plan", "p.toml"))) as other:
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait(60)
+        (slow.path.parent / "go").touch()
+        done = slow.baton("run", "--wait", "0", *words)
+    assert done.code == 0 and set(log(slow)) == {"ran"}, done
+
+
+@pytest.mark.deep
+def test_who_settles_or_repairs_does_not_wait_for_a_stopped_holder(slow: Sandbox) -> None:
+    once = (*STEP[:4], "--effect", "once", *STEP[4:])
+    with at_work(slow, *once) as other:
+        os.kill(other.pid, signal.SIGSTOP)
+        until(lambda: is_stopped(other.pid))
+        for words in (("settle", "a", "--undone"), ("compensate", "a"), ("repair", "--step", "a", "--wait", "0")):
+            refused = slow.baton("run", *words)
+            assert refused.code == 78 and "stopped" in refused.err, refused
+
+
+@pytest.mark.parametrize("text", ['{"v": 1}', "", "torn", '{"run": "r", "pid": 1, "start": "7.x"}'])
+def test_a_turn_of_which_nothing_can_be_read_is_waited_for_and_refused_all_the_same(slow: Sandbox, text: str) -> None:
+    with at_work(slow, "--run", "r", "--plan", "p.toml"):
+        (slow.path / ".git/baton/lock/run-r").write_text(text)
+        refused = slow.baton("run", "--run", "r", "--plan", "p.toml", "--wait", "0")
+        assert refused.code == 78 and "another process works on run 'r'" in refused.err

@@ -35,7 +35,7 @@ where, run, step, writes, options = json.loads(sys.argv[1])
 if options.get("die"):
     os.rename = lambda *_: os.kill(os.getpid(), 9)
 repo = discover(where, door="binary")
-claim = claims.Claims(repo).take(run, step, writes, wait=options.get("wait", 0), same=lambda: print("waits", flush=True))
+claim = claims.Claims(repo).take(run, step, writes, wait=options.get("wait"), same=lambda who: print("waits", flush=True))
 print("taken", flush=True)
 if "line" in options:
     command = Command(argv=("sh", "-c", options["line"]), cwd=where, env=dict(os.environ))
@@ -154,7 +154,7 @@ def test_the_same_step_of_the_same_run_is_waited_for_without_limit(repo: Repo) -
                 second.hears(b"waits")
                 holder.gives_back()
                 second.hears(b"taken")
-            Claims(repo).take("r1", "build", writes, same=lambda: said.append("waits")).release()
+            Claims(repo).take("r1", "build", writes, same=said.append).release()
     assert said == [] and files(repo) == []
 
 
@@ -204,7 +204,7 @@ def test_steps_that_would_wait_for_each_other_in_a_circle_are_told(repo: Repo) -
     got = []
 
     def waits(step: str, holding: Claim) -> None:
-        with Claims(repo).take("r1", step, (), same=told.set, holding=(holding,)):
+        with Claims(repo).take("r1", step, (), same=lambda who: told.set(), holding=(holding,)):
             got.append(step)
 
     threads = []
