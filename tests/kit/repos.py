@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +69,8 @@ class Sandbox:
     def begun(cls, path: Path) -> Sandbox:
         """A repository with one commit that holds ``a.txt``: a copy of one that is made once a session."""
         shutil.copytree(_begun(), path, symlinks=True)
-        sandbox = cls(path)
-        sandbox.git("update-index", "--refresh")  # the copies of files have other inodes and times
-        return sandbox
+        _refresh(path / ".git" / "index", path / "a.txt")
+        return cls(path)
 
     def loose(self, oid: str) -> Path:
         """The file of an object that a test may damage; no other copy is in a pack."""
@@ -179,7 +180,18 @@ def _begun() -> Path:
     # A fixture of a whole module may be the first to ask, before any test is sealed.
     env = {f"GIT_{role}_{name}": text for role in ("AUTHOR", "COMMITTER") for name, text in who.items()}
     box.git("commit", "-q", "-m", "first", env=env)
+    for sample in (box.path / ".git" / "hooks").glob("*.sample"):
+        sample.unlink()  # thirteen files that each copy would have
     return box.path
+
+
+def _refresh(index: Path, file: Path) -> None:
+    """What ``git update-index --refresh`` does to an index of one file: its copy has another inode and other times."""
+    data, found = bytearray(index.read_bytes()[:-20]), file.lstat()
+    times = (*divmod(found.st_ctime_ns, 10**9), *divmod(found.st_mtime_ns, 10**9))
+    struct.pack_into(">6L", data, 12, *times, found.st_dev & 0xFFFFFFFF, found.st_ino & 0xFFFFFFFF)  # its mode stays
+    struct.pack_into(">3L", data, 40, found.st_uid, found.st_gid, found.st_size)
+    index.write_bytes(data + sha1(data).digest())
 
 
 def integer_clock(start: datetime = SOME_TIME) -> Callable[[], datetime]:
