@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import re
 import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 import gitbaton
 from gitbaton.agents.values import NAMES
@@ -61,6 +64,17 @@ FLOOR = {name: number for number, names in enumerate(FLOORS, 1) for name in name
 def parsed(source: str) -> ast.Module:
     """A module's tree; several rules look at each."""
     return ast.parse(source)
+
+
+@cache
+def walked(source: str) -> tuple[ast.AST, ...]:
+    """Every node of that tree."""
+    return tuple(ast.walk(parsed(source)))
+
+
+def last(node: ast.AST) -> str:
+    """The last word of a dotted name; empty for anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def imports(tree: ast.Module) -> Iterable[str]:
@@ -117,13 +131,12 @@ def outsiders(module: str, source: str) -> list[str]:
         first = name.split(".")[0]
         if (first == "pygit2" and room != "git") or (first == "subprocess" and room not in STARTERS):
             wrong.append(f"{module} imports {first}")
-    for node in ast.walk(tree):
+    for node in walked(source):
         if isinstance(node, ast.Attribute) and node.attr.startswith("posix_spawn") and room not in STARTERS:
             wrong.append(f"{module} starts a process")
         if isinstance(node, ast.Attribute) and node.attr == "flock" and room not in LOCKERS:
             wrong.append(f"{module} takes a lock of its own")
-        removing = isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node).endswith(("rmtree", "removedirs"))
-        if removing or (isinstance(node, ast.Constant) and node.value == "-rf"):
+        if last(node).endswith(("rmtree", "removedirs")) or (isinstance(node, ast.Constant) and node.value == "-rf"):
             wrong.append(f"{module} removes folders in a way of its own")  # and not by system.files.remove
         if room in ("terminal", "cli", "commands"):
             continue
@@ -166,7 +179,7 @@ def undocumented(module: str, source: str) -> list[str]:
 def private(source: str) -> set[str]:
     """The private names that a module defines: functions, classes, variables and attributes."""
     found = set[str]()
-    for node in ast.walk(parsed(source)):
+    for node in walked(source):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(node.name)
         elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -178,16 +191,16 @@ def inner(module: str, source: str, names: set[str]) -> list[str]:
     """What a test knows of the inside of the package: private ``names`` that it uses, and what of ours it replaces."""
     if not re.search(r"\bsetattr\(|(?<!self)\._[a-z]|\bimport .*\b_[a-z]", source):
         return []  # it need not be parsed
-    tree, wrong, ours = ast.parse(source), list[str](), {"gitbaton"}
+    wrong, ours = list[str](), {"gitbaton"}
     names = names - private(source) - set(dir(os)) - {"_fields", "_replace"}
-    for node in ast.walk(tree):
+    for node in walked(source):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "gitbaton":
             ours |= {alias.asname or alias.name for alias in node.names}
             wrong += [f"{module} imports {alias.name}" for alias in node.names if alias.name[:1] == "_" != alias.name[1:2]]
-    for node in ast.walk(tree):
+    for node in walked(source):
         if isinstance(node, ast.Attribute) and node.attr in names:
             wrong.append(f"{module} uses {ast.unparse(node)}")
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] == "setattr":
+        if isinstance(node, ast.Call) and node.args and last(node.func) == "setattr":
             what = ast.unparse(node.args[0]).strip("'")
             if what.partition(".")[0] in ours or what.startswith("import_module('gitbaton"):
                 wrong.append(f"{module} replaces a part of {what}")
@@ -203,6 +216,16 @@ def modules(folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forget() -> Iterable[None]:
+    """Nothing looks for garbage in so many trees, and nothing of them stays for the tests that follow."""
+    gc.disable()
+    yield
+    walked.cache_clear()
+    parsed.cache_clear()
+    gc.enable()
+
+
 OURS = {name: source for name, source in modules(PACKAGE).items() if name != "gitbaton"}
 
 
@@ -215,7 +238,7 @@ def test_a_client_is_named_only_in_its_own_module() -> None:
     """A further one costs a module, and a line in the list of names."""
     allowed = {"gitbaton.agents.values": set(NAMES), "gitbaton.install.agentdoctor": {"codex"}}
     named = {
-        name: {node.value for node in ast.walk(parsed(source)) if isinstance(node, ast.Constant) and node.value in NAMES}
+        name: {node.value for node in walked(source) if isinstance(node, ast.Constant) and node.value in NAMES}
         for name, source in OURS.items()
     }
     others = {name: found - allowed.get(name, set()) - {name.rpartition(".")[2]} for name, found in named.items()}
