@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.kit.beside import Agent, Collector, Linked, World, Writer, check, report, rounds, verbs
 
-SECONDS = float(os.environ.get("GITBATON_BESIDE", "25"))
+SECONDS = float(os.environ.get("GITBATON_BESIDE", "15"))
 SEED = int(os.environ.get("GITBATON_BESIDE_SEED", "19"))
 
 

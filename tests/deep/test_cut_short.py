@@ -43,7 +43,7 @@ from tests.kit.plugjudge import (
 )
 from tests.kit.processes import chain, noted
 from tests.kit.state import assert_same, files_of, snap, sound, stale_locks, state_of
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, full, some
 
 TRACK = "refs/baton/tracks/t"
 POWER = tuple(model for model in MODELS if model != KILLED)
@@ -111,7 +111,13 @@ def all_is_told(scene: Scene, track: str, there: bool) -> None:
 
 @pytest.mark.parametrize(
     ("track", "new", "linked"),
-    [("t", False, False), ("t", True, False), ("t", False, True), ("t", True, True), ("another", False, False)],
+    [
+        ("t", False, False),
+        full(pytest.param("t", True, False)),
+        full(pytest.param("t", False, True)),
+        ("t", True, True),
+        ("another", False, False),
+    ],
     ids=["second", "first", "second-linked", "first-linked", "another-track"],
 )
 def test_a_snapshot(tmp_path: Path, track: str, new: bool, linked: bool) -> None:
@@ -278,7 +284,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@some("case", CASES, share={"revert", "undo", "linked", "filtered"})
 def test_a_restore_is_ended_by_whatever_command_comes_next(tmp_path: Path, case: str) -> None:
     """It completes it or takes it back, index and all, and says so; never a half state, never a lock; then undo takes back what
     went through."""

@@ -24,7 +24,7 @@ from tests.kit.plugdisk import KILLED, Cut
 from tests.kit.plugjudge import LOST, Problem, check, clean, goes_on, now, spoken, whole
 from tests.kit.saverjobs import fork
 from tests.kit.steps import Runner, changed, listing, sh
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, some
 
 STEP = 'mkdir -p out; cp a.txt out/a; date +%s.%N >out/when; echo ran >>"$LEDGER"'
 
@@ -164,7 +164,7 @@ def told(run: Runner, step: Step, done: Done) -> None:
         assert settle(ctx, step, bool(happened)).state == "ok"
 
 
-@pytest.mark.parametrize("case", CASES)
+@some("case", CASES, share={"idempotent", "once", "once-verified-tree"})
 def test_going_on_gives_what_a_clean_run_gives(repo: Sandbox, case: str) -> None:
     """The second step's effect, too: once done, it is never done again, and where nobody can know that, a person is asked."""
     steps, effect, asked = chain(CASES[case]), CASES[case].effect, list[int]()

@@ -109,7 +109,7 @@ class World:
             baton.close()
 
 
-@sized(0, 8, 400)
+@sized(0, 4, 400)
 def test_every_line_has_its_origin(tmp_path: Path, count: int) -> None:
     for seed in range(count):
         world = World(tmp_path / str(seed), seed)

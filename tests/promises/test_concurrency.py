@@ -205,7 +205,7 @@ def test_t18_a_lock_that_goes_away_or_grows_stale_is_waited_for(repo: Sandbox) -
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("name", OURS[1:3])
+@some("name", OURS[1:3], share=0)
 def test_t18_a_fresh_lock_of_what_is_derived_warns_and_is_made_up_for(
     repo: Sandbox, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -334,7 +334,7 @@ def here(*words: str) -> Outcome:
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
-@sized(2, 12, 400)
+@sized(2, 6, 400)
 def test_nothing_unsaved_is_ever_gone(count: int, repo: Sandbox, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     monkeypatch.setenv("GIT_BATON_TRACE", "1")
     repo.write("d/x", "x\n")

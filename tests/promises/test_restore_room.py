@@ -16,7 +16,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.killkit import Scene, driven, everything, names_of, run
 from tests.kit.state import SAFETY, assert_same, snap, spoken, state_of
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, full
 
 
 def noise(seed: int, size: int) -> bytes:
@@ -93,7 +93,7 @@ def test_t07_recovery_on_a_full_disk_loses_nothing(disk: Path) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("size", [1 << 10, 16 << 10, 1 << 20, 8 << 20], ids=["1k", "16k", "1m", "8m"])
+@pytest.mark.parametrize("size", [full(1 << 10), 16 << 10, full(1 << 20), 8 << 20], ids=["1k", "16k", "1m", "8m"])
 def test_t07_a_file_of_16_mib_meets_a_limit(repo: Sandbox, size: int) -> None:
     """RLIMIT_FSIZE cuts the writing of the file in the midst, in whichever process writes it."""
     big_file(repo)

@@ -241,7 +241,7 @@ def three_way(
     return ("file", runs, done.stdout), "marked" if done.returncode else ""
 
 
-@sized(1, 40, 2000)
+@sized(1, 10, 2000)
 def test_a_turn_is_taken_back_and_nothing_else(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.kit.state.SHORT", 1 << 20)  # whole bytes, which are merged
     checked = 0

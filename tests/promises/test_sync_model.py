@@ -37,7 +37,7 @@ def made(source: Path) -> Path:
     return source if source.exists() else template(source)
 
 
-@sized(1, 4, 300)
+@sized(1, 2, 300)
 def test_all_clones_agree(count: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_BATON_TRACE", "1")
 

@@ -145,7 +145,7 @@ def test_not_where_the_user_wants_no_packing(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
-@some("many", [False, True])
+@some("many", [False, True], share=0)
 def test_killed_at_every_step_nothing_stays_but_what_git_removes(tmp_path: Path, many: bool) -> None:
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store = opened(repo)

@@ -104,7 +104,7 @@ def parents(scene: Scene, s: Stored) -> int:
     return len(scene.repo.git("rev-parse", f"{s.commit}^2^@").split())
 
 
-@sized(0, 6, 30)
+@sized(0, 3, 30)
 def test_the_walk_over_everything_agrees(count: int) -> None:
     @model(count)
     @given(before=STEPS, after=STEPS, halves=st.booleans())
@@ -119,7 +119,7 @@ ALONE = st.one_of(EDIT, EDIT, SNAP.filter(lambda step: step[1] == "mine"), COMMI
 ALONE_STEPS = st.lists(ALONE, min_size=4, max_size=16)
 
 
-@sized(0, 6, 150)
+@sized(0, 3, 150)
 def test_of_a_track_that_is_alone_the_same_is_said(count: int) -> None:
     @model(count)
     @given(before=ALONE_STEPS, after=ALONE_STEPS)

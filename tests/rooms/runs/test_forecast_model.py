@@ -126,7 +126,7 @@ def above(said: dict[str, Forecast], item: Forecast) -> set[str]:
     return {*item.on}.union(*(above(said, said[on]) for on in item.on))
 
 
-@sized(0, 6, 400)
+@sized(0, 3, 400)
 def test_what_is_foretold_of_random_plans_happens(count: int) -> None:
 
     @model(count)

@@ -161,7 +161,7 @@ class World:
         assert self.run.journal.records("r1")[-1].record.state == "complete"
 
 
-@sized(0, 6, 150)
+@sized(0, 3, 150)
 def test_each_effect_happens_exactly_once_from_the_last_inputs(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     @model(count)

@@ -147,7 +147,7 @@ def check(folder: Path, dag: tuple[Made, ...], rounds: list[list[Change]], jobs:
         assert len(run.records()) == before
 
 
-@sized(0, 8, 200)
+@sized(0, 4, 200)
 def test_r24_random_dags_run_what_changed_and_give_a_clean_build(count: int) -> None:
 
     @model(count)

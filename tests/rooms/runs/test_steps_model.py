@@ -90,7 +90,7 @@ class World:
         return Counter({name: len(found) for name, found in keys.items()})
 
 
-@sized(0, 8, 150)
+@sized(0, 4, 150)
 def test_whatever_happens_it_ends_as_a_clean_run(count: int, tmp_path: Path) -> None:
     for seed in range(count):
         world = World(tmp_path / str(seed), seed)

@@ -149,7 +149,7 @@ def template(tmp_path: Path) -> Path:
     return repo.path
 
 
-@sized(0, 8, 800)
+@sized(0, 4, 800)
 def test_peers_agree(count: int, template: Path, tmp_path: Path) -> None:
     ops = st.tuples(st.sampled_from(OPS), st.integers(0, 3), st.integers(0, 11), st.one_of(st.just(0), st.integers(0, 30)))
 
