@@ -27,7 +27,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import PROGRAM, Client, autos, check_next, checkpoints, injected, log_of, written_tree
 from tests.kit.state import snap
 from tests.kit.talks import Talk
-from tests.kit.tiers import deep
+from tests.kit.tiers import deep, some
 
 WORDS = ("--next-cmd", "make check", "--validation", "green")
 SLOW = 30  # seconds that a git of the test sleeps; a hook gives up long before
@@ -43,7 +43,7 @@ def box(repo: Sandbox) -> Sandbox:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("start", [b"", b'{"session_id":"s",'])
+@some("start", [b'{"session_id":"s",', b""], share=0)
 def test_a_standard_input_that_is_never_closed(box: Sandbox, start: bytes) -> None:
     client = Client("claude", box.path)
     with subprocess.Popen(
@@ -122,7 +122,7 @@ def slow_git(folder: Path, pattern: str) -> dict[str, str]:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("pattern", ["*", '*" add "*', '*" write-tree "*'])
+@some("pattern", ["*", '*" add "*', '*" write-tree "*'], share={'*" add "*'})
 def test_a_git_that_sleeps(box: Sandbox, tmp_path: Path, pattern: str) -> None:
     env = slow_git(tmp_path / "slow", pattern)
     client = Client("claude", box.path)
@@ -246,7 +246,7 @@ def test_what_is_recorded_is_told_where_git_is_too_slow_for_more(box: Sandbox, t
     assert took < BOUND and (told or pattern == "*"), text
 
 
-@pytest.mark.parametrize(
+@some(
     ("late", "told"),
     [
         ("telling._live", "Now its tests"),

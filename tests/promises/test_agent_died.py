@@ -19,7 +19,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, log_of, steps
 from tests.kit.state import snap
 from tests.kit.talks import Talk
-from tests.kit.tiers import deep
+from tests.kit.tiers import deep, some
 from tests.promises.test_agent_deadline import wait_for
 
 TASK = "Mend the parser of dates"
@@ -47,9 +47,7 @@ def test_what_is_asked_is_kept_from_the_moment_it_is_said(repo: Sandbox) -> None
     assert "asked_first" not in left(repo) and log_of(repo) == ""
 
 
-@pytest.mark.parametrize(
-    ("key", "word"), [("observe", "tests"), ("observe", "none"), ("transcripts", "position"), ("transcripts", "off")]
-)
+@some(("key", "word"), [("observe", "tests"), ("observe", "none"), ("transcripts", "position"), ("transcripts", "off")])
 def test_no_words_are_kept_where_none_are_wanted(repo: Sandbox, key: str, word: str) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)
@@ -59,7 +57,7 @@ def test_no_words_are_kept_where_none_are_wanted(repo: Sandbox, key: str, word: 
     assert not any(name.startswith("asked") for name in left(repo)) and log_of(repo) == ""
 
 
-@pytest.mark.parametrize(("key", "word"), [("observe", "tests"), ("transcripts", "position"), ("transcripts", "off")])
+@some(("key", "word"), [("observe", "tests"), ("transcripts", "position"), ("transcripts", "off")])
 def test_nothing_of_commands_is_kept_where_no_words_are_wanted(talk: Talk, key: str, word: str) -> None:
     talk.repo.git("config", f"baton.{key}", word)
     begun(talk)
@@ -104,7 +102,7 @@ def told(talk: Talk, agent: str = "claude", place: Path | None = None, **fields:
     return Client(agent, place or talk.repo.path, session="5e551011-0000-4000-8000-00000000000f").fire("start", **fields)
 
 
-@pytest.mark.parametrize("idle", [0, 3600])
+@some("idle", [0, 3600])
 def test_a_session_that_died_in_its_first_turn_is_told(talk: Talk, idle: int) -> None:
     begun(talk, idle=idle)
     long_ago(talk, idle)
@@ -115,6 +113,7 @@ def test_a_session_that_died_in_its_first_turn_is_told(talk: Talk, idle: int) ->
     assert ("may still be at work" in text) == (not idle)
 
 
+@pytest.mark.deep
 def test_the_same_with_what_other_turns_recorded(talk: Talk) -> None:
     talk.now = datetime.now(UTC) - timedelta(seconds=7200)
     talk.clock = lambda: talk.now
@@ -148,6 +147,7 @@ def test_a_cleared_task_is_not_told_as_what_there_is_to_do(talk: Talk) -> None:
     assert TASK not in told(talk), "and later neither"
 
 
+@pytest.mark.deep
 def test_a_session_that_is_resumed_is_told_its_own_turn(talk: Talk) -> None:
     begun(talk)
     talk.stop()
@@ -163,6 +163,7 @@ def test_a_session_that_is_resumed_is_told_its_own_turn(talk: Talk) -> None:
     assert steps(autos(talk.repo, "main"))[2:] == [f"turn not ended: {TASK}; last prompt: go on"]
 
 
+@pytest.mark.deep
 def test_what_was_committed_since_a_cut_turn_is_drift(talk: Talk) -> None:
     begun(talk)
     talk.stop()
@@ -216,6 +217,7 @@ def test_who_dies_after_one_that_died_hands_both_on(talk: Talk, tmp_path: Path, 
     assert "Find the bug in the reader" in told(talk), "and when the second had ended"
 
 
+@pytest.mark.deep
 def test_what_the_user_edits_later_is_not_the_dead_sessions(talk: Talk) -> None:
     """Its turn is recorded once, while it says nothing more."""
     begun(talk)
@@ -245,6 +247,7 @@ def test_a_session_that_died_is_told_in_every_client(talk: Talk, agent: str) -> 
     assert TASK in text and "mend it" in text and "The bug is in half()" in text and log_of(talk.repo) == ""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("word", ["observe=tests", deep("observe=all"), deep("transcripts=position")])
 def test_a_test_that_runs_while_another_session_begins_has_its_result(talk: Talk, word: str) -> None:
     """Also where no words are kept, and so nothing of a command that goes on."""
@@ -347,6 +350,7 @@ def test_a_compactions_hook_has_the_time_that_its_client_gives_it(repo: Sandbox,
     assert done.code == 0 and steps(autos(repo, "t")) == ["before compaction (auto)"] and log_of(repo) == ""
 
 
+@pytest.mark.deep
 def test_of_a_turn_that_said_much_the_rest_is_stored_when_nobody_waits(talk: Talk) -> None:
     """The checkpoint has the position at once, and the conversation is read, redacted, from what was stored since."""
     talk.fire("prompt", prompt=TASK)

@@ -14,6 +14,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints
 from tests.kit.talks import Talk
+from tests.kit.tiers import some
 
 OTHER = "5e551011-0000-4000-8000-000000000002"
 PLAN = {"drop the users table": "in_progress", "write the changelog": "pending"}
@@ -45,6 +46,7 @@ def late(talk: Talk, words: str, at: float) -> None:
     assert talk.client.send(name, payload, env=env).code == 0
 
 
+@pytest.mark.deep
 def test_a_late_end_of_a_turn_takes_nothing_of_the_turn_after(talk: Talk) -> None:
     talk.ask("Mend the parser")
     talk.edit("x.py", "two\n")
@@ -68,6 +70,7 @@ def test_a_late_end_of_a_turn_takes_nothing_of_the_turn_after(talk: Talk) -> Non
     assert told["said"]["text"] == "The changelog is written." and "texts" not in told
 
 
+@pytest.mark.deep
 def test_a_result_that_a_session_before_saw_says_more_than_one_that_nobody_knows(talk: Talk) -> None:
     talk.ask("Mend the parser")
     talk.edit("x.py", "two\n")
@@ -86,6 +89,7 @@ def test_a_result_that_a_session_before_saw_says_more_than_one_that_nobody_knows
     assert [run["result"] for run in newest(talk.repo)[0]["tests"]] == ["failed"]
 
 
+@pytest.mark.deep
 def test_a_prompt_that_a_hook_heard_before_it_was_on_record_is_one(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "t", "the old words")
     client, path = Client("gemini", repo.path), tmp_path / "chat.jsonl"
@@ -118,7 +122,7 @@ def turns(client: Client, *said: tuple[str, str], path: str | None = None) -> No
         client.fire("turn", last_assistant_message=words, transcript_path=path)
 
 
-@pytest.mark.parametrize("gone", [None, "gone"])
+@some("gone", [None, "gone"])
 def test_a_turn_without_a_transcript_has_its_own_prompt_and_words(talk: Talk, gone: str | None) -> None:
     talk.ask("Mend the parser")
     talk.edit("x.py", "two\n")
@@ -142,6 +146,7 @@ def test_a_turn_without_a_transcript_has_its_own_prompt_and_words(talk: Talk, go
     assert len(rows) == 3 and sum("parser" in row for row in rows) == 1
 
 
+@pytest.mark.deep
 def test_a_turn_that_only_goes_on_is_not_told_with_another_sessions_prompt(talk: Talk) -> None:
     talk.ask("Mend the parser")
     talk.edit("x.py", "two\n")
@@ -168,6 +173,7 @@ def test_a_turn_that_only_said_something_keeps_its_words(talk: Talk) -> None:
     assert len(checkpoints(talk.repo, "t")) == count, "nothing was said or done since"
 
 
+@pytest.mark.deep
 def test_a_turn_that_only_looked_is_there_after_a_compaction(talk: Talk) -> None:
     talk.ask("Why does half() round down?")
     talk.stop()
@@ -185,6 +191,7 @@ def test_a_turn_that_only_looked_is_there_after_a_compaction(talk: Talk) -> None
     assert len(checkpoints(talk.repo, "t")) == count + 1, "nothing is new"
 
 
+@pytest.mark.deep
 def test_a_session_that_is_closed_in_the_midst_of_a_turn_keeps_the_turn(talk: Talk) -> None:
     talk.ask("Mend the parser")
     talk.edit("x.py", "two\n")
@@ -199,6 +206,7 @@ def test_a_session_that_is_closed_in_the_midst_of_a_turn_keeps_the_turn(talk: Ta
     ] == "and its tests"
 
 
+@pytest.mark.deep
 def test_a_turn_that_an_error_cut_off_is_kept(talk: Talk) -> None:
     talk.ask("Mend the parser")
     talk.edit("x.py", "two\n")
@@ -213,6 +221,7 @@ def test_a_turn_that_an_error_cut_off_is_kept(talk: Talk) -> None:
     assert [one["text"] for one in told["actions"]] == ["edited fixtures.py"]
 
 
+@pytest.mark.deep
 def test_what_a_shell_changed_and_what_is_ignored_is_edited_too(talk: Talk) -> None:
     talk.ask("Generate the tables")
     talk.edit("x.py", "two\n")
@@ -270,6 +279,7 @@ def test_what_an_older_version_left_is_made_anew(talk: Talk) -> None:
     assert set(observed["edited"]["paths"]) == {"x.py", "y.py"} and json.loads(left.read_text())["v"] == 3
 
 
+@pytest.mark.deep
 def test_a_move_of_head_brings_no_edits(talk: Talk) -> None:
     talk.repo.git("checkout", "-q", "-b", "other")
     talk.repo.commit("many", **{f"m{n}.txt": "x\n" for n in range(30)})
@@ -281,6 +291,7 @@ def test_a_move_of_head_brings_no_edits(talk: Talk) -> None:
     assert "edited" not in newest(talk.repo)[0]
 
 
+@pytest.mark.deep
 def test_what_an_earlier_session_was_asked_and_planned_is_marked_and_goes(talk: Talk) -> None:
     talk.ask("Rewrite the auth")
     talk.plan(**PLAN)
@@ -326,6 +337,7 @@ def test_the_newest_request_is_not_cut_for_an_older_one(talk: Talk) -> None:
     assert asked["Migrate bill"] == new and len(asked["Build the wi"]) <= 510
 
 
+@pytest.mark.deep
 def test_a_command_of_the_users_own_is_a_request(talk: Talk) -> None:
     """Also one without words, and not what its skill says, nor a command of the client's."""
     talk.ask("Mend the parser")

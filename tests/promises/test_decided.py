@@ -13,6 +13,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.agents import Client, log_of
 from tests.kit.talks import Talk
+from tests.kit.tiers import some
 
 KEY = "ghp_Zq7T2mK9xW4bV8nR1cY6Zq7T2mK9xW4bV8nR"
 REFUSED = "The user doesn't want to proceed with this tool use. To tell you how to proceed, the user said:\n"
@@ -58,6 +59,7 @@ def test_answers_and_words_at_a_refusal_count_as_asked(talk: Talk) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_what_was_not_done_is_not_told_as_done(talk: Talk) -> None:
     talk.ask("rename the flag")
     answer(talk, "Write", {"file_path": "made.py"}, "File created")
@@ -71,7 +73,7 @@ def test_what_was_not_done_is_not_told_as_done(talk: Talk) -> None:
     assert "tests" not in json.loads(talk.repo.ok("resume", "--json").out)["checkpoint"]["observed"]
 
 
-@pytest.mark.parametrize("mode", ["on", "strict"])
+@some("mode", ["on", "strict"])
 def test_names_of_files_are_told_without_secrets_and_whole(talk: Talk, mode: str) -> None:
     talk.repo.git("config", "baton.redact", mode)
     for name in (f"kept/{KEY}.txt", "lines\nof.txt"):
@@ -139,6 +141,7 @@ def test_what_runs_in_the_background_is_told_until_it_ends(talk: Talk) -> None:
     assert [one["text"] for one in told["asked"]] == ["run the migration"], "a notice is nobody's prompt"
 
 
+@pytest.mark.deep
 def test_a_plan_that_a_hook_heard_is_the_plan_on_record(talk: Talk) -> None:
     """The prompt that asks for a plan is told once, as the approval, and is not newer than what was said after it."""
     talk.now = talk.clock() - timedelta(minutes=9)

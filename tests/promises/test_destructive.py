@@ -14,7 +14,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints, log_of, steps, untouched
 from tests.kit.destructive import REPORTED, files, lived_in
 from tests.kit.killkit import driven
-from tests.kit.tiers import first
+from tests.kit.tiers import first, some
 
 SHARES = 13
 AGENTS = ("claude", "codex", "gemini", "copilot", "opencode")
@@ -115,7 +115,7 @@ def replayed(tmp_path: Path, share: int, *, undo: bool) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@some("share", range(SHARES), share=0)  # the next one holds all that this one does, and more
 def test_every_byte_comes_back(tmp_path: Path, share: int) -> None:
     wrong = replayed(tmp_path, share, undo=False)
     assert not wrong, "\n".join(wrong)
@@ -173,6 +173,7 @@ def test_what_is_ignored_and_there_is_written_over_only_once_it_is_held(tmp_path
     assert files(repo.path) == later
 
 
+@pytest.mark.deep
 def test_what_is_struck_through_a_link_or_by_a_folder_that_is_copied_over_it(tmp_path: Path) -> None:
     repo, other = lived_in(tmp_path / "r"), tmp_path / "other"
     (other / "src").mkdir(parents=True)
@@ -193,6 +194,7 @@ def test_what_is_struck_through_a_link_or_by_a_folder_that_is_copied_over_it(tmp
     assert files(repo.path) == before
 
 
+@pytest.mark.deep
 def test_other_work_trees_that_a_command_strikes(tmp_path: Path) -> None:
     repo = lived_in(tmp_path / "r")
     for name in (".worktrees/one", "../two", "../six"):
@@ -210,6 +212,7 @@ def test_other_work_trees_that_a_command_strikes(tmp_path: Path) -> None:
     assert list((repo.path / ".git").glob("worktrees/*/baton/sessions/*")) == [], "the session does not work there"
 
 
+@pytest.mark.deep
 def test_a_subagents_command_counts_and_leaves_the_session_alone(tmp_path: Path) -> None:
     repo = lived_in(tmp_path / "r")
     client = Client("claude", repo.path)
@@ -239,6 +242,7 @@ def test_what_does_not_stop_a_command(tmp_path: Path) -> None:
     assert only["step"].startswith("before 'rm -rf 'src'") and "a1B2a1B2" not in only["step"]
 
 
+@pytest.mark.deep
 def test_stashes_and_branches_that_go_are_named(tmp_path: Path) -> None:
     repo = lived_in(tmp_path / "r")
     client = Client("gemini", repo.path)

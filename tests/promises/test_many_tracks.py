@@ -90,6 +90,7 @@ def test_what_plain_git_moves_is_seen(many: Sandbox) -> None:
     assert latest(many)[0][0] == track(118) and track(119) not in latest(many)[0]
 
 
+@pytest.mark.deep
 def test_a_latest_that_somebody_wrote_into_is_written_again(many: Sandbox) -> None:
     many.ok("resume", "--track", track(7))
     before = latest(many)

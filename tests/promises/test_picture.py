@@ -23,6 +23,7 @@ def rows_of(picture: Path, made: str) -> list[str]:
     return rows
 
 
+@pytest.mark.deep
 def test_the_session_is_made_of_what_the_commands_print(tmp_path: Path) -> None:
     made = make(SESSION, tmp_path)
     rows = rows_of(SESSION, made)

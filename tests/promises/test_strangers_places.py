@@ -117,6 +117,7 @@ CRAFTED = (
 )
 
 
+@pytest.mark.deep
 @some("crafted", CRAFTED)
 def test_a_marker_that_somebody_wrote_removes_nothing(
     used: Sandbox, tmp_path: Path, crafted: Callable[[Sandbox, Path], tuple[Path, str, object]]

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints, log_of, ours, steps, tracks, untouched
 from tests.kit.state import snap
@@ -61,6 +63,7 @@ def test_what_a_reaper_deletes_comes_back_with_who_did_it(repo: Sandbox) -> None
     assert steps(autos(repo, "parser"))[-1:] in ([], ["turn ended: mend it"]) and log_of(repo) == ""
 
 
+@pytest.mark.deep
 def test_a_subagent_goes_on_with_its_track_and_one_beside_takes_the_next(repo: Sandbox) -> None:
     snap(repo, "parser", "S")
     client = Client("claude", repo.path)

@@ -171,7 +171,7 @@ def judged(repo: Sandbox) -> None:
     assert prompt("kept2") in text and not log_of(repo)
 
 
-@some("story", STORIES, 3, ids=[story.__name__ for story in STORIES])
+@some("story", STORIES, 1, ids=[story.__name__ for story in STORIES])
 @pytest.mark.parametrize("looks", ["each turn", pytest.param("in the end", marks=pytest.mark.deep)])
 def test_what_claudes_user_took_back_is_told_nowhere(talk: Talk, story: Callable[[Talk], Iterator[None]], looks: str) -> None:
     for _ in story(talk):
@@ -182,6 +182,7 @@ def test_what_claudes_user_took_back_is_told_nowhere(talk: Talk, story: Callable
     assert ("kept1" in shown(talk.repo)) == (story is not first)
 
 
+@pytest.mark.deep
 def test_the_same_prompt_again_counts_once(talk: Talk) -> None:
     before = turn(talk, "kept2")
     talk.fire("turn", last_assistant_message=None)
@@ -192,6 +193,7 @@ def test_the_same_prompt_again_counts_once(talk: Talk) -> None:
     assert [one["text"] for one in found["asked"]] == [prompt("kept2")] and found["turns"] == 1
 
 
+@pytest.mark.deep
 def test_what_an_image_alone_asked_for_is_taken_back_too(talk: Talk) -> None:
     turn(talk, "kept1")
     before = talk.ask("[Image #1]")
@@ -306,6 +308,7 @@ def test_turns_that_codex_rolled_back_are_told_nowhere(repo: Sandbox, tmp_path: 
     assert "kept1" in shown(repo)
 
 
+@pytest.mark.deep
 def test_a_prompt_that_was_taken_back_last_is_not_told_from_its_hook(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "--track", "t", "the old words")
     talk = Rollout(repo, tmp_path / "rollout.jsonl")
@@ -334,7 +337,7 @@ def night(talk: Talk | Rollout) -> None:
         os.utime(path, (then, then))
 
 
-@pytest.mark.parametrize("typed", [False, True], ids=["nothing typed since", "and typed something"])
+@some("typed", [False, True], ids=["nothing typed since", "and typed something"])
 def test_what_claudes_user_took_back_last_is_not_told_though_no_hook_came_since(talk: Talk, typed: bool) -> None:
     turn(talk, "kept1")
     talk.fire("turn", last_assistant_message="kept1 is done.\n- one\n- two\n- three")
@@ -354,7 +357,8 @@ def test_what_claudes_user_took_back_last_is_not_told_though_no_hook_came_since(
     assert "gone1" not in text and prompt("kept2" if typed else "kept1") in text and not log_of(talk.repo), text
 
 
-@pytest.mark.parametrize("typed", [False, True], ids=["nothing typed since", "and typed something"])
+@pytest.mark.deep
+@some("typed", [False, True], ids=["nothing typed since", "and typed something"])
 def test_what_codex_rolled_back_last_is_not_told_though_no_hook_came_since(repo: Sandbox, tmp_path: Path, typed: bool) -> None:
     repo.ok("snapshot", "--track", "t", "the old words")
     talk = Rollout(repo, tmp_path / "rollout.jsonl")

@@ -14,6 +14,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, log_of, steps
 from tests.kit.talks import Talk
+from tests.kit.tiers import some
 
 ONE, TWO = "Mend the parser", "Now write the changelog"
 DONE = "The parser is mended."
@@ -86,8 +87,8 @@ def over(talk: Talk, rows: Sequence[str] = (f"turn 1  {ONE}",)) -> None:
     assert not [row for row in (*rows, f"turn 2  {TWO}") if row not in log] and not log_of(talk.repo), log
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["its hook is late", "its hook goes on late"])
-@pytest.mark.parametrize("looked", [False, True], ids=["", "looked at between"])
+@some("late", [False, True], ids=["its hook is late", "its hook goes on late"])
+@some("looked", [False, True], ids=["", "looked at between"])
 def test_a_late_end_ends_the_turn_of_its_words(talk: Talk, late: bool, looked: bool) -> None:
     came = first(talk)
     if looked:
@@ -101,7 +102,7 @@ def test_a_late_end_ends_the_turn_of_its_words(talk: Talk, late: bool, looked: b
     over(talk, rows=() if looked else (f"turn 1  {ONE}",))
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["its hook is late", "its hook goes on late"])
+@some("late", [False, True], ids=["its hook is late", "its hook goes on late"])
 def test_an_end_that_another_session_came_before_ends_its_own_turn(talk: Talk, late: bool) -> None:
     """Who starts meanwhile reads the records of both turns."""
     came = first(talk)
@@ -125,6 +126,7 @@ def test_an_end_that_is_heard_twice_ends_one_turn(talk: Talk) -> None:
     assert told(talk)["said"]["text"] == "The changelog is written."
 
 
+@pytest.mark.deep
 def test_a_turn_whose_end_was_recorded_as_its_time_was_over_is_not_recorded_again(talk: Talk) -> None:
     """The process that goes on finds the state that the session had before."""
     came = first(talk)
@@ -140,6 +142,7 @@ def test_a_turn_whose_end_was_recorded_as_its_time_was_over_is_not_recorded_agai
     assert 'since "the old words": 2 turns' in talk.repo.ok("status").out
 
 
+@pytest.mark.deep
 def test_the_last_words_of_a_session_that_was_only_told_to_go_on_are_its_newest(talk: Talk) -> None:
     for words in ("The parser is half done.", "The parser has its tests."):
         ask(talk, "go on")
@@ -148,6 +151,7 @@ def test_the_last_words_of_a_session_that_was_only_told_to_go_on_are_its_newest(
         assert told(talk)["said"]["text"] == words
 
 
+@pytest.mark.deep
 def test_ends_that_are_heard_in_another_order_end_their_own_turns(talk: Talk) -> None:
     came = first(talk)
     ask(talk, "and its tests")
@@ -161,6 +165,7 @@ def test_ends_that_are_heard_in_another_order_end_their_own_turns(talk: Talk) ->
     assert told(talk)["said"]["text"] == "The tests are green." and told(talk)["latest"]["text"] == TWO
 
 
+@pytest.mark.deep
 def test_an_end_before_its_words_are_on_record_ends_its_turn_also_with_the_words_of_one_before(talk: Talk) -> None:
     first(talk, "Done.")
     end(talk, "Done.")
@@ -176,6 +181,7 @@ def test_an_end_before_its_words_are_on_record_ends_its_turn_also_with_the_words
     assert [one["text"] for one in found["texts"]] == ["I look at the log."] and found["said"]["text"] == "Done."
 
 
+@pytest.mark.deep
 def test_the_same_words_without_anything_done_end_the_turn_too(talk: Talk) -> None:
     first(talk, "Done.")
     end(talk, "Done.")
@@ -186,7 +192,8 @@ def test_the_same_words_without_anything_done_end_the_turn_too(talk: Talk) -> No
     assert "in the midst of a turn" not in text and "turn that has not ended" not in text, text
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["its hook is late", "its hook goes on late"])
+@pytest.mark.deep
+@some("late", [False, True], ids=["its hook is late", "its hook goes on late"])
 def test_prompts_that_waited_are_of_the_turn_that_they_came_in_or_of_the_one_after(talk: Talk, late: bool) -> None:
     ask(talk, ONE)
     talk.edit("x.py", "two\n")
@@ -201,6 +208,7 @@ def test_prompts_that_waited_are_of_the_turn_that_they_came_in_or_of_the_one_aft
     assert [one["text"] for one in observed["asked"]] == [ONE, "and keep the flag", TWO] and observed["turns"] == 2
 
 
+@pytest.mark.deep
 def test_what_ended_in_the_background_after_the_last_words_begins_no_turn_and_ends_none(talk: Talk) -> None:
     ask(talk, ONE)
     talk.edit("x.py", "two\n")
@@ -220,7 +228,8 @@ def test_what_ended_in_the_background_after_the_last_words_begins_no_turn_and_en
     over(talk)
 
 
-@pytest.mark.parametrize("seconds", [-3600, 0], ids=["the clock goes back", "the clock stands"])
+@pytest.mark.deep
+@some("seconds", [-3600, 0], ids=["the clock goes back", "the clock stands"])
 def test_an_end_is_that_of_its_words_whatever_the_clock_says(talk: Talk, seconds: int) -> None:
     ask(talk, ONE)
     talk.edit("x.py", "two\n")
@@ -241,7 +250,8 @@ def test_an_end_is_that_of_its_words_whatever_the_clock_says(talk: Talk, seconds
     assert "texts" not in told(talk)
 
 
-@pytest.mark.parametrize("cut", [False, True], ids=["between turns", "in the midst of one"])
+@pytest.mark.deep
+@some("cut", [False, True], ids=["between turns", "in the midst of one"])
 def test_what_another_session_was_asked_is_its_own_also_where_a_prompt_took_it_over(
     talk: Talk, tmp_path: Path, cut: bool
 ) -> None:

@@ -14,6 +14,7 @@ from gitbaton.store.turns import Span, open_turn, turns
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, log_of, steps
 from tests.kit.state import snap
+from tests.kit.tiers import some
 
 OPEN = "turn not ended: "
 EACH = ["claude", *(pytest.param(agent, marks=pytest.mark.full) for agent in CLIENTS if agent != "claude")]
@@ -88,6 +89,7 @@ def test_a_dry_run_names_the_same_checkpoint(repo: Sandbox) -> None:
     assert "junk" in planned and "own" not in planned
 
 
+@pytest.mark.deep
 def test_what_is_asked_for_has_no_row_of_an_open_turn(repo: Sandbox) -> None:
     client = begun(repo)
     client.fire("prompt", prompt="one")
@@ -117,6 +119,7 @@ def test_a_turn_that_changed_nothing_has_a_checkpoint_at_its_end(repo: Sandbox, 
     assert len(autos(repo, "t")) == count, "an end that is told twice is one"
 
 
+@pytest.mark.deep
 def test_a_cut_turn_that_changed_nothing_has_one_at_the_next_prompt_and_at_the_end(repo: Sandbox) -> None:
     client = begun(repo)
     repo.write("fix", "mine\n")
@@ -226,7 +229,8 @@ def ended_by_restore(repo: Sandbox) -> None:
     repo.ok("restore", "@", "--", "k")
 
 
-@pytest.mark.parametrize("name", ["\U0001f4c4\U0001f4c4", "a"])
+@pytest.mark.deep
+@some("name", ["\U0001f4c4\U0001f4c4", "a"])
 def test_a_turn_with_very_many_edits_is_known_still(repo: Sandbox, name: str) -> None:
     repo.commit("first", **{"a.txt": "one\n"})
     repo.ok("snapshot", "--track", "t", "the words")
@@ -241,8 +245,8 @@ def test_a_turn_with_very_many_edits_is_known_still(repo: Sandbox, name: str) ->
     assert f"{name}0" in turn["edited"]["paths"]
 
 
-@pytest.mark.parametrize("ends", [ended_by_commit, ended_by_snapshot, ended_by_restore])
-@pytest.mark.parametrize("whose", ["another", "another that starts", "its own", "its own end"])
+@some("ends", [ended_by_commit, ended_by_snapshot, ended_by_restore])
+@some("whose", ["another", "another that starts", "its own", "its own end"])
 def test_a_later_edit_is_never_a_dead_turns(repo: Sandbox, ends: object, whose: str) -> None:
     repo.commit(k="base\n")
     dead = begun(repo, session="k")
@@ -264,6 +268,7 @@ def test_a_later_edit_is_never_a_dead_turns(repo: Sandbox, ends: object, whose: 
     assert [changed(repo, one) for one in ended] == [["k", "l"]], "up to what ended it"
 
 
+@pytest.mark.deep
 def test_a_turn_that_goes_on_after_a_commit_is_open(repo: Sandbox) -> None:
     client = begun(repo)
     client.fire("prompt", prompt="commit it")
@@ -278,6 +283,7 @@ def test_a_turn_that_goes_on_after_a_commit_is_open(repo: Sandbox) -> None:
     assert changed(repo, next(span for span in spans(repo) if span.prompt == "commit it")) == ["a", "b"]
 
 
+@pytest.mark.deep
 def test_a_transcript_that_goes_on_is_a_sign_of_life(repo: Sandbox, tmp_path: Path) -> None:
     client = begun(repo)
     file = tmp_path / "talk.jsonl"
@@ -294,6 +300,7 @@ def test_a_transcript_that_goes_on_is_a_sign_of_life(repo: Sandbox, tmp_path: Pa
     assert steps(autos(repo, "t"))[-1].startswith(f"{OPEN}commit it")
 
 
+@pytest.mark.deep
 def test_a_snapshot_of_its_own_ends_no_turn(repo: Sandbox) -> None:
     client = begun(repo)
     client.fire("prompt", prompt="one")
@@ -303,6 +310,7 @@ def test_a_snapshot_of_its_own_ends_no_turn(repo: Sandbox) -> None:
     assert open_of(repo) == (client.session, "one") and "1 file" in rows(repo)[0]
 
 
+@pytest.mark.deep
 def test_a_turn_of_another_work_tree_does_not_count_here(repo: Sandbox, tmp_path: Path) -> None:
     client = begun(repo)
     repo.git("worktree", "add", "-q", os.fspath(tmp_path / "w"))
@@ -316,6 +324,7 @@ def test_a_turn_of_another_work_tree_does_not_count_here(repo: Sandbox, tmp_path
     assert OPEN not in other.ok("log", "t").out and "open_turn" not in other.ok("status", "--json").json
 
 
+@pytest.mark.deep
 def test_a_turn_of_another_track_does_not_count(repo: Sandbox) -> None:
     client = begun(repo)
     snap(repo, "other", "one")
@@ -346,6 +355,7 @@ def put(repo: Sandbox, *made: tuple[str, str]) -> list[Stored]:
     return found
 
 
+@pytest.mark.deep
 def test_checkpoints_of_before_begin_at_the_nearest_boundary(repo: Sandbox) -> None:
     snap(repo, "t", "start")
     put(repo, ("turn ended: one", "a"), ("before a prompt (auto)", "own"), ("before compaction (auto)", "b"))
@@ -367,6 +377,7 @@ def test_a_turn_says_what_it_began_from(repo: Sandbox) -> None:
     assert newest.checkpoint.turn == Turn(began=start.id) and start.checkpoint.turn is None
 
 
+@pytest.mark.deep
 def test_a_turn_goes_on_in_a_track_that_is_renamed(repo: Sandbox) -> None:
     client = begun(repo)
     repo.write("own", "1\n")
@@ -378,6 +389,7 @@ def test_a_turn_goes_on_in_a_track_that_is_renamed(repo: Sandbox) -> None:
     assert changed(repo, spans(repo, "u")[0]) == ["a"]
 
 
+@pytest.mark.deep
 def test_a_turn_in_which_the_track_is_another_one_has_both_its_ends(repo: Sandbox) -> None:
     client = begun(repo)
     repo.write("own", "1\n")
@@ -390,6 +402,7 @@ def test_a_turn_in_which_the_track_is_another_one_has_both_its_ends(repo: Sandbo
     assert changed(repo, one) == ["a"] and one.began is not None and one.began.checkpoint.track == "t"
 
 
+@pytest.mark.deep
 def test_what_a_turn_began_from_that_was_pruned_is_not_known(repo: Sandbox) -> None:
     client = begun(repo)
     repo.write("own", "1\n")
@@ -403,7 +416,7 @@ def test_what_a_turn_began_from_that_was_pruned_is_not_known(repo: Sandbox) -> N
     assert [(span.prompt, span.before is None) for span in spans(repo)] == [("two", False), ("one", True)]
 
 
-@pytest.mark.parametrize("ended", [False, True])
+@some("ended", [False, True])
 def test_of_a_turn_whose_prompt_had_no_time_nothing_is_taken_back(repo: Sandbox, ended: bool) -> None:
     """What it began from was not kept, and the state before may lack what the user did in between."""
     repo.ok("snapshot", "start")

@@ -16,6 +16,7 @@ from tests.kit.capturekit import git_files, index_path, state
 from tests.kit.destructive import lived_in
 from tests.kit.gates import Gated
 from tests.kit.state import SAFETY
+from tests.kit.tiers import some
 from tests.promises.test_destructive import strike
 
 Rows = dict[str, tuple[str, str]]
@@ -82,7 +83,7 @@ def test_everything_is_listed_with_its_reason_and_what_takes_it(work: Sandbox) -
     assert (rows["logs/"]["files"], rows["logs/"]["size"], rows["tracked.txt"]["size"]) == (30, 60, 4)
 
 
-@pytest.mark.parametrize("command", ["clean -fdx", "checkout ."])
+@some("command", ["clean -fdx", "checkout ."])
 def test_what_git_takes_is_what_was_said(work: Sandbox, command: str) -> None:
     before, rows = files(work.path), listed(work)
     work.git(*command.split())
@@ -112,6 +113,7 @@ def test_what_a_checkpoint_or_a_commit_holds_is_not_listed(work: Sandbox) -> Non
     assert "tracked.txt" not in kinds(work), "the state before the restore has it"
 
 
+@pytest.mark.deep
 def test_what_is_ignored_since_it_was_captured_is_there_still(work: Sandbox) -> None:
     for n in range(12):
         work.write(f"out/{n}.bin", f"{n}\n")
@@ -128,6 +130,7 @@ def test_what_is_ignored_since_it_was_captured_is_there_still(work: Sandbox) -> 
     assert (rows["many/"]["files"], rows["many/"]["size"]) == (1, 7)
 
 
+@pytest.mark.deep
 def test_without_a_checkpoint_a_commit_counts_and_without_one_nothing(tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / "fresh")
     box.write("a.txt", "a\n")
@@ -142,6 +145,7 @@ def test_without_a_checkpoint_a_commit_counts_and_without_one_nothing(tmp_path: 
     assert box.ok("status", "--at-risk", "--json").json["sum"]["disk"] == {"files": 0, "size": 0, "commits": 0}
 
 
+@pytest.mark.deep
 def test_what_is_left_out_has_the_word_of_the_snapshot(work: Sandbox) -> None:
     work.git("config", "baton.maxFileSize", "1k")
     work.git("config", "--add", "baton.exclude", "@default")
@@ -299,6 +303,7 @@ def test_many_rows_are_cut_and_all_lists_them(repo: Sandbox) -> None:
     assert len(repo.ok("status", "--at-risk", "--all").out.splitlines()) == 62
 
 
+@pytest.mark.deep
 def test_a_large_tree_is_looked_at_as_far_as_the_limit(work: Sandbox, tmp_path: Path) -> None:
     for most, whole in ((40, False), (500, True)):
         with work.open(door="binary") as baton:

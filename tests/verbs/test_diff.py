@@ -132,6 +132,7 @@ def test_words_without_dashes_are_taken_as_git_takes_them(work: Sandbox) -> None
     assert work.ok("diff", "--name-status", "--", "t").out == "A\tt\n"
 
 
+@pytest.mark.deep
 def test_two_with_dots_between_are_two(work: Sandbox) -> None:
     theirs = work.git("diff", f"{CHAIN}~1", CHAIN) + "\n"
     for words in (("t~1..t",), ("t^..t",), ("@^..",), ("t^..", "--"), ("@^..@", "--track", "t"), ("..t", "--"), ("t^..t", ".")):
@@ -152,6 +153,7 @@ def test_two_with_dots_between_are_two(work: Sandbox) -> None:
     assert work.ok("diff", "a..b", "--").out == "", "a label that is called so comes first"
 
 
+@pytest.mark.deep
 def test_a_way_up_is_no_range(work: Sandbox) -> None:
     sub = work.path / "sub"
     for words, changed in (
@@ -163,6 +165,7 @@ def test_a_way_up_is_no_range(work: Sandbox) -> None:
         assert (done.code, done.out, done.err) == (0, changed, ""), words
 
 
+@pytest.mark.deep
 def test_names_only_and_blanks_are_gits_own(work: Sandbox) -> None:
     verify_same(work.baton("diff", "--name-only", "t^..t"), work, "diff", "--name-only", f"{CHAIN}~1", CHAIN)
     assert work.ok("diff", "--name-only").out == "a.txt\nlater.txt\n"

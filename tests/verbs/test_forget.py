@@ -389,6 +389,7 @@ def test_pins_are_told_and_turn(repo: Sandbox) -> None:
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_a_file_that_only_a_safety_checkpoint_holds_goes_by_its_id(repo: Sandbox) -> None:
     """As scan's hint says it, which names whatever holds the secret."""
     key = "AKIA" + "Q3EGRTUVWXY2Z4A7"
@@ -411,6 +412,7 @@ def test_a_file_that_only_a_safety_checkpoint_holds_goes_by_its_id(repo: Sandbox
     assert repo.baton("log").code == 0 and repo.baton("undo", "-n").code in (0, 1)
 
 
+@pytest.mark.deep
 def test_a_decision_that_stands_is_named_with_what_repeats_it(repo: Sandbox) -> None:
     """Later words take over what stands: to forget the checkpoint that made it does not take its text away, and it says so."""
     repo.ok("snapshot", "--track", "t", "--step", "one", "--decision", "use SECRET-DECISION", "--label", "first")

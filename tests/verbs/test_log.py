@@ -166,6 +166,7 @@ def test_git_says_the_same_of_paths(made: Sandbox, spec: str) -> None:
     assert [number for number in listed(made, "--", spec) if number != "1"] == theirs
 
 
+@pytest.mark.deep
 def test_a_path_is_seen_from_the_current_directory(made: Sandbox) -> None:
     assert listed(made, "--", "lex.py", cwd=made.path / "src") == list("6531")
     assert listed(made, "lex.py", "-1", cwd=made.path / "src") == ["6"]
@@ -485,6 +486,7 @@ def test_a_list_of_all_tracks_names_them(told: Sandbox) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_colours_and_signs(told: Sandbox) -> None:
     rows = told.ok("--color", "log").out.splitlines()
     assert "\x1b[31mx failed\x1b[m" in rows[1] and "\x1b[32m+ passed\x1b[m" in rows[3] and "\x1b[36m<\x1b[m" in rows[6]

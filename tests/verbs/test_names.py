@@ -256,6 +256,7 @@ def test_a_caret_is_the_one_before_whatever_stands_before_it(repo: Sandbox, bato
             baton.resolve(name)
 
 
+@pytest.mark.deep
 def test_while_a_turn_is_open_the_caret_counts_it_as_the_tilde_does(repo: Sandbox) -> None:
     ids = []
     for text in "ab":
@@ -283,6 +284,7 @@ def test_of_a_commit_git_counts_the_parents(repo: Sandbox, baton: Baton) -> None
             baton.resolve(name)
 
 
+@pytest.mark.deep
 def test_every_verb_knows_the_caret(repo: Sandbox) -> None:
     for n, text in enumerate("abc"):
         repo.write("a.txt", text)

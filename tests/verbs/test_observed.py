@@ -104,6 +104,7 @@ def test_a_test_behind_a_pipe_is_not_called_passed(talk: Talk) -> None:
     assert runs == {"pytest -q": "unknown", "pytest -q tests/b": "failed"}
 
 
+@pytest.mark.deep
 def test_a_run_in_which_nothing_was_tested_is_not_called_passed(talk: Talk) -> None:
     talk.ask("go through it")
     talk.run("go test ./... -run Nope", "ok  \tm/a\t0.003s [no tests to run]\n")
@@ -114,6 +115,7 @@ def test_a_run_in_which_nothing_was_tested_is_not_called_passed(talk: Talk) -> N
     assert found["checkpoint"]["validation"] == "green", "nothing observed becomes validation"
 
 
+@pytest.mark.deep
 def test_of_two_runs_of_one_moment_the_one_that_was_told_last_comes_first(talk: Talk) -> None:
     talk.clock = lambda: talk.now
     for command in ("pytest -q", "npm test", "go test ./..."):  # a client's records may have seconds only
@@ -272,6 +274,7 @@ def test_a_session_that_only_was_told_to_go_on_takes_nothing_away(talk: Talk) ->
     assert "last words, just now: Let me look." in text and "The parser is left." not in text
 
 
+@pytest.mark.deep
 def test_what_failed_in_an_older_run_that_is_stale_is_not_named(talk: Talk) -> None:
     talk.ask("go through it")
     talk.run("pytest -q", RED, 1)

@@ -6,11 +6,10 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, log_of, steps
 from tests.kit.state import snap
+from tests.kit.tiers import some
 
 HINT = "hint: 'git baton pause --end' ends it\n"
 
@@ -78,7 +77,7 @@ def test_a_time_of_the_day_is_the_next_one(repo: Sandbox) -> None:
     assert repo.ok("pause", "--until", f"{day} 09:00").out.endswith(f"until {day} 09:00\n")
 
 
-@pytest.mark.parametrize(
+@some(
     ("words", "said"),
     [
         (("--for", "soon"), "fatal: --for is 'soon'; it must be a duration like 500ms, 10s, 1h30m or 1d\n"),
@@ -90,6 +89,7 @@ def test_a_time_of_the_day_is_the_next_one(repo: Sandbox) -> None:
             "fatal: --until is '0001-01-01T00:00+05:00'; its year must lie between 2 and 9998\n",
         ),
     ],
+    2,
 )
 def test_what_is_no_time_is_refused(repo: Sandbox, words: tuple[str, ...], said: str) -> None:
     snap(repo, "t", "S")

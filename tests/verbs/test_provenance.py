@@ -192,6 +192,7 @@ def test_a_stranger_s_is_restored_and_run_by_nothing(stranger: Path, tmp_path: P
     assert (box.path / "a.txt").read_text() == before and not (box.path / "ran").exists()
 
 
+@pytest.mark.deep
 @some_ways
 def test_the_end_of_a_turn_makes_no_stranger_s_track_ours(stranger: Path, tmp_path: Path, way: Way) -> None:
     box = way(stranger, tmp_path / "box")

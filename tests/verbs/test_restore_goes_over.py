@@ -8,6 +8,7 @@ from tests.kit import Outcome, Sandbox
 from tests.kit.agents import Client
 from tests.kit.state import actions, snap
 from tests.kit.terminals import Terminal
+from tests.kit.tiers import some
 
 
 def turn(client: Client, prompt: str, **files: str | None) -> None:
@@ -47,7 +48,7 @@ B = """conflict session 'B', "change bar\""""
 # Sessions.
 
 
-@pytest.mark.parametrize("other", ["claude", "codex"])
+@some("other", ["claude", "codex"])
 def test_what_another_session_wrote_last_stays_and_is_named(repo: Sandbox, other: str) -> None:
     a, b = both(repo, other)
     turn(a, "change foo", foo="A\n")
@@ -116,6 +117,7 @@ def test_an_edit_upon_another_sessions_work_is_not_worth_less(repo: Sandbox) -> 
     assert planned(repo, "t~3") == {"foo": "write", "bar": "write"}
 
 
+@pytest.mark.deep
 def test_one_session_and_edits_of_an_open_turn_are_no_word(repo: Sandbox) -> None:
     a, _ = both(repo)
     turn(a, "change foo", foo="A\n")
@@ -294,7 +296,7 @@ def test_what_changed_inside_another_repository_is_named(repo: Sandbox, how: str
     assert (inner.path / "s").read_text() == "agent\n"
 
 
-@pytest.mark.parametrize("words", [(), ("-n",), ("--exact",)])
+@some("words", [(), ("-n",), ("--exact",)])
 def test_one_line_where_nothing_has_to_change(repo: Sandbox, words: tuple[str, ...]) -> None:
     client = Client("claude", repo.path, "A")
     snap(repo, "t", "start")

@@ -13,6 +13,7 @@ from gitbaton.mcpserver.tools import TOOLS, Call
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.state import actions, assert_same, files_of, index_of, snap, state_of
+from tests.kit.tiers import some
 
 LINES = "".join(f"{number}\n" for number in range(1, 21))
 
@@ -88,6 +89,7 @@ def test_a_turn_that_was_cut_short_is_taken_back_from_its_prompt_on(turns: Turns
     assert texts(repo)["junk.txt"] == "junk\n"
 
 
+@pytest.mark.deep
 def test_the_first_turn_of_a_repository_without_a_checkpoint(repo: Sandbox) -> None:
     repo.ok("install")
     repo.write("mine.txt", "mine\n")
@@ -156,6 +158,7 @@ def test_what_does_not_merge_is_named_and_left(turns: Turns, repo: Sandbox) -> N
     assert_same(before, state_of(repo), "undo")
 
 
+@pytest.mark.deep
 def test_several_turns_go_newest_first_and_what_came_between_stays(turns: Turns, repo: Sandbox) -> None:
     repo.write("text", LINES)
     first = turns.turn("A", "one", text=LINES.replace("2\n", "two\n", 1))
@@ -205,6 +208,7 @@ def test_a_dry_run_and_json_say_what_would_be(turns: Turns, repo: Sandbox) -> No
     assert actions(real) == {"a.txt": "write", "new": "remove"} and real.json["plan"] == said["plan"] and real.json["safety"]
 
 
+@pytest.mark.deep
 def test_the_index_comes_back_where_it_is_still_as_the_turn_left_it(turns: Turns, repo: Sandbox) -> None:
     repo.commit("more", b_txt="b\n", c_txt="c\n")
     repo.write("c.txt", "staged\n")
@@ -236,6 +240,7 @@ def test_what_the_turn_committed_stays_and_is_named(turns: Turns, repo: Sandbox)
     assert texts(repo)["a.txt"] == "one\n"
 
 
+@pytest.mark.deep
 def test_a_switch_of_branches_within_a_turn_is_said(turns: Turns, repo: Sandbox) -> None:
     turns.begin("A", "on a branch")
     repo.git("switch", "-qc", "feature")
@@ -247,6 +252,7 @@ def test_a_switch_of_branches_within_a_turn_is_said(turns: Turns, repo: Sandbox)
     assert "the turn also committed 2 times, up to " in done.err and texts(repo)["a.txt"] == "one\n"
 
 
+@pytest.mark.deep
 def test_where_there_is_no_turn(turns: Turns, repo: Sandbox) -> None:
     done = repo.baton("revert")
     assert (done.code, done.err.splitlines()[0]) == (1, "fatal: no turn of an agent is on record here")
@@ -267,7 +273,7 @@ def test_where_there_is_no_turn(turns: Turns, repo: Sandbox) -> None:
     assert done.out == f"nothing has to change: revert of {turn[:10]}: nothing\n"
 
 
-@pytest.mark.parametrize("own", [True, False])
+@some("own", [True, False])
 def test_what_two_sessions_may_have_changed_is_a_conflict_unless_their_clients_tell(
     turns: Turns, repo: Sandbox, own: bool
 ) -> None:
@@ -296,6 +302,7 @@ def test_what_two_sessions_may_have_changed_is_a_conflict_unless_their_clients_t
         assert texts(repo) == {"a.txt": "one\n", "bar": "B\n"}
 
 
+@pytest.mark.deep
 def test_an_undo_says_that_it_goes_over_what_was_done_since_that_revert(turns: Turns, repo: Sandbox) -> None:
     turns.turn("A", "change both", a_txt="A\n", b_txt="B\n")
     repo.ok("revert")
@@ -306,6 +313,7 @@ def test_an_undo_says_that_it_goes_over_what_was_done_since_that_revert(turns: T
     assert said in told and "over 1 file edited since that revert; 'git baton redo' brings the edits back\n" in told
 
 
+@pytest.mark.deep
 def test_a_track_is_named_and_undo_leads_here(turns: Turns, repo: Sandbox) -> None:
     turn = turns.turn("A", "change a", a_txt="A\n")
     repo.ok("snapshot", "--track", "other", "elsewhere")
@@ -318,6 +326,7 @@ def test_a_track_is_named_and_undo_leads_here(turns: Turns, repo: Sandbox) -> No
     assert f"reverted {turn[:4]}: change a" in repo.ok("log", "--all").out
 
 
+@pytest.mark.deep
 def test_an_mcp_client_takes_a_turn_back(turns: Turns, repo: Sandbox) -> None:
     turns.turn("A", "change a", a_txt="A\n", new="new\n")
     tool = next(tool for tool in TOOLS if tool.name == "revert")
@@ -343,7 +352,7 @@ def test_foreign_turns_ask_for_a_word(turns: Turns, repo: Sandbox, tmp_path: os.
     assert texts(clone)["a.txt"] == "one\n"
 
 
-@pytest.mark.parametrize(
+@some(
     ("words", "said"),
     [
         (("",), "fatal: the turn's name is empty\n"),
@@ -357,12 +366,14 @@ def test_an_empty_name_is_no_name_that_was_not_given(turns: Turns, repo: Sandbox
     assert (done.code, done.err.partition("\n")[0] + "\n") == (129, said) and texts(repo)["one"] == "one\n"
 
 
+@pytest.mark.deep
 def test_an_option_after_the_dashes_changes_nothing(turns: Turns, repo: Sandbox) -> None:
     turns.turn("A", "one", one="one\n")
     done = repo.baton("revert", "--", "one", "-n")
     assert done.code == 129 and "'-n' matches no file" in done.err and texts(repo)["one"] == "one\n"
 
 
+@pytest.mark.deep
 def test_a_range_the_wrong_way_round_says_the_right_one(turns: Turns, repo: Sandbox) -> None:
     turns.turn("A", "one", one="one\n")
     turns.turn("A", "two", two="two\n")
@@ -371,7 +382,7 @@ def test_a_range_the_wrong_way_round_says_the_right_one(turns: Turns, repo: Sand
     assert repo.ok("revert", "-n", "t~1..t").out.startswith("would be done: revert of ")
 
 
-@pytest.mark.parametrize("ended", [True, False])
+@some("ended", [True, False])
 def test_ignored_files_that_a_command_of_the_turn_removed_are_named(turns: Turns, repo: Sandbox, ended: bool) -> None:
     repo.write(".git/info/exclude", "*.db\n")
     repo.write("data/app.db", "rows\n")

@@ -131,6 +131,7 @@ def test_an_unfinished_line_is_no_answer(box: Sandbox) -> None:
     check_untouched(box, then, refs)
 
 
+@pytest.mark.deep
 @some("end", ["\r", "\r\n"])
 def test_a_terminal_that_sends_carriage_returns(box: Sandbox, end: str) -> None:
     screen = Screen(box, raw=True)
@@ -235,6 +236,7 @@ def test_head_and_index_count_as_well(box: Sandbox, move: tuple[str, ...]) -> No
     assert (box.path / "a.txt").read_text() == "one\ntwo\n"
 
 
+@pytest.mark.deep
 def test_in_a_linked_work_tree_and_with_sha256(tmp_path: Path) -> None:
     box = Sandbox.init(tmp_path / "new", "--object-format=sha256")
     box.commit("first", a_txt="one\n")
@@ -434,6 +436,7 @@ def test_a_turn_is_taken_back_and_what_came_since_stays(agent: Client, repo: San
     assert_same(then, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 def test_of_a_turn_the_state_after_it_can_come_back_too(agent: Client, repo: Sandbox) -> None:
     repo.write("a.txt", "mine\n")
     screen = Screen(repo)
@@ -444,6 +447,7 @@ def test_of_a_turn_the_state_after_it_can_come_back_too(agent: Client, repo: San
     assert (repo.path / "a.txt").read_text() == "worse\n" and (repo.path / "junk.txt").exists()
 
 
+@pytest.mark.deep
 def test_a_conflict_of_a_turn_is_named_and_only_it_is_left(agent: Client, repo: Sandbox) -> None:
     repo.write("a.txt", "mine\n")
     screen = Screen(repo)
@@ -474,6 +478,7 @@ def test_the_open_turn_is_the_first_row_and_taken_back(agent: Client, repo: Sand
     assert_same(then, state_of(repo), "undone")
 
 
+@pytest.mark.deep
 def test_a_checkpoint_of_no_turn_is_only_gone_back_to(agent: Client, repo: Sandbox) -> None:
     screen = Screen(repo)
     screen.answer(WHICH, "t~1\n")

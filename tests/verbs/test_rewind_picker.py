@@ -558,7 +558,7 @@ def test_a_mistake_of_ours_is_one_line_and_shows_no_stored_word(box: Sandbox, tm
 
 
 SIZES = [(80, 24), full((200, 60))]
-SCREENS = [[], ["Down", "Enter"], *map(full, (["/", "s"], ["n", "x"], ["3"], ["4"], ["?"], ["w"]))]
+SCREENS = [["Down", "Enter"], *map(full, ([], ["/", "s"], ["n", "x"], ["3"], ["4"], ["?"], ["w"]))]
 REWIND = f"{PYTHON} -m gitbaton rewind"
 
 
@@ -740,6 +740,7 @@ def test_a_conflict_of_a_turn_stays_and_is_no_box(agent: Client, repo: Sandbox) 
     assert (repo.path / "a.txt").read_text() == "mine\n" and not (repo.path / "junk.txt").exists()
 
 
+@pytest.mark.deep
 def test_the_open_turn_is_a_row_that_is_seen_and_taken_back(agent: Client, repo: Sandbox) -> None:
     agent.fire("prompt", prompt="and worse")
     repo.write("a.txt", "much worse\n")

@@ -78,6 +78,7 @@ def test_a_folder_lists_its_names_as_git_does(work: Sandbox) -> None:
     assert work.ok("show", "t:dir/").out.splitlines()[2:] == work.ok("show", "t:dir").out.splitlines()[2:]
 
 
+@pytest.mark.deep
 def test_a_path_is_seen_from_the_top_or_from_here(work: Sandbox, tmp_path: Path) -> None:
     place = work.path / "dir/deep"
     assert read(work, "@:a.txt", place) == read(work, "@:../../a.txt", place) == b"three\n"
@@ -117,6 +118,7 @@ def test_why_there_is_no_such_file_is_said_with_what_helps(work: Sandbox) -> Non
     )
 
 
+@pytest.mark.deep
 def test_a_repository_within_is_named_with_the_commit(work: Sandbox) -> None:
     nested = Sandbox.init(work.path / "my nest")
     nested.commit("inside", f_txt="f\n")
@@ -145,6 +147,7 @@ def test_bytes_that_stay_here_count_and_elsewhere_it_is_said(tmp_path: Path, way
         assert done.code == 128 and "its bytes did not pass filter 'c' and stayed where they were taken" in done.err
 
 
+@pytest.mark.deep
 def test_a_name_with_a_colon_is_still_a_name(work: Sandbox) -> None:
     first = work.ok("show", "t~2", "--json").json["checkpoint"]["id"]
     assert work.ok("show", "v1: ready", "--json").json["checkpoint"]["id"] == first
@@ -170,6 +173,7 @@ def test_what_it_changed_is_shown_as_git_shows_it(work: Sandbox) -> None:
     assert work.ok("show", "t", "--stat", "--", "link").out == work.ok("show", "t").out, "nothing changed there"
 
 
+@pytest.mark.deep
 def test_what_does_not_go_together_is_refused(work: Sandbox) -> None:
     for words, said in (
         (("t", "--json", "--stat"), "--stat and --json exclude each other"),

@@ -59,6 +59,7 @@ def test_a_decision_stands_whatever_is_written_until_it_is_withdrawn(repo: Sandb
     assert [row["number"] for row in repo.ok("resume", "main~2", "--json").json["decisions"]] == [1, 3]
 
 
+@pytest.mark.deep
 def test_it_says_what_no_withdrawal_can_mean(repo: Sandbox) -> None:
     two(repo)
     repo.ok("snapshot", "x", "--decision", "keep the tests fast")
@@ -100,6 +101,7 @@ def test_one_without_a_word_is_none(repo: Sandbox) -> None:
     assert refused.code == 129 and "no decision that is about them" in refused.err
 
 
+@pytest.mark.deep
 def test_one_that_is_given_again_stands_once_and_is_of_now(repo: Sandbox) -> None:
     repo.ok("snapshot", "a", "--decision", OLD, "--about", "a.txt", "--decision", DEP)
     repo.write("a.txt", "two\n")
@@ -136,6 +138,7 @@ def test_what_a_decision_is_about_is_watched_from_then_on(repo: Sandbox) -> None
     assert 'since changed by "made it"' in client.fire("start", source="compact")
 
 
+@pytest.mark.deep
 def test_what_changed_before_is_not_said_to_have_changed_since_where_checkpoints_were_pruned(repo: Sandbox) -> None:
     repo.write("a.txt", "two\n")
     repo.ok("snapshot", "a", "--decision", OLD, "--about", "a.txt")
@@ -157,6 +160,7 @@ def test_what_changed_before_is_not_said_to_have_changed_since_where_checkpoints
     assert facts(repo, 1) == 'about a.txt; since changed by "f"', "which holds what went with the one below it"
 
 
+@pytest.mark.deep
 def test_a_turn_that_changed_it_is_named_as_the_log_names_it(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("snapshot", "a", "--decision", ASYNC, "--about", "a.txt")
     client = Talk(repo, tmp_path / "talk.jsonl")
@@ -213,6 +217,7 @@ def test_a_note_and_an_extra_that_are_kept_stay_until_they_are_withdrawn(repo: S
     assert (c["note"], c["extra"]) == ("", {}) and "standing" not in c
 
 
+@pytest.mark.deep
 def test_what_was_not_kept_can_be_kept_later(repo: Sandbox) -> None:
     repo.ok("snapshot", "a", "--note", "n", "--extra", "k=v")
     repo.ok("snapshot", "b", "--keep", "note", "--keep", "extra.k")
@@ -246,6 +251,7 @@ def test_every_reader_shows_them_all(repo: Sandbox) -> None:
     assert all(c["decisions"] == [OLD, ASYNC] for c in checkpoints(repo, "main")[-2:])
 
 
+@pytest.mark.deep
 def test_a_decision_is_found_where_it_was_made(repo: Sandbox) -> None:
     two(repo)
     repo.ok("snapshot", "b", "--withdraw", "2", "--decision", ASYNC)
@@ -274,6 +280,7 @@ def test_a_dry_run_says_what_is_taken_over(repo: Sandbox) -> None:
     assert decided(repo) == {1: OLD, 2: DEP}
 
 
+@pytest.mark.deep
 def test_the_api_and_mcp_say_the_same(repo: Sandbox) -> None:
     with Baton(repo.path) as baton:
         baton.snapshot("a", track="main", decisions=[OLD, DEP], about=["a.txt"], extra={"k": "v"}, keep=["extra.k"])
@@ -305,6 +312,7 @@ def test_none_is_lost_that_another_wrote_meanwhile(repo: Sandbox) -> None:
     assert repo.ok("resume", "--json").json["checkpoint"]["note"] == "n"
 
 
+@pytest.mark.deep
 def test_many_are_said_to_be_many_and_too_many_are_refused(repo: Sandbox) -> None:
     with Baton(repo.path) as baton:
         baton.snapshot("a", track="main", decisions=[f"rule {n}" for n in range(200)])
@@ -320,6 +328,7 @@ def test_many_are_said_to_be_many_and_too_many_are_refused(repo: Sandbox) -> Non
     assert "older decisions, which stand, too: git baton resume" in told and len(told) <= 8000
 
 
+@pytest.mark.deep
 def test_the_oldest_is_told_too_where_there_is_room(repo: Sandbox) -> None:
     words = [word for n in range(1, 41) for word in ("--decision", f"rule {n} of ours")]
     repo.ok("snapshot", "a", *words)
@@ -339,6 +348,7 @@ def test_a_secret_in_one_is_redacted_and_it_can_be_withdrawn_by_what_was_typed(r
     assert decided(repo) == {}
 
 
+@pytest.mark.deep
 def test_what_was_withdrawn_can_be_forgotten(repo: Sandbox) -> None:
     """A later checkpoint says that something was withdrawn, and not what."""
     repo.ok("snapshot", "a", "--decision", "the customer is Emilia Galotti")
@@ -364,6 +374,7 @@ def test_a_track_of_before_shows_its_lists_as_they_are(repo: Sandbox) -> None:
     assert decided(repo, "--track", "old") == {1: DEP, 2: OLD}
 
 
+@pytest.mark.deep
 def test_an_export_brings_them_back(repo: Sandbox, tmp_path: Path) -> None:
     two(repo)
     repo.ok("snapshot", "b", "--withdraw", "1", "--decision", ASYNC, "--about", "a.txt", "--note", "n", "--keep", "note")
@@ -378,6 +389,7 @@ def test_an_export_brings_them_back(repo: Sandbox, tmp_path: Path) -> None:
     assert decided(other) == {3: ASYNC} and c["note"] == "n"
 
 
+@pytest.mark.deep
 def test_edits_that_no_checkpoint_holds_are_told_too(repo: Sandbox) -> None:
     repo.write("src/api/a.py", "one\n")
     repo.write("new.txt", "captured, and not in the index\n")
@@ -429,6 +441,7 @@ def told(repo: Sandbox) -> str:
     return Client("claude", repo.path, session="5e551011-0000-4000-8000-00000000000f").fire("start")
 
 
+@pytest.mark.deep
 def test_what_was_withdrawn_in_what_a_restore_took_back_stands_again(repo: Sandbox) -> None:
     repo.ok("snapshot", "a", "--decision", OLD, "--decision", DEP, "--note", "n", "--keep", "note")
     repo.write("a.txt", "two\n")
@@ -455,6 +468,7 @@ def test_what_was_withdrawn_in_what_a_restore_took_back_stands_again(repo: Sandb
     assert decided(repo) == {2: DEP}
 
 
+@pytest.mark.deep
 def test_what_stands_again_can_be_withdrawn_at_once(repo: Sandbox) -> None:
     repo.ok("snapshot", "a", "--decision", OLD, "--decision", DEP)
     repo.write("a.txt", "two\n")
@@ -532,6 +546,7 @@ def test_decisions_from_elsewhere_stand_and_stay_quoted_until_somebody_here_give
     assert quoted_of(one) == [3], "what was decided here is ours, whoever carried it"
 
 
+@pytest.mark.deep
 def test_two_that_decided_apart_have_the_union_and_what_is_withdrawn_stays_so(pair: tuple[Sandbox, Sandbox]) -> None:
     one, other = pair
     other.ok("snapshot", "theirs", "--decision", "of two", "--withdraw", "1")
@@ -553,6 +568,7 @@ def test_two_that_decided_apart_have_the_union_and_what_is_withdrawn_stays_so(pa
     assert decided(one) == decided(other)
 
 
+@pytest.mark.deep
 def test_what_one_side_changed_is_not_said_of_the_other_ones_turn(pair: tuple[Sandbox, Sandbox]) -> None:
     one, other = pair
     other.write("new.txt", "theirs\n")

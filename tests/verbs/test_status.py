@@ -116,6 +116,7 @@ def test_a_script_reads_what_happened_since_the_words(repo: Sandbox) -> None:
     assert row.endswith(": 1 turn, 1 file, 1 commit, branch main -> feature")
 
 
+@pytest.mark.deep
 def test_the_drift_of_a_foreign_track_is_one_truth(repo: Sandbox, tmp_path: Path) -> None:
     repo.git("init", "-q", "--bare", str(tmp_path / "far.git"))
     repo.git("remote", "add", "origin", str(tmp_path / "far.git"))

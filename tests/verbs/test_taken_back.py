@@ -118,6 +118,7 @@ def test_an_undo_after_a_turn_brings_the_words_back_and_after_words_of_ones_own_
     assert step(begun, drift="files-changed:1") == "C done"
 
 
+@pytest.mark.deep
 def test_the_turn_that_came_back_is_named_also_after_the_next_one(begun: Sandbox) -> None:
     begun.write("c.txt", "c\n")
     snap(begun, "t", "C done")
@@ -178,6 +179,7 @@ def newest(repo: Sandbox) -> str:
     return told(repo).partition("Newest request")[2].partition("\n")[0].partition(": ")[2]
 
 
+@pytest.mark.deep
 def test_what_was_asked_after_a_restore_is_told_after_its_undo(story: Story) -> None:
     repo = story.repo
     repo.ok("undo")
@@ -201,6 +203,7 @@ def test_what_was_asked_after_a_restore_is_told_after_its_undo_and_redo(story: S
         assert NEW in asked(repo)
 
 
+@pytest.mark.deep
 def test_what_was_asked_in_what_a_restore_took_back_is_told(story: Story) -> None:
     repo = story.repo
     repo.ok("restore", "--exact", "@~3")

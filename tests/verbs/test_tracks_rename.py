@@ -13,6 +13,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.clones import Clone, killed
 from tests.kit.far import Far, ok, snap, steps
+from tests.kit.tiers import some
 
 
 @pytest.fixture
@@ -85,6 +86,7 @@ def test_a_track_goes_on_under_another_name(three: Sandbox, tmp_path: Path) -> N
     repo.fsck()
 
 
+@pytest.mark.deep
 def test_an_undo_of_before_the_renaming_still_works(three: Sandbox) -> None:
     three.ok("restore", "old~2")
     three.ok("snapshot", "--track", "old", "from there")
@@ -93,7 +95,7 @@ def test_an_undo_of_before_the_renaming_still_works(three: Sandbox) -> None:
     assert (three.path / "a.txt").read_text() == "3"
 
 
-@pytest.mark.parametrize(
+@some(
     ("words", "code", "text"),
     [
         (("old", "taken"), 1, "fatal: there is a track 'taken'\nhint: to look: git baton log --track taken\n"),
@@ -104,6 +106,7 @@ def test_an_undo_of_before_the_renaming_still_works(three: Sandbox) -> None:
         (("old",), 129, "fatal: 'rename old' is not understood"),
         (("old", "old"), 1, "fatal: there is a track 'old'\n"),
     ],
+    2,
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(three: Sandbox, words: tuple[str, ...], code: int, text: str) -> None:
     three.ok("snapshot", "--track", "taken", "other", "--no-set-current")
@@ -113,6 +116,7 @@ def test_what_cannot_be_is_refused_and_nothing_changes(three: Sandbox, words: tu
     assert three.git("for-each-ref", "refs/baton", "refs/checkpoints", "refs/notes") == before
 
 
+@pytest.mark.deep
 def test_a_work_tree_that_a_restore_led_elsewhere_refuses_it(three: Sandbox) -> None:
     three.ok("restore", "old~2")
     done = three.baton("tracks", "rename", "old", "new")
@@ -122,6 +126,7 @@ def test_a_work_tree_that_a_restore_led_elsewhere_refuses_it(three: Sandbox) -> 
     assert said(three, "new")[0] == "what is done"
 
 
+@pytest.mark.deep
 def test_an_unfinished_run_refuses_it(three: Sandbox) -> None:
     three.baton("run", "--run", "r", "--step", "s", "--checkpoint", "old", "--effect", "once", "--", "false")
     done = three.baton("tracks", "rename", "old", "new")
@@ -142,6 +147,7 @@ def test_other_clones_follow(far: Far) -> None:
         clone.fsck()
 
 
+@pytest.mark.deep
 def test_there_and_back_again(three: Sandbox) -> None:
     three.ok("tracks", "rename", "old", "new")
     three.ok("tracks", "rename", "new", "old")
@@ -169,6 +175,7 @@ def test_a_deleted_track_comes_back(three: Sandbox) -> None:
     three.fsck()
 
 
+@pytest.mark.deep
 def test_it_stays_back_when_clones_sync(far: Far) -> None:
     a, b = far.first, far.clone("b")
     snap(a, "words", "old")
@@ -182,6 +189,7 @@ def test_it_stays_back_when_clones_sync(far: Far) -> None:
     assert sorted(tracks(a)) == sorted(tracks(b)) == ["kept", "old"] and steps(a.state(), "old") == ["words"]
 
 
+@pytest.mark.deep
 def test_what_git_has_not_or_nobody_knows_does_not(three: Sandbox) -> None:
     done = three.baton("tracks", "restore", "never")
     assert (done.code, done.err.splitlines()[0]) == (2, "fatal: no deleted track 'never' is known here")
@@ -191,6 +199,7 @@ def test_what_git_has_not_or_nobody_knows_does_not(three: Sandbox) -> None:
     assert (done.code, done.err) == (2, "fatal: git does not have all of track 'old' any more\n")
 
 
+@pytest.mark.deep
 def test_what_is_forgotten_stays_forgotten(three: Sandbox) -> None:
     three.ok("forget", "--yes", "old~2")
     three.ok("tracks", "delete", "old", "--yes", "--force")
@@ -221,7 +230,7 @@ def test_killed_at_any_step_it_is_the_one_or_the_other(three: Sandbox, tmp_path:
     assert seen == {"old", "new"}
 
 
-@pytest.mark.parametrize("names", [("new",), ("new", "newer"), ("new", "old")])
+@some("names", [("new",), ("new", "newer"), ("new", "old")])
 def test_an_open_turn_goes_on_under_the_other_name(three: Sandbox, names: tuple[str, ...]) -> None:
     client = Client("claude", three.path, session="A")
     three.write("a.txt", "mine")
@@ -240,6 +249,7 @@ def test_an_open_turn_goes_on_under_the_other_name(three: Sandbox, names: tuple[
     assert [(row["open"], row["prompt"]) for row in turns_of(three, names[-1])] == [(False, "change it"), *before[1:]]
 
 
+@pytest.mark.deep
 def test_the_words_grow_older_over_a_renaming(three: Sandbox) -> None:
     client = Client("claude", three.path, session="A")
     for n in range(2):
@@ -254,6 +264,7 @@ def test_the_words_grow_older_over_a_renaming(three: Sandbox) -> None:
     assert three.ok("show", "newer", "--json").json["checkpoint"]["carried"]["turns"] == 3
 
 
+@pytest.mark.deep
 def test_a_clone_in_which_it_was_current_follows(far: Far) -> None:
     a, b = far.first, far.clone("b")
     snap(a, "words", "old")
@@ -267,6 +278,7 @@ def test_a_clone_in_which_it_was_current_follows(far: Far) -> None:
     assert ok(b, "tracks", "--json").json["current"] == "new"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("names", [("new",), ("new", "newer")])
 def test_what_is_forgotten_elsewhere_meanwhile_does_not_come_back(far: Far, names: tuple[str, ...]) -> None:
     a, b = far.first, far.clone("b")
@@ -281,6 +293,7 @@ def test_what_is_forgotten_elsewhere_meanwhile_does_not_come_back(far: Far, name
         assert steps(clone.state(), names[-1]) == ["words 0", "words 2"]
 
 
+@pytest.mark.deep
 def test_an_id_from_before_still_names_its_checkpoint(three: Sandbox) -> None:
     before = three.ok("log", "old", "--json").json["checkpoints"]
     three.ok("tracks", "rename", "old", "new")

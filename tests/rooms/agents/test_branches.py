@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,6 +105,7 @@ def test_what_claudes_user_took_back_is_off_the_branch(story: list[str | int]) -
     ]
 
 
+@pytest.mark.deep
 @model(200)
 @given(story=st.lists(st.sampled_from(("ask", "say")) | st.integers(1, 3), max_size=24))
 def test_what_codexs_user_rolled_back_is_off_the_branch(story: list[str | int]) -> None:

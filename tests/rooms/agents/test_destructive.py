@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -155,6 +156,7 @@ def test_several_are_told_in_one_line() -> None:
     assert shown(found) == "rm a; git clean -fd; sed -i 's/x/ /' *.py"
 
 
+@pytest.mark.deep
 def test_a_line_of_any_length_is_read_in_little_time() -> None:
     for line in (
         "rm x;" * 50_000,

@@ -171,6 +171,7 @@ def test_t10_ours_over_pre_commit_and_pre_commit_again(repo: Sandbox, impl: None
     assert repo.run("git", "checkout", "-q", "main").code == 0
 
 
+@pytest.mark.deep
 def test_t10_lefthook_puts_ours_aside_and_doctor_says_so(repo: Sandbox) -> None:
     theirs = '#!/bin/sh\nif [ "$LEFTHOOK" = "0" ]; then\n  exit 0\nfi\necho lefthook run "post-checkout" "$@"\n'
     path = hook(repo, "post-checkout", theirs)

@@ -144,7 +144,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return tmp_path_factory.mktemp("model"), itertools.count(), InMemorySaver()
 
 
-@sized(3, 20, 400)
+@sized(1, 10, 400)
 def test_the_three_savers_give_the_same(places: Any, count: int) -> None:
     folder, counter, memory = places
 

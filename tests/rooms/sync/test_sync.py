@@ -107,6 +107,7 @@ def test_t21_two_clones_offline_then_synced_in_any_order(tmp_path: Path) -> None
         chains.add(tuple(item.raw for item in a.state().chains["t"]))
 
 
+@pytest.mark.deep
 def test_what_carries_forgotten_words_elsewhere_does_not_come_back(far: Far) -> None:
     """Another clone's automatic checkpoint took over the words before they were forgotten here."""
     a, b = far.first, far.clone()

@@ -185,6 +185,7 @@ def test_a_copy_of_the_owner_shares_the_store_and_closing_twice_does_nothing(bar
             use()
 
 
+@pytest.mark.deep
 def test_a_store_that_nobody_closed_is_closed_when_it_is_gone(bare: Sandbox) -> None:
     store, closed = ThreadStore.open(bare.path, **QUIET), threading.Event()
     put(store, "t", "1")
