@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git.objects import Kind
-from gitbaton.threads.codec import WIDTH, Entry, Id, Jump, Parts, Row, hasher, key, rows_blob, rows_of
+from gitbaton.threads.codec import WIDTH, Entry, Id, Jump, Parts, Row, hasher, key, replaces, rows_blob, rows_of
 from gitbaton.threads.commits import AUTHOR, entry_of, file_entry, tree_parts, tree_rows
 from gitbaton.threads.names import name_of, tree_name
 
@@ -241,7 +241,7 @@ def fold(held: dict[tuple[str, int], Row], batches: Iterable[Batch]) -> None:
     """Put writes into those of a checkpoint, by task and index, in the order in which they came."""
     for rows, replace in batches:
         for row in rows:
-            if replace or key(row) not in held:
+            if replaces(row, replace) or key(row) not in held:
                 held[key(row)] = row
 
 
@@ -353,7 +353,7 @@ def _joined(batches: Iterable[Batch]) -> tuple[list[Row], list[Row]]:
     strong: dict[tuple[str, int], Row] = {}
     for rows, replace in batches:
         for row in rows:
-            if replace:
+            if replaces(row, replace):
                 weak.pop(key(row), None)
                 strong[key(row)] = row
             elif key(row) not in strong:

@@ -108,8 +108,8 @@ class Put:
 
 @value
 class Writes:
-    """Writes of one task as the log has them. ``replace``: they take the place of rows with the same task and index; else a
-    row that is there stays."""
+    """Writes of one task as the log has them. ``replace``: they all take the place of rows with the same task and index; else
+    a row that is there stays, unless ``replaces`` says otherwise."""
 
     thread: str
     namespace: str
@@ -266,6 +266,12 @@ def typed_of(data: bytes) -> Typed:
 def key(row: Row) -> tuple[str, int]:
     """What tells the writes of one checkpoint apart: task and index."""
     return row[1], row[2]
+
+
+def replaces(row: Row, replace: bool) -> bool:
+    """Whether a write takes the place of one with the same key: where its call says so, and always on one of LangGraph's
+    special channels, whose index is below zero."""
+    return replace or row[2] < 0
 
 
 def rows_blob(rows: Iterable[Row]) -> bytes:

@@ -11,7 +11,7 @@ from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import Built, building
 from gitbaton.threads.chain import Object
-from gitbaton.threads.codec import Id, Row, encode_put, encode_writes, key
+from gitbaton.threads.codec import Id, Row, encode_put, encode_writes, key, replaces
 from gitbaton.threads.core import Core, Frozen
 from gitbaton.threads.view import Line, View
 
@@ -91,10 +91,10 @@ def _carry(core: Core, line: Line) -> None:
     for id, batches in list(line.rows.items()):
         last: dict[tuple[str, int], tuple[Row, bool]] = {}
         for _, rows, replace in batches:
-            last.update({key(row): (row, replace) for row in rows if replace or key(row) not in last})
+            last |= {key(row): (row, strong) for row in rows if (strong := replaces(row, replace)) or key(row) not in last}
         anew = []
         for replace in (False, True):
-            rows = tuple(row for row, replaces in last.values() if replaces == replace)
+            rows = tuple(row for row, strong in last.values() if strong == replace)
             if rows:
                 record = encode_writes(line.thread, line.namespace, id, rows, replace)
                 wal.append(record)

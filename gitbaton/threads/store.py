@@ -122,7 +122,7 @@ class ThreadStore:
 
     def put_writes(self, thread: str, namespace: str, id: str, rows: Sequence[Row], replace: bool) -> None:
         """Record writes of a task to a checkpoint that may come later; they are on disk when this returns. A row takes the
-        place of one with the same task and index if ``replace`` says so, else it is left out."""
+        place of one with the same task and index if ``replace`` says so or its index is below zero, else it is left out."""
         if rows:
             self._room(thread)
             self._core.put_writes(thread, namespace, id, tuple(rows), replace=replace)

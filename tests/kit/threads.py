@@ -54,7 +54,7 @@ class Model:
     def writes(self, place: Place, id: str, rows: Iterable[Row], *, replace: bool) -> None:
         held = self.rows.setdefault(place, {}).setdefault(id, {})
         for row in rows:
-            if replace or (row[1], row[2]) not in held:
+            if replace or row[2] < 0 or (row[1], row[2]) not in held:
                 held[row[1], row[2]] = row
 
     def delete(self, thread: str) -> None:

@@ -21,6 +21,7 @@ from tests.kit.threads import with_disk
 pytest.importorskip("langgraph.checkpoint.sqlite")
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, SCHEDULED
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -90,31 +91,40 @@ def test_gap_order_of_pending_writes(saver: GitSaver, flushed: bool) -> None:
             saver.flush()
     found = saver.get_tuple(config())
     assert found is not None and found.pending_writes is not None
-    # (task, index) is the key: of the two paths of a task the first to come stays
-    first = {task: path for path, task in reversed(tasks)}
-    assert [value for *_, value in found.pending_writes] == sorted(
-        [path, task, i] for task, path in first.items() for i in (-1, 0, 2)
-    )
+    # (task, index) is the key: of the two paths of a task the first to come stays, and the last of a special channel
+    first, last = {task: path for path, task in reversed(tasks)}, {task: path for path, task in tasks}
+    stays = [[path, task, i] for i, paths in ((-1, last), (0, first), (2, first)) for task, path in paths.items()]
+    assert [value for *_, value in found.pending_writes] == sorted(stays)
 
 
-def test_gap_writes_replace_only_where_all_are_special(saver: GitSaver) -> None:
-    put(saver, number(0))
-    where = config(id=number(0))
-    with SqliteSaver.from_conn_string(":memory:") as other:
-        for each in (saver, other):
-            each.put_writes(where, [("a", 1), ("b", 1)], "task")
-            each.put_writes(where, [("a", 2), ("b", 2), ("c", 2)], "task")
-            each.put_writes(where, [(INTERRUPT, "old"), (RESUME, "old")], "task")
-            each.put_writes(where, [(RESUME, "new"), (SCHEDULED, "new")], "task")
-            each.put_writes(where, [("a", 3), (RESUME, "kept out")], "task")
-            each.put_writes(where, [], "task")
-        each.put(config(), checkpoint(number(0)), {}, {})
-        for _ in range(2):
-            found, wanted = saver.get_tuple(config()), other.get_tuple(config())
-            assert found is not None and wanted is not None and found.pending_writes == wanted.pending_writes
-            saver.flush()
+@pytest.mark.parametrize("when", ["", "between", "before the checkpoint"])
+def test_gap_a_write_to_a_special_channel_replaces(saver: GitSaver, when: str) -> None:
+    """As InMemorySaver has it, in whatever company it comes, and wherever the one before lies: a task that failed and then
+    succeeds has no error left."""
+    calls: list[list[tuple[str, Any]]] = [
+        [("a", 1), ("b", 1)],
+        [("a", 2), ("b", 2), ("c", 2)],
+        [(ERROR, "old"), (RESUME, "old")],
+        [(RESUME, "new"), (SCHEDULED, "new")],
+        [],
+        [("a", 3), (ERROR, "of a mixed call"), ("d", 3)],
+        [(INTERRUPT, "first"), ("a", 4), (INTERRUPT, "second")],
+    ]
+    where, other = config(id=number(0)), InMemorySaver()
+    for each in (saver, other):
+        if when != "before the checkpoint":
+            put(each, number(0))
+        for call in calls:
+            each.put_writes(where, call, "task")
+            if when and each is saver:
+                saver.flush()
+        put(each, number(0))
+    for _ in range(2):
+        found, wanted = saver.get_tuple(config()), other.get_tuple(config())
+        assert found is not None and wanted is not None and found.pending_writes == wanted.pending_writes
+        saver.flush()
     kept = (found and found.pending_writes) or []
-    assert ("task", RESUME, "new") in kept and len(kept) == 6
+    assert ("task", ERROR, "of a mixed call") in kept and ("task", INTERRUPT, "second") in kept and len(kept) == 7
 
 
 def test_gap_list_of_everything(saver: GitSaver) -> None:

@@ -65,7 +65,7 @@ class Model:
             held = self.writes.setdefault(id, {})
             for more, replace in batches:
                 for row in more:
-                    if replace or (row[1], row[2]) not in held:
+                    if replace or row[2] < 0 or (row[1], row[2]) not in held:
                         held[(row[1], row[2])] = row
         built = self.heap.rebuild(self.tip, puts, written, self.late)
         self.tip, self.late = built.tip, built.late_tip
