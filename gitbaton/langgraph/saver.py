@@ -24,7 +24,7 @@ from gitbaton.threads.store import ThreadStore
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator
     from typing import Any, Self, TypeVar
 
     from langchain_core.runnables import RunnableConfig
@@ -62,6 +62,13 @@ class Aside:
     def drop(self) -> None:
         """Let the workers end when they have done what they were given; who asks again gets others."""
         self._pool = None
+
+
+class _Done:
+    """What is over already; may be awaited."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
 
 
 class GitSaver(BaseCheckpointSaver[str]):
@@ -133,6 +140,14 @@ class GitSaver(BaseCheckpointSaver[str]):
 
     async def __aexit__(self, *_: object) -> None:
         await self._aside.run(self.close)
+
+    def setup(self) -> Awaitable[None]:
+        """Do nothing: all that a saver needs was made with it. Programs call this of other savers, synchronous ones without
+        ``await`` and asynchronous ones with it; here both work."""
+        return _Done()
+
+    async def asetup(self) -> None:
+        """As ``setup``, under the name that other asynchronous savers have for it."""
 
     def flush(self) -> None:
         """Everything that was put is in git's refs when this returns: before a push, or to look at it with git."""

@@ -51,6 +51,23 @@ def test_what_is_opened(tmp_path: Path) -> None:
         GitSaver("/proc/no/such/place")
 
 
+def test_setup_is_called_as_of_any_other_saver(tmp_path: Path) -> None:
+    """Without ``await`` as SqliteSaver's and PostgresSaver's, with it as AsyncSqliteSaver's and AsyncPostgresSaver's, or by
+    another name as AsyncRedisSaver's."""
+
+    async def awaited(saver: GitSaver) -> None:
+        await saver.setup()
+        await saver.asetup()
+        await saver.setup()
+
+    with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
+        saver.setup()
+        asyncio.run(awaited(saver))
+        chain(saver, 2)
+        saver.setup()
+        assert ids(saver.list(None)) == [number(1), number(0)]
+
+
 @pytest.mark.parametrize("options", [("--object-format=sha256",), ("--ref-format=reftable",), ("--bare",)], ids=str)
 def test_any_kind_of_repository(
     tmp_path: Path, options: tuple[str, ...], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
