@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from bisect import insort
 from collections import deque
 from functools import partial
-from heapq import merge
 from itertools import islice
+from operator import itemgetter
 
 import ormsgpack
 from langgraph.checkpoint.base import CheckpointTuple
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _KEYS = ormsgpack.OPT_NON_STR_KEYS
 _ONCE, _NEVER = "read once", "cannot be joined"
 _SURE = 1 << 52
+_turn = itemgetter(0, 1)
 
 
 class Documents:
@@ -221,10 +223,12 @@ def entries(
     if limit is not None and limit <= 0:
         return iter(())
     if thread is not None and namespace is not None:
-        chains = [(thread, namespace)]
+        found = _one(reader, [(thread, namespace)], only, below) if only else _chain(reader, (thread, namespace), below)
+    elif only:
+        found = _one(reader, [c for c in reader.store.chains(thread) if namespace is None or c[1] == namespace], only, below)
     else:
-        chains = [c for c in reader.store.chains(thread) if namespace is None or c[1] == namespace]
-    found = _one(reader, chains, only, below) if only else _all(reader, chains, below)
+        newest = reader.store.newest(thread)
+        found = _all(reader, {c: newest[c] for c in sorted(newest) if namespace is None or c[1] == namespace}, below)
     if where:
         found = _matching(reader, found, where)
     return islice(found, limit)
@@ -239,11 +243,34 @@ def _one(reader: Reader, chains: list[tuple[str, str]], only: str, below: str | 
             yield thread, namespace, entry
 
 
-def _all(reader: Reader, chains: list[tuple[str, str]], below: str | None) -> Iterator[Place]:
-    def one(thread: str, namespace: str) -> Iterator[Place]:
-        return ((thread, namespace, entry) for entry in reader.store.walk(thread, namespace, below or None))
+def _chain(reader: Reader, place: tuple[str, str], below: str | None) -> Iterator[Place]:
+    return ((*place, entry) for entry in reader.store.walk(*place, below or None))
 
-    return merge(*(one(*chain) for chain in chains), key=lambda place: place[2].id, reverse=True)
+
+def _all(reader: Reader, newest: Mapping[tuple[str, str], str | None], below: str | None) -> Iterator[Place]:
+    """The checkpoints of all chains, newest first. A chain is opened when it is the turn of its newest checkpoint: who takes a
+    few does not wait for the others. One whose newest is not known is opened first, which says why."""
+    waiting = sorted(((id, -number) for number, id in enumerate(newest.values()) if id is not None))
+    chains = [*newest]
+    begun: list[tuple[str, int, Place, Iterator[Place]]] = []  # of each opened chain what comes next, the newest last
+
+    def go_on(number: int, rest: Iterator[Place], most: str | None) -> None:
+        for place in rest:
+            if most is None or place[2].id <= most:  # what came since is not listed
+                insort(begun, (place[2].id, -number, place, rest), key=_turn)
+                break
+
+    for number, id in enumerate(newest.values()):
+        if id is None:
+            go_on(number, _chain(reader, chains[number], below), None)
+    while waiting or begun:
+        while waiting and (not begun or waiting[-1] > begun[-1][:2]):
+            most, number = waiting.pop()
+            go_on(-number, _chain(reader, chains[-number], below), most)
+        if begun:
+            _, number, place, rest = begun.pop()
+            yield place
+            go_on(-number, rest, None)
 
 
 def _matching(reader: Reader, found: Iterator[Place], where: Mapping[str, Any]) -> Iterator[Place]:

@@ -27,7 +27,7 @@ from gitbaton.threads.codec import (
 )
 from gitbaton.threads.commits import named
 from gitbaton.threads.log import Log
-from gitbaton.threads.names import Cut, cut, names_of, prefix_of, ref_of
+from gitbaton.threads.names import THREADS, Cut, cut, names_of, prefix_of, ref_of
 from gitbaton.threads.view import Batch, Held, Line, Shelf, View, again
 from gitbaton.values import cast
 
@@ -323,13 +323,36 @@ class Core:
 
     def chains(self, thread: str | None) -> list[tuple[str, str]]:
         """See ThreadStore."""
+        return sorted(self._tips(thread))
+
+    def newest(self, thread: str | None) -> dict[tuple[str, str], str | None]:
+        """See ThreadStore."""
+        found: dict[tuple[str, str], str | None] = {}
+        for place, (held, tip) in self._tips(thread).items():
+            try:
+                if tip is not None:
+                    commit = bytes.fromhex(tip)
+                    head = self.shelf.entries.get(commit) or self.shelf.chain(commit).entry(commit)
+                    held = max(held or "", head.id)
+                found[place] = held
+            except (BatonError, ValueError):
+                found[place] = None
+        return found
+
+    def _tips(self, thread: str | None) -> dict[tuple[str, str], tuple[str | None, str | None]]:
+        """The greatest id in memory, and what the ref points at, of all chains, or those of one thread."""
         if self.wal.changed or self.unsure:
             with self.wal.lock():
                 self.catch_up()
-        found = {(line.thread, line.namespace) for line in self.table.dirty() if line.puts}
-        prefix = "refs/baton/threads/" if thread is None else prefix_of(thread)[0]
-        found.update(self.named(self.shelf.names(prefix), *(() if thread is None else (thread,))))
-        return sorted(names for names in found if thread is None or names[0] == thread)
+        found: dict[tuple[str, str], tuple[str | None, str | None]] = {}
+        for line in self.table.dirty():
+            if order := line.held.order:
+                found[line.thread, line.namespace] = order[-1], None
+        prefix = THREADS if thread is None else prefix_of(thread)[0]
+        for ref, oid in self.shelf.refs.listing(prefix).items():
+            for place in self.named([ref], *(() if thread is None else (thread,))):
+                found[place] = found[place][0] if place in found else None, oid
+        return found if thread is None else {place: tips for place, tips in found.items() if place[0] == thread}
 
     def named(self, refs: Iterable[str], *known: str) -> Iterator[tuple[str, str]]:
         """The names of those refs that are ours; what a ref does not hold, and is not ``known``, as the chain says it."""

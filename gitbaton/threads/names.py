@@ -93,6 +93,7 @@ def prefix_of(thread: str) -> tuple[str, str]:
     return f"{THREADS}{path}/", f"{LATE}{path}/"
 
 
+@lru_cache(1 << 14)
 def names_of(ref: str, *known: str) -> tuple[str, str] | None:
     """The thread and namespace of a ref of either kind; None unless it is exactly what ``ref_of`` or ``late_ref`` gives. A name
     that the ref does not hold whole is a Cut, or the one of ``known`` that it stands for."""

@@ -89,6 +89,10 @@ class ThreadStore:
         """The threads and namespaces that have a checkpoint, sorted; those of one thread, where it is given."""
         return self._core.chains(thread)
 
+    def newest(self, thread: str | None = None) -> dict[tuple[str, str], str | None]:
+        """As ``chains``, in no order, with the id of the newest checkpoint of each; None where it cannot be read."""
+        return self._core.newest(thread)
+
     def blob(self, oid: Id) -> Typed:
         """A stored value: its type and its bytes. Raises GitError when it is not here, RecordError when it is no value."""
         return self._core.blob(oid)

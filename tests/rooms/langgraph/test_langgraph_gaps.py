@@ -25,7 +25,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME, SCHEDULED
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from gitbaton.errors import UsageError
+from gitbaton.errors import GitError, UsageError
 from gitbaton.langgraph import GitSaver
 
 
@@ -153,6 +153,44 @@ def test_gap_list_of_everything(saver: GitSaver) -> None:
             ]
     assert list(saver.list(None, limit=0)) == [] and len(list(saver.list(None))) == 27
     assert list(saver.list(config("t 2", None, number(5)), before=config(id=number(5)))) == []
+
+
+def test_gap_a_short_listing_goes_through_few_threads(saver: GitSaver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newest first, and no thread is gone through before it is its turn: in memory, in git, and in both."""
+    for n in range(80):
+        put(saver, number(n), thread=f"t{n * 7 % 40}")
+        if n == 60:
+            saver.flush()
+    walk, gone = saver.store.walk, list[str]()
+
+    def counted(thread: str, namespace: str, below: str | None = None) -> Any:
+        gone.append(thread)
+        return walk(thread, namespace, below)
+
+    monkeypatch.setattr(saver.store, "walk", counted)
+    for _ in range(2):
+        assert ids(saver.list(None, limit=3)) == [number(79), number(78), number(77)] and len(gone) == 3
+        assert ids(saver.list(None)) == [number(n) for n in reversed(range(80))]
+        gone.clear()
+        saver.flush()
+    listing = saver.list(None)
+    assert next(listing).config == config("t33", id=number(79))
+    put(saver, number(99), thread="t0")
+    saver.delete_thread("t1")
+    assert ids(listing) == [number(n) for n in reversed(range(79)) if n * 7 % 40 != 1]
+
+
+@pytest.mark.parametrize("limit", [1, None])
+def test_gap_a_listing_says_what_it_cannot_read(tmp_path: Path, limit: int | None) -> None:
+    """A thread that cannot be read may be the newest of all."""
+    with GitSaver(tmp_path / "threads.git", fsync=False) as saver:
+        for n, thread in enumerate(("broken", "whole")):
+            put(saver, number(n), thread=thread)
+        saver.flush()
+        (tmp_path / "threads.git/refs/baton/threads/=broken/_").write_text("1" * 40 + "\n")
+        with pytest.raises(GitError, match="1111 is not here"):
+            list(saver.list(None, limit=limit))
+        assert ids(saver.list(config("whole", None))) == [number(1)]
 
 
 def test_gap_filters_compare_values(saver: GitSaver) -> None:
