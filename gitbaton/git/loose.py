@@ -20,7 +20,7 @@ from gitbaton.system.groups import boot
 STAMP = "boot"  # in our folder of the common directory
 _CHUNK = 1 << 20
 FEW = 32
-_FEW_BYTES = 1 << 20
+FEW_BYTES = 1 << 20
 _RECENT = 32 << 20  # bytes of objects that are remembered
 _ATTEMPTS = 20
 _umask: list[int] = []
@@ -107,7 +107,7 @@ def few_below(oids: Iterable[Oid], algorithm: Algorithm, held: Container[Oid]) -
         if oid in held or oid in found:
             continue
         item = _recent.get(oid)
-        if item is None or len(found) == FEW or size > _FEW_BYTES:
+        if item is None or len(found) == FEW or size > FEW_BYTES:
             return None
         found[oid], size = item, size + len(item.data)
         waiting += _below(item, algorithm)

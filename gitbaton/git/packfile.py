@@ -1,12 +1,13 @@
-"""Pack of whole objects: a stream that git takes in, or a pack of a moment with its index, from which git makes another."""
+"""Pack of whole objects: a stream that git takes in; a pack of a moment with its index, from which git makes another; or, of
+what is large, a pack that stays."""
 
 from __future__ import annotations
 
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 
 from gitbaton.git.objects import Algorithm, Kind, digest
 
@@ -20,6 +21,12 @@ _AT_ONCE = 48  # objects between two pauses
 _MOST = 2 << 30  # bytes in one pack: places in an index of version 1 have 32 bits
 _SIZES = struct.Struct("<BHH").pack
 _BLOCK = 0xFFFF  # bytes that one block of zlib's holds as they are
+LARGE = 16 << 20
+"""Bytes of an object from which on it is not worth while to look for what is like it before it is stored."""
+_HALF = 1 << 30  # bytes after which another pack begins: places in an index of version 2 have 31 bits
+_PIECE = 1 << 20
+_SAMPLES, _SAMPLE = 8, 32 << 10
+_SAVED = 0.9  # of its size: what is deflated to no less than that is stored as it is
 
 
 def stream(algorithm: Algorithm, objects: Iterable[New]) -> bytes:
@@ -29,12 +36,13 @@ def stream(algorithm: Algorithm, objects: Iterable[New]) -> bytes:
     return pack + digest(algorithm, pack)
 
 
-def put_pack(folder: str, algorithm: Algorithm, objects: Sequence[New], pause: Callable[[], object]) -> None:
+def put_pack(folder: str, algorithm: Algorithm, objects: Sequence[New], pause: Callable[[], object], most: int = _MOST) -> None:
     """Write a pack of new objects, as they are, and its index, for git to read them from once: neither is deflated, looked
-    through for what is alike, or brought to disk. ``pause`` is called now and then. Raises OSError."""
-    if len(objects) > 1 and sum(len(data) for _, _, data in objects) > _MOST:
+    through for what is alike, or brought to disk. Several packs of more than ``most`` bytes. ``pause`` is called now and then.
+    Raises OSError."""
+    if len(objects) > 1 and sum(len(data) for _, _, data in objects) > most:
         for half in (objects[: len(objects) // 2], objects[len(objects) // 2 :]):
-            put_pack(folder, algorithm, half, pause)
+            put_pack(folder, algorithm, half, pause, most)
         return
     import hashlib
 
@@ -58,6 +66,66 @@ def put_pack(folder: str, algorithm: Algorithm, objects: Sequence[New], pause: C
     index = b"".join([struct.pack(">256I", *accumulate(counts)), *rows, seal.digest()])
     with open(path + ".idx", "xb") as file:
         file.write(index + digest(algorithm, index))
+
+
+def put_large(
+    folder: str, algorithm: Algorithm, objects: Sequence[New], pause: Callable[[], object], most: int = _HALF
+) -> list[str]:
+    """Write packs of large objects and their indexes, for good; their names. Each object is deflated once, and fast, or stored
+    as it is where samples say that this saves little. Another pack begins after ``most`` bytes of objects. ``pause`` is called
+    now and then. Raises OSError."""
+    import hashlib
+
+    names, left = list[str](), list(reversed(objects))
+    while left:
+        taken, size = list[New](), 0
+        while left and size < most:
+            taken.append(left.pop())
+            size += len(taken[-1][2])
+        names.append(taken[0][1].hex())
+        path, at, rows = os.path.join(folder, f"pack-{names[-1]}"), 12, list[tuple[Id, bytes, bytes]]()
+        seal = hashlib.new(algorithm, _begun(len(taken)), usedforsecurity=False)
+        with open(path + ".pack", "xb", opener=_unwritable) as file:
+            file.write(_begun(len(taken)))
+            for kind, oid, data in taken:
+                start, crc = at, 0
+                for part in chain([_head(kind, len(data))], _deflated(data)):
+                    file.write(part)
+                    seal.update(part)
+                    crc, at = zlib.crc32(part, crc), at + len(part)
+                    pause()
+                rows.append((oid, crc.to_bytes(4, "big"), start.to_bytes(4, "big")))
+            file.write(seal.digest())
+        # Version 2 of git's index: ids in order, then the checksum of each, then its place.
+        counts, columns = [0] * 256, zip(*sorted(rows), strict=True)
+        for oid, _, _ in rows:
+            counts[oid[0]] += 1
+        index = b"".join(
+            [b"\xfftOc\0\0\0\2", struct.pack(">256I", *accumulate(counts)), *map(b"".join, columns), seal.digest()]
+        )
+        with open(path + ".idx", "xb", opener=_unwritable) as file:
+            file.write(index + digest(algorithm, index))
+    return names
+
+
+def _unwritable(path: str, flags: int) -> int:
+    """Open a new file with the mode of git's packs."""
+    return os.open(path, flags, 0o444)
+
+
+def _deflated(data: bytes) -> Iterator[bytes | memoryview]:
+    """An object in a form that zlib inflates, piece by piece."""
+    step = len(data) // _SAMPLES
+    found = b"".join([data[at : at + _SAMPLE] for at in range(0, len(data), max(step, 1))])
+    if len(zlib.compress(found, 1)) > _SAVED * len(found):
+        yield b"\x78\x01"
+        yield from _blocks(data)
+        yield zlib.adler32(data).to_bytes(4, "big")
+        return
+    work, view = zlib.compressobj(1), memoryview(data)
+    for at in range(0, len(data), _PIECE):
+        yield work.compress(view[at : at + _PIECE])
+    yield work.flush()
 
 
 def _blocks(data: bytes) -> list[bytes | memoryview]:

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.binary import SYNCED, BinaryObjects
-from gitbaton.git.loose import FEW, drop_torn, put_in
+from gitbaton.git.loose import FEW, FEW_BYTES, drop_torn, put_in
 from gitbaton.git.objects import OID, NewObject, Objects, RefChange
-from gitbaton.git.packfile import New, put_pack, stream
+from gitbaton.git.packfile import LARGE, New, put_large, put_pack, stream
 from gitbaton.git.questions import FSYNC
-from gitbaton.git.repo import Repo, clear_old, make_folder
+from gitbaton.git.repo import Repo, clear_old, make_folder, sharer
 from gitbaton.git.run import BORROWED, Git, checked
 from gitbaton.model import Oid
 from gitbaton.system import groups
@@ -322,18 +322,28 @@ def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Abstract
 def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> AbstractContextManager[None]:
     """As ``kept``, of new objects that are nowhere yet, in the order in which they came; always on disk. ``pause`` is called
     now and then, for whoever shares the interpreter. Raises GitError when they cannot be written."""
-    objects = list({item[1]: item for item in objects}.values())
-    words = [item[1].hex() for item in objects]
+    given = {item[1]: item for item in objects}.values()
+    large = [item for item in given if len(item[2]) >= LARGE]
+    others = [item for item in given if len(item[2]) < LARGE]
+    words = [item[1].hex() for item in others]
 
     def fill(folder: str) -> None:
-        if len(objects) <= FEW:
-            put_in(folder, [NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in objects])
+        if len(others) <= FEW and sum(len(data) for _, _, data in others) <= FEW_BYTES:
+            put_in(folder, [NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in others])
             return
         drop_torn(repo.objects_dir, words)
-        put_pack(os.path.join(folder, "pack"), repo.layout.algorithm, objects, pause)
+        put_pack(os.path.join(folder, "pack"), repo.layout.algorithm, others, pause)
+
+    def also(own: str) -> list[str]:
+        drop_torn(repo.objects_dir, [item[1].hex() for item in large])
+        names, mode = put_large(own, repo.layout.algorithm, large, pause), sharer(repo)
+        for name in names:
+            for end in _ENDS:
+                mode(os.path.join(own, f"pack-{name}{end}"))
+        return names
 
     try:
-        return _until_done(_collect(repo, words, _ALIKE, fill, "always") if words else [])
+        return _until_done(_collect(repo, words, _ALIKE, fill, "always", also) if given else [])
     except GitError as error:
         raise GitError(f"a pack cannot be written: {error.message}") from None
 
@@ -349,11 +359,21 @@ def _until_done(keeps: Sequence[str]) -> Iterator[None]:
                 os.unlink(path)
 
 
-def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Callable[[str], object], how: Fsync) -> list[str]:
+def _collect(
+    repo: Repo,
+    words: Sequence[str],
+    options: Sequence[str],
+    fill: Callable[[str], object],
+    how: Fsync,
+    also: Callable[[str], list[str]] = lambda own: [],
+) -> list[str]:
     """The packs of some objects in the object store; the files that keep them. ``fill`` writes into a folder of objects those
-    that need not be in the store."""
+    that need not be in the store; ``also`` makes packs of others in a folder, and gives their names."""
 
     def make(git: Git, own: str) -> list[str]:
+        names = also(own)
+        if not words:
+            return names
         os.mkdir(os.path.join(own, "objects"))
         fill(os.path.join(own, "objects"))
         stdin = "".join(f"{word}\n" for word in words).encode()
@@ -361,7 +381,7 @@ def _collect(repo: Repo, words: Sequence[str], options: Sequence[str], fill: Cal
         result = git.run("pack-objects", "-q", *options, os.path.join(own, "pack"), stdin=stdin)
         if result.code != 0:
             raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
-        return result.out.decode("ascii").split()
+        return names + result.out.decode("ascii").split()
 
     return _brought(repo, make, how)
 

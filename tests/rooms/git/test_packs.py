@@ -6,12 +6,14 @@ import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import GitError
+from gitbaton.git import packfile
 from gitbaton.git.objects import Kind, digest
 from gitbaton.git.packfile import stream
 from gitbaton.git.packs import Packs
@@ -58,14 +60,69 @@ def test_git_reads_what_is_written(tmp_path: Path, algorithm: str) -> None:
     store.close()
 
 
+@some("algorithm", FORMATS)
+def test_what_is_large_is_deflated_once_or_not_at_all(tmp_path: Path, algorithm: Any) -> None:
+    """In packs that git takes for its own, and goes on with."""
+    repo = Sandbox.init(tmp_path / "repo", "--bare", f"--object-format={algorithm}")
+    store = opened(repo)
+    text = b" ".join(b"%d" % (number * number) for number in range(1 << 18))
+    dense = [os.urandom((1 << 20) + number) for number in (0, 1, (1 << 20) + 7)]
+    plain = [text, text[: 1 << 20], b"y" * (5 << 20), b"y"]
+    made = blobs(store, [*dense, *plain])
+    packs = packfile.put_large(os.fspath(folder(repo)), algorithm, made, int, most=3 << 20)
+    judged(repo, made)
+    read_all(store, made)
+    rows = [line.split() for name in packs for line in verified(repo, folder(repo) / f"pack-{name}.pack")]
+    stored = {bytes.fromhex(row[0]): int(row[3]) for row in rows}
+    assert len(packs) == 4 and stored.keys() == {oid for _, oid, _ in made} and {len(row) for row in rows} == {5}
+    for (_, oid, data), is_dense in zip(made, [True] * 3 + [False] * 4, strict=True):
+        assert len(data) < stored[oid] < len(data) + 1000 if is_dense else stored[oid] < 0.7 * len(data) + 20
+    repo.git("repack", "-q", "-d", "-l", "--geometric=2")
+    judged(repo, made)
+    store.close()
+
+
+@pytest.mark.deep
+def test_what_is_large_has_a_pack_of_its_own(tmp_path: Path) -> None:
+    """What is small beside it is packed by git, as a delta where it can; and all comes at once, or not."""
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store = opened(repo)
+    made = blobs(store, [b"y" * packfile.LARGE, b"z" * (packfile.LARGE - 1)]) + trees(store, 40)
+    with store.written(made):
+        judged(repo, made)
+        found = {path: len(verified(repo, path)) for path in folder(repo).glob("*.pack")}
+        assert sorted(found.values()) == [1, len(made) - 1] and len(names(repo, ".keep")) == 2
+    assert names(repo, ".keep") == [] and {oct(path.stat().st_mode)[-3:] for path in folder(repo).glob("pack-*")} == {"444"}
+    with store.written(made[:1]):
+        assert len(names(repo, ".pack")) == 3 and missing(store, [oid for _, oid, _ in made]) == set()
+    store.close()
+
+
+def verified(repo: Sandbox, pack: Path) -> list[str]:
+    """What git says of each object of a pack."""
+    return [line for line in repo.git("verify-pack", "-v", str(pack)).splitlines() if " blob " in line or " tree " in line]
+
+
+@pytest.mark.parametrize("most", [1 << 18, 1])
+def test_a_pack_of_a_moment_comes_in_several(tmp_path: Path, most: int) -> None:
+    """Places in its index have 32 bits."""
+    repo = Sandbox.init(tmp_path / "repo", "--bare")
+    store = opened(repo)
+    made = blobs(store, (b"%02d" % number * (10 << 10) for number in range(40)))
+    packfile.put_pack(os.fspath(folder(repo)), "sha1", made, int, most)
+    assert len(names(repo, ".pack")) == (4 if most > 1 else 40)
+    judged(repo, made)
+    store.close()
+
+
 @pytest.mark.full
 def test_more_than_one_pack_of_a_moment_holds(tmp_path: Path) -> None:
-    """Places in its index have 32 bits: what is more than 2 GiB comes in several, and git makes one pack of them."""
+    """Places in an index have 31 or 32 bits: what is more than 2 GiB comes in several packs."""
     repo = Sandbox.init(tmp_path / "repo", "--bare")
     store = opened(repo)
     made = blobs(store, (bytes([number]) * (3 << 28) for number in range(3)))
     write(store, made)
-    assert len(names(repo, ".pack")) == 1
+    assert len(names(repo, ".pack")) == 2
     assert missing(store, [oid for _, oid, _ in made]) == set()
     repo.fsck()
     store.close()
