@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypedDict
@@ -73,7 +73,7 @@ def test_synchronous_nodes_may_wait_for_an_asynchronous_graph(saver: GitSaver) -
     assert {thread for thread, _ in saver.store.chains()} == {"whole", *"abcd"}
 
 
-Ask = Callable[[GitSaver], Coroutine[Any, Any, object]]
+Ask = Callable[[GitSaver], Awaitable[object]]
 
 
 async def listed(saver: GitSaver) -> None:
@@ -81,6 +81,8 @@ async def listed(saver: GitSaver) -> None:
 
 
 EACH: dict[str, Ask] = {
+    "setup": lambda saver: saver.setup(),
+    "asetup": lambda saver: saver.asetup(),
     "aget_tuple": lambda saver: saver.aget_tuple(config(id=number(0))),
     "alist": listed,
     "aput": lambda saver: saver.aput(config(), checkpoint(number(9)), {}, {}),
