@@ -27,6 +27,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--states", default="2048,51200", help="bytes of a checkpoint, comma-separated")
     parser.add_argument("--tracks", type=int, default=5_000, help="tracks of the repository with many")
     parser.add_argument("--reads", type=int, default=500, help="reads of each kind")
+    parser.add_argument("--threads", type=int, default=3_000, help="threads with a checkpoint each; 0 leaves them out")
+    parser.add_argument("--large", type=int, default=50, help="MiB of one large state; 0 leaves it out")
     parser.add_argument("--messages", type=int, default=500, help="messages of a channel that grows; 0 leaves it out")
     parts = ("baton", "hooks", "restore", "agents", "sync", "retention", "durable", "savers", "tracks", "looking", "picker")
     parser.add_argument("--only", choices=parts, help="measure one part only")
@@ -69,7 +71,8 @@ def main() -> None:
             lines += picker.main(folder, env, chosen.runs, chosen.history or 10_000)
         if only in (None, "savers"):
             counts, states = ([int(number) for number in text.split(",")] for text in (chosen.counts, chosen.states))
-            lines += savers.main(folder, chosen.savers.split(","), counts, states, chosen.reads, chosen.messages)
+            wide = {"threads": chosen.threads, "large": chosen.large}
+            lines += savers.main(folder, chosen.savers.split(","), counts, states, chosen.reads, chosen.messages, **wide)
     if rows:
         harness.show(rows)
     for line in filter(None, lines):

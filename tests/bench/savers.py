@@ -168,6 +168,35 @@ class Player:
             worker.join()
         return time.time(), max(waits)
 
+    def spread(self, threads: int) -> None:
+        """One checkpoint in each of so many threads."""
+        states = States(self.states.size, grows=False)
+        for number in range(threads):
+            checkpoint, metadata, versions = states.next()
+            named = {"thread_id": f"thread-{number}", "checkpoint_ns": ""}
+            self.call("put", {"configurable": named}, checkpoint, metadata, versions)
+        self.flush()
+
+    def newest(self) -> tuple[float, float]:
+        """Milliseconds of the ten newest checkpoints of all threads: by the clock, and of the processor's time."""
+        begun, used = time.perf_counter(), time.process_time()
+        assert len(self.call("list", None, limit=10)) == 10
+        return (time.perf_counter() - begun) * 1e3, (time.process_time() - used) * 1e3
+
+    def heavy(self, size: int, dense: bool) -> tuple[float, float]:
+        """Seconds until a state of so many bytes, of words or of what cannot be made smaller, is put and nothing is left to be
+        done: by the clock, and of the processor's time, with that of git."""
+        rng = random.Random(7)
+        value: Any = rng.randbytes(size) if dense else text(rng, 1 << 20) * (size >> 20)
+        checkpoint, metadata, _ = States(8, grows=False).next()
+        checkpoint |= {"channel_values": {"c0": value}, "channel_versions": {"c0": 1}}
+        named = {"thread_id": f"heavy-{dense}", "checkpoint_ns": ""}
+        begun, used = time.perf_counter(), sum(os.times()[:4])
+        self.call("put", {"configurable": named}, checkpoint, metadata, {"c0": 1})
+        if hasattr(self.saver, "flush"):
+            self.saver.flush()
+        return time.perf_counter() - begun, sum(os.times()[:4]) - used
+
     def flush(self) -> float:
         """Seconds until nothing is left to be done; what was put is read back and must be what it was."""
         begun = time.perf_counter()
@@ -250,14 +279,18 @@ class Team:
     """A process for each saver. One works at a time, the others are stopped, their threads as well."""
 
     def __init__(self, folder: Path, names: Sequence[str], count: int, size: int, grows: bool = False) -> None:
-        self.folder, self.names = folder, names
+        self.folder, self.names, self.about = folder, names, (count, size, grows)
         self.lines: dict[str, Connection] = {}
-        self.processes = {}
-        context = multiprocessing.get_context("spawn")
+        self.processes: dict[str, Any] = {}
         for name in names:
             (folder / name).mkdir(parents=True)
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        for name in self.names:
             self.lines[name], theirs = context.Pipe()
-            process = context.Process(target=play, args=(theirs, name, str(folder / name), count, size, grows), daemon=True)
+            process = context.Process(target=play, args=(theirs, name, str(self.folder / name), *self.about), daemon=True)
             process.start()
             theirs.close()  # or nobody hears that a process has ended
             self.processes[name] = process
@@ -277,13 +310,21 @@ class Team:
         _send(id, signal.SIGCONT)
         return self._answer(name)
 
-    def close(self) -> None:
-        """End all."""
+    def _end(self) -> None:
         for name, process in self.processes.items():
             assert process.pid is not None
             self.lines[name].send(None)
             _send(process.pid, signal.SIGCONT)
             process.join()
+
+    def restart(self) -> None:
+        """Go on with new processes on what is there."""
+        self._end()
+        self._start()
+
+    def close(self) -> None:
+        """End all."""
+        self._end()
         shutil.rmtree(self.folder)
 
 
@@ -362,6 +403,38 @@ def verdicts(found: Mapping[str, Mapping[str, float]], size: int) -> str:
     return "git / sqlite: " + ", ".join(said)
 
 
+def wide(folder: Path, names: Sequence[str], threads: int, size: int) -> list[str]:
+    """The ten newest checkpoints of many threads, first in a process that knows none, then again; and one large state."""
+    said = []
+    if threads:
+        team = Team(folder / "savers-threads", names, 1, 2048)
+        for name in names:
+            team.turn(name, "spread", threads)
+        team.restart()
+        first = {name: team.turn(name, "newest") for name in names}
+        again: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+        for name, _ in rounds(names, 9, 1):
+            again[name].append(team.turn(name, "newest"))
+        team.close()
+        found = {}
+        for name in names:
+            clock, used = (statistics.median(column) for column in zip(*again[name], strict=True))
+            found[name] = {"first ms": first[name][0], "first cpu ms": first[name][1], "ms": clock, "cpu ms": used}
+        said.append(table(found, f"10 newest of {threads} threads"))
+    if size:
+        team = Team(folder / "savers-heavy", names, 1, 2048)
+        columns: dict[str, dict[str, float]] = {name: {} for name in names}
+        for what, dense in (("words", False), ("dense", True)):
+            for name in names:
+                clock, used = team.turn(name, "heavy", size << 20, dense)
+                columns[name] |= {f"{what} ms": clock * 1e3, f"{what} cpu ms": used * 1e3}
+        for name in names:
+            columns[name]["MB"] = team.turn(name, "size", False)[0] / 1e6
+        team.close()
+        said.append(table(columns, f"put and flush {size} MiB"))
+    return said
+
+
 def crowd(folder: Path, names: Sequence[str], count: int) -> str:
     """Puts of 2 KB a second and the longest one, of 8 threads with one saver, and of 4 processes with one store."""
     found: dict[str, dict[str, float]] = {}
@@ -390,8 +463,19 @@ def crowd(folder: Path, names: Sequence[str], count: int) -> str:
     return table(found, "together") if found else ""
 
 
-def main(folder: Path, names: Sequence[str], counts: Sequence[int], sizes: Sequence[int], reads: int, steps: int) -> list[str]:
-    """Tables as Markdown: each count with each size of the state, and a channel that grows by a message at each step."""
+def main(
+    folder: Path,
+    names: Sequence[str],
+    counts: Sequence[int],
+    sizes: Sequence[int],
+    reads: int,
+    steps: int,
+    *,
+    threads: int,
+    large: int,
+) -> list[str]:
+    """Tables as Markdown: each count with each size of the state, a channel that grows by a message at each step, many threads,
+    and one large state."""
     said = []
     for size in sizes:
         for count in counts:
@@ -404,5 +488,6 @@ def main(folder: Path, names: Sequence[str], counts: Sequence[int], sizes: Seque
         found = measure(team, steps, 100)
         team.close()
         said += [table(found, f"{steps} messages of {MESSAGE} bytes"), verdicts(found, 0)]
+    said += wide(folder, [name for name in names if name != "memory"], threads, large)
     said.append(crowd(folder, names, 500))
     return said
