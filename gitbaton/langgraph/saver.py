@@ -18,6 +18,7 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git.questions import create_bare
 from gitbaton.langgraph.blocked import allowed
+from gitbaton.langgraph.branches import Branches
 from gitbaton.langgraph.reading import Documents, Reader, entries, history
 from gitbaton.langgraph.writing import Writer, as_text, namespace_of, thread_of
 from gitbaton.threads.store import ThreadStore
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple, DeltaChannelHistory
     from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from gitbaton.threads.codec import Entry
 
     T = TypeVar("T")
 
@@ -110,6 +113,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         self._aside = Aside()
         self._documents = Documents(cache // 4)
         self._recent: dict[tuple[str, str], Any] = {}
+        self._branches = Branches()
         self._tells = serde is None
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=names or None))
 
@@ -122,7 +126,7 @@ class GitSaver(BaseCheckpointSaver[str]):
     def serde(self, serde: SerializerProtocol) -> None:
         """Serialise with this from now on."""
         self._reader = Reader(self.store, serde, self._documents, tells=self._tells and type(serde) is JsonPlusSerializer)
-        self._writer = Writer(self.store, serde, self._recent)
+        self._writer = Writer(self.store, serde, self._recent, self._branches)
 
     @classmethod
     def from_conn_string(cls, conn_string: str) -> Self:
@@ -169,7 +173,13 @@ class GitSaver(BaseCheckpointSaver[str]):
         thread, namespace = thread_of(named), namespace_of(named)
         wanted = named.get("checkpoint_id")
         entry = self.store.entry(thread, namespace, as_text(wanted)) if wanted else self.store.latest(thread, namespace)
+        self._was_read(thread, namespace, entry, bool(wanted))
         return None if entry is None else self._reader.tuple_of(thread, namespace, entry)
+
+    def _was_read(self, thread: str, namespace: str, entry: Entry | None, asked: bool) -> None:
+        self._branches.met(thread, namespace, entry.id if entry is not None else None)
+        if asked and entry is not None:
+            self._branches.asked(thread, namespace, entry.id)
 
     def list(
         self,
@@ -182,6 +192,8 @@ class GitSaver(BaseCheckpointSaver[str]):
         """Checkpoints, newest first by id: of all threads (``config`` None), of a thread (no ``checkpoint_ns``) or of
         one namespace; ``filter`` has metadata that must be equal. Raises as ``get_tuple`` does."""
         for thread, namespace, entry in entries(self._reader, config, filter, before, limit):
+            if before is not None:  # LangGraph looks so for where a graph in a graph stood
+                self._branches.asked(thread, namespace, entry.id)
             yield self._reader.tuple_of(thread, namespace, entry)
 
     def put(
@@ -238,6 +250,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         thread, namespace, wanted = thread_of(named), namespace_of(named), named.get("checkpoint_id")
         entry = self.store.ready(thread, namespace, as_text(wanted) if wanted else None)
         if entry is not None and (entry.commit is None or type(entry.memo) is bytes) and not entry.written:
+            self._was_read(thread, namespace, entry, bool(wanted))
             return self._reader.tuple_of(thread, namespace, entry)
         return await self._aside.run(self.get_tuple, config)
 

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+    from gitbaton.langgraph.branches import Branches
     from gitbaton.threads.codec import Entry, Id, Row, Typed
     from gitbaton.threads.store import ThreadStore
 
     Versions = tuple[bytes, Mapping[str, Any]]
 
 _RECENT = 1024
+_CHOSEN = ("fork", "update")  # what LangGraph says of a checkpoint that a program asked for, after any other
 _INLINE = 16 << 20  # bytes of JSON that stand in a commit
 _TEXT = frozenset({str})
 _place = partial(file_entry, "c")
@@ -71,9 +73,13 @@ def namespace_of(named: Mapping[str, Any]) -> str:
 
 
 class Draft:
-    """A checkpoint that is ready to be stored; ``values`` are those that all have to be serialised if its parent changes."""
+    """A checkpoint that is ready to be stored; ``values`` are those that all have to be serialised if its parent changes;
+    ``on_purpose``: whoever made it chose what it follows."""
 
-    __slots__ = ("channels", "ck", "config", "id", "md", "namespace", "parent", "rest", "thread", "values", "versions")
+    __slots__ = (
+        *("channels", "ck", "config", "id", "md", "namespace", "on_purpose", "parent"),
+        *("rest", "thread", "values", "versions"),
+    )
 
     def __init__(self, config: RunnableConfig, checkpoint: Checkpoint) -> None:
         named: Mapping[str, Any] = config["configurable"]
@@ -87,6 +93,7 @@ class Draft:
         self.parent = None if parent is None else text(parent, "a checkpoint's id")
         self.values = _named(checkpoint.get("channel_values") or {})
         self.versions: Mapping[str, Any] = checkpoint.get("channel_versions") or {}
+        self.on_purpose = False
         self.rest: dict[str, Typed] = {}
         self.ck = self.md = b""
         self.channels: dict[str, Id | Typed] = {}
@@ -94,10 +101,12 @@ class Draft:
 
 class Writer:
     """Stores checkpoints and writes with one serialiser. ``recent`` remembers the channel versions of the newest checkpoint of
-    some threads; writers of one store may share it."""
+    some threads; writers of one store may share it, and ``branches``."""
 
-    def __init__(self, store: ThreadStore, serde: SerializerProtocol, recent: dict[tuple[str, str], Versions]) -> None:
-        self.store, self.serde, self.recent = store, serde, recent
+    def __init__(
+        self, store: ThreadStore, serde: SerializerProtocol, recent: dict[tuple[str, str], Versions], branches: Branches
+    ) -> None:
+        self.store, self.serde, self.recent, self.branches = store, serde, recent, branches
         self._dumps = serde.dumps_typed
 
     def draft(
@@ -112,6 +121,7 @@ class Writer:
         follows; where it finds none, all channels are serialised. Raises KeyError without a thread id, and what the serialiser
         raises."""
         draft = Draft(config, checkpoint)
+        draft.on_purpose = metadata.get("source") in _CHOSEN
         body: dict[str, Any] = {**checkpoint, "id": draft.id, "channel_values": [*draft.values]}
         if body["channel_values"] == sorted(draft.values, key=_place):
             del body["channel_values"]
@@ -132,9 +142,11 @@ class Writer:
     def put(self, draft: Draft) -> None:
         """Store a draft; it is durable when this returns."""
         d = draft
-        if not self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, d.channels, d.rest):
+        note = None if d.on_purpose else self.branches.watch(d.thread, d.namespace, d.id, d.parent)
+        if not self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, d.channels, d.rest, note):
             every: dict[str, Id | Typed] = {name: self._typed(value) for name, value in d.values.items()}
-            self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, every, d.rest)
+            self.store.put(d.thread, d.namespace, d.id, d.parent, d.ck, d.md, every, d.rest, note)
+        self.branches.met(d.thread, d.namespace, d.id)
         if d.ck:
             recent, chain = self.recent, (d.thread, d.namespace)
             if len(recent) >= _RECENT and chain not in recent:

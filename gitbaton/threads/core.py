@@ -376,6 +376,7 @@ class Core:
         texts: tuple[bytes, bytes],
         channels: Mapping[str, Id | Typed],
         rest: Mapping[str, Typed],
+        note: Callable[[str | None], object] | None,
     ) -> bool:
         """See ThreadStore."""
         blobs: dict[Id, bytes] = {}
@@ -396,9 +397,24 @@ class Core:
             line = self.lines.get((thread, namespace)) or self.line(thread, namespace)
             if taken and not self._holds(line, parent, taken):
                 return False
+            before = self._before(line, parent) if note is not None else None
             token = self._append(record, lambda segment: self.table.put(segment, line, entry, blobs))
         wal.sync(token)
+        if note is not None:
+            note(before)
         return True
+
+    def _before(self, line: Line, parent: str | None) -> str | None:
+        """The newest checkpoint of a line; ``parent`` where nobody can tell, or it is the newest of those in memory."""
+        order = line.held.order
+        newest = order[-1] if order else None
+        if newest is not None and newest == parent:
+            return parent
+        try:
+            head = self.shelf.view(line).head
+        except BatonError:
+            return parent
+        return head.id if head is not None and (newest is None or head.id > newest) else newest
 
     def _append(self, record: bytes, take_in: Callable[[int], None]) -> int:
         """Append a record and have it in the table; a token for ``sync``. With the log's lock held."""

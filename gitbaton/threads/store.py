@@ -112,14 +112,16 @@ class ThreadStore:
         md: bytes,
         channels: Mapping[str, Id | Typed],
         rest: Mapping[str, Typed] | None = None,
+        note: Callable[[str | None], object] | None = None,
     ) -> bool:
         """Record a checkpoint; one with the same id is replaced, and its writes stay. True when it is on disk.
 
         A channel that is given as an id is taken over from the checkpoint ``parent``; False, with nothing written, when that
-        one is not here or holds another: give all values and call again. Raises UsageError for names that git cannot hold.
+        one is not here or holds another: give all values and call again. ``note`` is then told which checkpoint was the newest
+        when this one came. Raises UsageError for names that git cannot hold.
         """
         self._room(thread)
-        done = self._core.put(thread, namespace, id, parent, (ck, md), channels, rest or {})
+        done = self._core.put(thread, namespace, id, parent, (ck, md), channels, rest or {}, note)
         if done:
             self._worker.came()
         return done

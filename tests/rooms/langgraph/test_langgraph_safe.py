@@ -30,6 +30,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.langgraph import GitSaver
+from gitbaton.langgraph.branches import Branches
 from gitbaton.langgraph.writing import Writer
 from gitbaton.threads.codec import Entry, Parts, json_text
 
@@ -221,7 +222,7 @@ def test_the_fast_way_to_json_is_the_slow_way(item: Any, depth: int) -> None:
             return "its own", b""
 
     made = checkpoint("x", more=item)
-    draft = Writer(None, Serde(), {}).draft(config(), made, {}, {}, lambda *_: None)  # type: ignore[arg-type]
+    draft = Writer(None, Serde(), {}, Branches()).draft(config(), made, {}, {}, lambda *_: None)  # type: ignore[arg-type]
     body = {key: value for key, value in made.items() if key != "channel_values"}
     assert (draft.ck or None) == json_text(body)
     assert ("ck" in draft.rest) == (json_text(body) is None)
