@@ -60,7 +60,7 @@ _SAID: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"[Cc]ould not resolve|Connection (?:refused|reset|timed out|closed)|No route to host"
             r"|Network is (?:unreachable|down)|[Uu]nable to (?:connect|look up)|Failed to connect"
             r"|Couldn't connect|Operation timed out|kex_exchange"
-            r"|Empty reply|hung up|unexpected disconnect|early EOF|returned error: 50\d|Recv failure|Connection was reset"
+            r"|Empty reply|returned error: 50\d|Recv failure|Connection was reset"
         ),
     ),
     (
@@ -103,10 +103,13 @@ _QUERY = re.compile(r"(?<=')([a-z+:]+://[^'\s?#]*)[?#][^'\s]*(?=')")
 _PREFIX = re.compile(r"\A(?:(?:fatal|error|warning|remote|ERROR): +)+")
 _LACKS = "lacks these prerequisite commits"
 _OID = re.compile(r"[0-9a-f]{40,64}\b")
+# What follows from a reason that stands elsewhere, where any does: the other end, or its program, is gone.
+_ENDED = re.compile(r"hung up|unexpected disconnect|early EOF")
 _DULL = re.compile(
     r"Could not read from remote repository|failed to push some refs|Please make sure|and the repository exists"
-    r"|the remote end hung up|\AWarning: Permanently added"
+    r"|invalid index-pack output|index-pack failed|hook declined|\AResolving deltas|\AWarning: Permanently added"
 )
+_WORDS = 5  # lines of a server's words that are told
 
 
 class OutOfTimeError(GitError):
@@ -297,18 +300,31 @@ def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
 
     A server that refuses to serve a repository only for writing says the same as one that has none.
     """
-    lines = _whole([_PREFIX.sub("", line).strip() for line in without_credentials(said).splitlines()])
+    said = without_credentials(said)
+    lines = _whole([_PREFIX.sub("", line).strip() for line in said.splitlines()])
     if any(_LACKS in line for line in lines):
         return RemoteError(f"'{shown}' is a bundle that {_lacking(lines)}", kind="other")
+    words = server_words(said)
     for kind, pattern in _SAID:
         line = next((text for text in lines if pattern.search(text)), None)
         if line is None:
             continue
         if writing and kind in ("missing", "authentication"):
             kind = "read-only"
-        return RemoteError(_TOLD[kind].format(shown, line), kind=kind)
-    telling = [text for text in lines if text and not _DULL.search(text)] or [text for text in lines if text]
-    return RemoteError(_TOLD["other"].format(shown, telling[0] if telling else "git gives no reason"), kind="other")
+        told = line if kind == "offline" else with_words(line, words)
+        return RemoteError(_TOLD[kind].format(shown, told), kind=kind)
+    given = tuple(text for row in said.splitlines() if _PREFIX.match(row) and (text := _PREFIX.sub("", row).strip()))
+    telling = [text for text in lines if text.startswith(given) and _tells(text) and not _ENDED.search(text)]
+    ended = [text for text in lines if _ENDED.search(text)]
+    if ended and not telling:
+        return RemoteError(_TOLD["offline"].format(shown, ended[0]), kind="offline")
+    telling = telling or [text for text in lines if _tells(text)] or [text for text in lines if text]
+    line = telling[0] if telling else "git gives no reason"
+    return RemoteError(_TOLD["other"].format(shown, with_words(line, words)), kind="other")
+
+
+def _tells(line: str) -> bool:
+    return any(map(str.isalnum, line)) and not _DULL.search(line)
 
 
 def _whole(lines: list[str]) -> list[str]:
@@ -340,8 +356,12 @@ def refused(reason: str) -> str:
     return next((kind for kind, words in _REFUSED if re.search(words, reason)), "other")
 
 
-def hook_line(said: str) -> str:
-    """The first line that a server's hook wrote; empty when it wrote none."""
+def server_words(said: str) -> str:
+    """What the server, or a hook of it, wrote besides how far it is, as one line; empty when it wrote nothing."""
     lines = (line.removeprefix("remote: ").strip() for line in said.splitlines() if line.startswith("remote: "))
-    dull = ("error: hook declined", "Resolving deltas")
-    return next((without_credentials(line) for line in lines if line and not line.startswith(dull)), "")
+    return " ".join([without_credentials(line) for line in lines if _tells(line)][:_WORDS])
+
+
+def with_words(reason: str, words: str) -> str:
+    """Git's reason for a refusal, and what the server said of it."""
+    return f"{reason}: {words}" if words and reason not in words else words or reason

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from tempfile import TemporaryDirectory
 
 from gitbaton.errors import RemoteError, UsageError
-from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, hook_line, refused, timed_out, without_credentials
+from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, server_words, timed_out, without_credentials
 from gitbaton.git.foreground import environment
 from gitbaton.git.objects import RefChange, is_oid, is_ref
 from gitbaton.git.publish import fsync, move_refs, sync_all
@@ -19,15 +19,16 @@ from gitbaton.git.run import LOCAL_ENV, checked, taken_back
 from gitbaton.git.usage import refs as refs_of
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
-from gitbaton.values import value
+from gitbaton.values import replace, value
 
-_WANTED = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|pushremote)|remote\.pushdefault)$"
+_WANTED = r"^(remote\..*\.(url|pushurl)|branch\..*\.(remote|pushremote)|remote\.pushdefault|url\..*\.(push)?insteadof)$"
 _SCP = re.compile(r"(?:[^/@:]*@)?([^/:]+:.*)\Z", re.DOTALL)
 _BUNDLE = re.compile(rb"# v[23] git bundle\n")
 _MAX_NAME = 60  # what is longer is cut and told apart by a digest; each of its bytes may take three in a ref
 _ROW = re.compile(r"([ +\-*!=])\t([^\t]*):([^\t:]*)\t(.*)\Z")
 _EXACT = "gitbaton-pushurl"  # a remote that exists for one command
 _OFF = "GITBATON_OFF"  # a variable of the environment that says false
+_PLACE = "GITBATON_PLACE"  # one that says an address
 _NO_ATOMIC = "does not support --atomic"
 _NO_REF = "couldn't find remote ref"
 # What is fetched stays one pack, which git has on disk, as it then has the refs.
@@ -52,8 +53,8 @@ _NOT = (b"extensions", b"include", b"includeif")
 @value
 class Remote:
     """A remote. ``name`` is what refs are named after, ``shown`` what messages call it, both without credentials; ``fetch``
-    and ``push`` are what git is given. ``bundle``: a file that is only read. ``exact``: those of ``push`` that are a pushurl,
-    which git does not rewrite by url.*.pushInsteadOf."""
+    and ``push`` are what git is given. ``bundle``: a file that is only read. ``exact``: those of ``push`` that are addresses to
+    which git would come, and would rewrite no more: it pushes elsewhere than it fetches from, or to several places."""
 
     name: str
     shown: str
@@ -66,11 +67,12 @@ class Remote:
 @value
 class Pushed:
     """What became of one ref: ``kind`` is empty when the remote has it now, else one of gitbaton.git.bounded.KINDS, with the
-    remote's ``reason``."""
+    remote's ``reason``, and the ``words`` that it, or a hook of it, had for the push."""
 
     ref: str
     kind: str
     reason: str
+    words: str = ""
 
 
 def names(repo: Repo) -> list[str]:
@@ -117,24 +119,39 @@ def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False)
     config = _config(repo)
     there = _names(config)
     if word in there:
-        # Pushed to other places than fetched from, or to several, it has each of them in ``push``.
         urls, pushed = config.get(f"remote.{word}.url", []), config.get(f"remote.{word}.pushurl", [])
-        places = pushed or urls
-        push = (word,) if len(places) == 1 and places == urls[:1] else tuple(places)
-        return Remote(name=_ref_name(word), shown=word, fetch=word, push=push, exact=frozenset(pushed))
+        return _pushed(Remote(name=_ref_name(word), shown=word, fetch=word, push=(word,)), config, urls, pushed)
     path = os.path.join(directory, word)
     if os.path.isfile(path):
         return _bundle(word, os.path.abspath(path))
     if os.path.isdir(path):
         path = os.path.abspath(path)
-        return Remote(name=_ref_name(path), shown=path, fetch=path, push=(path,))
+        return _pushed(Remote(name=_ref_name(path), shown=path, fetch=path, push=(path,)), config, [path])
     if word.endswith(".bundle") and ":" not in word:
         raise UsageError(f"there is no bundle '{word}'", "'git bundle create' makes one")
     if "/" in word or _SCP.match(word):
         shown = address(word)
-        return Remote(name=_ref_name(shown), shown=shown, fetch=word, push=(word,))
+        return _pushed(Remote(name=_ref_name(shown), shown=shown, fetch=word, push=(word,)), config, [word])
     hint = "the remotes are " + ", ".join(f"'{name}'" for name in there) if there else "no remote is configured"
     raise UsageError(f"'{without_credentials(word)}' is neither a remote nor a URL nor a path", hint)
+
+
+def _pushed(remote: Remote, config: Mapping[str, list[str]], urls: list[str], pushed: Sequence[str] = ()) -> Remote:
+    """The remote with the places that git pushes to, where these are not the one that it fetches from."""
+    plain = [_rewritten(config, url, "insteadof") for url in pushed or urls]
+    other = [] if pushed else [found for url in urls if (found := _rewritten(config, url, "pushinsteadof")) != url]
+    places = tuple(dict.fromkeys(other or plain))
+    if places == tuple(_rewritten(config, url, "insteadof") for url in urls[:1]):
+        return remote
+    return replace(remote, push=places, exact=frozenset(places))
+
+
+def _rewritten(config: Mapping[str, list[str]], url: str, kind: str) -> str:
+    """An address as git rewrites it by url.*.insteadOf, or by pushInsteadOf: the longest beginning that fits counts."""
+    keys = (key for key in config if key.startswith("url.") and key.endswith(f".{kind}"))
+    fits = [(key[len("url.") : -len(kind) - 1], text) for key in keys for text in config[key] if url.startswith(text)]
+    base, text = max(fits, key=lambda rule: len(rule[1]), default=("", ""))
+    return base + url[len(text) :]
 
 
 def address(url: str) -> str:
@@ -143,6 +160,11 @@ def address(url: str) -> str:
         return re.sub(r"[?#].*\Z", "", without_credentials(url), flags=re.DOTALL)
     match = _SCP.match(url)
     return match.group(1) if match else url
+
+
+def typed(url: str) -> str:
+    """A URL as somebody may type it: without passwords and tokens, but with the user of ssh."""
+    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1@", url) if url.startswith("ssh://") else without_credentials(url)
 
 
 def place_address(repo: Repo, place: str) -> str:
@@ -224,12 +246,20 @@ class Connection:
         reason = error.message.rpartition(": ")[2]
         return RemoteError(f"the bundle '{self.remote.shown}' is not whole: {reason}", "get the file once more", kind="other")
 
+    def _exactly(self, place: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
+        """Settings of git, and environment, by which it takes an address of ``exact`` as it is; nothing for any other place."""
+        if place is None or place not in self.remote.exact:
+            return (), {}
+        return (f"--config-env=url.{place}.insteadOf={_PLACE}",), {_PLACE: place}
+
     def listed(self, *patterns: str, place: str | None = None) -> dict[str, Oid]:
         """The refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns.
 
         What is no ref name or no id of this repository's object format is an error: nothing of such an answer is used.
         """
-        result = self._run("asking", place, "ls-remote", "-q", "--refs", "--", place or self.remote.fetch, *patterns)
+        exact, env = self._exactly(place)
+        words = ("ls-remote", "-q", "--refs", "--", place or self.remote.fetch, *patterns)
+        result = self._run("asking", place, *exact, *words, env=env)
         if result.code != 0:
             raise self._failure(result.err)
         found = {}
@@ -250,15 +280,16 @@ class Connection:
             return True
         into = {theirs: ours if ours not in self.hidden else None for theirs, ours in refs.items()}
         specs = os.fsencode("".join(f"+{theirs}:{ours}\n" if ours else f"{theirs}\n" for theirs, ours in into.items()))
-        words = ("fetch", *(self._aloud or ("-q",)), *_FETCH, "--stdin", "--", place or self.remote.fetch)
+        exact, env = self._exactly(place)
+        words = (*exact, "fetch", *(self._aloud or ("-q",)), *_FETCH, "--stdin", "--", place or self.remote.fetch)
         if self.hidden:
             with TemporaryDirectory(prefix="gitbaton-") as folder:
                 shelter = Shelter(self.repo, folder, self.hidden)
-                result = self._run("fetching from", place, *words, stdin=specs, env=shelter.env)
+                result = self._run("fetching from", place, *words, stdin=specs, env={**env, **shelter.env})
                 if result.code == 0:
                     shelter.take([ours for ours in into.values() if ours])
         else:
-            result = self._run("fetching from", place, *words, stdin=specs)
+            result = self._run("fetching from", place, *words, stdin=specs, env=env)
         if result.code == 0:
             objects = self.repo.objects
             return all(objects.info(oid) is not None for ref, oid in (seen or {}).items() if ref in refs)
@@ -273,18 +304,20 @@ class Connection:
         """
         leases = [f"--force-with-lease={ref}:{seen or ''}" for ref, (seen, _) in moves.items()]
         specs = [f"{new or ''}:{ref}" for ref, (_, new) in moves.items()]
-        settings: tuple[str, ...] = (f"--config-env=remote.{place}.mirror={_OFF}",)  # -c would end the name at the first =
-        target = place
-        if place in self.remote.exact:
+        target, settings, env = place, tuple[str, ...](), dict[str, str]()
+        if place in self.remote.exact and len(self.remote.push) == 1:
+            target = self.remote.fetch  # git itself comes to that place, with all that is set for the remote
+        elif place in self.remote.exact:
             target = _EXACT
-            settings = ("-c", f"remote.{_EXACT}.url={place}", "-c", f"remote.{_EXACT}.pushurl={place}")
+            settings, env = self._exactly(place)
+            settings += tuple(f"--config-env=remote.{_EXACT}.{key}={_PLACE}" for key in ("url", "pushurl"))
+        settings += (f"--config-env=remote.{target}.mirror={_OFF}",)  # -c would end the name at the first =
         # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
         near = os.path.join(self.repo.git.directory, place_address(self.repo, place))
         beside = (f"--receive-pack={self._hooks_environment()}{_RECEIVE}",) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
-            result = self._run(
-                "sending to", place, *settings, "push", *self._aloud, *_PUSH, *atomic, *beside, *leases, "--", target, *specs
-            )
+            words = ("push", *self._aloud, *_PUSH, *atomic, *beside, *leases, "--", target, *specs)
+            result = self._run("sending to", place, *settings, *words, env=env)
             rows = _rows(result)
             if _NO_ATOMIC not in result.err:
                 break
@@ -298,7 +331,7 @@ class Connection:
 def _rows(result: Result) -> dict[str, Pushed]:
     """What ``git push --porcelain`` said of each ref."""
     rows = {}
-    hook = hook_line(result.err)
+    words = server_words(result.err)
     for line in os.fsdecode(result.out).split("\n"):
         match = _ROW.match(line)
         if match is None:
@@ -306,7 +339,7 @@ def _rows(result: Result) -> dict[str, Pushed]:
         flag, _, ref, summary = match.groups()
         reason = without_credentials(summary.partition(" (")[2].rstrip(")"))
         kind = refused(reason) if flag == "!" else ""
-        rows[ref] = Pushed(ref=ref, kind=kind, reason=hook if kind == "hook" and hook else reason)
+        rows[ref] = Pushed(ref=ref, kind=kind, reason=words if kind == "hook" and words else reason, words=words)
     return rows
 
 

@@ -23,6 +23,7 @@ from gitbaton.errors import (
     RecordError,
     RemoteError,
 )
+from gitbaton.git.bounded import with_words
 from gitbaton.git.objectlists import reachable
 from gitbaton.git.objects import Commit, NewObject, RefChange, new_object, parse_commit
 from gitbaton.git.publish import fsync, move_refs, publish, stored
@@ -326,24 +327,39 @@ class _Push:
         if not failed:
             return made
         if any(row.kind == "stale" for row in failed):
-            hint = threads.joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
-            raise RemoteError(f"somebody else pushed to {in_quotes(self.shown)} meanwhile", hint, kind="stale")
+            raise self._overtaken([row for row in failed if row.kind == "stale"])
         alone = [row for row in failed if row.kind in ("hook", "rewrite", "other") and _ATOMIC not in row.reason]
         if rewriting and any(moves[row.ref].action in ("rewrite", "delete") for row in alone):  # it may be that alone
             return None
         raise self._error(failed, len(done))
+
+    def _overtaken(self, rows: Sequence[Pushed]) -> RemoteError:
+        """Why refs did not move from where they were seen: somebody else moved them, or, where a second look shows nothing new,
+        what git says of it."""
+        shown, first = in_quotes(self.shown), rows[0]
+        now = self.line.listed(*(row.ref for row in rows), place=self.place)
+        if any(now.get(row.ref) != self.there.get(row.ref) for row in rows):
+            hint = threads.joins(self.shown) if self.choice.threads else f"git baton sync {in_shell(self.shown)}"
+            return RemoteError(f"somebody else pushed to {shown} meanwhile", hint, kind="stale")
+        said = f"{shown} does not move {in_quotes(first.ref)}, which nobody else moved: {with_words(first.reason, first.words)}"
+        if "stale info" not in first.reason:  # a lock, which may be free in a moment
+            return RemoteError(said, kind="stale")
+        why = "what is read there is not what is written, or the server hides the ref (transfer.hideRefs)"
+        return RemoteError(f"{said}: {why}", kind="other")
 
     def _error(self, failed: Sequence[Pushed], done: int) -> RemoteError:
         row = next((row for row in failed if _ATOMIC not in row.reason), failed[0])
         told = {
             "hook": f"a hook of {in_quotes(self.shown)} refuses our refs: {row.reason}",
             "shallow": f"{in_quotes(self.shown)} refuses what this shallow repository has: {row.reason}",
-            "read-only": f"{in_quotes(self.shown)} cannot be written: {row.reason}",
+            "read-only": f"{in_quotes(self.shown)} cannot be written: {with_words(row.reason, row.words)}",
         }
         hints = ["the whole history makes it possible: git fetch --unshallow"] if row.kind == "shallow" else []
         hints += [f"refs that were pushed all the same: {done:,}"] if done else []
         return RemoteError(
-            told.get(row.kind, f"{in_quotes(self.shown)} refuses {in_quotes(row.ref)}: {row.reason}"), *hints, kind=row.kind
+            told.get(row.kind, f"{in_quotes(self.shown)} refuses {in_quotes(row.ref)}: {with_words(row.reason, row.words)}"),
+            *hints,
+            kind=row.kind,
         )
 
     def _remember(self, moves: Sequence[Move], written: Collection[Oid]) -> None:

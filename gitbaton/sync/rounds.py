@@ -11,8 +11,9 @@ from gitbaton.baton import Baton
 from gitbaton.codec import decode_track, entry, in_quotes, track_in
 from gitbaton.errors import GitError, NoAnswerError, NotFoundError, RecordError, RemoteError
 from gitbaton.git.objects import RefChange
-from gitbaton.git.remotes import Connection
+from gitbaton.git.remotes import Connection, typed
 from gitbaton.model import Oid
+from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, NOTES, chain_ref, intent, tip_ref
 from gitbaton.store import meta as metas
 from gitbaton.store.join import Link, marks, news
@@ -250,10 +251,13 @@ def sync(
     """
     require_meta(baton, "joined or pushed")
     done: Synced | None = None
+    before, faster = dict[str, Oid](), False
     for number in range(1, ROUNDS + 1):
         seen, gathered = fetch(baton, line, choice, ours=baton.store.chains()[0], write=manner.write)
         joining = join(baton, line, seen, gathered, choice, write=manner.write)
         done = _after(done, gathered, joining, number)
+        same, before = number > 1 and seen.refs == before, dict(seen.refs)
+        faster = faster or (number > 1 and not same)
         if not line.remote.push:
             return done
         try:
@@ -267,10 +271,19 @@ def sync(
         else:
             if not _behind(pushing, joining) or not manner.write:
                 return replace(done, pushing=pushing, failure="")
+            if same and line.remote.exact:
+                return replace(done, pushing=pushing, failure=_apart(line, pushing))
             done = replace(done, pushing=pushing, failure=f"{in_quotes(line.remote.shown)} has got more meanwhile")
         pause(random.uniform(0, PAUSE * number))
     assert done is not None
-    return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}")
+    return replace(done, failure=f"somebody else was faster {ROUNDS} times: {done.failure}" if faster else done.failure)
+
+
+def _apart(line: Connection, pushing: Sequence[Pushing]) -> str:
+    """Why what a place that is only written has cannot be joined: it is not there where the remote is read."""
+    name = typed(next(at for at, part in zip(line.remote.push, pushing, strict=True) if part.refused))
+    what = f"{in_quotes(line.remote.shown)} lacks checkpoints where it is read that it has where it is written"
+    return f"{what}; 'git baton sync {in_shell(name)}' joins them"
 
 
 def _behind(pushing: tuple[Pushing, ...], joining: Joining) -> bool:
