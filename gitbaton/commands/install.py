@@ -20,9 +20,9 @@ def command(
     """Install hooks that warn when HEAD leaves a checkpoint, and let notes survive amend and rebase.
 
     notes.displayRef (not with --no-display) and notes.rewriteRef are set. With git 2.54 or newer the hooks stand in the
-    configuration; before, in the hooks directory, where a hook that is there is kept and called first; where core.hooksPath
-    names another tool's directory, nothing is written to it and the lines to add are printed. --fetch adds patterns to
-    remote.REMOTE.fetch, so that a plain 'git fetch' brings what others pushed, into refs/baton/remotes.
+    configuration; before, in the hooks directory, where a hook that is there is kept and called first, by its own name. Where
+    that cannot be, or core.hooksPath names another tool's directory, it stays and the lines to add are printed. --fetch adds
+    patterns to remote.REMOTE.fetch, so that a plain 'git fetch' brings what others pushed, into refs/baton/remotes.
 
     Examples:
         git baton install --dry-run

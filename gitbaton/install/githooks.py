@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import partial
@@ -15,34 +16,19 @@ from gitbaton.git import questions
 from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import default, names
 from gitbaton.git.repo import Repo, has_folder
-from gitbaton.install.plan import Draft, Manifest, Plan, Record, digest, drop_folders, keep, read, refuse_others, write
+from gitbaton.install import kepthooks
+from gitbaton.install.kepthooks import EVENTS, HooksDraft, aside, is_ours
+from gitbaton.install.plan import Plan, Record, digest, drop_folders, read, refuse_others, write
 from gitbaton.render import in_shell
 from gitbaton.store import CHAINS, CURRENT, NOTES
 from gitbaton.store.refs import META, remote_of, remote_ref
 from gitbaton.system.files import DATA, remove
 
-MARK = b"\n# gitbaton: 1\n"
-EVENTS = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
-LEGACY = ".baton-legacy"
-ASIDE = (".legacy", ".old")  # where pre-commit (which goes on calling it) and lefthook move a hook that is in their way
 GLOB = NOTES + "*"
 COVERING = frozenset((GLOB, NOTES, "refs/notes/*"))
 OURS = ("refs/baton/", "refs/checkpoints/")
+_SHELL = re.compile(rb"#!.*[/ ](?:ba|da|z|k|a)?sh(?:\s|$)")
 STATE = ("detached", "quiet")  # what the hook scripts keep in a git directory for themselves
-
-
-class _Draft(Draft):
-    """A plan in the making, for one repository."""
-
-    def __init__(self, repo: Repo) -> None:
-        super().__init__()
-        self.repo = repo
-        self.made = Manifest(os.path.join(repo.shared_dir, "installed"), "hooks")
-
-
-def is_ours(data: bytes | None) -> bool:
-    """Whether the bytes of a hook carry our mark."""
-    return data is not None and MARK in data[:200]
 
 
 def scripts() -> dict[str, bytes]:
@@ -99,9 +85,9 @@ def caller(repo: Repo, event: str) -> str | None:
     if there is not None and os.access(path, os.X_OK):
         if is_ours(there) or _mentions(there, event):
             return path
-        aside = path + ASIDE[0]
-        if b"pre-commit" in there and is_ours(read(aside)) and os.access(aside, os.X_OK):
-            return aside
+        moved = aside(path)[0]
+        if b"pre-commit" in there and is_ours(read(moved)) and os.access(moved, os.X_OK):
+            return moved
         named = shared_hook(repo, event)
         if named != path and _mentions(read(named), event):
             return named
@@ -120,7 +106,7 @@ def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, rem
     that git fetches from. Raises UsageError for what is no configured remote.
     """
     refuse_others(baton.repo, baton.repo.shared_dir, script_folder(baton.repo))
-    draft = _Draft(baton.repo)
+    draft = HooksDraft(baton.repo)
     repo, way, shipped = baton.repo, route(baton.repo), scripts()
     for event, data in shipped.items():
         _put(draft, os.path.join(script_folder(repo), event), data)
@@ -130,8 +116,7 @@ def plan_install(baton: Baton, *, display: bool = True, fetch: bool = False, rem
     else:
         _remove_config(draft, _config_hook_values(repo))
     if way == "directory":
-        for event, data in shipped.items():
-            _hook_file(draft, event, data)
+        _hook_files(draft, shipped)
     elif way == "foreign":
         _foreign(draft)
     for key in ("notes.displayRef", "notes.rewriteRef") if display else ("notes.rewriteRef",):
@@ -171,7 +156,7 @@ def _local(repo: Repo, specs: Iterable[tuple[str, str]]) -> list[tuple[str, str]
     return [(key, text) for key, text in pairs if text in questions.local_values(repo, key)]
 
 
-def _put(draft: _Draft, path: str, data: bytes) -> None:
+def _put(draft: HooksDraft, path: str, data: bytes) -> None:
     """Our script at ``path``, executable; what is there is ours, or nothing."""
     if read(path) == data and os.access(path, os.X_OK):
         return
@@ -187,7 +172,7 @@ def _put(draft: _Draft, path: str, data: bytes) -> None:
     draft.step(f"write '{path}'", run)
 
 
-def _add_config(draft: _Draft, key: str, text: str) -> None:
+def _add_config(draft: HooksDraft, key: str, text: str) -> None:
     if text in questions.local_values(draft.repo, key):
         return
 
@@ -198,7 +183,7 @@ def _add_config(draft: _Draft, key: str, text: str) -> None:
     draft.step(f"add {key} = {text} to the repository's configuration", run)
 
 
-def _remove_config(draft: _Draft, pairs: Iterable[tuple[str, str]]) -> None:
+def _remove_config(draft: HooksDraft, pairs: Iterable[tuple[str, str]]) -> None:
     for key, text in pairs:
 
         def run(key: str = key, text: str = text) -> None:
@@ -223,7 +208,7 @@ def has_config_hook(repo: Repo, event: str) -> bool:
     return said and not off and event in questions.all_values(repo, f"{name}.event")
 
 
-def _config_hooks(draft: _Draft) -> None:
+def _config_hooks(draft: HooksDraft) -> None:
     """One entry an event: git does not pass the event's name."""
     for event in EVENTS:
         name = f"hook.baton-{event}"
@@ -237,44 +222,77 @@ def _config_hooks(draft: _Draft) -> None:
             draft.notices.append(f"'{path}' calls our script, too; take that line out, or it runs twice")
 
 
-def _hook_file(draft: _Draft, event: str, data: bytes) -> None:
-    """Our script in the hooks directory; a hook that is there already is kept beside it and called first."""
-    path = os.path.join(questions.default_hooks(draft.repo), event)
-    there, kept = read(path), path + LEGACY
+def _hook_files(draft: HooksDraft, shipped: dict[str, bytes]) -> None:
+    """Our scripts in the hooks directory; a hook that is there already is kept and called first, or left in place."""
+    targets = {event: path for event in shipped if (path := _place(draft, event, shipped[event])) is not None}
+    sources = {event: path for event in targets if (path := _to_keep(draft, event)) is not None}
+    for event, source in list(sources.items()):
+        path = os.path.join(draft.top, event)
+        why = kepthooks.bound(draft, source) if targets[event] == path else ""
+        if why:
+            draft.notices.append(f"'{path}' is left in place: {why}; {_advice(draft.repo, path, event, source)}")
+            if source != path:  # it was kept by another name
+                kepthooks.restore(draft, path, event)
+            del sources[event], targets[event]
+    kepthooks.link(draft, sources)
+    for event, path in targets.items():
+        if event in sources:
+            kepthooks.move(draft, event, sources[event])
+        _put(draft, path, shipped[event])
+        kepthooks.clear(draft, event)
+
+
+def _place(draft: HooksDraft, event: str, data: bytes) -> str | None:
+    """Where our script of an event stands or is to stand; None where it is called, or is not to be written."""
+    path = os.path.join(draft.top, event)
+    there, earlier = read(path), draft.kept(event)
     found = caller(draft.repo, event)
-    if found is not None and found != path:
-        return _put(draft, found, data)  # pre-commit has moved ours aside, and calls it
     if is_ours(there):
         known = draft.made.files.get(path)
         if there is not None and there != data and known is not None and known.digest != digest(there):
             draft.notices.append(f"'{path}' was changed since it was installed and is left as it is")
             return None
     elif found is not None:
-        return None  # the user's own hook calls ours
-    elif os.path.lexists(path):
-        if not os.path.lexists(kept):
-            draft.step(f"keep the hook '{path}' as '{kept}', called first", lambda: keep(path, kept))
-        elif there is None or there != read(kept):
-            draft.notices.append(
-                f"neither '{path}' nor '{kept}' is ours, so neither is touched; add to the first: {line(event)}"
-            )
-            return None
-    return _put(draft, path, data)
+        return None if found == path else found  # the user's own hook calls ours; pre-commit has moved ours aside, and calls it
+    elif earlier is not None and os.path.lexists(path) and not kepthooks.same(path, earlier):
+        if kepthooks.moved_aside(path) is not None:
+            return path
+        draft.notices.append(
+            f"neither '{path}' nor '{earlier}' is ours, so neither is touched; {_advice(draft.repo, path, event)}"
+        )
+        return None
+    return path
 
 
-def _foreign(draft: _Draft) -> None:
+def _to_keep(draft: HooksDraft, event: str) -> str | None:
+    """The hook that is to be kept in the folder: one in our place, or one that was kept by another name."""
+    path, former = os.path.join(draft.top, event), draft.former(event)
+    if os.path.lexists(path) and not is_ours(read(path)) and caller(draft.repo, event) is None:
+        return path
+    return former if os.path.lexists(former) else None
+
+
+def _advice(repo: Repo, path: str, event: str, source: str | None = None) -> str:
+    """What to add to the hook at ``path``, or for now at ``source``, so that it calls ours."""
+    data = read(source or path) or b""
+    if b"\0" in data or (data.startswith(b"#!") and not _SHELL.match(data)):
+        return f"to be warned of drift, let it run '{os.path.join(script_folder(repo), event)}' with its own arguments"
+    return f"to be warned of drift, add to '{path}': {line(event)}"
+
+
+def _foreign(draft: HooksDraft) -> None:
     missing = [event for event in EVENTS if caller(draft.repo, event) is None]
     if missing:
         folder = hooks_folder(draft.repo)
         draft.notices.append(f"the hooks in '{folder}' belong to another tool, and nothing is written there")
     for event in missing:
-        draft.notices.append(f"to be warned of drift, add to '{shared_hook(draft.repo, event)}': {line(event)}")
+        draft.notices.append(_advice(draft.repo, shared_hook(draft.repo, event), event))
 
 
 def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     """What ``uninstall`` takes back; with ``purge`` also every checkpoint, note and LATEST file."""
     refuse_others(baton.repo, baton.repo.shared_dir, script_folder(baton.repo))
-    draft = _Draft(baton.repo)
+    draft = HooksDraft(baton.repo)
     repo, made = baton.repo, draft.made
     _take_scripts(draft, scripts())
     config = made.config
@@ -312,48 +330,33 @@ def plan_uninstall(baton: Baton, *, purge: bool = False) -> Plan:
     return draft.plan()
 
 
-def _remove(draft: _Draft, path: str) -> None:
+def _remove(draft: HooksDraft, path: str) -> None:
     if os.path.islink(path) or (os.path.lexists(path) and not os.path.isdir(path)):
         draft.step(f"remove '{path}'", lambda: os.unlink(path))
 
 
-def _remove_folder(draft: _Draft, folder: str) -> None:
+def _remove_folder(draft: HooksDraft, folder: str) -> None:
     """A folder that we made; what somebody else put into it keeps it."""
     draft.step(f"remove the folder '{folder}' if nothing else is in it", partial(drop_folders, (folder,)))
 
 
-def _take_scripts(draft: _Draft, shipped: dict[str, bytes]) -> None:
+def _take_scripts(draft: HooksDraft, shipped: dict[str, bytes]) -> None:
     """Take our scripts out of the hooks directory and put kept hooks back, also where a manager has moved ours aside."""
+    restored = list[str]()
     for event, data in shipped.items():
-        top = os.path.join(questions.default_hooks(draft.repo), event)
-        places = [path for path in (top, *(top + end for end in ASIDE)) if is_ours(read(path))]
+        top, kept = os.path.join(draft.top, event), draft.kept(event)
+        places = [path for path in (top, *aside(top)) if is_ours(read(path))]
         for path in places:
-            there = read(path) or b""
-            known = [draft.made.files[name].digest for name in (top, path) if name in draft.made.files]
-            if digest(there) not in (digest(data), *known):
+            if read(path) != data and not draft.is_known(path, top):
                 draft.notices.append(f"'{path}' was changed since it was installed and stays")
                 continue
-            _restore(draft, path, top + LEGACY if path == places[0] else "")
-        if not places and os.path.lexists(top + LEGACY):
-            draft.notices.append(f"'{top}' is not ours any more; the hook kept as '{top + LEGACY}' stays")
-
-
-def _restore(draft: _Draft, path: str, kept: str) -> None:
-    """Our script at ``path`` makes room for the hook kept from before, unless a manager has put that back by itself."""
-    there = os.path.lexists(kept)
-    double = there and read(kept) is not None and read(kept) == read(kept.removesuffix(LEGACY))
-
-    def run() -> None:
-        if double:
-            os.unlink(kept)
-        if there and not double:
-            os.rename(kept, path)
-        else:
-            os.unlink(path)
-        draft.made.put(path, None)
-
-    back = f" and '{kept}', which stands there again" if double else f", and put '{kept}' back in its place" if there else ""
-    draft.step(f"remove '{path}'{back}", run)
+            kepthooks.restore(draft, path, event if path == places[0] else None)
+            restored += [event] if path == places[0] else []
+        if event in restored and kept is not None and kept != draft.former(event):
+            kepthooks.clear(draft, event)
+        if not places and kept is not None:
+            draft.notices.append(f"'{top}' is not ours any more; the hook kept as '{kept}' stays")
+    kepthooks.take_folder(draft, restored)
 
 
 def _hidden(baton: Baton) -> dict[bytes, str]:
@@ -372,7 +375,7 @@ def _hidden(baton: Baton) -> dict[bytes, str]:
     return found
 
 
-def _unhide(draft: _Draft, lines: Collection[bytes]) -> None:
+def _unhide(draft: HooksDraft, lines: Collection[bytes]) -> None:
     """Take our lines out of ``info/exclude``."""
     target = draft.repo.layout.exclude
 
@@ -385,7 +388,7 @@ def _unhide(draft: _Draft, lines: Collection[bytes]) -> None:
         draft.step(f"remove our lines from '{target}'", run)
 
 
-def _staying(draft: _Draft, paths: Iterable[str]) -> None:
+def _staying(draft: HooksDraft, paths: Iterable[str]) -> None:
     """Say which of the files that were hidden stay, and show."""
     roots = [root for _, _, root in questions.worktrees(draft.repo) if root]
     there = [path for path in paths if any(os.path.lexists(os.path.join(root, path)) for root in roots)]
@@ -397,7 +400,7 @@ def _staying(draft: _Draft, paths: Iterable[str]) -> None:
         draft.notices.append(f"exported history stays and shows as untracked from now on: '{exported[0]}'{more}")
 
 
-def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
+def _purge(draft: HooksDraft, baton: Baton, hidden: Iterable[str]) -> None:
     """Every ref, note and file of ours, named."""
     repo = baton.repo
     there = sorted(repo.objects.refs(*OURS, NOTES.rsplit("/", 1)[0] + "/").items())
@@ -429,7 +432,7 @@ def _purge(draft: _Draft, baton: Baton, hidden: Iterable[str]) -> None:
         draft.notices.append("what was pushed stays at " + ", ".join(f"'{name}'" for name in remotes))
 
 
-def _purge_files(draft: _Draft, root: str, hidden: Iterable[str]) -> None:
+def _purge_files(draft: HooksDraft, root: str, hidden: Iterable[str]) -> None:
     """The files of ours in a work tree that git does not track, and the folders that are then empty."""
     tracked = set(questions.tracked(draft.repo, tuple(hidden), root))
     found = [path for path in hidden if path not in tracked and os.path.lexists(os.path.join(root, path))]

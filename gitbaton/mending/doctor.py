@@ -17,6 +17,7 @@ from gitbaton.git.damage import torn
 from gitbaton.git.publish import left
 from gitbaton.git.run import zsplit
 from gitbaton.install import githooks as install
+from gitbaton.install import kepthooks
 from gitbaton.install.levels import EVERYWHERE, UNHEEDED
 from gitbaton.install.plan import read
 from gitbaton.mending import fetched, ownfiles
@@ -128,7 +129,7 @@ def _doors(baton: Baton) -> Iterator[Finding]:
 def _hooks(baton: Baton) -> Iterator[Finding]:
     """Whether git reaches each of our scripts, once."""
     repo, way, called = baton.repo, install.route(baton.repo), dict[str, list[str]]()
-    for event in install.EVENTS:
+    for event in kepthooks.EVENTS:
         hook = install.caller(repo, event)
         called[event] = ["the configuration"] if way == "config" and install.has_config_hook(repo, event) else []
         called[event] += [in_quotes(hook)] if hook is not None else []
@@ -142,7 +143,7 @@ def _hooks(baton: Baton) -> Iterator[Finding]:
     elif missing:
         yield _amiss("hooks", f"git does not call ours: {names}", _INSTALL)
     else:
-        yield _fine("hooks", f"called from {called[install.EVENTS[0]][0]}")
+        yield _fine("hooks", f"called from {called[kepthooks.EVENTS[0]][0]}")
     if twice:
         yield _amiss("hooks-once", f"called twice, from {' and '.join(called[twice[0]])}: {', '.join(twice)}", _INSTALL)
     for event, data in install.scripts().items() if len(missing) < len(called) else ():

@@ -149,8 +149,8 @@ install install/levels.py: the user's handlers go, too
 +alone = len(path) > 3
 
 install install/githooks.py: kept hooks never come back
--_restore(draft, path, top + LEGACY if path == places[0] else "")
-+_restore(draft, path, "")
+-kepthooks.restore(draft, path, event if path == places[0] else None)
++kepthooks.restore(draft, path, None)
 
 journal journal/chain.py: outputs miss the disk
 -move_refs(self.repo, [RefChange(name=ref, new=commit.oid, old=tip)], how=how, disk=self._disk)

@@ -176,10 +176,11 @@ def test_t10_a_foreign_hook_placed_over_ours_is_left_alone_and_said(repo: Sandbo
     assert repo.baton("doctor").code == 1
     done = repo.ok("uninstall")
     assert theirs.read_text() == "#!/bin/sh\n: theirs\n" and later.read_text() == "#!/bin/sh\n: later\n"
-    assert f"'{mine}' is not ours any more; the hook kept as '{mine}.baton-legacy' stays" in done.err
-    assert Path(f"{mine}.baton-legacy").read_text() == "#!/bin/sh\n: kept\n"
+    kept = repo.path / ".git/hooks.baton-legacy/post-commit"
+    assert f"'{mine}' is not ours any more; the hook kept as '{kept}' stays" in done.err
+    assert kept.read_text() == "#!/bin/sh\n: kept\n"
     done = repo.ok("install")
-    assert "post-commit.baton-legacy' is ours, so neither is touched" in done.err
+    assert f"neither '{mine}' nor '{kept}' is ours, so neither is touched" in done.err
     assert theirs.read_bytes() != b"#!/bin/sh\n: theirs\n" and later.read_text() == "#!/bin/sh\n: later\n"
 
 

@@ -153,7 +153,7 @@ def test_t10_pre_commit_installed_over_ours(repo: Sandbox, impl: None, tmp_path:
     (tmp_path / "called").unlink()
     repo.git("checkout", "-q", "side")
     assert (tmp_path / "called").read_text() == "called\n"
-    assert not Path(f"{mine}.baton-legacy").exists()
+    assert not (repo.path / ".git/hooks.baton-legacy").exists()
 
 
 @pytest.mark.deep
@@ -182,7 +182,7 @@ def test_t10_lefthook_puts_ours_aside_and_doctor_says_so(repo: Sandbox) -> None:
     assert "MEND hooks: git does not call ours: post-checkout" in repo.baton("doctor").out
     repo.ok("install")  # the very same hook is kept already
     assert len(snap_and_leave(repo)) == 1
-    assert Path(f"{path}.baton-legacy").read_text() == theirs
+    assert (repo.path / ".git/hooks.baton-legacy/post-checkout").read_text() == theirs
     done = repo.ok("uninstall")
     assert path.read_text() == theirs and "post-checkout" not in done.err
     assert sorted(p.name for p in path.parent.iterdir() if not p.name.endswith(".sample")) == ["post-checkout"]
@@ -193,7 +193,7 @@ def test_t10_a_hook_that_calls_ours_by_hand_is_left(repo: Sandbox) -> None:
     text = '#!/bin/sh\nhook=$(git rev-parse --git-common-dir)/baton/hooks/post-checkout; "$hook" "$@" || :\n'
     path = hook(repo, "post-checkout", text)
     repo.ok("install")
-    assert path.read_text() == text and not Path(f"{path}.baton-legacy").exists()
+    assert path.read_text() == text and not (repo.path / ".git/hooks.baton-legacy").exists()
     assert len(snap_and_leave(repo)) == 1
     repo.ok("uninstall")
     assert path.read_text() == text
