@@ -197,6 +197,7 @@ class Attempt:
         self.kept: tuple[str, ...] = ()  # what somebody else wrote there, and is to stay
         self.theirs: Mapping[str, Entry] = {}  # the same, with its bytes stored
         self.checked = Checked(exit=0)
+        self.moved: tuple[str, ...] = ()  # what it reads that somebody changed meanwhile
 
     def run(self) -> Done:
         """Carry it out. Its state is ``ok``, ``failed``, ``interrupted``, ``unknown`` or ``conflict``. Raises GitError, and
@@ -350,7 +351,10 @@ class Attempt:
         self.outside = outside()
         reads = self.files.scan(self.step.reads) if self.step.reads else None
         wanted = matcher(self.step.reads)  # what links lead to is not looked at again
-        self.stable = reads is None or reads.entries == {path: e for path, e in self.now.files.items() if wanted(path)}
+        then = {path: entry for path, entry in self.now.files.items() if wanted(path)}
+        self.stable = reads is None or reads.entries == then
+        here = self.ctx.files.scan(self.step.reads) if reads is not None and self.shop is not None else reads
+        self.moved = tuple(differences(here.entries, then)) if here is not None else ()
         gone = self.shop is not None and self.shop.lane.gone
         return "it removed the copy of the work tree that it ran in" if gone else problem
 
@@ -387,6 +391,9 @@ class Attempt:
         most = after.modes if self.shop is not None else self.before.modes
         blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing, most=most)
         report(ctx, step.name, self.outside, restore=step.on_undeclared == "restore")
+        if self.moved:
+            moved = ", ".join(some([in_quotes(path) for path in self.moved]))
+            ctx.emit("warning", step.name, f"{moved} changed while it ran; its result may not be of what is there now")
         if self.shop is not None:
             unmade(ctx, step.name, self.before.now, after.found)
         flush(ctx.repo, [*after.outputs], ctx.files.root)

@@ -195,13 +195,11 @@ def may_borrow(step: Step, verdict: Verdict) -> bool:
 
 
 def _gate(step: Step, state: StepState, key: str) -> What | None:
-    if step.gate is None:
-        return None
-    if state.gate_key != key:
-        return "gate"
-    if state.gate == "rejected":
+    if state.gate == "rejected" and state.gate_key == key:
         return "rejected"
-    return None if state.gate == "approved" else "gate"
+    if step.gate is None or (state.gate == "approved" and state.gate_key == key):
+        return None
+    return "gate"
 
 
 def why(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, RunError, UsageError
-from gitbaton.journal.state import RunState
+from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Backoff, Cause, Plan, Step
 from gitbaton.model import Oid
 from gitbaton.running.attempt import Attempt
@@ -26,9 +26,11 @@ from gitbaton.running.context import (
     settling,
     shell,
 )
-from gitbaton.running.decide import Present, Verdict, borrowed, decide, may_be_lost, may_borrow, present, why
+from gitbaton.running.decide import Present, Verdict, borrowed, decide, differences, may_be_lost, may_borrow, present, why
 from gitbaton.running.effects import undo_own
+from gitbaton.running.graph import as_they_run, graph
 from gitbaton.running.outputs import conflict, look, serve
+from gitbaton.running.recorded import whole
 from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
 from gitbaton.values import replace
 
@@ -108,6 +110,10 @@ class _Performance:
             return trust(ctx, self.claim, step, verdict.effect)
         if verdict.what in ("gate", "rejected"):
             return self._gate(now, verdict)
+        if step.effect != "none":
+            held = self._held(now)
+            if held is not None:
+                return held
         fresh = self.tries == 0 and self.force is None and not self.useless
         elsewhere = borrowed(ctx, now) if fresh and may_borrow(step, verdict) else None
         if elsewhere is not None:
@@ -118,15 +124,37 @@ class _Performance:
 
     def _gate(self, now: Present, verdict: Verdict) -> Done:
         ctx, step = self.ctx, self.step
-        state = ctx.step_state(step.name)
         if verdict.what == "rejected":
             return rejected(ctx, step, now.key)
-        logged = None
-        if state.gate != "waiting" or state.gate_key != now.key:
-            logged = ctx.append(ctx.record("gate", step.name, key=now.key, text=step.gate))
-        ctx.emit("gate", step.name, step.gate or "", code=GATE, key=now.key)
-        hint = f"git baton run approve {step.name}"
-        return Done(step=step, state="gate", code=GATE, logged=logged, text=step.gate or "", hint=hint)
+        return self._waits(now, step.gate or "", f"git baton run approve {step.name}")
+
+    def _waits(self, now: Present, text: str, hint: str) -> Done:
+        """It waits for a person, who is told why."""
+        ctx, step = self.ctx, self.step
+        state, logged = ctx.step_state(step.name), None
+        if state.gate != "waiting" or state.gate_key != now.key or asked_at(state) != text:
+            logged = ctx.append(ctx.record("gate", step.name, key=now.key, text=text))
+        ctx.emit("gate", step.name, text, code=GATE, key=now.key)
+        return Done(step=step, state="gate", code=GATE, logged=logged, text=text, hint=hint)
+
+    def _held(self, now: Present) -> Done | None:
+        """Say before an effect is carried out that what it uses is stale. One that may happen only once waits then, unless a
+        person has approved just this."""
+        ctx, step = self.ctx, self.step
+        found = stale(ctx, self.plan, step)
+        if found is None:
+            return None
+        name, why_stale = found
+        text, state = f"what it uses is stale: {why_stale}", ctx.step_state(step.name)
+        if step.effect != "once":
+            if self.tries == 0:
+                ctx.emit("warning", step.name, text)
+            return None
+        if state.gate == "approved" and state.gate_key == now.key and asked_at(state) == text:
+            return None
+        again = f"--continue {ctx.run}" if ctx.state().plan is not None else f"repair --step {name}"
+        hint = f"'git baton run {again}' makes that anew; 'git baton run approve {step.name}' takes it as it is"
+        return self._waits(now, text, hint)
 
     def _run(self, now: Present, verdict: Verdict) -> Done | None:
         """Undo what must be undone, and make one attempt; None where another one follows."""
@@ -204,6 +232,33 @@ class _Performance:
 def waits(step: Step, name: str, run: str) -> UsageError:
     """That a step cannot begin before one that it waits for."""
     return UsageError(f"step {in_quotes(step.name)} waits for {in_quotes(name)}, which has no result in run '{run}'")
+
+
+def asked_at(state: StepState) -> str | None:
+    """What a step waited for when it last waited for a person."""
+    return next((logged.record.text for logged in reversed(state.records) if logged.record.type == "gate"), None)
+
+
+def stale(ctx: Context, plan: Plan, step: Step) -> tuple[str, str] | None:
+    """The first of the steps whose outputs a step uses, directly or not, that would be done again because its inputs moved, and
+    how; None where all results are of what lies there now. Raises GitError."""
+    state = ctx.state()
+    steps = as_they_run(whole(plan, state).steps)
+    known = {other.name: other for other in steps}
+    for name in graph(steps, state, ctx.entries).ancestors((step.name,)):
+        end = state.step(name).end
+        if name == step.name or end is None:
+            continue
+        moved = differences(known[name], end.record, present(ctx, known[name]), ctx.entries)
+        cause = next((cause for cause in moved if cause.kind in ("input", "dep")), None)
+        by = f"step {in_quotes(name)}"
+        if cause is not None and cause.kind == "dep":
+            return name, f"{by} used other outputs of step {in_quotes(cause.path or '')}"
+        if cause is not None:
+            return name, f"{in_quotes(cause.path) if cause.path else 'something'} changed since {by} read it"
+        if end.record.stable is False:
+            return name, f"the inputs of {by} changed while it ran"
+    return None
 
 
 def rejected(ctx: Context, step: Step, key: str) -> Done:
