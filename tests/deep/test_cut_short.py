@@ -411,7 +411,7 @@ def test_a_conflict_is_still_a_conflict(tmp_path: Path) -> None:
 # Exchanges, retention, install.
 
 
-@pytest.mark.parametrize("verb", ["push", "sync"])
+@some("verb", ["sync", "push"], share=0)
 def test_an_exchange(tmp_path: Path, verb: str) -> None:
     scene = Scene(tmp_path)
     far = Sandbox.init(scene.top / "far.git", "--bare")
@@ -460,7 +460,7 @@ def steps_of(box: Sandbox) -> list[str]:
     return found.out.split("\n")[:-1] if found.code == 0 else []
 
 
-@pytest.mark.parametrize("words", [("prune", "--keep-last", "2"), ("forget", "t~2", "--yes")], ids=["prune", "forget"])
+@some("words", [("forget", "t~2", "--yes"), ("prune", "--keep-last", "2")], share=0, ids=["forget", "prune"])
 def test_checkpoints_go(tmp_path: Path, words: tuple[str, ...]) -> None:
     scene = Scene(tmp_path)
     for number in range(5):

@@ -29,7 +29,7 @@ from tests.kit.tiers import FULL, some
 STEP = 'mkdir -p out; cp a.txt out/a; date +%s.%N >out/when; echo ran >>"$LEDGER"'
 
 
-@pytest.mark.parametrize("effect", ["none", "once"])
+@some("effect", ["once", "none"], share=0)
 def test_a_step_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effect: str) -> None:
     """Acknowledged, it never runs again and its outputs are there; else it runs, or asks whether it did."""
     scene, once = Scene(tmp_path), effect == "once"

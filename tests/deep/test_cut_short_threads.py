@@ -25,7 +25,7 @@ from tests.kit.plugjudge import LOST, TORN, Problem, check, clean, whole
 from tests.kit.processes import in_child
 from tests.kit.saverjobs import count, digest, early, fork, forking, probe
 from tests.kit.saverkit import config, ids, number, put
-from tests.kit.tiers import FULL
+from tests.kit.tiers import FULL, some
 
 SAVER = """
 import os, sys
@@ -59,7 +59,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "disk/threads.git"
 
 
-@pytest.mark.parametrize("fsync", ["yes", "no"])
+@some("fsync", ["yes", "no"], share=0)
 def test_what_a_saver_acknowledged_is_there(place: Path, fsync: str) -> None:
     """It puts, flushes into git, goes on and closes; without fsync, a kill takes nothing either."""
     env = {**os.environ, "PYTHONPATH": os.fspath(ROOT)}

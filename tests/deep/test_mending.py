@@ -20,8 +20,7 @@ from tests.kit.threads import numbered
 from tests.kit.tiers import FULL, full, some
 
 SOME = {
-    *("tip commit empty", "track ref empty", "thread value gone"),
-    *("conversation tip gone", "safety index commit gone", "restore record half"),
+    *("tip commit empty", "thread value gone", "conversation tip gone", "restore record half"),
 }
 USERS = ("refs/heads", "refs/remotes", "refs/tags")
 # What is gone for good cannot be shown, restored or pushed: the verbs that say so, and with which status.
@@ -123,7 +122,7 @@ def test_what_happened_once_does_not_happen_again(kind: str, tmp_path: Path) -> 
     assert (box.path / "../deployed").read_text() == "x\n"
 
 
-@pytest.mark.parametrize("kind", list(THEIRS))
+@some("kind", THEIRS, share={"blob of HEAD empty", "alternates gone"})
 def test_what_is_not_ours_is_named_and_left(kind: str, tmp_path: Path) -> None:
     box = scene(tmp_path / "scene")
     THEIRS[kind](box)

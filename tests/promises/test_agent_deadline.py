@@ -138,6 +138,7 @@ def test_a_git_that_sleeps(box: Sandbox, tmp_path: Path, pattern: str) -> None:
     check_next(box)
 
 
+@pytest.mark.deep
 def test_the_turn_that_was_cut_is_told_where_others_were_in_the_way(box: Sandbox, tmp_path: Path) -> None:
     """Of what was said, too, nothing is lost: who may wait goes on with it."""
     talk = Talk(box, tmp_path / "talk.jsonl")

@@ -122,6 +122,7 @@ def turns(client: Client, *said: tuple[str, str], path: str | None = None) -> No
         client.fire("turn", last_assistant_message=words, transcript_path=path)
 
 
+@pytest.mark.deep
 @some("gone", [None, "gone"])
 def test_a_turn_without_a_transcript_has_its_own_prompt_and_words(talk: Talk, gone: str | None) -> None:
     talk.ask("Mend the parser")
@@ -321,6 +322,7 @@ def test_what_an_earlier_session_was_asked_and_planned_is_marked_and_goes(talk: 
     assert [one["text"] for one in newest(talk.repo)[1]["asked"]] == ["and the other one"]
 
 
+@pytest.mark.deep
 def test_the_newest_request_is_not_cut_for_an_older_one(talk: Talk) -> None:
     old = "Build the wizard." + "".join(f" Old requirement {n}: page {n} must do it." for n in range(60))
     new = "Migrate billing." + "".join(f" Rule {n}: never touch table {n}." for n in range(40)) + " DO NOT call the live API."

@@ -16,7 +16,7 @@ from gitbaton import Baton
 from gitbaton.errors import NotARepositoryError
 from tests.kit import Sandbox
 from tests.kit.agents import CLIENTS, Client, autos, tracks
-from tests.kit.tiers import some
+from tests.kit.tiers import full, some
 from tests.verbs.test_tty import on_terminal
 
 LIB = "vendor/lib"
@@ -106,7 +106,7 @@ CASES: list[tuple[str, str, str | None, Callable[[Path], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize("used", [True, pytest.param(False, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("used", [True, full(False)])
 @some("name, bare, work_tree, more, at", [pytest.param(*case, id=case[0]) for case in CASES])
 def test_no_hook_uses_it(
     repo: Sandbox,

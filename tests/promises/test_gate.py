@@ -287,7 +287,7 @@ def test_what_is_said_of_it(gated: Gated) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("way", WAYS)
+@some("way", WAYS, share={"locked", "normalising", "redacting"})
 def test_no_way_out_takes_any_of_it_along(gated: Gated, way: str) -> None:
     """Every filter and every kind of checkpoint and of document: a turn's end, a restore's safety, a step; page, summary, diff,
     export, bundle."""

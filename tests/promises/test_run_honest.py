@@ -49,7 +49,7 @@ def effect(name: str, **more: str) -> dict[str, Any]:
     return {"run": f"echo {name} >> ../log", "reads": ["a.txt"], "effect": "once", **more}
 
 
-@pytest.mark.parametrize("renamed", [True, False])
+@some("renamed", [True, False])
 def test_an_effect_that_stands_is_told_when_its_step_leaves_the_plan(repo: Sandbox, renamed: bool) -> None:
     undo = "echo undo >> ../log"
     plan = {"build": {"run": "true", "reads": ["a.txt"]}, "deploy": effect("deploy", compensate=undo), "mail": effect("mail")}

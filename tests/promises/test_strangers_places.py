@@ -118,7 +118,7 @@ CRAFTED = (
 
 
 @pytest.mark.deep
-@some("crafted", CRAFTED)
+@some("crafted", CRAFTED, share=5)
 def test_a_marker_that_somebody_wrote_removes_nothing(
     used: Sandbox, tmp_path: Path, crafted: Callable[[Sandbox, Path], tuple[Path, str, object]]
 ) -> None:
@@ -197,7 +197,7 @@ def test_what_0_2_left_goes_where_it_is_a_work_tree_and_is_named_where_nothing_s
 LINKED = ("tmp", "sessions", "transcripts", "claims", "isolated", "wal", "late", "attempts", "hooks", "")
 
 
-@some("name", LINKED, keep=1)
+@some("name", LINKED, share=5)
 def test_a_link_in_place_of_a_folder_leads_nobody_out(used: Sandbox, tmp_path: Path, name: str) -> None:
     used.ok("install")
     beside = precious(tmp_path / "home")

@@ -19,7 +19,7 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.agents import Client, log_of
 from tests.kit.talks import Talk
-from tests.kit.tiers import some
+from tests.kit.tiers import full, some
 
 LOOKS = ("each turn", "in the end")
 
@@ -172,7 +172,7 @@ def judged(repo: Sandbox) -> None:
 
 
 @some("story", STORIES, 1, ids=[story.__name__ for story in STORIES])
-@pytest.mark.parametrize("looks", ["each turn", pytest.param("in the end", marks=pytest.mark.deep)])
+@pytest.mark.parametrize("looks", ["each turn", full("in the end")])
 def test_what_claudes_user_took_back_is_told_nowhere(talk: Talk, story: Callable[[Talk], Iterator[None]], looks: str) -> None:
     for _ in story(talk):
         if looks == "each turn":
@@ -337,6 +337,7 @@ def night(talk: Talk | Rollout) -> None:
         os.utime(path, (then, then))
 
 
+@pytest.mark.deep
 @some("typed", [False, True], ids=["nothing typed since", "and typed something"])
 def test_what_claudes_user_took_back_last_is_not_told_though_no_hook_came_since(talk: Talk, typed: bool) -> None:
     turn(talk, "kept1")

@@ -102,6 +102,7 @@ def test_a_late_end_ends_the_turn_of_its_words(talk: Talk, late: bool, looked: b
     over(talk, rows=() if looked else (f"turn 1  {ONE}",))
 
 
+@pytest.mark.deep
 @some("late", [False, True], ids=["its hook is late", "its hook goes on late"])
 def test_an_end_that_another_session_came_before_ends_its_own_turn(talk: Talk, late: bool) -> None:
     """Who starts meanwhile reads the records of both turns."""

@@ -101,6 +101,7 @@ def test_what_is_asked_for_has_no_row_of_an_open_turn(repo: Sandbox) -> None:
     assert OPEN not in repo.ok("log", "--since", "yesterday").out
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("agent", EACH)
 def test_a_turn_that_changed_nothing_has_a_checkpoint_at_its_end(repo: Sandbox, agent: str) -> None:
     client = begun(repo, agent)
@@ -171,6 +172,7 @@ def test_a_turn_that_began_before_the_first_commit(tmp_path: Path) -> None:
     assert changed(repo, one) == ["a"]
 
 
+@pytest.mark.deep
 def test_turns_that_overlap_have_each_its_own_ends(repo: Sandbox) -> None:
     one, two = sides(repo)
     one.fire("prompt", prompt="first")
@@ -245,8 +247,8 @@ def test_a_turn_with_very_many_edits_is_known_still(repo: Sandbox, name: str) ->
     assert f"{name}0" in turn["edited"]["paths"]
 
 
-@some("ends", [ended_by_commit, ended_by_snapshot, ended_by_restore])
-@some("whose", ["another", "another that starts", "its own", "its own end"])
+@some("ends", [ended_by_commit, ended_by_snapshot, ended_by_restore], share={ended_by_restore})
+@some("whose", ["another", "another that starts", "its own", "its own end"], share={"its own", "its own end"})
 def test_a_later_edit_is_never_a_dead_turns(repo: Sandbox, ends: object, whose: str) -> None:
     repo.commit(k="base\n")
     dead = begun(repo, session="k")
@@ -416,6 +418,7 @@ def test_what_a_turn_began_from_that_was_pruned_is_not_known(repo: Sandbox) -> N
     assert [(span.prompt, span.before is None) for span in spans(repo)] == [("two", False), ("one", True)]
 
 
+@pytest.mark.deep
 @some("ended", [False, True])
 def test_of_a_turn_whose_prompt_had_no_time_nothing_is_taken_back(repo: Sandbox, ended: bool) -> None:
     """What it began from was not kept, and the state before may lack what the user did in between."""

@@ -97,6 +97,7 @@ def test_what_git_takes_is_what_was_said(work: Sandbox, command: str) -> None:
     assert files(work.path)["kept.txt"] == before["kept.txt"], "and what was not listed comes back"
 
 
+@pytest.mark.deep
 def test_what_a_checkpoint_or_a_commit_holds_is_not_listed(work: Sandbox) -> None:
     work.ok("snapshot", "--track", "t", "two", "--include", "new.txt")
     assert kinds(work).keys() == EVERYTHING.keys() - {"tracked.txt", "staged.txt", "new.txt"}

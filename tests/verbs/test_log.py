@@ -224,6 +224,7 @@ def test_what_changed_is_asked_of_git_in_parts(repo: Sandbox) -> None:
     assert changes(repo.ok("log", "t", "-p").out)[: len(wanted)] == wanted and wanted
 
 
+@pytest.mark.deep
 def test_what_changed_goes_through_the_pager_byte_for_byte(made: Sandbox) -> None:
     made.write("bytes", b"caf\xe9 \xff\n")
     made.ok("snapshot", "--track", "bytes", "--no-set-current", "bytes")

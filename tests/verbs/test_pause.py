@@ -6,6 +6,8 @@ import time
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, log_of, steps
 from tests.kit.state import snap
@@ -105,6 +107,7 @@ def test_nothing_to_end(repo: Sandbox) -> None:
     assert repo.baton("pause", "--end", "--for", "1h").code == 129
 
 
+@pytest.mark.deep
 def test_gits_hooks_are_silent_in_every_work_tree(repo: Sandbox, tmp_path: Path) -> None:
     repo.ok("install")
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))

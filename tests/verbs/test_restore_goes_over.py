@@ -182,6 +182,7 @@ def test_what_moved_while_it_was_asked_is_shown_and_asked_anew(repo: Sandbox) ->
 # Branches.
 
 
+@pytest.mark.deep
 def test_a_checkpoint_of_another_branch_leaves_what_only_commits_changed(repo: Sandbox) -> None:
     repo.commit("more", m1="main\n", m2="main\n", gone="main\n")
     snap(repo, "t", "start")

@@ -227,6 +227,7 @@ def test_the_index_comes_back_where_it_is_still_as_the_turn_left_it(turns: Turns
     assert_same(state, state_of(repo), "undo")
 
 
+@pytest.mark.deep
 def test_what_the_turn_committed_stays_and_is_named(turns: Turns, repo: Sandbox) -> None:
     turns.begin("A", "change and commit")
     oid = repo.commit("change a", a_txt="A\n")
@@ -273,6 +274,7 @@ def test_where_there_is_no_turn(turns: Turns, repo: Sandbox) -> None:
     assert done.out == f"nothing has to change: revert of {turn[:10]}: nothing\n"
 
 
+@pytest.mark.deep
 @some("own", [True, False])
 def test_what_two_sessions_may_have_changed_is_a_conflict_unless_their_clients_tell(
     turns: Turns, repo: Sandbox, own: bool

@@ -459,6 +459,7 @@ def test_a_conflict_of_a_turn_is_named_and_only_it_is_left(agent: Client, repo: 
     assert (repo.path / "a.txt").read_text() == "mine\n" and not (repo.path / "junk.txt").exists()
 
 
+@pytest.mark.deep
 def test_the_open_turn_is_the_first_row_and_taken_back(agent: Client, repo: Sandbox) -> None:
     agent.fire("prompt", prompt="and worse")
     repo.write("a.txt", "much worse\n")

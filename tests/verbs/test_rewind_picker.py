@@ -414,6 +414,7 @@ def test_n_limits_the_list_and_m_lists_more(box: Sandbox) -> None:
     on_screen(box, keys, limit=2)
 
 
+@pytest.mark.deep
 def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> None:
     from gitbaton.commands import pickerkeys as module
 

@@ -69,6 +69,7 @@ def test_a_file_comes_out_byte_for_byte_as_a_restore_would_write_it(work: Sandbo
     assert read(work, "t^:a.txt") == b"two\n", "no textconv has a say"
 
 
+@pytest.mark.deep
 def test_a_folder_lists_its_names_as_git_does(work: Sandbox) -> None:
     chain = "refs/baton/tracks/t"
     assert work.ok("show", "t:dir").out == 'tree t:dir\n\ndeep/\n"odd\\nname"\n'
@@ -89,6 +90,7 @@ def test_a_path_is_seen_from_the_top_or_from_here(work: Sandbox, tmp_path: Path)
     assert refused(work.baton("show", "@:../../../out", cwd=place))[0] == "'../../../out' is outside of the work tree"
 
 
+@pytest.mark.deep
 def test_why_there_is_no_such_file_is_said_with_what_helps(work: Sandbox) -> None:
     work.write(".gitignore", "node_modules\n")
     work.write("node_modules/x", "ignored\n")

@@ -15,6 +15,7 @@ from tests.kit.mcp import Client as McpClient
 from tests.kit.mcp import said, talk
 from tests.kit.state import forget_what_no_ref_holds
 from tests.kit.talks import Talk
+from tests.kit.tiers import some
 
 OLD, DEP, ASYNC = "keep the old API until 2.0", "no new dependency", "no async: 3.8 must run it"
 
@@ -186,6 +187,7 @@ def test_paths_are_seen_from_where_one_is(repo: Sandbox) -> None:
     assert "'out/x' is left out of checkpoints, so no change of it will be told" in said and "'later' is not there yet" in said
 
 
+@pytest.mark.deep
 def test_a_note_and_an_extra_that_are_kept_stay_until_they_are_withdrawn(repo: Sandbox) -> None:
     repo.ok(
         "snapshot",
@@ -583,8 +585,8 @@ def test_what_one_side_changed_is_not_said_of_the_other_ones_turn(pair: tuple[Sa
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("withdrawn", ["by one", "by the other", "by both"])
-@pytest.mark.parametrize("first", ["one", "other"])
+@some("withdrawn", ["by one", "by the other", "by both"], share={"by the other"})
+@some("first", ["one", "other"], share=0)
 def test_a_withdrawal_wins_over_an_older_list_wherever_it_was_made(
     pair: tuple[Sandbox, Sandbox], withdrawn: str, first: str
 ) -> None:

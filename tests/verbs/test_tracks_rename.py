@@ -133,6 +133,7 @@ def test_an_unfinished_run_refuses_it(three: Sandbox) -> None:
     assert done.code == 1 and "the unfinished run 'r' records on it" in done.err
 
 
+@pytest.mark.deep
 def test_other_clones_follow(far: Far) -> None:
     a, b = far.first, far.clone("b")
     for n in range(3):

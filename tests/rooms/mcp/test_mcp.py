@@ -61,6 +61,7 @@ SAME: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
+@pytest.mark.deep
 def test_each_tool_says_what_its_verb_prints(repo: Sandbox) -> None:
     words = {
         "note": "n\nm",

@@ -13,6 +13,7 @@ from gitbaton.store.join import merged_note
 from gitbaton.values import replace
 from tests.kit.clones import Clone
 from tests.kit.far import Far, forget, ok
+from tests.kit.tiers import some
 from tests.rooms.codec.test_codec import checkpoint
 from tests.rooms.sync.test_notes_short import many
 
@@ -123,7 +124,7 @@ WAYS: list[Callable[[Clone, Clone], None]] = [
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("way", WAYS)
+@some("way", WAYS, share=3)
 def test_clones_and_their_remote_say_the_same_of_older_entries(far: Far, way: Callable[[Clone, Clone], None]) -> None:
     a, b = far.first, far.clone(skew=5)
     way(a, b)

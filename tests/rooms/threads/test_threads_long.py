@@ -66,7 +66,7 @@ def test_a_long_name_is_kept_flushed_listed_and_read_again(bare: Sandbox) -> Non
 
 @pytest.mark.deep
 @some(("source", "target"), [(LONG, "b"), ("a", LONG), (LONG, OTHER), ("a", "b")], ids=["from", "to", "both", "namespace"])
-@some("there", [False, True], ids=["new", "there"])
+@some("there", [False, True], share=0, ids=["new", "there"])
 def test_copy_to_and_from_long_names(store: ThreadStore, bare: Sandbox, source: str, target: str, *, there: bool) -> None:
     for namespace in ("", DEEP):
         fill(store, source, namespace)

@@ -160,6 +160,7 @@ def test_r03_every_change_of_what_is_read_changes_the_tree(repo: Sandbox, opened
     assert seen.scan(["src/**"]).tree == files(opened).scan(["src/**"]).tree != before
 
 
+@pytest.mark.deep
 def test_large_files_and_store_none_are_recorded_by_digest(repo: Sandbox, opened: Repo) -> None:
     repo.write("d/small", "x" * 10)
     repo.write("d/large", "").chmod(0o755)
