@@ -9,11 +9,9 @@ import pytest
 from tests.kit import Sandbox
 from tests.kit.planned import toml
 
-BUILD = {"run": "cat in > app; echo built >> ../log", "reads": ["in"], "writes": ["app"]}
-MOVES = {
-    **BUILD,
-    "run": BUILD["run"] + "; test -e ../calm || { echo new > in.new; mv in.new ../moved; cp ../moved $WHERE/in; }",
-}
+LINE = "cat in > app; echo built >> ../log"
+BUILD = {"run": LINE, "reads": ["in"], "writes": ["app"]}
+MOVES = {**BUILD, "run": LINE + '; test -e ../calm || echo new > "$WHERE/in"'}
 
 
 def deploy(effect: str = "once", **more: Any) -> dict[str, Any]:
