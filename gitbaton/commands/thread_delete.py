@@ -23,6 +23,9 @@ def command(
 
     On a terminal it asks first. A saver's delete_thread does the same; on remotes it stays until a push prunes it there.
 
+    Where a thread was deleted while a run of it went on, what that run has
+    written since goes.
+
     Examples:
         git baton thread delete demo
     """
@@ -33,17 +36,14 @@ def command(
         names = {found for place in store.chains() for found in place}
         thread = meant(thread, names)
         places = store.chains(thread)
-        if not places:
+        if not places and not store.remains(thread):
             raise missing(thread, elsewhere, {found for found, _ in store.chains()})
         count = 0
         for place in places:
             with suppress(BatonError):  # what cannot be read goes as well
                 count += sum(1 for _ in store.walk(*place))
-        if (
-            not yes
-            and askable()
-            and not confirmed(f"delete thread {in_quotes(name(thread))} with {counted(count, 'checkpoint')}?")
-        ):
+        what = counted(count, "checkpoint") if places else "writes of a run that went on"
+        if not yes and askable() and not confirmed(f"delete thread {in_quotes(name(thread))} with {what}?"):
             raise NoAnswerError("nothing is deleted")
         store.delete(thread)
         remotes = sorted(elsewhere.get(thread, ()))
@@ -51,7 +51,7 @@ def command(
             there: list[Json] = [*remotes]
             print_json({"thread": thread, "deleted": count, "remotes": there})
             return 0
-        terminal.say(f"thread {in_quotes(name(thread))} deleted: {counted(count, 'checkpoint')}")
+        terminal.say(f"thread {in_quotes(name(thread))} deleted: {what}")
         for remote in remotes:
             there_too = f"'git baton push --threads --prune {in_shell(remote)}' deletes it there"
             terminal.tell(f"hint: {in_quotes(name(remote))} may have it still; {there_too}")

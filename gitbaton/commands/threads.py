@@ -20,7 +20,7 @@ from gitbaton.threads.codec import Entry
 from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
 from gitbaton.threads.health import unusable as reason
-from gitbaton.threads.names import Cut, cut, late_ref, names_of, ref_of
+from gitbaton.threads.names import LATE, Cut, cut, late_ref, names_of, ref_of
 from gitbaton.threads.reports import Facts, chosen, missing
 from gitbaton.threads.store import ThreadStore
 
@@ -37,7 +37,7 @@ _ESCAPES = {"\a": r"\a", "\b": r"\b", "\t": r"\t", "\n": r"\n", "\v": r"\v", "\f
 def store_of(baton: Baton) -> Iterator[Optional[ThreadStore]]:
     """The threads of a repository, what a killed process left in the log among them; None where there are none at all, and
     then nothing is made. That the log cannot be brought into git in the end is a warning."""
-    if not os.path.isdir(os.path.join(baton.repo.shared_dir, "wal")) and not baton.repo.objects.refs(THREADS):
+    if not os.path.isdir(os.path.join(baton.repo.shared_dir, "wal")) and not baton.repo.objects.refs(THREADS, LATE):
         yield None
         return
     store = ThreadStore(baton.repo)

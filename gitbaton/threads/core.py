@@ -231,9 +231,7 @@ class Core:
 
     def met(self, thread: str, namespace: str) -> Line:
         """A line with everything in memory that any process acknowledged before."""
-        if self.wal.changed or self.unsure:
-            with self.wal.lock():
-                self.catch_up()
+        self._catch_up_if_due()
         found = self.lines.get((thread, namespace)) or self.line(thread, namespace)
         if isinstance(thread, Cut) or isinstance(namespace, Cut):
             raise RecordError(f"ref {in_quotes(found.ref)}: its newest commit does not say whose it is")
@@ -339,11 +337,21 @@ class Core:
                 found[place] = None
         return found
 
-    def _tips(self, thread: str | None) -> dict[tuple[str, str], tuple[str | None, str | None]]:
-        """The greatest id in memory, and what the ref points at, of all chains, or those of one thread."""
+    def remains(self, thread: str) -> bool:
+        """See ThreadStore."""
+        self._catch_up_if_due()
+        if any(line.thread == thread and line.rows for line in self.table.dirty()):
+            return True
+        return any(place[0] == thread for place in self.named(self.shelf.names(prefix_of(thread)[1]), thread))
+
+    def _catch_up_if_due(self) -> None:
         if self.wal.changed or self.unsure:
             with self.wal.lock():
                 self.catch_up()
+
+    def _tips(self, thread: str | None) -> dict[tuple[str, str], tuple[str | None, str | None]]:
+        """The greatest id in memory, and what the ref points at, of all chains, or those of one thread."""
+        self._catch_up_if_due()
         found: dict[tuple[str, str], tuple[str | None, str | None]] = {}
         for line in self.table.dirty():
             if order := line.held.order:

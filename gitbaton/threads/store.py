@@ -89,6 +89,11 @@ class ThreadStore:
         """The threads and namespaces that have a checkpoint, sorted; those of one thread, where it is given."""
         return self._core.chains(thread)
 
+    def remains(self, thread: str) -> bool:
+        """Whether writes of a thread are here for checkpoints that are not: it was deleted while a run of it went on, or the
+        first is yet to come."""
+        return self._core.remains(thread)
+
     def newest(self, thread: str | None = None) -> dict[tuple[str, str], str | None]:
         """As ``chains``, in no order, with the id of the newest checkpoint of each; None where it cannot be read."""
         return self._core.newest(thread)

@@ -56,6 +56,22 @@ def write(store: ThreadStore, thread: str, id: str, channel: str, value: Typed, 
     store.put_writes(thread, namespace, id, [("~path", TASK, index, channel, *value)], False)
 
 
+@pytest.mark.parametrize("flushed", [True, False])
+def test_what_a_run_writes_to_a_thread_that_was_deleted_is_deleted_too(repo: Sandbox, flushed: bool) -> None:
+    """It is in no list: its checkpoint is gone."""
+    with repo.open() as baton, ThreadStore(baton.repo, **QUIET) as store:
+        put(store, "demo", 0)
+        store.delete("demo")
+        write(store, "demo", "id-0000", "n", packed("what the user said"))
+        if flushed:
+            store.flush()
+        gone = repo.baton("thread", "delete", "other")
+        assert (gone.code, "there is no thread 'other'" in gone.err) == (2, True)
+        done = repo.ok("thread", "delete", "demo")
+        assert done.out == "thread 'demo' deleted: writes of a run that went on\n"
+        assert repo.git("for-each-ref", "refs/baton") == "" and repo.baton("thread", "delete", "demo").code == 2
+
+
 @pytest.fixture
 def told(repo: Sandbox) -> Sandbox:
     """A thread that forked and has a subgraph's namespace, and an older one that waits."""
