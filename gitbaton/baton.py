@@ -438,7 +438,7 @@ class Baton:
             head = self.repo.objects.head()
             if head.oid is None or self.store.tree_of(head.oid) is not None:
                 return head, []
-        except GitError:
+        except GitError:  # its branch holds no id
             head = Head(branch=(self.repo.objects.symref("HEAD") or "").removeprefix("refs/heads/") or None, oid=None)
         return replace(head, oid=None), ["HEAD's commit cannot be read; the checkpoint names none"]
 

@@ -559,11 +559,12 @@ def some(count: int, named: Sequence[str]) -> str:
 
 
 def uncompared(live: Live) -> list[str]:
-    """What could not be compared: all files, or what no checkpoint can hold."""
+    """What could not be compared: all files, or what no checkpoint can hold; and what else should be said of the look."""
+    said = [live.said] if live.said else []
     if not live.unsaved:
-        return [live.uncounted] if live.uncounted else []
+        return [*said, live.uncounted] if live.uncounted else said
     inside = some(len(live.unsaved), first_few(live.unsaved))
-    return [f"what is not committed inside {inside} is in no checkpoint and is not compared"]
+    return [*said, f"what is not committed inside {inside} is in no checkpoint and is not compared"]
 
 
 def sentences(live: Live) -> list[str]:

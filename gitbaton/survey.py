@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import islice
 
 from gitbaton.codec import in_quotes
-from gitbaton.errors import GitError, RecordError
+from gitbaton.errors import MENDS, GitError, RecordError
 from gitbaton.git import rewrites
 from gitbaton.git.objects import new_object
 from gitbaton.git.treediff import Change, Pair, differences
@@ -33,6 +33,7 @@ from gitbaton.model import (
 )
 from gitbaton.render import first_few, some
 from gitbaton.store import Store
+from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.values import replace, value
 
 TYPE_CHECKING = False
@@ -77,7 +78,7 @@ class Surveyor:
 
     def __init__(self, store: Store, short: int, rules: Rules | None = None) -> None:
         self.store, self.objects, self.short, self.rules = store, store.objects, short, rules
-        self.head: Head = self.objects.head()
+        self.head, self.unread = _standing(store)
         self.operation: Operation | None = store.repo.operation()
         self._rewritten: dict[Oid, Oid] | None = None
         self._distances: dict[Pair, tuple[int, int] | None] = {}
@@ -93,7 +94,7 @@ class Surveyor:
         look at the work tree; as ``live``. ``tests``: also against the files that test runs on record were of.
         """
         written = [self.written(stored) for stored in items if stored.checkpoint.carried is not None]
-        differing, unsaved = dict[Oid, list[str]](), list[str]()
+        differing, unsaved, said = dict[Oid, list[str]](), list[str](), ""
         reason = None
         if self.rules is not None and self.store.repo.layout.root is not None:
             from gitbaton.worktree.filedrift import compare_files
@@ -102,7 +103,7 @@ class Surveyor:
                 ran = [run for s in items if tests and s.checkpoint.observed for run in s.checkpoint.observed.tests]
                 trees = [s.checkpoint.files.tree for s in (*items, *written) if s.checkpoint.files is not None]
                 trees += [run.tree for run in ran if self._is_tree(run.tree)]
-                differing, unsaved = compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
+                differing, unsaved, said = compare_files(self.store.repo, self.rules, list(dict.fromkeys(trees)))
             except GitError as error:
                 reason = f"the changed files are not counted: {error.message}"
         own = [replace(s, checkpoint=replace(s.checkpoint, carried=None)) for s in items]
@@ -112,7 +113,7 @@ class Surveyor:
         for stored, alone, commits in zip(items, own, later, strict=True):
             live = self._live(alone, commits, differing, unsaved, reason)
             words = self._live(*next(below), differing, unsaved, reason) if stored.checkpoint.carried is not None else None
-            found.append(replace(live, words=words, since=self._since(stored, words or live)))
+            found.append(replace(live, said=said, words=words, since=self._since(stored, words or live)))
         return found
 
     def edited(self, stored: Stored, places: Sequence[str]) -> list[str]:
@@ -196,6 +197,8 @@ class Surveyor:
         rewritten; None where ``then`` is not there any more."""
         if then == now or now is None:
             return 0, 0
+        if now == self.head.oid and self.unread:
+            return None, None
         if then is None:
             return self.objects.count(now), 0
         made, gone = self._distance(now, then) or (None, None)
@@ -315,8 +318,8 @@ class Surveyor:
 
     def _ground(self, stored: Stored) -> Ground:
         then, here = stored.checkpoint.head, self.head.oid
-        if then == here or here is None:
-            return Ground(head=self.head, operation=self.operation)
+        if then == here or here is None or self.unread:
+            return Ground(head=self.head, operation=self.operation, unread=self.unread)
         if then is None:
             return Ground(head=self.head, operation=self.operation, total=self.objects.count(here))
         straight = self._distance(here, then)
@@ -397,6 +400,17 @@ def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ..
     return tuple(found.get(run.tree or "") for run in runs)
 
 
+def _standing(store: Store) -> tuple[Head, str]:
+    """HEAD, as far as it can be read, and why that is not all."""
+    try:
+        head = store.objects.head()
+        if head.oid is None or store.present([head.oid], MAX_COMMIT):
+            return head, ""
+    except GitError as error:
+        return Head(branch=(store.objects.symref("HEAD") or "").removeprefix("refs/heads/") or None, oid=None), error.message
+    return head, f"HEAD's commit {head.oid} cannot be read"
+
+
 def _stand(stored: Stored) -> _Stand:
     files = stored.checkpoint.files
     return _Stand(stored=stored, files=files, staged=files.index.tree if files else None)
@@ -409,7 +423,8 @@ class Ground:
     ``home``: a note or a recorded rewrite says that HEAD is the checkpoint's commit under a new id. ``rewritten``: the
     checkpoint's commit is known to have become another one, and ``distance`` counts from that one. ``distance``: how many
     commits only HEAD has and only the checkpoint has; None without a common ancestor. ``exists``: the checkpoint's commit
-    is in the repository. ``total``: how many commits HEAD reaches, asked only where the checkpoint had none.
+    is in the repository; ``unread``: why nobody can tell of HEAD's. ``total``: how many commits HEAD reaches, asked only where
+    the checkpoint had none.
     ``committed``: so many commits stand where just what was captured was committed, else 0. ``strange``: how many paths of
     those commits hold something else than what was captured, and ``strangers`` the first few of them, ready to be shown.
     ``changed``: how many paths of the work tree differ from the captured ones, 0 where they were not counted; ``named``:
@@ -421,6 +436,7 @@ class Ground:
     home: bool = False
     rewritten: bool = False
     exists: bool = True
+    unread: str = ""
     distance: tuple[int, int] | None = (0, 0)
     total: int = 0
     committed: int = 0
@@ -446,6 +462,8 @@ def _branch(then: Checkpoint, now: Ground) -> list[DriftWord]:
 
 def _head(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> list[DriftWord]:
     here = now.head.oid
+    if now.unread:
+        return [DriftWord(word="head-missing", sentence=f"{now.unread}; '{MENDS}' says what helps")]
     if here == then.head or now.home:
         return []
     if here is None:

@@ -13,7 +13,8 @@ from gitbaton.baton import Baton
 from gitbaton.cli.leading import Globals
 from gitbaton.cli.options import AFTER, Argument, Call, Option
 from gitbaton.codec import Json, canonical, escaped, in_quotes, plain
-from gitbaton.errors import MENDS, NotFoundError, UsageError
+from gitbaton.errors import MENDS, DamagedIndexError, NotFoundError, UsageError
+from gitbaton.git.loose import index_anew
 from gitbaton.git.repo import Progress, discover, silent
 from gitbaton.model import Stored
 
@@ -82,7 +83,10 @@ def opened(
             from gitbaton.restore import recover
 
             warn_all(["an interrupted restore waits to be ended"] if dry_run else recover(baton))
-        yield baton
+        try:
+            yield baton
+        except DamagedIndexError as error:
+            raise DamagedIndexError(error.message, *(error.hints or [index_anew(baton.repo.layout.index)])) from None
         warn_all(list(baton.store.unread.values()))
 
 

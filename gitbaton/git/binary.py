@@ -158,11 +158,14 @@ class GitObjects(Objects):
         """See Objects."""
         ref = self.symref("HEAD")
         found = self.info(ref or "HEAD")
-        # A branch that is not there makes HEAD unborn; one whose commit cannot be read does not.
-        if found is None and (ref is None or self.git.run("show-ref", "--verify", "-q", "--", ref).code != 1):
-            raise GitError("HEAD names a commit that cannot be read")
         branch = ref.removeprefix("refs/heads/") if ref else None
-        return Head(branch=branch, oid=found.oid if found else None)
+        if found is not None:
+            return Head(branch=branch, oid=found.oid)
+        # A branch that is not there makes HEAD unborn; one whose commit cannot be read does not: git still says its id.
+        said = self.git.run("rev-parse", "--verify", "-q", ref or "HEAD").out.decode("ascii", "replace").strip()
+        if not is_oid(self.algorithm, said) and (ref is None or os.path.isfile(os.path.join(self.common_dir, ref))):
+            raise GitError(f"'{ref or 'HEAD'}', where HEAD is, holds no id")
+        return Head(branch=branch, oid=said or None)
 
     def _check(self, *commits: Oid) -> None:
         """What is no commit, rev-list takes for an empty history."""

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, NewObject, digest, parse_tree
+from gitbaton.git.run import quoted
 from gitbaton.model import Oid
 from gitbaton.system.files import read_regular, write_atomic
 from gitbaton.system.groups import boot
@@ -68,15 +69,23 @@ def is_known(folder: str) -> bool:
 
 
 def index_is_torn(path: str, algorithm: Algorithm) -> bool:
-    """Whether an index does not end with the digest of what it holds, which git itself does not look at. One that git wrote
-    without a digest is not."""
+    """Whether an index does not begin as one, or does not end with the digest of what it holds, which git itself does not look
+    at. One that git wrote without a digest is not, nor one that may not be read."""
     try:
         with open(path, "rb") as file:
             raw = file.read()
     except OSError:
         return False
     width = len(digest(algorithm, b""))
+    if len(raw) < 12 + width or not raw.startswith(b"DIRC"):
+        return True
     return bool(raw[-width:].strip(b"\0")) and digest(algorithm, raw[:-width]) != raw[-width:]
+
+
+def index_anew(path: str) -> str:
+    """The command line that puts a damaged index aside and makes it anew from HEAD; a merge that is under way goes on."""
+    busy = os.path.lexists(os.path.join(os.path.dirname(path), "MERGE_HEAD"))  # which `git reset` would end
+    return f"mv {quoted(path)} {quoted(path + '.torn')} && {'git read-tree HEAD' if busy else 'git reset'}"
 
 
 def remember(objects: Sequence[NewObject]) -> None:

@@ -16,7 +16,7 @@ from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
 from gitbaton.git.prefetch import Ahead, ask_layout, ask_ordinary, ask_settings
-from gitbaton.git.run import BORROWED, STORES, Git, base_environment, borrowing, taken_back
+from gitbaton.git.run import BORROWED, STORES, Git, base_environment, borrowing, quoted, taken_back
 from gitbaton.model import Oid, Operation, WorktreeId
 from gitbaton.system.files import (
     OddError,
@@ -578,6 +578,9 @@ def _absent(git: Git, result: Result) -> NotARepositoryError:
     if "not a git repository (or any" in result.err or "cannot change to" in result.err:
         closed = _closed(git.directory) if "GIT_DIR" not in git.env else None
         said = f"'{closed}' cannot be read: Permission denied" if closed else f"'{git.directory}' is not in a git repository"
+        if not closed and (torn := _headless(git.directory) if "GIT_DIR" not in git.env else None):
+            hint = f"echo 'ref: refs/heads/BRANCH' >{quoted(torn)}, with the branch that was checked out"
+            return _NowhereError(f"'{torn}' names neither a branch nor a commit, so git finds no repository there", hint)
         return _NowhereError(said)
     message, lines = result.fatal(), [line for line in result.err.splitlines() if line.strip()]
     if "safe.bareRepository is" in result.err:
@@ -587,6 +590,24 @@ def _absent(git: Git, result: Result) -> NotARepositoryError:
         hints = ["a newer git knows it"] if "unknown repository extension" in message and found else []
         return NotARepositoryError(f"{message} {', '.join(found)}", *hints)
     return NotARepositoryError(message, *(line.strip() for line in lines[1:] if line != lines[0]))
+
+
+def _headless(folder: str) -> str | None:
+    """The HEAD of a repository, at or above a path, in which nothing stands that git would take for one."""
+    while True:
+        place = os.path.join(folder, ".git")
+        path = os.path.join(place, "HEAD")
+        if os.path.isdir(os.path.join(place, "objects")) and os.path.isdir(os.path.join(place, "refs")):
+            try:
+                text = os.fsdecode(read_regular(path, 4096)).strip()
+            except FileNotFoundError:
+                return path
+            except OSError:
+                return None
+            return None if text.startswith("ref: refs/") or OID.match(text) else path
+        if folder == os.path.dirname(folder):
+            return None
+        folder = os.path.dirname(folder)
 
 
 def _closed(folder: str) -> str | None:

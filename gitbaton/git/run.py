@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
-from gitbaton.errors import GitError
+from gitbaton.errors import DamagedIndexError, GitError
 from gitbaton.model import Oid
 from gitbaton.system.process import Process, Result, begin
 
@@ -70,6 +71,15 @@ def in_worktree(env: Mapping[str, str], git_dir: str, path: str) -> dict[str, st
     nothing a command does to its ``.git`` leads git elsewhere."""
     stores = {name: env[name] for name in STORES if name in env}
     return base_environment(strip_local=True) | stores | {"GIT_DIR": git_dir, "GIT_WORK_TREE": path}
+
+
+# How git complains of an index that it cannot read (read-cache.c).
+_OF_INDEX = (
+    *("index file smaller than expected", "index file corrupt", "index file open failed", "bad index file sha1 signature"),
+    *("unable to map index file", "unordered stage entries", "multiple stage entries", "malformed name field in the index"),
+    *("unknown index entry format", "cannot stat the open index", "do not understand"),
+)
+_INDEX_PATH = re.compile(r"\A.*: (?=index file|unable to map)", re.S)  # of a private copy, mostly
 
 
 class Git:
@@ -138,10 +148,18 @@ def quoted(text: str) -> str:
 
 
 def checked(result: Result, name: str) -> bytes:
-    """The output of a finished command, or GitError with git's own first complaint."""
+    """The output of a finished command, or GitError with git's own first complaint; DamagedIndexError where that is of the
+    index."""
     if result.code != 0:
+        refuse_index(result)
         raise GitError(f"'git {name}' failed: {result.fatal()}")
     return result.out
+
+
+def refuse_index(result: Result) -> None:
+    """Raise DamagedIndexError where a command failed because git cannot read the index."""
+    if any(words in result.err for words in _OF_INDEX):
+        raise DamagedIndexError(f"the index is damaged: {_INDEX_PATH.sub('', result.fatal())}")
 
 
 def zsplit(raw: bytes) -> list[str]:

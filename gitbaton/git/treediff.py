@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from gitbaton.errors import MENDS, CollectedError
+from gitbaton.errors import MENDS, CollectedError, GitError
 from gitbaton.git.repo import Repo
+from gitbaton.git.run import Git, refuse_index
 from gitbaton.model import Oid
 from gitbaton.system.process import Process, Result
 from gitbaton.values import value
@@ -41,7 +42,22 @@ def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) ->
 def started(repo: Repo, pairs: Sequence[Pair], paths: Sequence[str] = ()) -> Process:
     """A process that compares the trees of each pair, while other things are done. Raises GitError."""
     only = [f":(top,literal){path}" for path in paths]
-    return repo.git.start(*TREES, "--", *only, stdin="".join(f"{before} {after}\n" for before, after in pairs).encode())
+    stdin = "".join(f"{before} {after}\n" for before, after in pairs).encode()
+    return repo.git.start(*TREES, "--", *only, stdin=stdin, env=no_index(repo))
+
+
+def no_index(repo: Repo) -> dict[str, str]:
+    """The variable with which git compares trees without reading the index, which it does not need then: a damaged one would
+    stop it."""
+    return {"GIT_INDEX_FILE": os.path.join(repo.own_dir, "none")}
+
+
+def refuse_pathspecs(git: Git, specs: Sequence[str]) -> None:
+    """Raise GitError with git's own words for pathspecs that it does not understand."""
+    result = git.run("diff-tree", "--stdin", "--", *specs) if specs else None
+    if result is not None and result.code != 0:
+        refuse_index(result)
+        raise GitError(result.fatal())
 
 
 def finished(process: Process, count: int) -> list[dict[str, Change]]:
@@ -53,8 +69,9 @@ def finished(process: Process, count: int) -> list[dict[str, Change]]:
 
 
 def compared(result: Result) -> bytes:
-    """What ``git diff-tree`` printed. Raises CollectedError where a tree cannot be read."""
+    """What ``git diff-tree`` printed. Raises CollectedError where a tree cannot be read, DamagedIndexError."""
     if result.code != 0:
+        refuse_index(result)
         raise CollectedError(f"'git diff-tree' failed: {result.fatal()}", MENDS)
     return result.out
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from gitbaton import config
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, in_quotes, plain
-from gitbaton.errors import MENDS, BatonError, GitError, RecordError
+from gitbaton.errors import MENDS, BatonError, DamagedIndexError, GitError, RecordError
 from gitbaton.git import questions, rewrites, usage
 from gitbaton.git.damage import torn
+from gitbaton.git.loose import index_anew, index_is_torn
 from gitbaton.git.publish import left
 from gitbaton.git.run import zsplit
 from gitbaton.install import githooks as install
@@ -59,6 +60,7 @@ def examine(baton: Baton) -> list[Finding]:
         _own_files,
         _threads,
         _claims,
+        _index,
         _locks,
         _history,
         _filters,
@@ -69,6 +71,7 @@ def examine(baton: Baton) -> list[Finding]:
             found += check(baton)
         except (BatonError, OSError, ValueError) as error:
             mend = next(iter(error.hints), "") if isinstance(error, BatonError) else ""
+            mend = index_anew(baton.repo.layout.index) if isinstance(error, DamagedIndexError) else mend
             found.append(_amiss(check.__name__.strip("_"), f"cannot be looked at: {plain(str(error))}", mend))
     return found
 
@@ -307,6 +310,13 @@ def _claims(baton: Baton) -> Iterator[Finding]:
         text = f"{whose} is claimed by process {held.pid} on {in_quotes(held.host)}, another machine"
         mend = f"if nothing of it runs there any more: mv {shlex.quote(held.path)} {shlex.quote(held.path)}.over"
         yield _amiss("claims", plain(text), plain(mend))
+
+
+def _index(baton: Baton) -> Iterator[Finding]:
+    """Whether git can read the index of this work tree."""
+    path = baton.repo.layout.index
+    if os.path.lexists(path) and index_is_torn(path, baton.repo.layout.algorithm):
+        yield _amiss("index", f"{in_quotes(path)} is damaged", index_anew(path))
 
 
 def _locks(baton: Baton) -> Iterator[Finding]:

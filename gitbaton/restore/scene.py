@@ -43,7 +43,7 @@ class Scene:
         self.head: Head = baton.head()[0]
         self.rules = replace(baton.rules(held=concerned), going=(held, ()))
         kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()
-        found = capture_with_index(self.repo, folder, self.rules, kept)
+        found = capture_with_index(self.repo, folder, self.rules, kept, whole=True)
         self.captured: Captured = found[0]
         self.index: PrivateIndex = found[1]
         self.facts: Facts = found[2]

@@ -10,6 +10,7 @@ from gitbaton.codec import in_quotes, parse, payload, timestamp
 from gitbaton.errors import MENDS, CollectedError, RecordError, UsageError
 from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import version
+from gitbaton.git.treediff import no_index, refuse_pathspecs
 from gitbaton.model import Oid, at_prompt
 from gitbaton.store.chain import MAX_COMMIT, Chains
 from gitbaton.values import value
@@ -96,8 +97,7 @@ class _Link:
 
 def check(store: Chains, wanted: Selection) -> None:
     """Refuse pathspecs that git does not understand. Raises GitError."""
-    if wanted.paths:
-        store.repo.git.changed({}, directory=wanted.directory).out("diff-tree", "--stdin", "--", *wanted.paths)
+    refuse_pathspecs(store.repo.git.changed(no_index(store.repo), directory=wanted.directory), wanted.paths)
 
 
 def picked(store: Chains, wanted: Selection, start: Oid, limit: int | None) -> list[Oid]:
@@ -189,7 +189,7 @@ def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: M
         if before and link.tree != before and _NO_FILES not in link.message:
             pairs[link.oid] = f"{before} {link.tree}"
     pickaxe = [] if wanted.text is None else ["-M", "--textconv", f"-S{wanted.text}"]
-    git = store.repo.git.changed({}, directory=wanted.directory)
+    git = store.repo.git.changed({} if pickaxe else no_index(store.repo), directory=wanted.directory)
     lines = [f"{pair}\n" for pair in pairs.values()]
     # git 2.36.0 forgets the paths after the first pair
     parts = lines if wanted.paths and version(store.repo) == (2, 36) else ["".join(lines)]

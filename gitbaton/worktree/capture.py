@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gitbaton.errors import DamagedIndexError, GitError, StaleError
+from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.prefetch import signature
 from gitbaton.git.repo import Repo, clear_old, make_folder, silent
@@ -143,19 +144,20 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *
 
 
 def capture_with_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False, whole: bool = False
 ) -> tuple[Captured, PrivateIndex, Facts]:
     """As ``capture``, with the private index that the tree was written from, whose stat data fits the work tree, and what
     the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied.
 
-    ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
+    ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index, but
+    with ``whole`` that is an error.
     """
     read = signature(repo.layout.index, 0)
     try:
         return _from_index(repo, folder, rules, reachable, fresh_index(repo, folder) if fresh else repo.layout.index)
     except DamagedIndexError as error:
-        if fresh:
-            raise
+        if fresh or whole:
+            raise DamagedIndexError(error.message, index_anew(repo.layout.index)) from None
         found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder))
         said = f"{error.message}; every file was read anew, and what was staged is not in it"
         return replace(found[0], warning=said), *found[1:]
@@ -165,7 +167,7 @@ def capture_with_index(
     # Git has collected what the index named that was read, or what it found stored already.
     again = os.path.join(folder, _AGAIN)
     make_folder(repo, again)
-    return capture_with_index(repo, again, rules, reachable)
+    return capture_with_index(repo, again, rules, reachable, whole=whole)
 
 
 def _from_index(

@@ -17,7 +17,7 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, PathError, StaleError
 from gitbaton.git.objects import Objects, lookup, new_object
 from gitbaton.git.run import Git, zsplit
-from gitbaton.git.treediff import compared, records
+from gitbaton.git.treediff import compared, records, refuse_pathspecs
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
 from gitbaton.values import value
@@ -66,11 +66,16 @@ def entry_at(objects: Objects, tree: Oid, path: str) -> Entry | None:
 
 
 def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> list[Difference]:
-    """The paths at which two trees differ, in git's order, perhaps only those that pathspecs match. Raises CollectedError."""
+    """The paths at which two trees differ, in git's order, perhaps only those that pathspecs match. Raises CollectedError,
+    and GitError for pathspecs that git does not understand."""
     if now == then:
+        refuse_pathspecs(git, specs)
         return []
     options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--ignore-submodules=none", "--no-relative")
-    changes = records(compared(git.run("diff-tree", *options, now, then, "--", *specs)))[0][1]
+    result = git.run("diff-tree", *options, now, then, "--", *specs)
+    if result.code != 0:
+        refuse_pathspecs(git, specs)
+    changes = records(compared(result))[0][1]
     return [Difference(path=c.path, now=_entry(c.before), then=_entry(c.after)) for c in changes]
 
 

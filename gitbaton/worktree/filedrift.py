@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gitbaton.codec import in_quotes
-from gitbaton.errors import GitError
+from gitbaton.errors import DamagedIndexError, GitError
+from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.prefetch import TRACKED
 from gitbaton.git.repo import Repo
@@ -18,7 +19,17 @@ from gitbaton.model import Oid
 from gitbaton.system.files import remove_folder
 from gitbaton.system.process import Result
 from gitbaton.values import value
-from gitbaton.worktree.index import DENIED, FILTER, Facts, PrivateIndex, index_entries, index_info, modified, without_filter
+from gitbaton.worktree.index import (
+    DENIED,
+    FILTER,
+    Facts,
+    PrivateIndex,
+    fresh_index,
+    index_entries,
+    index_info,
+    modified,
+    without_filter,
+)
 from gitbaton.worktree.untracked import Rules, sort_out
 
 _ATTEMPTS = 4
@@ -51,19 +62,29 @@ def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, l
 
 def compare_files(
     repo: Repo, rules: Rules, trees: Sequence[Oid], specs: Sequence[str] = ()
-) -> tuple[dict[Oid, list[str]], list[str]]:
-    """As ``changed_paths``, and the submodules that stand where they stood and hold what no commit of theirs has. ``specs``:
-    pathspecs of all that has to be looked at."""
-    root, distinct = repo.layout.root, list(dict.fromkeys(trees))
-    if root is None or not distinct:
-        return {}, []
+) -> tuple[dict[Oid, list[str]], list[str], str]:
+    """As ``changed_paths``, and the submodules that stand where they stood and hold what no commit of theirs has; and what
+    should be said of the index. ``specs``: pathspecs of all that has to be looked at."""
+    distinct = list(dict.fromkeys(trees))
+    if repo.layout.root is None or not distinct:
+        return {}, [], ""
     with _scratch() as folder:
-        for attempt in range(_ATTEMPTS):
-            index = PrivateIndex(repo, repo.layout.index, os.path.join(folder, f"index.{attempt}"))
-            comparison = _Comparison(index, folder, root, rules, distinct, specs)
-            found = comparison.run()
-            if index.whole():
-                break
+        try:
+            return (*_compared(repo, folder, repo.layout.index, rules, distinct, specs), "")
+        except DamagedIndexError as error:  # as a capture does it: the index only saves reading what it knows
+            said = f"{error.message}; every file was read anew; to make it anew: {index_anew(repo.layout.index)}"
+            return (*_compared(repo, folder, fresh_index(repo, folder), rules, distinct, specs), said)
+
+
+def _compared(
+    repo: Repo, folder: str, source: str, rules: Rules, trees: list[Oid], specs: Sequence[str]
+) -> tuple[dict[Oid, list[str]], list[str]]:
+    for attempt in range(_ATTEMPTS):
+        index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{attempt}"))
+        comparison = _Comparison(index, folder, repo.layout.root or "", rules, trees, specs)
+        found = comparison.run()
+        if index.whole():
+            break
     return found, comparison.unsaved
 
 
@@ -100,7 +121,13 @@ class _Comparison:
         staged = self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
         pairs = [(first, tree) for tree in self.trees[1:]]
         trees = started(self.index.repo, pairs) if pairs else None
-        flags = self.index.hidden()
+        try:
+            flags = self.index.hidden()
+        except DamagedIndexError:
+            for process in (staged, trees):
+                if process is not None:
+                    process.stop()
+            raise
         self.index.relied = True
         self.index.reveal(Facts(tree="", flags=flags), self.root)
         tracked, others = self.index.listings(self.specs)

@@ -14,7 +14,7 @@ from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import NewObject, new_object, object_id, tree_objects
 from gitbaton.git.prefetch import EXACT, Signature, signature, start_listings
 from gitbaton.git.repo import Repo, shared
-from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.git.run import Git, checked, refuse_index, zsplit
 from gitbaton.model import IGNORED, Flag, Oid, Skipped
 from gitbaton.system.files import copy_rest, read_regular, write_atomic
 from gitbaton.system.process import Process, Result
@@ -89,15 +89,25 @@ class PrivateIndex:
         return _load(self._cache(), key) if key else None
 
     def hidden(self) -> tuple[Flag, ...]:
-        """The paths with a bit that hides edits from git."""
+        """The paths with a bit that hides edits from git. Raises DamagedIndexError."""
         known = self.known_facts()
         if known is not None:
             return known.flags
         flags = []
-        for row in zsplit(self.git.out("ls-files", "-v", "-z")):
+        for row in zsplit(self._listed("-v", "-z")):
             bits = ("a" if row[0].islower() else "") + ("s" if row[0] in "Ss" and not self._sparse() else "")
             flags += [Flag(path=row[2:], bits=bits)] if bits else []
         return tuple(flags)
+
+    def _listed(self, *options: str) -> bytes:
+        """What ``git ls-files`` says of an index that is whole. Raises DamagedIndexError."""
+        result = self.git.run("ls-files", *options)
+        source = self.path if self.copied else self.source
+        if result.code != 0 or (os.path.lexists(source) and index_is_torn(source, self.repo.layout.algorithm)):
+            refuse_index(result)
+            said = result.fatal() if result.code else "it does not end as git wrote it"
+            raise DamagedIndexError(f"the index is damaged: {said}")
+        return result.out
 
     def facts(self, reachable: Collection[Oid]) -> Facts:
         """What the index says. A cached answer counts only while its tree is one of ``reachable``, which gc must keep."""
@@ -262,12 +272,7 @@ def _save(repo: Repo, path: str, temporary: str, key: str, facts: Facts) -> None
 def _read(index: PrivateIndex, sparse: bool) -> Facts:
     """Ask git: one listing, and one tree. ``ls-files -v`` shows every bit but intent-to-add, which no tree holds."""
     width, empty = index.width * 2, object_id(index.repo.layout.algorithm, "blob", b"").encode()
-    listing = index.git.run("ls-files", "-s", "-v", "-z")
-    if listing.code != 0 or index_is_torn(index.path, index.repo.layout.algorithm):
-        raise DamagedIndexError(
-            f"the index is damaged: {listing.fatal() if listing.code else 'it does not end as git wrote it'}"
-        )
-    items = listing.out.split(b"\0")[:-1]
+    items = index._listed("-s", "-v", "-z").split(b"\0")[:-1]
     stage_at, path_at = 10 + width, 12 + width
     odd = [
         i for i in items if i[:2] != b"H " or i[2:8] == b"160000" or i[stage_at:path_at] != b"0\t" or i[9 : 9 + width] == empty

@@ -410,3 +410,11 @@ def test_what_no_tool_of_an_open_turn_wrote_is_named(turns: Turns, repo: Sandbox
     done = repo.ok("revert", "-n")
     said = "no tool of the turn is known to have written 'mine.txt'; what you did since its prompt counts as its own"
     assert f"warning: {said}\n" in done.err and "agent.txt" not in done.err
+
+
+@pytest.mark.parametrize("spec", ["../../x", ":(bad)x"])
+def test_paths_that_git_refuses_are_refused_in_its_own_words(turns: Turns, repo: Sandbox, spec: str) -> None:
+    turns.turn("A", "one", a_txt="A\n")
+    done = repo.baton("revert", "--", spec)
+    said = repo.try_git("log", "--", spec).err
+    assert (done.code, done.err) == (128, said) and said.startswith("fatal: ") and (repo.path / "a.txt").read_text() == "A\n"
