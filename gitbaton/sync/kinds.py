@@ -16,7 +16,7 @@ from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store import NOTES, Store, chain_ref
 from gitbaton.store import meta as metas
-from gitbaton.store.chain import root_objects
+from gitbaton.store.chain import MAX_COMMIT, root_objects
 from gitbaton.store.join import Link, Places, links, marks, merged, on_top, plan_notes
 from gitbaton.store.meta import Meta
 from gitbaton.store.read import SLACK
@@ -137,6 +137,11 @@ class Comparison:
         path = self.store.objects.first_parents(tip)
         if path[-1] != self.store.root:
             reason = f"track {in_quotes(track)} is broken here: its chain does not begin at the root"
+            return self._refused(track, self.store.torn(track, path) or reason, broken=True, hint=MENDS)
+        try:
+            self.store.stored(self.store.objects.read(tip, MAX_COMMIT), track, tip)
+        except RecordError as error:
+            reason = f"track {in_quotes(track)} is broken here: commit {tip}: {error.message}"
             return self._refused(track, reason, broken=True, hint=MENDS)
         if self.both != self.mine and (gone := sum(1 for oid in self.ids(track, tip) if self.both.dropped(oid))):
             return self._refused(

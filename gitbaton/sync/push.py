@@ -23,7 +23,9 @@ from gitbaton.errors import (
     RecordError,
     RemoteError,
 )
+from gitbaton.git import usage
 from gitbaton.git.bounded import with_words
+from gitbaton.git.damage import set_aside, torn
 from gitbaton.git.objectlists import reachable
 from gitbaton.git.objects import Commit, NewObject, RefChange, new_object, parse_commit
 from gitbaton.git.publish import fsync, move_refs, publish, stored
@@ -32,7 +34,7 @@ from gitbaton.git.repo import Repo, add, make_folder
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
 from gitbaton.render import in_shell, kept_here, path_in_quotes
-from gitbaton.store import CHAINS, NOTES, chain_ref, intent
+from gitbaton.store import CHAINS, NOTES, chain_ref, intent, sound
 from gitbaton.store import meta as metas
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
 from gitbaton.store.read import SLACK
@@ -162,6 +164,8 @@ class _Push:
             if not more:
                 raise
             self.left |= more
+            if self.manner.write:
+                self._put_aside()
             try:
                 done = self._push()
             except BatonError as again:  # git itself asks what the remote has of it
@@ -169,6 +173,19 @@ class _Push:
                 raise
         told = {move.ref for move in done.moves if move.broken}
         return replace(done, apart={ref: why for ref, why in self.left.items() if ref not in told})
+
+    def _put_aside(self) -> None:
+        """Move torn objects of ours out of the way: git tells itself what the remote has, and stops at one of these, but not at
+        one that is not there."""
+        repo = self.baton.repo
+        try:
+            theirs = usage.reached(repo, sound.theirs(self.baton.store))
+            moved = set_aside(repo, {oid: path for oid, path in torn(repo).items() if oid not in theirs})
+        except (RecordError, OSError):  # then git says what is in its way
+            return
+        if moved:
+            said = "torn object" if len(moved) == 1 else "torn objects"
+            self.warnings += (f"moved {len(moved)} {said} into '{repo.shared_dir}/broken'",)
 
     def _push(self) -> Pushing:
         """Carry it out: first as it should be, then, where the server refuses rewriting, by adding only. What is written for an
@@ -198,7 +215,7 @@ class _Push:
         tracks = tuple(track for track in names if chain_ref(track) not in self.left)
         chosen = replace(self.choice, tracks=tracks) if self.left else self.choice
         made, objects = self.plan(seen, chosen, rewriting=rewriting)
-        haves = _Haves(self.baton, seen, made.moves)
+        haves = _Haves(self.baton, seen, made.moves, self.left)
         keeping.enter_context(stored(self.baton.repo, objects))
         moving = {move.asked for move in made.moves if move.changes and move.item}
         known = agreed(self.baton.repo, self.line.remote.name, self.place, moving)
@@ -407,16 +424,17 @@ def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None
 
 
 class _Haves:
-    """What the remote's refs point at, as far as it is here. Git takes long with thousands of them, and those of tracks that
-    stay as they are seldom matter: without them more looks new than is, so nothing new is nothing new."""
+    """What the remote's refs point at, as far as it is here, but for refs that are ``left`` out: git would stop at what of them
+    cannot be read. It takes long with thousands of them, and those of tracks that stay as they are seldom matter: without them
+    more looks new than is, so nothing new is nothing new."""
 
-    def __init__(self, baton: Baton, seen: Seen, moves: Sequence[Move]) -> None:
-        same = {move.ref for move in moves if move.action == "same"}
-        self.baton, self.seen, self.same = baton, seen, same
+    def __init__(self, baton: Baton, seen: Seen, moves: Sequence[Move], left: Collection[str]) -> None:
+        self.baton, self.same = baton, {move.ref for move in moves if move.action == "same"}
+        self.there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
         self._look()
 
     def _look(self) -> None:
-        near = (oid for ref, oid in self.seen.refs.items() if ref not in self.same)
+        near = (oid for ref, oid in self.there.items() if ref not in self.same)
         self.near = self.baton.store.present(near, MAX_COMMIT)
         self._all: Sequence[Oid] | None = None if self.same else self.near
 
@@ -436,7 +454,7 @@ class _Haves:
         if nothing(found) or self._all is self.near:
             return found
         if self._all is None:
-            self._all = self.baton.store.present(self.seen.refs.values(), MAX_COMMIT)
+            self._all = self.baton.store.present(self.there.values(), MAX_COMMIT)
         return question(self._all)
 
 

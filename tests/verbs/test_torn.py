@@ -50,3 +50,43 @@ def test_a_track_whose_newest_cannot_be_read_is_listed_by_its_name(repo: Sandbox
     for words in (("log", "t"), ("log", "--track", "t")):
         done = repo.ok(*words)
         assert [row.rsplit(" ", 1)[1] for row in done.out.splitlines()] == ["2", "1", "0"] and broken[:10] in done.err, words
+
+
+def bare(repo: Sandbox) -> Sandbox:
+    """A remote ``far``, empty."""
+    far = repo.path.parent / "far.git"
+    repo.git("init", "-q", "--bare", str(far))
+    repo.git("remote", "add", "far", str(far))
+    return Sandbox(far)
+
+
+@pytest.mark.parametrize("pushed", [False, True])
+@pytest.mark.parametrize("content", [b"", None])
+def test_a_torn_commit_of_one_track_keeps_no_other_from_a_push(torn: Sandbox, pushed: bool, content: bytes | None) -> None:
+    with torn.open() as baton:
+        for number in range(3):
+            baton.snapshot(f"p {number}", track="p", files=False)
+    far, record = bare(torn), torn.git("rev-parse", "refs/baton/tracks/p~1")
+    if pushed:
+        torn.ok("push", "far", "--track", "p", "--yes")
+    path = torn.loose(record)
+    path.unlink() if content is None else path.write_bytes(content)
+    torn.ok("snapshot", "--track", "q", "--step", "q 0", "--no-set-current")
+    done = torn.baton("push", "far", "--track", "q", "--track", "p", "--yes")
+    assert done.code in (0, 1) and "new" in done.out, done
+    assert far.git("rev-parse", "refs/baton/tracks/q") == torn.git("rev-parse", "refs/baton/tracks/q"), done
+    if not pushed or content is not None:  # else all of it is there already, and git does not look
+        assert done.code == 1 and record in done.err.replace("/", "") and "hint: git baton doctor --mend\n" in done.err
+
+
+def test_a_record_that_is_no_json_keeps_no_other_track_from_a_push(repo: Sandbox) -> None:
+    with repo.open() as baton:
+        for track in ("p", "q"):
+            baton.snapshot("one", track=track, files=False)
+    far, chain = bare(repo), "refs/baton/tracks/p"
+    raw = repo.run("git", "cat-file", "commit", chain).out.replace('"step": "one"', '"step": one')
+    bad = repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=raw.encode())
+    repo.git("update-ref", chain, bad)
+    done = repo.baton("push", "far", "--yes")
+    assert done.code == 1 and f"track 'p' is broken here: commit {bad}: record is not JSON" in done.err
+    assert far.git("for-each-ref", "--format=%(refname)", "refs/baton/tracks") == "refs/baton/tracks/q"
