@@ -26,6 +26,17 @@ def pairs(repo: Repo) -> dict[Oid, Oid]:
     return {r[0]: r[1] for r in rows if len(r) == 2 and OID.match(r[0]) and OID.match(r[1])}
 
 
+def rewritten(repo: Repo) -> dict[bytes, bytes]:
+    """What commits were called before git-filter-repo rewrote them, by their new ids, as its own record says; empty where it
+    was never at work."""
+    try:
+        lines = read_regular(os.path.join(repo.layout.common_dir, "filter-repo", "commit-map")).splitlines()
+    except OSError:
+        return {}
+    rows = (line.split() for line in lines)
+    return {row[1]: row[0] for row in rows if len(row) == 2 and row[0] != row[1] and row[1].strip(b"0")}
+
+
 def successor(known: dict[Oid, Oid], oid: Oid) -> Oid:
     """The commit that ``oid`` became, over any number of rewrites; where they lead in a circle, where it closes."""
     seen = {oid}

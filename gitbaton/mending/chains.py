@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
-from gitbaton.codec import canonical, counted, document, encode, message, parse
-from gitbaton.errors import BatonError
-from gitbaton.git.objects import TreeEntry, author_at, commit_data, object_id, tree_data
+from gitbaton.codec import Json, canonical, counted, decode, document, encode, message, parse, payload
+from gitbaton.errors import RecordError
+from gitbaton.git.objects import Commit, TreeEntry, author_at, commit_data, object_id, tree_data
+from gitbaton.git.rewrites import rewritten
 from gitbaton.mending.survey import Lost, Made, Survey
 from gitbaton.model import Checkpoint, FileState, Here, IndexState, Oid, Skipped, Stored
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES, root_objects
@@ -18,6 +20,8 @@ from gitbaton.store.sound import checkpoints
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace
 
+_LOST = "a checkpoint or more"
+_ID = re.compile(rb"\b(?:[0-9a-f]{40}|[0-9a-f]{64})\b")
 GAP = "gap: what was recorded here cannot be read any more"
 _SHORT = 10
 _LINK = b"160000"
@@ -31,52 +35,76 @@ class Chains:
     def __init__(self, survey: Survey, dropped: Callable[[Oid], bool] | None) -> None:
         self.survey, self.store, self.dropped = survey, survey.store, dropped
         self.renamed: dict[Oid, Oid] = {}
+        self._anew: set[Oid] = set()  # checkpoints under which history was rewritten
+        self._before = rewritten(survey.repo)
         self._trees: dict[Oid, tuple[Oid | None, tuple[bytes, ...]]] = {}
+
+    def sound(self, tip: Oid, record: str) -> bool:
+        """Whether all of a chain are checkpoints, down to the root, and none has another id than when it was made here."""
+        oids = self.survey.first_parents(tip)
+        found = list(checkpoints(self.store, oids[:-1]))
+        moved = (oid for s in found if (oid := self._original(s.raw)) != s.id and self.store.ours.has(record, oid))
+        return oids[-1] == self.store.root and len(found) == len(oids) - 1 and not any(True for _ in moved)
 
     def mended(self, name: str, value: Oid | None, tip: Oid | None, fits: Fits, record: str) -> Made:
         """A chain whose ref points at ``value`` (None: nobody knows): of its checkpoints all that can be read. ``tip``: the id
         of its newest one, where something else says so; ``fits``: whether a checkpoint that lies about is one of its;
         ``record``: the file that says which of them are ours."""
+        self._again: list[Oid] = []  # commits of which only the words were lost, and found
         items, holes = self._found(value, tip, fits)
-        lost = [Lost(where=f"{name}: {hole}", what="a checkpoint or more") for hole in holes.values()]
+        lost: list[Lost] = []
+        for place, what in holes.items():
+            hole = f"below {items[place - 1][1].id[:_SHORT]}" if place else f"above {items[0][1].id[:_SHORT]}" if items else ""
+            lost.append(Lost(where=f"{name}: {hole or 'nothing of it can be read'}", what=what))
         links: list[Link] = []
         ours: list[Oid] = []
         for place in range(len(items), -1, -1):
             if place < len(items):
+                oid = items[place][1].id
+                was = self._original(items[place][1].raw)
                 links.append(self._without(name, *items[place], lost))
-                ours += [links[-1].id] if self.store.ours.has(record, items[place][1].id) else []
+                self.renamed |= {was: links[-1].id} if was != links[-1].id else {}
+                ours += [links[-1].id] if self.store.ours.has(record, oid) or self.store.ours.has(record, was) else []
             if place in holes and place > 0:  # above the newest there is no gap, so that the newest words stay the newest
                 links.append(self._gap(items[place - 1][1], items[place][1] if place < len(items) else None))
                 ours += [links[-1].id] if self.store.ours.knows(record) else []
         tree, root = root_objects(self.survey.algorithm)
         made, placed = on_top(self.survey.algorithm, root.oid, tree.oid, links)
         self.survey.add(made)
-        said = f"{counted(len(items), 'checkpoint')} can be read"
+        anew = sum(stored.id in self._anew or self._original(stored.raw) != stored.id for _, stored in items)
+        said = f"history was rewritten, and {counted(anew, 'checkpoint')} with it: what it holds now counts; " if anew else ""
+        said += f"{counted(len(items), 'checkpoint')} can be read"
         said += f", with {counted(len(holes), 'gap')}" if holes else ""
-        return Made(new=placed[-1].commit if placed else None, lost=tuple(lost), said=said, ours=tuple(ours))
+        said += f", the words of {len(self._again)} from where they stand alone" if self._again else ""
+        new = placed[-1].commit if placed else None
+        return Made(new=new, lost=tuple(lost), said=said, ours=tuple(ours), keep=self.whole(value))
+
+    def whole(self, value: Oid | None) -> bool:
+        """Whether a commit is none of the user's, and all that it leads to can be read."""
+        if self.survey.commit(value) is None or value is None or value in self.survey.theirs:
+            return False
+        return not self.survey.astray(value)
 
     def _found(self, value: Oid | None, tip: Oid | None, fits: Fits) -> tuple[list[tuple[Link, Stored]], dict[int, str]]:
-        """The checkpoints of a chain, newest first, and the places among them at which some are lost."""
+        """The checkpoints of a chain, newest first, and the places among them at which some are lost, each with what."""
         items: list[tuple[Link, Stored]] = []
         holes: dict[int, str] = {}
         seen: set[Oid] = set()
         at, due = value, tip
         while True:
             before = len(items)
-            whole = at is not None and self._down(at, items, seen, fits)
+            whole = at is not None and self._down(at, due, items, holes, seen, fits)
             if whole and items:
                 return items, holes
             if len(items) > before:
                 due = items[-1][1].checkpoint.previous
             found = self._next(items[-1][1] if items else None, due, seen, fits)
-            hole = f"above {found.id[:_SHORT]}" if found is not None else "nothing of it can be read"
-            hole = f"below {items[-1][1].id[:_SHORT]}" if items else hole
             if found is None:
                 if not items or due is not None:
-                    holes[len(items)] = hole
+                    holes.setdefault(len(items), _LOST)
                 return items, holes
             if found.id != due and (items or value is not None):
-                holes[len(items)] = hole
+                holes.setdefault(len(items), _LOST)
             if found.commit:
                 at = found.commit
                 continue
@@ -85,23 +113,79 @@ class Chains:
             items.append((link, replace(found, base=link.base, tree=link.tree)))
             at, due = None, found.checkpoint.previous
 
-    def _down(self, at: Oid, items: list[tuple[Link, Stored]], seen: set[Oid], fits: Fits) -> bool:
-        """Take the checkpoints from a commit down to where it can be read; whether that is the root."""
+    def _down(
+        self, at: Oid, due: Oid | None, items: list[tuple[Link, Stored]], holes: dict[int, str], seen: set[Oid], fits: Fits
+    ) -> bool:
+        """Take the checkpoints from a commit down to where it can be read; whether that is the root. ``due``: the id of the
+        first of them, where it is known."""
         first = not items
         for oid in self.survey.first_parents(at):
             if oid == self.store.root:
                 return True
+            commit = self.survey.commit(oid)
+            if commit is None:
+                continue
+            due = items[-1][1].checkpoint.previous if items else due
             try:
                 stored = self.store.stored(self.survey.read(oid, MAX_COMMIT), None, oid)
-                if first and not fits(stored.checkpoint):
-                    return False
                 link = linked(self.store, stored.checkpoint.track, [oid])[0]
-            except BatonError:
-                continue
+            except RecordError as error:
+                taken = self._taken(oid, commit, due) if oid not in self.survey.theirs else None
+                if taken is None:
+                    if oid not in self.survey.theirs:
+                        holes.setdefault(len(items), f"commit {oid}: {error.message}")
+                    continue
+                link, stored = taken
+            if first and not fits(stored.checkpoint):
+                return False
             if self._free(stored.id, seen):
                 seen.add(stored.id)
                 items.append((link, stored))
         return False
+
+    def _taken(self, oid: Oid, commit: Commit, due: Oid | None) -> tuple[Link, Stored] | None:
+        """A checkpoint whose commit holds another tree, or stands on another base, than its JSON says, since history was
+        rewritten: with what the commit has now. Where it has no such JSON, with the one that is ``due`` and lies alone."""
+        base = commit.parents[1] if len(commit.parents) == 2 else None
+        below = self.survey.commit(base)
+        if not 1 <= len(commit.parents) <= 2 or (base is not None and below is None):
+            return None
+        try:
+            raw = payload(commit.message)
+            checkpoint = decode(raw)
+        except RecordError:
+            known = self.survey.texts.get(due or "")
+            if known is None or author_at(commit.author.rsplit(b" ", 2)[0], known.checkpoint.created) != commit.author:
+                return None  # the tip may still show an older one
+            raw, checkpoint = known.raw, known.checkpoint
+            self._again.append(oid)
+        index, head = (below.tree, base) if below is not None else (self._tree(None), None)
+        if below is not None and below.message == INDEX:
+            head = next((parent for parent in below.parents if (c := self.survey.commit(parent)) and c.message != STAGES), None)
+            if below.parents == (head,) and self._tree(head) == below.tree:
+                base = head  # it only stood in for HEAD, as the first parent was the same
+        stored = Stored(
+            id=object_id(self.survey.algorithm, "blob", raw),
+            commit=oid,
+            base=base,
+            tree=commit.tree,
+            raw=raw,
+            checkpoint=checkpoint,
+        )
+        files = checkpoint.files
+        if files is not None and files.tree != commit.tree:
+            self._anew.add(stored.id)
+            files = replace(files, tree=commit.tree, index=replace(files.index, tree=index))
+            stored = replace(stored, checkpoint=replace(checkpoint, files=files, head=head))
+        text = message(checkpoint.step, raw)
+        link = Link(id=stored.id, created=checkpoint.created, message=text, tree=commit.tree, base=base, author=commit.author)
+        return link, stored
+
+    def _original(self, raw: bytes) -> Oid:
+        """The id of a checkpoint before git-filter-repo wrote the new ids of commits into its JSON."""
+        if self._before:
+            raw = _ID.sub(lambda found: self._before.get(found[0], found[0]), raw)
+        return object_id(self.survey.algorithm, "blob", raw)
 
     def _next(self, last: Stored | None, due: Oid | None, seen: Collection[Oid], fits: Fits) -> Stored | None:
         """The newest checkpoint below one that lies about: the one that it followed, else the newest older commit."""
@@ -189,10 +273,14 @@ class Chains:
             done = replace(done, tip=tip, before=self._here(done.before), after=self._here(done.after))
             done = replace(done, target=self._now(done.target))
         new = replace(new, carried=words, restore=done)
-        if new == stored.checkpoint:
+        anew = stored.id in self._anew or self._original(stored.raw) != stored.id
+        if anew:
+            new = replace(new, previous=self._now(new.previous) if new.previous else None)
+        if new == stored.checkpoint and not anew:
             return replace(link, base=base, tree=tree)
         known = parse(stored.raw)
-        told = {**(known if isinstance(known, dict) else {}), **document(new)}
+        was: list[Json] = [stored.id, *link.earlier]
+        told = {**(known if isinstance(known, dict) else {}), **document(new), "was": was}
         raw = canonical({key: said for key, said in told.items() if key != "restore" or new.restore is not None})
         oid = self.renamed[stored.id] = object_id(self.survey.algorithm, "blob", raw)
         return replace(link, id=oid, message=message(new.step, raw), tree=tree, base=base, commit=None)

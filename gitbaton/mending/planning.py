@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, decode, decode_track, in_quotes
-from gitbaton.errors import GitError, RecordError, RefConflictError
+from gitbaton.errors import DamagedIndexError, GitError, RecordError, RefConflictError
 from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.damage import (
@@ -24,11 +24,11 @@ from gitbaton.git.damage import (
     packed_lines,
     put_file,
 )
-from gitbaton.git.loose import FEW
+from gitbaton.git.loose import FEW, index_anew
 from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.publish import durable_door
 from gitbaton.git.repo import Repo, put
-from gitbaton.git.run import checked
+from gitbaton.git.run import checked, quoted
 from gitbaton.journal.chain import LOCK, read
 from gitbaton.journal.values import run_of
 from gitbaton.mending import records
@@ -40,10 +40,11 @@ from gitbaton.retention.inventory import conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, intent, newest, tip_ref, track_of
 from gitbaton.store import meta as store_meta
 from gitbaton.store.provenance import record_of
-from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS
+from gitbaton.store.refs import BEFORE_MENDS, META, REMOTES, RUNS, THREADS, TRANSCRIPTS
 from gitbaton.store.sound import checkpoints, is_ours
 from gitbaton.system.files import read_regular, sync_paths
 from gitbaton.threads.names import LATE
+from gitbaton.values import replace
 
 _LATEST = (b"<!-- written by git baton at ", b'{\n  "current_track": ')
 _REFETCH = "'git fetch --refetch REMOTE' fetches it again where a remote has it"
@@ -135,6 +136,10 @@ class _Plan:
             self.ours[place] = made.ours
         if made.new != ref.oid or made.new is None:
             self.moves.append(Move(name=name, new=made.new, old=ref.oid, raw=ref.raw, said=made.said))
+            kept = f"{BEFORE_MENDS}{name.removeprefix('refs/baton/')}/{ref.oid}"
+            if made.keep and ref.oid is not None and kept not in self.survey.pointing:
+                self.survey.pointing[kept] = ref.oid
+                self.moves.append(Move(name=kept, new=ref.oid, old=None, raw=None, said="what it was stays"))
 
     def _meta(self) -> None:
         """Pins and tombstones."""
@@ -166,13 +171,16 @@ class _Plan:
         orphans = [name for name in orphans if name not in survey.ours and not intent.pending(survey.repo)]
         for name in sorted([*names, *orphans]):
             fits, oid = self._fits(name), survey.pointing.get(name)
-            if fits is None or (name in survey.ours and not survey.broken(name) and self._is_chain(oid)):
+            fetched = name.startswith(REMOTES)
+            if fits is None or (name in survey.ours and not survey.broken(name) and self._is_chain(chains, name, oid)):
                 continue
             track = track_of(name) if name.startswith(CHAINS) else None
             where = f"track {in_quotes(track)}" if track is not None else in_quotes(name)
             tip = survey.pointing.get(tip_ref(track)) if track is not None else None
-            gone = name.startswith(REMOTES) and (oid is None or survey.info(oid) is None)
-            self._settle(name, _FETCH if gone else chains.mended(where, oid, tip, fits, record_of(name)))
+            if fetched and (oid is None or not any(checkpoints(survey.store, [oid]))):
+                self._settle(name, replace(_FETCH, keep=chains.whole(oid)))
+            else:
+                self._settle(name, chains.mended(where, oid, tip, fits, record_of(name)))
         pins = {new: self.said.pins[oid] for oid, new in chains.renamed.items() if oid in self.said.pins}
         if pins:  # a pin holds for what is left of its checkpoint
             called = {new: self.said.names[oid] for oid, new in chains.renamed.items() if oid in self.said.names}
@@ -180,10 +188,12 @@ class _Plan:
             self.moves = [move for move in self.moves if move.name != META]
             self._settle(META, self._made_of_meta("pins are of what is left of their checkpoints"))
 
-    def _is_chain(self, oid: Oid | None) -> bool:
-        """Whether a commit is a checkpoint, and what it follows goes down to the root."""
+    def _is_chain(self, chains: Chains, name: str, oid: Oid | None) -> bool:
+        """Whether a commit is a checkpoint, and what it follows goes down to the root; of what was not fetched each of it."""
         store = self.survey.store
-        return oid is not None and any(checkpoints(store, [oid])) and self.survey.first_parents(oid)[-1] == store.root
+        if oid is None or not any(checkpoints(store, [oid])) or self.survey.first_parents(oid)[-1] != store.root:
+            return False
+        return name.startswith(REMOTES) or chains.sound(oid, record_of(name))
 
     def _fits(self, name: str) -> Callable[[Checkpoint], bool] | None:
         """Which checkpoints that lie about are of a chain; None for a ref of another kind."""
@@ -223,6 +233,8 @@ class _Plan:
                 self._settle(name, records.conversation(survey, name, oid, *talk))
             elif name.startswith(REMOTES):
                 self._settle(name, _FETCH)
+            elif name.startswith(BEFORE_MENDS):
+                self._settle(name, Made(new=None, said="a mend had kept it, and it cannot be read any more"))
 
     def _derived(self) -> None:
         """The notes, and the refs of tips that show no checkpoint; a refresh makes those anew."""
@@ -250,7 +262,10 @@ class _Plan:
             if not pack.whole and survey.their_all and survey.theirs.isdisjoint(pack.oids):
                 parts = (pack.path.removesuffix("pack") + end for end in ("pack", "idx", "rev", "bitmap", "keep"))
                 yield from (path for path in parts if os.path.exists(path))
-        if where is None or questions.tracked(survey.repo, where.paths()):
+        try:
+            if where is None or questions.tracked(survey.repo, where.paths()):
+                return
+        except DamagedIndexError:  # then nobody knows
             return
         for path in (os.path.join(where.root or "", path) for path in where.paths()):
             try:
@@ -284,10 +299,23 @@ class _Plan:
             own = f"'git hash-object -w -- PATH' writes it again where the file is as it was; {_REFETCH}"
             text = f"object {oid}{name}, of your own history, cannot be read"
             yield Theirs(text=text, hint=f"{aside}{own if path else _REFETCH}")
+        for name, ref in survey.lying.items():
+            if name not in survey.ours and ref.oid is None and ref.raw is not None and not ref.raw.startswith(b"ref: "):
+                yield Theirs(text=f"{in_quotes(name)} holds no id", hint=self._pointed(name))
         for git_dir, root in survey.torn_indexes:
             if root:
-                hint = f"mv '{git_dir}/index' '{git_dir}/index.torn' && git reset"
+                hint = index_anew(os.path.join(git_dir, "index"))
                 yield Theirs(text=f"the index of {in_quotes(root)} cannot be read", hint=hint)
+
+    def _pointed(self, name: str) -> str:
+        """What makes a ref of the user's whole: the newest that its log says, or that a checkpoint on this branch stood on."""
+        survey = self.survey
+        oids = [oid for line in log_of(survey.repo, name)[0] for oid in logged(line)][::-1]
+        tips = survey.store.tips().items if name.startswith("refs/heads/") else ()
+        oids += (s.checkpoint.head or "" for s in tips if s.checkpoint.branch == name.removeprefix("refs/heads/"))
+        known = next((oid for oid in oids if survey.commit(oid) is not None), None)
+        path = quoted(os.path.join(survey.repo.layout.common_dir, name))
+        return f"echo {known} >{path}" if known else "'git fsck --lost-found' lists the commits that no ref leads to"
 
 
 def apply(baton: Baton, mend: Mend) -> list[str]:

@@ -412,10 +412,12 @@ class Mend:
 @value
 class Made:
     """What became of one ref: where it is to point (None: nowhere), what is lost; ``said``: why, for people; ``left``: why it
-    stays as it is instead; ``ours``: of what is written anew, the ids of what was made here."""
+    stays as it is instead; ``ours``: of what is written anew, the ids of what was made here; ``keep``: whether what the ref
+    pointed at can be read, so that it stays reachable."""
 
     new: Oid | None
     lost: tuple[Lost, ...] = ()
     said: str = ""
     left: str = ""
     ours: tuple[Oid, ...] = ()
+    keep: bool = False

@@ -18,7 +18,7 @@ from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, t
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
-from gitbaton.store.refs import META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
+from gitbaton.store.refs import BEFORE_MENDS, META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
 from gitbaton.store.sound import NONE, OURS, own_refs
 from gitbaton.threads.names import LATE, names_of
 from gitbaton.transcripts.layout import kept
@@ -49,6 +49,7 @@ _KINDS: tuple[tuple[str, str, Callable[[str], object]], ...] = (  # a kind of re
     ("threads", THREADS, names_of),
     ("threads", LATE, names_of),
     ("fetched", REMOTES, _remote),
+    ("broken", BEFORE_MENDS, re.compile(".*/(?:[0-9a-f]{40}|[0-9a-f]{64})").fullmatch),
 )
 
 

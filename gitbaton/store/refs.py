@@ -17,6 +17,7 @@ THREADS = "refs/baton/threads/"
 RUNS = "refs/baton/runs/"
 META = "refs/baton/meta"
 REMOTES = "refs/baton/remotes/"
+BEFORE_MENDS = "refs/baton/broken/"
 
 
 def chain_ref(track: str) -> str:
