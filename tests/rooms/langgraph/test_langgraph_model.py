@@ -41,12 +41,15 @@ CHANGES = st.dictionaries(st.sampled_from(CHANNELS), st.one_of(st.just("gone"), 
 TAGS = st.one_of(st.integers(-2, 2), st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4))
 ABOUT = st.dictionaries(st.sampled_from(["step", "who", "run_id", "odd"]), TAGS, max_size=3)
 REGULAR = st.lists(st.tuples(st.sampled_from(CHANNELS), VALUES), min_size=1, max_size=3)
-SPECIAL = st.lists(st.tuples(st.sampled_from([ERROR, INTERRUPT, RESUME]), VALUES), min_size=1, max_size=3)
+MARKS = (ERROR, INTERRUPT, RESUME)
+SPECIAL = st.lists(st.tuples(st.sampled_from(MARKS), VALUES), min_size=1, max_size=3)
+MIXED = st.lists(st.tuples(st.sampled_from([*CHANNELS, *MARKS]), VALUES), min_size=2, max_size=4)
 STEPS = st.one_of(
     st.tuples(st.just("put"), PLACES, IDS, st.one_of(st.none(), IDS), CHANGES, ABOUT),
     st.tuples(st.just("put"), PLACES, IDS, st.one_of(st.none(), IDS), CHANGES, ABOUT),
     st.tuples(
-        st.just("writes"), PLACES, IDS, st.one_of(REGULAR, SPECIAL), st.sampled_from("vw"), st.sampled_from(["", "~a", "~b"])
+        *(st.just("writes"), PLACES, IDS, st.one_of(REGULAR, SPECIAL, MIXED)),
+        *(st.sampled_from("vw"), st.sampled_from(["", "~a", "~b"])),
     ),
     st.tuples(st.just("delete"), st.sampled_from(THREADS)),
     st.tuples(st.just("flush")),
@@ -93,6 +96,9 @@ class Side:
             (thread, ns), id, writes, task, path = words
             for saver in self.all():
                 saver.put_writes(config(self.prefix + thread, ns, number(id)), writes, task, path)
+            marks = [write for write in writes if write[0] in MARKS]
+            if marks:  # SqliteSaver replaces none where there are others with it
+                self.others[1].put_writes(config(self.prefix + thread, ns, number(id)), marks, task, path)
         elif name == "delete":
             for saver in self.all():
                 saver.delete_thread(self.prefix + words[0])
