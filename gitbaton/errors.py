@@ -22,6 +22,12 @@ BatonError                128  fatal, in one line
 `- RefConflictError       128  somebody else moved a ref between our read and our write
 """
 
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 MENDS = "git baton doctor --mend"
 
 
@@ -99,12 +105,11 @@ class StaleError(GitError):
 
 
 class PathError(GitError):
-    """Files at or below ``paths`` cannot be written or removed; ``reason`` is ``filter-missing`` or ``unwritable``. ``alike``
-    are paths for which the same is to be expected."""
+    """Files cannot be written or removed; ``reasons`` says why, by path, and means what lies below it, too."""
 
-    def __init__(self, message: str, *hints: str, paths: tuple[str, ...], reason: str, alike: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *hints: str, reasons: Mapping[str, str]) -> None:
         super().__init__(message, *hints)
-        self.paths, self.reason, self.alike = paths, reason, alike
+        self.reasons = reasons
 
 
 class RecordError(BatonError):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
 from gitbaton.baton import Baton
-from gitbaton.codec import in_quotes
+from gitbaton.codec import counted, in_quotes
 from gitbaton.errors import BatonError, CollectedError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
@@ -20,7 +20,7 @@ from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.recover import recover, roll_back, told
 from gitbaton.restore.stepgoal import stepping
 from gitbaton.restore.values import Order, Plan, Restored
-from gitbaton.restore.writing import Writing
+from gitbaton.restore.writing import Writing, refuse_torn
 from gitbaton.store import safety_ref
 from gitbaton.store.here import has_words, last_steps, stance
 from gitbaton.store.safety import AFTER, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
@@ -32,7 +32,6 @@ from gitbaton.worktree.staged import MARK, IndexLock, Restaging, refuse_changed,
 
 _MOVED = 3
 _UNWRITABLE = 20
-_PATIENCE = 3  # files that a filter may fail on before it is not asked any more
 
 
 def carry_out(
@@ -55,6 +54,8 @@ def carry_out(
             collected += 1
             if collected == _MOVED:
                 raise
+            if collected > 1:
+                said += _set_aside(baton)
         except StaleError as error:
             said += error.hints  # what was written late, and where it is kept
             moved += 1
@@ -65,9 +66,20 @@ def carry_out(
         except PathError as error:
             said += error.hints
             rounds += 1
-            if rounds == _UNWRITABLE or not set(error.paths).difference(left):
+            if rounds == _UNWRITABLE or not error.reasons.keys() - left.keys():
                 raise
-            left |= dict.fromkeys((*error.paths, *(error.alike if rounds >= _PATIENCE else ())), error.reason)
+            left |= error.reasons
+
+
+def _set_aside(baton: Baton) -> list[str]:
+    """Move torn objects away, so that the next look stores anew what the files hold; what should be said of it."""
+    from gitbaton.git.damage import set_aside, torn
+
+    try:
+        moved = set_aside(baton.repo, torn(baton.repo))
+    except OSError as error:
+        raise GitError(f"torn objects cannot be moved away: {error.strerror}") from None
+    return [f"moved {counted(len(moved), 'torn object')} into '{baton.repo.shared_dir}/broken'"] if moved else []
 
 
 def open_plan(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> AbstractContextManager[Plan]:
@@ -180,8 +192,12 @@ class _Work:
             self.lock.take()
             refuse_changed(self.scene.index)
         reached("safety")
-        with contents(self.baton.store, draft) as ready, self.repo.lock((self.ref,)):
-            self.safety = append_safety(self.baton.store, self.ref, ready)
+        try:
+            with contents(self.baton.store, draft) as ready, self.repo.lock((self.ref,)):
+                self.safety = append_safety(self.baton.store, self.ref, ready)
+        except CollectedError:
+            refuse_torn(self.baton.store.objects, self.scene.changing, self.plan.raw)
+            raise
         self._refuse_pruned()
 
     def _refuse_pruned(self) -> None:
@@ -285,8 +301,8 @@ class _Work:
 
     def _change(self) -> list[str]:
         """Files, raw bytes, index. What should be said about them comes back."""
-        said: list[str] = []
         plan = self.plan
+        said: list[str] = []
         if plan.wanted:
             reached("files")
             said += self.writing.run()
@@ -294,6 +310,7 @@ class _Work:
             self.begun = True
             reached("index")
             new = self.restaging.build(self.scene.folder)
+            said += [f"what was staged at {in_quotes(path)} stays: {why}" for path, why in self.restaging.gone.items()]
             reached("rename")
             self.lock.replace(new)
             self.finished = True

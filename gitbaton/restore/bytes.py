@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.baton import Baton
+from gitbaton.errors import MENDS, CollectedError, RecordError
+from gitbaton.git.gone import Readable
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
@@ -110,10 +112,26 @@ def held_ignored(baton: Baton, target: Stored) -> list[str]:
     return [name.removeprefix("./") for name in ignored(baton.repo.git.changed({}, directory=root), there)] if there else []
 
 
-def after(store: Store, safety: Stored) -> dict[str, Entry | None]:
-    """What each path that a step touched was to hold afterwards. Raises RecordError."""
+def stepped(store: Store, safety: Stored) -> tuple[Oid, Oid, list[Difference]]:
+    """The trees before and after a step, and the paths at which they differ; of a folder that cannot be read both sides are
+    the same. Raises RecordError."""
+    before, after = safety.tree, in_beside(store, safety, AFTER)
+    try:
+        return before, after, differences(store.repo.git, before, after)
+    except CollectedError:
+        first = Readable(store.objects, before, after)
+        then = Readable(store.objects, after, first.tree)
+    if "" in (*first.gone, *then.gone):
+        raise RecordError(f"the files of a step are lost: {first.gone.get('') or then.gone['']}", MENDS)
+    store.repo.stow([*first.new, *then.new])
+    return first.tree, then.tree, differences(store.repo.git, first.tree, then.tree)
+
+
+def after(store: Store, safety: Stored, apart: Sequence[Difference]) -> dict[str, Entry | None]:
+    """What each path that a step touched was to hold afterwards; ``apart``: where its two ends differ. Raises
+    RecordError."""
     tree = in_beside(store, safety, AFTER)
-    found = {d.path: d.then for d in differences(store.repo.git, safety.tree, tree)}
+    found = {d.path: d.then for d in apart}
     for path in paths_beside(store, safety, TOUCHED) or ():
         found[path] = entry_at(store.objects, tree, path)
     return found

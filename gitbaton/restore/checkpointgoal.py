@@ -95,7 +95,7 @@ class CheckpointGoal(Goal):
         if in_bytes:
             inside = self.asked.among([self.tree])
             scope += [d for d in in_bytes if d.path in inside]
-        for spec in () if scope else self.asked.specs:
+        for spec in () if scope or self.gone() else self.asked.specs:
             if not self._matches(spec):
                 raise UsageError(_no_match(spec), *(self._gone() or ["ignored files are never touched"]))
         return scope

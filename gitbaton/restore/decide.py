@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from gitbaton.codec import in_quotes
-from gitbaton.model import covered
+from gitbaton.model import INSIDE, covered
 from gitbaton.restore.values import CHANGING, UNKNOWN, Step
 from gitbaton.values import value
-from gitbaton.worktree.checkout import GITLINK, Difference, Guard
+from gitbaton.worktree.checkout import GITLINK, NESTED, Difference, Guard
 from gitbaton.worktree.filetrees import parents
 
 
@@ -40,7 +40,7 @@ class Decider:
 
     def __init__(self, scope: Sequence[Difference], everything: Sequence[Difference], guard: Guard, facts: Facts) -> None:
         self.scope, self.guard, self.facts = scope, guard, facts
-        self.held = {d.path for d in everything if d.now is not None}
+        self.held = {d.path for d in everything if d.now is not None and not (guard.within and d.now.mode == GITLINK)}
         self.replaced = self._replaced()
         self.steps = {d.path: self._first(d) for d in scope}
         self._exact()
@@ -52,7 +52,7 @@ class Decider:
         return {d.path for d in self.scope if d.then is None and d.path in coming}
 
     def _first(self, d: Difference) -> Step:
-        reason = self._never(d)
+        reason = self._never(d) or self._nested(d)
         if reason is not None:
             return Step(path=d.path, action="refuse", reason=reason)
         if d.then is None:
@@ -67,11 +67,20 @@ class Decider:
         """Why a path is not touched whatever is asked."""
         if any(entry is not None and entry.mode == GITLINK for entry in (d.now, d.then)):
             return "submodule"
-        reason = self.facts.unsafe(d.path) or covered(d.path, self.facts.left)
+        reason = self.facts.unsafe(d.path)
+        if reason in INSIDE and d.now is None and self.guard.within:
+            reason = None  # nothing of it is there to be lost
+        reason = reason or covered(d.path, self.facts.left)
         asked = self.facts.force or self.facts.always or d.path in self.facts.named
         if reason is None and d.path in self.facts.hidden and not asked:
             reason = "skip-worktree"
         return reason
+
+    def _nested(self, d: Difference) -> str | None:
+        """Why a path is not touched that lies in a repository of its own: what is there is that one's. What a step took from
+        there comes back."""
+        back = self.guard.within and d.then is not None
+        return NESTED if not back and self.guard.in_repository(d.path) else None
 
     def _exact(self) -> None:
         """What goes, but for what the checkpoint's ignore rules cover: known deletions, and with --exact what is unknown."""

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 
 from gitbaton.codec import in_quotes
-from gitbaton.errors import BatonError, RecordError
+from gitbaton.errors import MENDS, BatonError, RecordError
+from gitbaton.git.objects import lookup
 from gitbaton.model import FileState, Oid, Op, Operation, Stored
 from gitbaton.restore.attribution import Owner, Present, others
 from gitbaton.restore.scene import Scene, inside
@@ -83,6 +84,17 @@ class Goal:
         """What would have to come back or go and is in no capture, with the reason."""
         return {}
 
+    def apart(self, path: str, one: Oid, other: Oid) -> bool:
+        """Whether two trees hold something else at a path, which may be a folder."""
+        raw, objects = os.fsencode(path), self.store.objects
+        return lookup(objects, one, raw) != lookup(objects, other, raw)
+
+    def gone(self) -> Mapping[str, str]:
+        """The folders that were to come back and of which nobody knows what was in them, with the reason."""
+        asked = self.asked.names()
+        inside = {p: r for p, r in self.scene.gone.items() if any(name.startswith(p + "/") for name in asked)}
+        return inside | {p: r for p, r in self.scene.gone.items() if self.asked.covers(p)}
+
     def moved(self, changing: Sequence[Difference]) -> Collection[str]:
         """Those of the paths that change whose present content may be somebody else's."""
         return {d.path for d in changing}
@@ -150,11 +162,14 @@ def files_of(target: Stored) -> FileState:
 
 
 def tree_in(scene: Scene, stored: Stored) -> Oid:
-    """The tree of all files at a checkpoint. Raises BatonError."""
+    """The tree of all files at a checkpoint, in which folders that cannot be read are as now. Raises BatonError."""
     tree = files_of(stored).tree
     if scene.baton.store.tree_of(stored.commit) != tree:
         raise RecordError(f"commit {stored.commit} does not hold the tree that it names")
-    return tree
+    found = scene.readable(tree)
+    if "" in scene.gone:
+        raise RecordError(f"checkpoint '{scene.baton.short(stored.id)}' has lost its files: {scene.gone['']}", MENDS)
+    return found
 
 
 def staged_in(scene: Scene, stored: Stored) -> Staged:

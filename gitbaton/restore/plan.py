@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gitbaton.codec import Json, canonical, path_document
+from gitbaton.git.gone import missing
 from gitbaton.git.objects import object_id
 from gitbaton.model import Oid
 from gitbaton.render import path_in_quotes
@@ -14,8 +15,11 @@ from gitbaton.restore.decide import Decider, Facts
 from gitbaton.restore.goal import Goal
 from gitbaton.restore.values import CHANGING, UNKNOWN, UNMERGED, Plan, Step
 from gitbaton.values import replace
-from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, hidden
+from gitbaton.worktree.checkout import GITLINK, INVALID, Difference, Entry, changed_tree, hidden, refused_names
+from gitbaton.worktree.filetrees import parents
+from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.ignores import ignored_by
+from gitbaton.worktree.index import store_anew
 from gitbaton.worktree.staged import Scope, stages_now
 
 _TOLD = 10  # paths whose exact bytes do not come back, and that are named
@@ -37,12 +41,12 @@ class _Planner:
         """Decide what becomes of every path that differs."""
         goal = self.goal
         self.scene.repo.progress("comparing files", 0, 0)
-        differing = self._present(differences(self.git, self.scene.tree, goal.tree))
+        differing = self._present(self.scene.against(goal.tree))
         kept = Bytes(self.scene, goal.kept, goal.tree, goal.since)
         scope = goal.scope(differing, kept.differences(differing))
         everything = [*differing, *(d for d in scope if d.now == d.then)]
         guard = self.scene.guard({d.path for d in everything if d.now is not None})
-        decision = Decider(scope, everything, guard, self._facts(scope, kept))
+        decision = Decider(scope, everything, guard, self._facts(scope, kept, self._lasting(scope, kept)))
         now, then = self._unmerged()
         decision.leave(self._conflicts(now - then, decision.changing()))
         found = self._with_further(self._explained(decision.settle()))
@@ -129,18 +133,32 @@ class _Planner:
         """The work tree's tree afterwards."""
         if all(d.path in wanted for d in differing) and not self.hidden:
             return self.goal.tree
+        # What comes back into a repository of its own no capture holds.
+        inside = {d.path for d in differing if d.now is not None and d.now.mode == GITLINK}
+        wanted = {path: entry for path, entry in wanted.items() if inside.isdisjoint(parents(path))} if inside else wanted
         return changed_tree(self.scene.index, wanted) if wanted else self.scene.tree
 
-    def _facts(self, scope: Sequence[Difference], kept: Bytes) -> Facts:
+    def _lasting(self, scope: Sequence[Difference], kept: Bytes) -> dict[str, str]:
+        """Why paths are not touched that git would not put back, or of which an object is gone and not on disk either."""
+        ends = [(d.path, end) for d in scope for end in (d.now, d.then) if end is not None and end.mode != GITLINK]
+        found = dict.fromkeys(refused_names(self.scene.index, [(path, end.mode) for path, end in ends]), INVALID)
+        wanted = [(path, end.oid) for path, end in ends]
+        wanted += [(d.path, oid) for d in scope if d.then and (oid := kept.then.get(d.path)) and not isinstance(oid, HeldOid)]
+        gone = missing(self.goal.store.objects, [oid for _, oid in wanted])
+        if gone and store_anew(self.scene.index, [d.path for d in scope if d.now is not None and d.now.oid in gone]):
+            gone = missing(self.goal.store.objects, gone)
+        return found | {path: gone[oid] for path, oid in wanted if oid in gone}
+
+    def _facts(self, scope: Sequence[Difference], kept: Bytes, lasting: Mapping[str, str]) -> Facts:
         never = dict.fromkeys(self.scene.rules.never, "excluded")
         return Facts(
             unsafe=self.scene.unsafe,
-            left={**self.goal.left, **kept.away, **dict(self.order.left), **never},
+            left={**self.goal.left, **kept.away, **lasting, **dict(self.order.left), **never},
             known=self.goal.known() if any(d.then is None for d in scope) else (),
             ignored_then=lambda paths: ignored_by(self.scene.repo, self.scene.folder, self.goal.rules, paths),
             hidden=self.hidden,
             named=self.goal.asked.names(),
-            absent=self.goal.absent(scope),
+            absent={**self.goal.absent(scope), **self.goal.gone()},
             exact=self.order.exact,
             force=self.order.force,
             always=self.goal.always,

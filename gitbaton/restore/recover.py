@@ -15,7 +15,7 @@ from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleE
 from gitbaton.git.objects import parse_commit
 from gitbaton.model import STEPPING, Head, Oid, Stored, covered
 from gitbaton.restore import intent as intents
-from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, held_ignored, index_scope
+from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, held_ignored, index_scope, stepped
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.writing import Writing, put_raw
@@ -130,8 +130,8 @@ class Ends:
             raise RecordError("the interrupted restore has no safety checkpoint")
         self.store, self.intent, self.modes = store, intent, modes
         self.safety = _at(store, intent.safety)
-        self.before, self.after = self.safety.tree, in_beside(store, self.safety, AFTER)
-        self.touched = {d.path: d for d in differences(store.repo.git, self.before, self.after)}
+        self.before, self.after, apart = stepped(store, self.safety)
+        self.touched = {d.path: d for d in apart}
         self.same = paths_beside(store, self.safety, TOUCHED) or []
 
     def raw(self, *, forward: bool) -> dict[str, Oid | None]:
@@ -177,13 +177,14 @@ def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
         try:
             return unwritable | _settle_once(baton, ends, unwritable, forward=forward)
         except PathError as error:
-            if not set(error.paths).difference(unwritable) or len(unwritable) > _PATIENCE:
+            if not error.reasons.keys() - unwritable.keys() or len(unwritable) > _PATIENCE:
                 raise
-            unwritable |= dict.fromkeys((*error.paths, *error.alike), error.reason)
+            unwritable |= error.reasons
 
 
 def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, forward: bool) -> dict[str, str]:
     with looked(baton, (ends.before, ends.after), held_ignored(baton, ends.safety)) as scene:
+        scene.within = ends.intent.op in STEPPING or not forward
         goal = ends.after if forward else ends.before
         apart = differences(baton.repo.git, scene.tree, goal)
         aside = {d.path for d in apart if d.path in ends.same and d.now is None}  # taken away, and not put back yet

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
-from gitbaton.errors import GitError, StaleError
+from gitbaton.errors import CollectedError, GitError, StaleError
+from gitbaton.git.gone import Readable
 from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
@@ -18,7 +19,7 @@ from gitbaton.system.files import Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
-from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, take_in, take_out
+from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, differences, take_in, take_out
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.heldbytes import moved, read_held
 from gitbaton.worktree.index import Facts, PrivateIndex
@@ -58,7 +59,31 @@ class Scene:
         self.coming: list[str] = []
         self.held: frozenset[str] = frozenset()
         self.unwelcome: Callable[[str], bool] | None = None
+        self.gone: dict[str, str] = {}  # folders of what is to come back that cannot be read, with the reason
+        self._compared: dict[tuple[Oid, Oid], list[Difference]] = {}
+        self.within = False  # whether files may come back into what is a repository of its own by now
         self.skipped = {s.path: s.reason for s in self.captured.skipped if s.reason not in KEPT}
+
+    def against(self, tree: Oid) -> list[Difference]:
+        """What differs between the captured work tree and a tree. Raises CollectedError."""
+        pair = self.tree, tree
+        if pair not in self._compared:
+            self._compared[pair] = differences(self.repo.git, *pair)
+        return self._compared[pair]
+
+    def readable(self, tree: Oid) -> Oid:
+        """A tree that is to come back, or one in its place, in which folders that cannot be read are as they are now. Raises
+        BatonError where nothing of it can be read."""
+        try:
+            self.against(tree)
+            return tree
+        except CollectedError:
+            found = Readable(self.repo.objects, tree, self.tree)
+            if not found.gone:
+                raise
+        self.repo.stow(found.new)
+        self.gone |= found.gone
+        return found.tree
 
     @property
     def tree(self) -> Oid:
@@ -170,7 +195,7 @@ class Scene:
 
     def guard(self, held: Collection[str]) -> Guard:
         """What stands on disk in the way; ``held`` are the captured paths that could."""
-        return Guard(self.root, held.__contains__)
+        return Guard(self.root, held.__contains__, within=self.within)
 
 
 @contextmanager

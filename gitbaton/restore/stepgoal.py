@@ -12,14 +12,14 @@ from gitbaton.codec import counted, first_line, in_quotes
 from gitbaton.errors import NoAnswerError, NotFoundError, RecordError
 from gitbaton.model import IGNORED_HELD, Op, Stored
 from gitbaton.render import title
-from gitbaton.restore.bytes import HIDDEN, after, after_raw, index_scope, kept_in
+from gitbaton.restore.bytes import HIDDEN, after, after_raw, index_scope, kept_in, stepped
 from gitbaton.restore.goal import FREE, Goal, files_of, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.values import LONGEST, Order, Plan
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, steps
-from gitbaton.worktree.checkout import Difference, differences
+from gitbaton.worktree.checkout import INVALID, NESTED, Difference, differences, refused_names
 from gitbaton.worktree.modes import step_back
 from gitbaton.worktree.rawbytes import differing as differing_bytes
 
@@ -67,13 +67,14 @@ class StepGoal(Goal):
 
     def __init__(self, scene: Scene, target: Stored, order: Order, op: Op, position: int) -> None:
         super().__init__(scene, target, order)
+        scene.within = True
         self.op, self.position, self.files = op, position, files_of(target)
         self.what = _BEFORE.sub("", first_line(title(target)[0])[:LONGEST], count=1)
         self.tree = self.rules = tree_in(scene, target)
         self.operation = self.files.operation
-        self.after = after(self.store, target)
+        before = stepped(self.store, target)[2]
+        self.after = after(self.store, target, before)
         came = {p: e for p, e in self.after.items() if e is not None}
-        before = differences(self.git, self.tree, in_beside(self.store, target, AFTER))
         over = {s.path for s in self.files.skipped if s.reason == IGNORED_HELD}
         new = {d.path for d in before if d.now is None or d.path in over}
         self.written = scene.take_in({path: came[path] for path in new if path in came})
@@ -94,9 +95,17 @@ class StepGoal(Goal):
         except (NotFoundError, RecordError):  # pruned or unreadable: nobody knows what it brought
             return {}
 
+    def gone(self) -> Mapping[str, str]:
+        """The folders of which nobody knows what the step changed in them, though it changed something."""
+        before, after = self.target.tree, in_beside(self.store, self.target, AFTER)
+        return {path: reason for path, reason in super().gone().items() if self.apart(path, before, after)}
+
     def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
         """What the step wrote, is ignored by now, and is not as it wrote it any more."""
-        return dict.fromkeys(self.written, "ignored")
+        ends = [(path, entry.mode) for path in self.written if (entry := self.after[path]) is not None]
+        names, guard = refused_names(self.scene.index, ends), self.scene.guard(())
+        kinds = ((INVALID, names), (NESTED, filter(guard.in_repository, self.written)))
+        return dict.fromkeys(self.written, "ignored") | {path: reason for reason, paths in kinds for path in paths}
 
     def moved(self, changing: Sequence[Difference]) -> Collection[str]:
         """The paths that are not as the step left them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from gitbaton.git.gone import said
 from gitbaton.git.objects import new_object
 from gitbaton.git.run import zsplit
 from gitbaton.model import Oid
@@ -86,7 +87,10 @@ class Merging:
     def _text(self, path: str, oids: list[Oid], label: str) -> tuple[bytes, bool] | str:
         """The merged text, and whether it is without conflicts; or why there is none."""
         driver = self._drivers.get(path, "unspecified")
-        read = [] if driver in _NEVER else [o for o in self.objects.read_many(oids, _MOST) if o and o.data is not None]
+        found = [] if driver in _NEVER else list(self.objects.read_many(oids, _MOST))
+        if None in found:
+            return said(oids[found.index(None)])
+        read = [o for o in found if o is not None and o.data is not None]
         texts = [o.data or b"" for o in read]
         if len(texts) < len(oids):
             return "changed since, and no text"

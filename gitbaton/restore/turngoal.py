@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line, in_quotes
-from gitbaton.errors import UsageError
+from gitbaton.errors import MENDS, RecordError, UsageError
 from gitbaton.git.questions import is_ancestor, made_here
 from gitbaton.model import IGNORED_HELD, INSIDE, KEPT, Checkpoint, Oid, Skipped, Stored, session_key
 from gitbaton.render import first_few, in_shell, some
@@ -26,7 +26,7 @@ from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import beside
 from gitbaton.store.turns import Span
 from gitbaton.values import replace, value
-from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences, entry_at
+from gitbaton.worktree.checkout import INVALID, Difference, Entry, changed_tree, differences, entry_at, refused_names
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.modes import ALL, Modes, Permits, recorded
 from gitbaton.worktree.staged import Scope, Staged, stages_now
@@ -117,6 +117,7 @@ class TurnGoal(Goal):
 
     def _end(self, stored: Stored | None, tree: Oid, head: Oid | None) -> End:
         files = stored.checkpoint.files if stored is not None else None
+        tree = self._tree(tree)
         if stored is None or files is None:
             return End(tree=tree, index=tree, head=head)
         staged = staged_in(self.scene, stored)
@@ -132,9 +133,22 @@ class TurnGoal(Goal):
             modes=recorded(self.store.objects, beside(self.store, stored)),
         )
 
+    def _tree(self, tree: Oid) -> Oid:
+        """A tree at an end of a turn, in which folders that cannot be read are as now."""
+        found = self.scene.readable(tree)
+        if "" in self.scene.gone:
+            raise RecordError(f"the files of a turn are lost: {self.scene.gone['']}", MENDS)
+        return found
+
+    def gone(self) -> Mapping[str, str]:
+        """The folders of which nobody knows what the turns changed in them, though they changed something."""
+        now = self.scene.tree
+        pairs = [(one.span.before or now, one.span.after or now) for one in self.taken]
+        return {path: reason for path, reason in super().gone().items() if any(self.apart(path, *pair) for pair in pairs)}
+
     def _paths(self, span: Span) -> dict[str, Difference]:
         """What differs between the two ends of a turn: ``now`` is before it, and ``then`` after it."""
-        pair = span.before or self.scene.tree, span.after or self.scene.tree
+        pair = self._tree(span.before or self.scene.tree), self._tree(span.after or self.scene.tree)
         if pair not in self._changed:
             found = {d.path: d for d in differences(self.git, *pair)}
             if span.end is None and not span.open:  # a commit ended it, which says nothing of what is not tracked
@@ -244,12 +258,16 @@ class TurnGoal(Goal):
                 self.further.pop(path, None)  # what stays of it is another turn's
                 if got.marked:
                     self._tell(path, "write", MARKED)
+        both = [(path, end.mode) for path, state in found.items() for end in (there[path].entry, state.entry) if end]
+        for path in refused_names(self.scene.index, both):
+            self.further[path] = Step(path=path, action="refuse", reason=INVALID)
+            del found[path]
         return found
 
     def _now(self) -> dict[str, State]:
         """The present states of the paths that the turns changed."""
-        ends = [(self.scene.tree, end.tree) for ends in self.ends.values() for end in ends]
-        entries = {d.path: d.now for pair in dict.fromkeys(ends) for d in differences(self.git, *pair)}
+        ends = [end.tree for ends in self.ends.values() for end in ends]
+        entries = {d.path: d.now for tree in dict.fromkeys(ends) for d in self.scene.against(tree)}
         found = {path: entries.get(path, changes[0].after.entry) for path, changes in self.changes.items()}
         kept = self.scene.keep_raw([path for path, entry in found.items() if entry is not None])
         return {path: State(entry=entry, raw=kept.get(path)) for path, entry in found.items()}

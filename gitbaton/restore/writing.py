@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from gitbaton.codec import in_quotes
-from gitbaton.errors import GitError, StaleError
-from gitbaton.git.objects import lookup
+from gitbaton.errors import GitError, PathError, StaleError
+from gitbaton.git.gone import unreadable
+from gitbaton.git.objects import Objects, lookup
 from gitbaton.model import Oid
 from gitbaton.restore.intent import reached
 from gitbaton.restore.scene import Scene
@@ -77,7 +79,13 @@ class Writing:
             # No filter has a say in these.
             apart = {d.path: d.now for d in self.changing if isinstance(raw.get(d.path), HeldOid)}
             goal = changed_tree(scene.index, apart, self.tree) if apart else self.tree
-            said = list(check_out(scene.index, scene.tree, goal, private=private))
+            try:
+                said = list(check_out(scene.index, scene.tree, goal, private=private))
+            except (PathError, StaleError):
+                raise
+            except GitError:
+                refuse_torn(store.objects, self.changing)
+                raise
             refuse_remains(root, {d.path: d.then for d in self.changing if d.path not in apart})
             same = {d.path for d in self.changing if d.now == d.then}
             marks = {path: scene.marks[path] if path in same else look_at(os.path.join(root, path)) for path in raw}
@@ -95,6 +103,17 @@ class Writing:
                 new = (0o777 if d.then.mode == "100755" else 0o666) & ~umask()
                 found[d.path] = self.permits.file(d.path, without_list(os.path.join(self.scene.root, d.path), old), new)
         return found
+
+
+def refuse_torn(objects: Objects, changing: Sequence[Difference], raw: Mapping[str, Oid | None] = MappingProxyType({})) -> None:
+    """Raise PathError that names the paths of which an object, then or now, cannot be read to its end."""
+    ends = [(d.path, end.oid) for d in changing for end in (d.now, d.then) if end is not None]
+    ends += [(path, oid) for path, oid in raw.items() if oid is not None and not isinstance(oid, HeldOid)]
+    bad = unreadable(objects, [oid for _, oid in ends])
+    reasons = {path: bad[oid] for path, oid in ends if oid in bad}
+    if reasons:
+        path, why = next(iter(reasons.items()))
+        raise PathError(f"{in_quotes(path)}: {why}", reasons=reasons)
 
 
 def put_raw(

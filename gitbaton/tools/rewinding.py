@@ -28,7 +28,6 @@ _COUNTING = 10.0  # seconds: a list that somebody waits for
 _NUMSTAT = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
 _PATCH = ("-p", "--no-ext-diff", "--no-color", "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/", "--no-relative")
 _RECORD = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n|(\d+|-)\t(\d+|-)\t[^\0]+\0")
-_PATIENCE = 3  # files that a filter may fail on before all that are like them are left alone
 
 Pair = tuple[Oid, Oid]
 
@@ -246,9 +245,7 @@ def carry_out(baton: Baton, order: Order, shown: Plan) -> Outcome:
         return Outcome(restored=None, order=order, said=(*said, error.message, *error.hints))
     except PathError as error:
         left = dict(order.left)
-        alike = error.alike if len(left) >= _PATIENCE else ()
-        if not set(error.paths).difference(left):
+        if not error.reasons.keys() - left.keys():
             raise
-        left |= dict.fromkeys((*error.paths, *alike), error.reason)
-        order = replace(order, left=tuple(left.items()))
+        order = replace(order, left=tuple({**left, **error.reasons}.items()))
         return Outcome(restored=None, order=order, said=(*said, error.message, *error.hints))

@@ -21,12 +21,14 @@ from gitbaton.git.treediff import compared, records, refuse_pathspecs
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
 from gitbaton.values import value
-from gitbaton.worktree.filetrees import is_safe, parents
+from gitbaton.worktree.filetrees import LINK, hides, is_safe, parents
 from gitbaton.worktree.index import PrivateIndex, index_entries, index_info
 
 GITLINK = "160000"
+NESTED, INVALID = "nested-repository", "invalid-name"
 CHECKOUT_SECONDS = 6 * 3600.0
-_SMUDGE = re.compile(r"^fatal: (.*): smudge filter (.+) failed$", re.M)
+_DOUBTFUL = re.compile(rb"\\|:|~|(?:^|/)gi7", re.I)
+SMUDGE = re.compile(r"^fatal: (.*): smudge filter (.+) failed$", re.M)
 _STALE = re.compile(
     r"^error: Entry '.*' not uptodate\. Cannot (?:merge|update sparse checkout)\.$"
     r"|^error: Untracked working tree file '.*' would be (?:overwritten|removed) by merge\.$",
@@ -34,8 +36,17 @@ _STALE = re.compile(
 )
 _DENIED = re.compile(
     r"^(?:error|fatal|warning): (?:unable to (?:create file|unlink(?: old)?|create symlink)|cannot create directory at) "
-    r"'?(.+?)'?:? \(?(Permission denied|Operation not permitted|Read-only file system)\)?$",
+    r"'?(.+?)'?:? \(?([A-Z][A-Za-z ,-]+)\)?$",
     re.M,
+)
+_MAY_NOT = ("Permission denied", "Operation not permitted", "Read-only file system", "Device or resource busy")
+# What would be said of any other path, too.
+NO_ROOM = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Input/output error",
+    "Too many open files",
+    "Cannot allocate memory",
 )
 # Skip-worktree bits are ours to judge here, and a private index is written whole.
 PLAIN = ("core.sparseCheckout=false", "index.sparse=false", "core.splitIndex=false", "submodule.recurse=false")
@@ -87,21 +98,31 @@ def _entry(said: str | None) -> Entry | None:
 class Guard:
     """What stands on disk where a path is to be put, as far as no capture holds it.
 
-    ``held``: whether the capture holds a path. No component is followed if it is a symbolic link.
+    ``held``: whether the capture holds a path. ``within``: files may come back into what is a repository of its own by now. No
+    component is followed if it is a symbolic link.
     """
 
-    def __init__(self, root: str, held: Callable[[str], bool]) -> None:
-        self.root, self.held = root, held
+    def __init__(self, root: str, held: Callable[[str], bool], *, within: bool = False) -> None:
+        self.root, self.held, self.within = root, held, within
         self._folders: dict[str, str | None] = {}
+
+    def in_repository(self, path: str) -> bool:
+        """Whether a path lies in a repository of its own, or in a linked work tree."""
+        return any(self._above(folder) == NESTED for folder in parents(path))
+
+    def _above(self, folder: str) -> str | None:
+        if folder not in self._folders:
+            self._folders[folder] = self._folder(folder)
+        return self._folders[folder]
 
     def in_the_way(self, path: str) -> str | None:
         """Why a path cannot be put there, or None: ``ignored``, ``special-file``, ``nested-repository``, ``invalid-name``."""
         if not is_safe(path):
-            return "invalid-name"
+            return INVALID
         for folder in parents(path):
-            if folder not in self._folders:
-                self._folders[folder] = self._folder(folder)
-            reason = self._folders[folder]
+            reason = self._above(folder)
+            if reason == NESTED and self.within:
+                continue
             if reason is not None:
                 return reason or None
         return self._target(path)
@@ -113,7 +134,7 @@ class Guard:
             return ""
         if not stat.S_ISDIR(found.st_mode):
             return "" if self.held(path) else _kind(found)
-        return "nested-repository" if os.path.lexists(self._full(path + "/.git")) else None
+        return NESTED if os.path.lexists(self._full(path + "/.git")) else None
 
     def _target(self, path: str) -> str | None:
         found = self._stat(path)
@@ -129,7 +150,7 @@ class Guard:
         except OSError:
             return "unreadable"
         if any(e.name == ".git" for e in listed):
-            return "nested-repository"
+            return NESTED
         for entry in listed:
             path = f"{folder}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
@@ -168,11 +189,19 @@ def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None], tree: 
     env = {"GIT_DIR": index.repo.layout.git_dir, "GIT_WORK_TREE": empty}
     git = target.git.changed(env, *PLAIN, directory=empty)
     if tree is not None:
-        git.out("read-tree", tree)
+        index_of(git, tree)
     git.out("update-index", "-z", "--index-info", stdin=index_info(rows_of(wanted), index.width))
-    made = git.out("write-tree").decode("ascii").strip()
+    # Whether its objects are here whoever carries it out looks.
+    made = git.out("write-tree", "--missing-ok").decode("ascii").strip()
     os.unlink(target.path)
     return made
+
+
+def index_of(git: Git, tree: Oid) -> None:
+    """Fill the index of ``git`` with a tree, less what may not be in an index: git refuses a whole tree for one such name."""
+    if git.run("read-tree", tree).code != 0:
+        git.out("read-tree", "--empty")
+        git.out("update-index", "-z", "--index-info", stdin=git.out("ls-tree", "-r", "-z", "--full-tree", tree))
 
 
 def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
@@ -187,6 +216,33 @@ def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
     if other:
         index.forget(other)
     return index.write_tree()
+
+
+def refused_names(index: PrivateIndex, entries: Iterable[tuple[str, str]]) -> set[str]:
+    """Those of the paths, each with a mode, that git takes into no index, as it is configured, or that are never safe: nothing
+    puts them back. It is asked only of such as look like that."""
+    asked = {*entries}
+    never = {path for path, _ in asked if not is_safe(path)}
+    doubtful = sorted((path, mode) for path, mode in asked if path not in never and _is_doubtful(path, mode))
+    if not doubtful:
+        return never
+    git = index.git.changed({"GIT_INDEX_FILE": index.path + ".names"}, *PLAIN)
+    oid, found = "1" * 2 * index.width, set[tuple[str, str]]()
+    while rest := [row for row in doubtful if row not in found]:  # one of them may be the folder of another
+        git.out("read-tree", "--empty")
+        rows = b"".join(os.fsencode(f"{mode} {oid}\t{path}\0") for path, mode in rest)
+        git.run("update-index", "-z", "--index-info", stdin=rows)
+        taken = {(path, mode) for mode, _, _, path in index_entries(git)}.intersection(rest)
+        if not taken:
+            break
+        found |= taken
+    return never.union(path for path, _ in rest)
+
+
+def _is_doubtful(path: str, mode: str) -> bool:
+    """Whether git may refuse to have a path of this mode in an index."""
+    raw = os.fsencode(path)
+    return bool(_DOUBTFUL.search(raw)) or (mode == LINK and b"git" in raw.lower()) or hides(path)
 
 
 def rows_of(wanted: Mapping[str, Entry | None]) -> dict[str, list[str]]:
@@ -237,19 +293,20 @@ def refuse_remains(root: str, wanted: Mapping[str, Entry | None]) -> None:
         if os.path.islink(full) or (os.path.lexists(full) and not os.path.isdir(full)):
             remains.append(path)
     if remains:
-        raise PathError(f"'{remains[0]}' cannot be removed", paths=tuple(remains), reason="unwritable")
+        raise PathError(f"{in_quotes(remains[0])} cannot be removed", reasons=dict.fromkeys(remains, "unwritable"))
 
 
 def failure(result: Result) -> GitError:
     """What git's own words say about a checkout that failed."""
-    failed = _SMUDGE.search(result.err)
+    failed = SMUDGE.search(result.err)
     if failed:
         said = f"'{failed.group(1)}': the required filter '{failed.group(2)}' fails"
-        return PathError(said, paths=(failed.group(1),), reason="filter-missing")
+        return PathError(said, reasons={failed.group(1): "filter-missing"})
     denied = _DENIED.findall(result.err)
-    if denied:
+    if denied and not any(why in NO_ROOM for _, why in denied):
         path, why = denied[0]
-        return PathError(f"{in_quotes(path)}: {why}", paths=tuple(path for path, _ in denied), reason="unwritable")
+        reasons = {path: "unwritable" if why in _MAY_NOT else f"unwritable: {why}" for path, why in denied}
+        return PathError(f"{in_quotes(path)}: {why}", reasons=reasons)
     if _STALE.search(result.err):
         return StaleError("the work tree changed meanwhile; nothing is changed")
     return GitError(f"'git read-tree' failed: {result.fatal()}")

@@ -71,6 +71,11 @@ def is_safe(path: str) -> bool:
     return all(_is_safe(os.fsencode(part)) for part in path.split("/"))
 
 
+def hides(path: str) -> bool:
+    """Whether a path has a character that some file systems pass over."""
+    return not path.isascii() and path.translate(_HFS) != path
+
+
 def parents(path: str) -> list[str]:
     """The directories above a path, the top's child first."""
     parts = path.split("/")[:-1]

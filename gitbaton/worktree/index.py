@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.codec.checkpoint import listed_paths
-from gitbaton.errors import DamagedIndexError
+from gitbaton.errors import DamagedIndexError, GitError
+from gitbaton.git.gone import missing
 from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import NewObject, new_object, object_id, tree_objects
 from gitbaton.git.prefetch import EXACT, Signature, signature, start_listings
@@ -160,8 +161,14 @@ class PrivateIndex:
         self.write("update-index", "-z", "--index-info", stdin=index_info(rows, self.width))
 
     def write_tree(self) -> Oid:
-        """The tree of the copy's stage-0 entries; it must hold no unmerged path."""
-        return self.write("write-tree").decode("ascii").strip()
+        """The tree of the copy's stage-0 entries; it must hold no unmerged path. What is gone of them and is on disk is stored
+        anew."""
+        try:
+            return self.write("write-tree").decode("ascii").strip()
+        except GitError:
+            if not store_anew(self):
+                raise
+            return self.write("write-tree").decode("ascii").strip()
 
     def write(self, *args: str, stdin: bytes = b"") -> bytes:
         """A command that writes the copy, in an empty work tree and keeping the copy's mtime.
@@ -196,6 +203,27 @@ def fresh_index(repo: Repo, folder: str) -> str:
     if git.run("read-tree", "HEAD").code != 0:
         git.out("read-tree", "--empty")
     return path
+
+
+def store_anew(index: PrivateIndex, paths: Collection[str] | None = None) -> bool:
+    """Store what files hold of whose entries in an index (those of some paths) the objects are gone; whether there was any."""
+    root, objects = index.repo.layout.root, index.repo.objects
+    if root is None:
+        return False
+    rows = [(mode, oid, path) for mode, oid, _, path in index_entries(index.git) if mode != "160000"]
+    rows = [row for row in rows if paths is None or row[2] in paths]
+    gone = missing(objects, [oid for _, oid, _ in rows])
+    lost = [path for _, oid, path in rows if oid in gone and os.path.lexists(os.path.join(root, path))]
+    # Into the store itself, where what refers to them looks for them; in a dry run that is elsewhere.
+    git = index.repo.git if "GIT_OBJECT_DIRECTORY" in index.repo.git.env else index.repo.opened
+    git = git.changed({"GIT_INDEX_FILE": index.git.env["GIT_INDEX_FILE"]}, "core.fsync=all", directory=root)
+    for path in lost:
+        full = os.path.join(root, path)
+        if os.path.islink(full):
+            git.run("hash-object", "-w", "--stdin", stdin=os.fsencode(os.readlink(full)))
+        elif os.path.isfile(full):
+            git.run("hash-object", "-w", "--", path)
+    return bool(lost)
 
 
 def without_filter(git: Git, name: str) -> Git:

@@ -13,14 +13,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.codec import in_quotes
-from gitbaton.errors import GitError, RecordError, StaleError
+from gitbaton.errors import CollectedError, GitError, RecordError, StaleError
+from gitbaton.git.gone import Readable
 from gitbaton.git.objects import Objects, lookup
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.model import FileState, Oid
 from gitbaton.system.files import NEW, read_regular
 from gitbaton.values import value
-from gitbaton.worktree.checkout import Entry, differences, hidden
+from gitbaton.worktree.checkout import Difference, Entry, differences, hidden, refused_names
 from gitbaton.worktree.filetrees import is_safe
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.index import Facts, PrivateIndex, index_info
@@ -114,7 +115,7 @@ class Restaging:
 
     def __init__(self, repo: Repo, now: Facts, then: Staged, scope: Scope, hidden_then: Collection[str] = ()) -> None:
         self.repo, self.now, self.then = repo, now, then
-        self.inside = scope.has
+        self.inside, self.gone = scope.has, dict[str, str]()
         self.entries = self._entries()
         now_bits = {f.path: f.bits.replace("i", "") for f in now.flags}
         then_bits = {path: bits.replace("i", "") for path, bits in then.flags.items()}
@@ -134,7 +135,7 @@ class Restaging:
     def _entries(self) -> dict[str, tuple[tuple[str, Entry], ...]]:
         """The (stage, entry) pairs of each path that is to change; none for one that goes or is to be intent-to-add."""
         wanted: dict[str, tuple[tuple[str, Entry], ...]] = {}
-        for item in differences(self.repo.git, self.now.tree, self.then.tree):
+        for item in self._differences():
             if not self.inside(item.path):
                 continue
             entry = real_entry(self.repo, item.path, item.then, self.then.held) if item.then else None
@@ -146,11 +147,24 @@ class Restaging:
         wanted |= {path: stages for path, stages in self.then.stages.items() if self.inside(path)}
         return wanted
 
+    def _differences(self) -> list[Difference]:
+        """What differs between what is staged now and then; of folders that cannot be read nothing, and ``gone`` names them."""
+        try:
+            return differences(self.repo.git, self.now.tree, self.then.tree)
+        except CollectedError:
+            found = Readable(self.repo.objects, self.then.tree, self.now.tree)
+            if not found.gone:
+                raise
+        self.repo.stow(found.new)
+        self.gone = found.gone
+        return differences(self.repo.git, self.now.tree, found.tree)
+
     def build(self, folder: str, source: str | None = None) -> str:
         """Write the new index into ``folder``; its path. Its stat data fits the work tree as it is now. It is made from the
         real index, or from another one that holds ``now``. Raises GitError."""
         index = PrivateIndex(self.repo, source or self.repo.layout.index, os.path.join(folder, "staged"))
         index.copy()
+        self._leave_refused(index)
         unseen = set(hidden(index, self.entries)) if self.sparse and self.entries else set()
         if self.entries:
             rows = {path: [f"{e.mode} {e.oid} {stage}" for stage, e in items] for path, items in self.entries.items()}
@@ -167,6 +181,13 @@ class Restaging:
             self._mark(index, f"--{name}", on)
             self._mark(index, f"--no-{name}", off)
         return index.path
+
+    def _leave_refused(self, index: PrivateIndex) -> None:
+        """Leave entries as they are that git takes into no index: it would remove them, and say nothing."""
+        ends = [(path, entry.mode) for path, stages in self.entries.items() for _, entry in stages]
+        for path in refused_names(index, ends):
+            self.gone[path] = "git takes no such name into an index"
+            del self.entries[path]
 
     def _absent(self, path: str) -> bool:
         return not os.path.lexists(os.path.join(self.repo.layout.root or "", path))

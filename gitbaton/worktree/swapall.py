@@ -18,18 +18,17 @@ from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
 from gitbaton.git.repo import Repo, folder_of_ours, make_folder
 from gitbaton.model import Oid
-from gitbaton.system.files import NEW, Signature, open_below, read_regular, remove_folder, write_all
-from gitbaton.system.process import Process, Result
+from gitbaton.system.files import Signature, open_below, read_regular, remove_folder
 from gitbaton.worktree import swap
-from gitbaton.worktree.checkout import CHECKOUT_SECONDS, PLAIN, Difference, failure, rows_of
+from gitbaton.worktree.checkout import Difference
 from gitbaton.worktree.filetrees import parents
-from gitbaton.worktree.gate import filters
-from gitbaton.worktree.index import PrivateIndex, index_info
+from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.modes import Folders, Permits, without_group, without_list
+from gitbaton.worktree.newfiles import UNWRITABLE, NewFiles, Raw, refused
 from gitbaton.worktree.swap import Identity, identity, look_at
 
 _ATTRIBUTES = ".gitattributes"
-_IMMOVABLE = (errno.EPERM, errno.EACCES, errno.EBUSY, errno.EXDEV, errno.EROFS, errno.ETXTBSY)
+_MOVED = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # something else stands in the place of a folder
 _LIST = "list"  # of what is aside: `inode mode size mtime TAB path NUL`, in the order of the names
 
 
@@ -48,18 +47,18 @@ class SwapAll:
         root: str,
         folder: str,
         marks: Mapping[str, Signature | None],
-        raw: Mapping[str, Callable[[], bytes]],
+        raw: Raw,
         began: Callable[[], None],
         modes: Mapping[str, int],
         permits: Permits,
     ) -> None:
-        self.index, self.root, self.marks, self.raw, self.began, self.modes = index, root, marks, raw, began, modes
+        self.index, self.root, self.marks, self.began, self.modes = index, root, marks, began, modes
         self.permits, self.folders = permits, Folders(root, permits)
         self.new, self.aside = os.path.join(folder, "new"), os.path.join(folder, "aside")
         self.places: dict[str, tuple[str, Identity]] = {}  # where a file is put aside, and which one it is
         self.moved: list[str] = []
         self.said: list[str] = []
-        self.process: Process | None = None
+        self.files = NewFiles(index, self.new, raw)
         self.here = ""  # below the root, where the user's shell stands
         with suppress(OSError):
             self.here = os.getcwd().removeprefix(os.path.join(root, ""))
@@ -69,13 +68,11 @@ class SwapAll:
         """Let git begin to check out while other things are done; only where no attributes are among the changes."""
         coming = [d for d in changing if d.then is not None]
         if coming and not any(d.path.rpartition("/")[2] == _ATTRIBUTES for d in changing):
-            self.process = self._start(tree, coming)
+            self.files.start(tree, coming)
 
     def stop(self) -> None:
         """End what was started and is not waited for."""
-        if self.process is not None:
-            self.process.stop()
-            self.process = None
+        self.files.stop()
 
     def run(self, tree: Oid, changing: Sequence[Difference]) -> list[str]:
         """Carry all of it out; what git said comes back. Attributes go first: they say how the rest is checked out.
@@ -160,63 +157,18 @@ class SwapAll:
             if not folders[folder]:
                 denied.append(d.path)
         if denied:
-            raise PathError(f"'{denied[0]}': Permission denied", paths=tuple(denied), reason="unwritable")
-
-    def _start(self, tree: Oid, coming: Sequence[Difference]) -> Process:
-        """Let git write the new files below a folder of ours."""
-        place = self.index.path + ".new"
-        git = self.index.git.changed({"GIT_INDEX_FILE": place}, *PLAIN)
-        git.timeout = CHECKOUT_SECONDS
-        if os.path.exists(place):
-            os.unlink(place)
-        facts = self.index.known_facts()
-        skipped = facts is None or any("s" in f.bits for f in facts.flags)
-        if skipped or self.index.repo.boolean("core.sparsecheckout"):  # attributes may be in the index alone
-            git.out("read-tree", tree)
-        else:
-            lines = index_info(rows_of({d.path: d.then for d in coming}), self.index.width)
-            git.out("update-index", "-z", "--index-info", stdin=lines)
-        stdin = b"".join(os.fsencode(d.path) + b"\0" for d in coming if d.path not in self.raw)
-        return git.start("checkout-index", "-f", "-z", "--stdin", f"--prefix={self.new}/", stdin=stdin)
+            said = f"{in_quotes(denied[0])}: Permission denied"
+            raise PathError(said, reasons=dict.fromkeys(denied, UNWRITABLE))
 
     def _check_out(self, tree: Oid, coming: Sequence[Difference]) -> None:
-        """Wait until git has written the new files, and finish them."""
+        """Wait until the new files are there, and finish them."""
         if not coming:
             return
-        progress, total = self.index.repo.progress, len(coming)
-        progress("writing files", 0, total)
-        process, self.process = self.process or self._start(tree, coming), None
-        result = process.finish()
-        if result.code != 0:
-            raise self._failure(result, coming)
-        rows = result.err.splitlines()
-        self.said += [row.partition(": ")[2] for row in rows if row.startswith(("error: ", "warning: "))]
+        self.index.repo.progress("writing files", 0, len(coming))
+        self.said += self.files.finish(tree, coming)
         for d in coming:
-            if d.path in self.raw and d.then is not None:
-                self._make(d.path, d.then.mode)
             self._finish(d.path)
         flush(self.index.repo, [d.path for d in coming], self.new)  # before an old file goes
-
-    def _failure(self, result: Result, coming: Sequence[Difference]) -> GitError:
-        """The error of a checkout, with the paths that go through the filter that failed."""
-        error = failure(result)
-        if isinstance(error, PathError) and error.reason == "filter-missing":
-            drivers = filters(self.index.repo.git, [d.path for d in coming])
-            wanted = drivers.get(error.paths[0])
-            error.alike = tuple(path for path, driver in drivers.items() if driver == wanted)
-        return error
-
-    def _make(self, path: str, mode: str) -> None:
-        """Write a new file that no checkout gives, with the mode that git would give it."""
-        full = os.path.join(self.new, path)
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        with suppress(FileNotFoundError):  # of an attempt before
-            os.unlink(full)
-        fd = os.open(full, NEW, 0o777 if mode == "100755" else 0o666)
-        try:
-            write_all(fd, self.raw[path]())
-        finally:
-            os.close(fd)
 
     def _finish(self, path: str) -> None:
         """Give a new file its permissions: git's are those of the umask."""
@@ -265,9 +217,16 @@ class SwapAll:
                 raise StaleError(f"{in_quotes(path)} vanished meanwhile") from None
             ways = parents(path)
             note, mode = (lambda fd, depth: self.folders.made(ways[depth], fd)), (lambda depth: self.folders.mode(ways[depth]))
-            folder = open_below(self.root, folders, note, mode)
+            try:
+                folder = open_below(self.root, folders, note, mode)
+            except OSError as error:
+                if error.errno in _MOVED:
+                    raise StaleError(f"{in_quotes(path)}: {error.strerror}", paths=(path,)) from None
+                raise refused(path, error) from None
         except OSError as error:
-            raise StaleError(f"{in_quotes(path)}: {error.strerror}") from None
+            if error.errno in _MOVED:
+                raise StaleError(f"{in_quotes(path)}: {error.strerror}", paths=(path,)) from None
+            raise refused(path, error) from None
         try:
             yield folder, name
         finally:
@@ -283,9 +242,7 @@ class SwapAll:
             except FileNotFoundError:
                 raise StaleError(f"{in_quotes(path)} vanished meanwhile", paths=(path,)) from None
             except OSError as error:
-                if error.errno not in _IMMOVABLE:
-                    raise
-                raise PathError(f"{in_quotes(path)}: {error.strerror}", paths=(path,), reason="unwritable") from None
+                raise refused(path, error) from None
         if not known:
             raise StaleError(f"{in_quotes(path)} changed meanwhile", paths=(path,))
 
@@ -293,10 +250,13 @@ class SwapAll:
         """Put a new file into a place that is free, or that a directory without files makes free."""
         source = os.path.join(self.new, path)
         with self._opened(path, make=True) as (folder, name):
-            done = swap.put(folder, source, name)
-            if not done and stat.S_ISDIR(swap.mode_at(folder, name)):
-                self._make_room(path)
+            try:
                 done = swap.put(folder, source, name)
+                if not done and stat.S_ISDIR(swap.mode_at(folder, name)):
+                    self._make_room(path)
+                    done = swap.put(folder, source, name)
+            except OSError as error:
+                raise refused(path, error) from None
         if not done:
             raise StaleError(f"{in_quotes(path)} appeared meanwhile", paths=(path,))
 
@@ -305,8 +265,10 @@ class SwapAll:
         for place, _, _ in os.walk(os.path.join(self.root, path), topdown=False):
             try:
                 os.rmdir(place)
-            except OSError:
-                raise StaleError(f"{in_quotes(path)} is a directory in use") from None
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                    raise StaleError(f"{in_quotes(path)} is a directory in use", paths=(path,)) from None
+                raise refused(path, error) from None
 
 
 def _with_room(first: Sequence[Difference], changing: Sequence[Difference]) -> list[Difference]:
