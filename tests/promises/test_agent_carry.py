@@ -181,6 +181,7 @@ def test_a_new_manual_one_between(repo: Sandbox) -> None:
     assert "C2" not in client.fire("start")
 
 
+@pytest.mark.deep
 def test_every_turn_that_ended_is_counted(repo: Sandbox) -> None:
     snap(repo, "t", "S", *MANUAL)
     client = Client("claude", repo.path)

@@ -66,6 +66,7 @@ def test_the_task_of_a_session_that_an_older_version_knew(repo: Sandbox) -> None
     assert work(repo, client, "continue please") == f"turn ended: {TASK}; last prompt: continue please"
 
 
+@pytest.mark.deep
 def test_long_prompts_leave_room_for_each_other(repo: Sandbox) -> None:
     snap(repo, "t", "S")
     client = Client("claude", repo.path)

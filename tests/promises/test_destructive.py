@@ -128,6 +128,7 @@ def test_what_comes_back_can_be_undone_and_redone(tmp_path: Path, share: int) ->
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.deep
 def test_what_looks_alike_takes_no_checkpoint(tmp_path: Path) -> None:
     repo = lived_in(tmp_path / "r")
     wrong = []

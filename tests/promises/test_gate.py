@@ -373,6 +373,7 @@ def test_a_link_in_the_place_of_the_held_bytes_is_not_followed(gated: Gated) -> 
     assert list(outside.iterdir()) == [] and leaks(box) == []
 
 
+@pytest.mark.deep
 @some("clean", ["tr a-z A-Z", None])
 def test_a_filter_that_only_cleans_is_in_no_restores_way(gated: Gated, clean: str | None) -> None:
     box = gated.box

@@ -70,7 +70,7 @@ def laid_out(agent: str, repo: Sandbox, client: Client) -> dict[str, str]:
     return {}
 
 
-@some("agent", [*TRANSCRIPTS, "opencode"], 2)
+@some("agent", [*TRANSCRIPTS, "opencode"])
 def test_a_recorded_session_is_what_the_next_one_is_told(repo: Sandbox, tmp_path: Path, agent: str) -> None:
     repo.commit("first", **{"src/x.py": "def half(n):\n    return n / 2\n"})
     session = "ses_dfc7c0303ffeuGt4cdcV03jBJ7" if agent == "opencode" else "5e551011-0000-4000-8000-000000000001"

@@ -132,6 +132,7 @@ def test_a_cut_turn_that_changed_nothing_has_one_at_the_next_prompt_and_at_the_e
     assert all(changed(repo, span) == [] for span in spans(repo))
 
 
+@pytest.mark.deep
 def test_a_turn_is_between_its_ends_whatever_lies_there(repo: Sandbox) -> None:
     client = begun(repo)
     client.fire("prompt", prompt="one")

@@ -92,6 +92,7 @@ def test_what_only_a_remote_that_is_gone_had_is_named_and_stays(box: Sandbox, tm
     assert only.git("for-each-ref", OURS) not in (refs, "")
 
 
+@pytest.mark.deep
 def test_a_new_remote_of_the_old_name_has_its_own_refs(box: Sandbox, tmp_path: Path) -> None:
     box.ok("install", "--fetch")
     box.git("remote", "rename", "origin", "upstream")

@@ -384,6 +384,7 @@ def test_a_range_the_wrong_way_round_says_the_right_one(turns: Turns, repo: Sand
     assert repo.ok("revert", "-n", "t~1..t").out.startswith("would be done: revert of ")
 
 
+@pytest.mark.deep
 @some("ended", [True, False])
 def test_ignored_files_that_a_command_of_the_turn_removed_are_named(turns: Turns, repo: Sandbox, ended: bool) -> None:
     repo.write(".git/info/exclude", "*.db\n")

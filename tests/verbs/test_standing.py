@@ -427,6 +427,7 @@ def test_an_edit_anywhere_is_one_of_what_is_about_all(repo: Sandbox) -> None:
 AGAIN = "stands again: its withdrawal was taken back"
 
 
+@pytest.mark.deep
 def test_a_restore_withdraws_nothing(repo: Sandbox) -> None:
     repo.ok("snapshot", "a", "--decision", OLD)
     repo.write("a.txt", "two\n")

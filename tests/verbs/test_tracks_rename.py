@@ -106,7 +106,6 @@ def test_an_undo_of_before_the_renaming_still_works(three: Sandbox) -> None:
         (("old",), 129, "fatal: 'rename old' is not understood"),
         (("old", "old"), 1, "fatal: there is a track 'old'\n"),
     ],
-    2,
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(three: Sandbox, words: tuple[str, ...], code: int, text: str) -> None:
     three.ok("snapshot", "--track", "taken", "other", "--no-set-current")
