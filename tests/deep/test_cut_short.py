@@ -196,6 +196,7 @@ def test_a_revert_loses_nothing_when_the_power_goes(tmp_path: Path) -> None:
     check(recording, moved(scene, UNSAVED, before), models=POWER)
 
 
+@pytest.mark.full
 def test_an_undo_loses_nothing_when_the_power_goes(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.write(UNSAVED)
@@ -555,7 +556,7 @@ class Image:
         subprocess.run(["umount", os.fspath(self.top)], capture_output=True)
 
 
-@pytest.mark.parametrize("verb", ["snapshot", "restore"])
+@some("verb", ["restore", "snapshot"], share=0)
 def test_on_a_real_image(tmp_path: Path, verb: str) -> None:
     """The image is copied some seconds after the command has said done, and mounted again."""
     image = Image(tmp_path)

@@ -68,7 +68,7 @@ def check(repo: Sandbox, places: list[Path], loops: int, count: int) -> None:
     assert locks(repo) == []
 
 
-@pytest.mark.deep
+@pytest.mark.full
 def test_t18_eight_processes_ten_snapshots_each(tmp_path: Path) -> None:
     repo, places = with_work_trees(tmp_path)
     check(repo, places, loops=8, count=10)

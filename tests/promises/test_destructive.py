@@ -273,7 +273,7 @@ def test_stashes_and_branches_that_go_are_named(tmp_path: Path) -> None:
     assert (repo.path / "notes.md").read_text() == "1\n"
 
 
-@pytest.mark.parametrize("step", first([3, *range(1, 3), *range(4, 9)]))
+@pytest.mark.parametrize("step", first([3, *range(1, 3), *range(4, 9)], share=3))
 def test_a_restore_of_ignored_files_that_is_killed_is_ended_by_the_next_command(tmp_path: Path, step: int) -> None:
     repo = lived_in(tmp_path / "r")
     strike(Client("claude", repo.path), "rm -rf data build src")

@@ -380,6 +380,7 @@ def test_t24_a_required_filter_that_is_gone_spoils_nothing_else(repo: Sandbox, d
     ("dirty", "options"),
     [(False, ()), (True, ("--index",)), (True, ("--exact", "--index"))],
     ids=["clean", "dirty-index", "dirty-exact"],
+    share=0,
 )
 def test_t12_an_index_lock_held_by_another_process(repo: Sandbox, dirty: bool, options: tuple[str, ...]) -> None:
     ordinary(repo)

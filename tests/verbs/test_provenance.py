@@ -19,7 +19,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client as Agent
 from tests.kit.mcp import Client, said, talk
 from tests.kit.threads import ids, put
-from tests.kit.tiers import deep
+from tests.kit.tiers import deep, full
 
 Way = Callable[[Path, Path], Sandbox]
 PLAN = '[step.a]\nrun = "echo EVIL >out"\nwrites = ["out"]\n[step.b]\nrun = "exit 3"\nafter = ["a"]\n'
@@ -115,8 +115,10 @@ def by_copied_refs(stranger: Path, place: Path) -> Sandbox:
 WAYS = {
     way.__name__: way for way in (by_fetch, by_refspec, by_mirror, by_bare_mirror, by_bundle, by_path, by_push, by_copied_refs)
 }
-CHEAP = ("by_mirror",)
-some_ways = pytest.mark.parametrize("way", [WAYS[name] if name in CHEAP else deep(WAYS[name]) for name in WAYS], ids=list(WAYS))
+CHEAP, DEEP = ("by_mirror",), ("by_fetch", "by_bundle", "by_push")
+some_ways = pytest.mark.parametrize(
+    "way", [way if name in CHEAP else (deep if name in DEEP else full)(way) for name, way in WAYS.items()], ids=list(WAYS)
+)
 
 
 def told(box: Sandbox, event: str = "start") -> str:

@@ -234,7 +234,7 @@ def test_after_a_mend_a_probe_is_asked(box: Sandbox, probe: int) -> None:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("below", [full(False), True])
 @pytest.mark.parametrize("cut", [1, full(2), full(3)])
 @pytest.mark.parametrize("how", [gone, empty])
 @pytest.mark.parametrize("what", [("",), ("^{tree}",), (":record.json",), ("^{tree}", ""), (":record.json", "^{tree}", "")])

@@ -170,7 +170,7 @@ def handler() -> Iterator[None]:
 # CPython: a thread that has begun while Thread.start() is interrupted takes itself off a list from which start() took it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.deep
-@pytest.mark.parametrize("sync", [False, True])
+@some("sync", [False, True], share=0)
 def test_what_a_handler_raises_leaves_a_store_usable(bare: Sandbox, other: ThreadStore, handler: None, *, sync: bool) -> None:
     """By this thread, by another one, and by another process."""
     bare.git("config", "gc.auto", "0")  # `git fsck` stumbles over a repack beside it
