@@ -31,7 +31,7 @@ from gitbaton.store.refs import META, RUNS
 from gitbaton.store.sound import own_refs
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
-from gitbaton.worktree import crashmarker
+from gitbaton.worktree import crashmarker, locks
 from gitbaton.worktree.gate import gated, requiring
 from gitbaton.worktree.heldbytes import HeldStore
 
@@ -330,7 +330,10 @@ def _locks(baton: Baton) -> Iterator[Finding]:
             continue
     for path in stale:
         yield _amiss("locks", f"{in_quotes(path)} is a stale lock", _FIX)
-    if not stale:
+    others = [said for path, said in locks.stale(baton.repo, STALE_LOCK) if path not in stale]
+    for said in others:
+        yield _amiss("locks", said, locks.CRASHED)
+    if not stale and not others:
         yield _fine("locks", "no stale locks")
 
 

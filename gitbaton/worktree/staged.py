@@ -260,8 +260,10 @@ class IndexLock:
         deadline = time.monotonic() + wait
         while not done():
             if time.monotonic() > deadline:
-                hint = "another git process may be at work; if none is, a crashed one left the file"
-                raise GitError(f"{in_quotes(self.path)} is held by another process; nothing is changed", hint)
+                from gitbaton.worktree import locks
+
+                said, hint = locks.words(self.path)
+                raise GitError(f"{said}; nothing is changed", hint)
             time.sleep(0.05)
 
     def replace(self, new: str) -> None:

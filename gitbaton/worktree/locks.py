@@ -1,0 +1,107 @@
+"""Locks of git's: the file ``NAME.lock`` that a process makes beside what it writes, and leaves behind when it is killed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from gitbaton.codec import counted, in_quotes
+from gitbaton.git import questions
+from gitbaton.git.repo import Repo
+
+CRASHED = "a git process may have crashed in this repository earlier: remove the file manually to continue"
+_FILES = ("index", "HEAD", "config", "config.worktree", "packed-refs", "shallow")
+_UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
+def words(path: str) -> tuple[str, str]:
+    """What to say of a lock that does not go away, and the hint; git's own words, with its age and who holds it."""
+    found, old = holder(path), _age(path)
+    if found:
+        return f"{in_quotes(path)} is held by {found}", "wait until that process has ended"
+    if found is None:
+        return (
+            f"{in_quotes(path)} is {old} old",
+            f"another git process seems to be running in this repository; if none is, {CRASHED}",
+        )
+    return f"{in_quotes(path)} is {old} old, and no process here holds it", CRASHED
+
+
+def stale(repo: Repo, older: float) -> Iterator[tuple[str, str]]:
+    """The locks of git's own files that are older than so many seconds and that no process here holds, each with its words."""
+    common = repo.layout.common_dir
+    folders = dict.fromkeys([common, *(git_dir for _, git_dir, _ in questions.worktrees(repo))])
+    paths = [os.path.join(folder, name + ".lock") for folder in folders for name in _FILES]
+    for folder, _, names in os.walk(os.path.join(common, "refs")):
+        paths += [os.path.join(folder, name) for name in sorted(names) if name.endswith(".lock")]
+    for path in paths:
+        try:
+            old = time.time() - os.lstat(path).st_mtime > older
+        except OSError:
+            continue
+        if old and not holder(path):
+            yield path, words(path)[0]
+
+
+def holder(path: str) -> str | None:
+    """The process that holds a lock: it has the file open, or is a git at work here from before it was made. Empty: there is
+    none; None: that cannot be seen."""
+    try:
+        made, real = os.lstat(path).st_mtime, os.path.realpath(path)
+        pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+        with open("/proc/stat", encoding="ascii", errors="replace") as file:
+            booted = next(float(line.split()[1]) for line in file if line.startswith("btime "))
+    except (OSError, StopIteration):
+        return None
+    found, doubt, above = "", False, _ancestors()
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = os.fsdecode(file.read()).split("\0")[:-1]
+        except OSError:
+            continue
+        git = os.path.basename(command[0]).startswith("git") if command else False
+        if pid in above or int(fields[1]) == os.getpid() or booted + int(fields[19]) / os.sysconf("SC_CLK_TCK") > made + 1:
+            continue  # ours, or younger than the lock
+        try:
+            opened = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+            here = git and _together(os.readlink(f"/proc/{pid}/cwd"), os.path.dirname(real))
+        except PermissionError:
+            doubt = doubt or git
+            continue
+        except OSError:  # it has just ended
+            continue
+        if real in opened or here:
+            found = f"process {pid} ({in_quotes(' '.join(command[:4]))})"
+    return found or (None if doubt else "")
+
+
+def _together(directory: str, git_dir: str) -> bool:
+    """Whether a process in a directory may be at work in the repository whose files are in ``git_dir``."""
+    at = git_dir.partition("/.git/")[0].removesuffix("/.git")
+    return os.path.join(directory, "").startswith((os.path.join(at, ""), os.path.join(git_dir, "")))
+
+
+def _ancestors() -> set[int]:
+    """This process, and those that it was started by: among them the git that we are a subcommand of."""
+    found, pid = set[int](), os.getpid()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                pid = int(file.read().rpartition(")")[2].split()[1])
+        except OSError:
+            break
+    return found
+
+
+def _age(path: str) -> str:
+    try:
+        seconds = int(max(0.0, time.time() - os.lstat(path).st_mtime))
+    except OSError:
+        seconds = 0
+    size, unit = next((row for row in _UNITS if seconds >= row[0]), _UNITS[-1])
+    return counted(seconds // size, unit)

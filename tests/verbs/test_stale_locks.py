@@ -1,0 +1,88 @@
+"""Lock files of git's that a killed process left: they are said to be that, with their age, and stay for the user to remove."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.tiers import some
+
+CRASHED = "a git process may have crashed in this repository earlier: remove the file manually to continue"
+
+
+def lock(repo: Sandbox, name: str, hours: float = 2) -> Path:
+    """A lock file of so many hours ago."""
+    path = repo.path / ".git" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    then = time.time() - hours * 3600
+    os.utime(path, (then, then))
+    return path
+
+
+def changed(repo: Sandbox) -> None:
+    """A checkpoint, and a change after it."""
+    repo.commit("first")
+    repo.ok("snapshot", "s")
+    (repo.path / "a.txt").write_text("changed\n")
+
+
+def test_a_restore_says_that_nobody_holds_the_lock_and_how_old_it_is(repo: Sandbox) -> None:
+    changed(repo)
+    path = lock(repo, "index.lock")
+    done = repo.baton("restore", "@", "--yes")
+    assert done.code == 128 and path.exists()
+    told = f"fatal: '{path}' is 2 hours old, and no process here holds it; nothing is changed"
+    assert done.err.splitlines() == [told, f"hint: {CRASHED}"]
+    assert (repo.path / "a.txt").read_text() == "changed\n"
+    found = repo.baton("doctor")
+    assert found.code == 1 and f"MEND locks: '{path}' is 2 hours old, and no process here holds it\n" in found.out
+    assert CRASHED in found.out
+    repo.baton("doctor", "--fix")
+    assert path.exists()
+    path.unlink()
+    repo.ok("restore", "@", "--yes")
+    assert "ok   locks: no stale locks" in repo.baton("doctor").out
+
+
+@pytest.mark.parametrize("how", ["open", pytest.param("at work", marks=pytest.mark.deep)])
+def test_a_process_that_holds_the_lock_is_named(repo: Sandbox, how: str) -> None:
+    changed(repo)
+    path = repo.path / ".git/index.lock"
+    opener = ["sh", "-c", 'exec 9>"$0"; echo; read -r _', str(path)]
+    words = opener if how == "open" else ["git", "hash-object", "--stdin"]  # 'git commit' waits for the editor with it closed
+    with subprocess.Popen(words, cwd=repo.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        if how == "open":
+            assert holder.stdout is not None and holder.stdout.readline() == b"\n"
+        else:
+            path.touch()
+        done = repo.baton("restore", "@", "--yes")
+        assert "no stale locks" in repo.baton("doctor").out
+        holder.communicate(b"\n")
+    assert done.code == 128
+    first, hint = done.err.splitlines()
+    assert first.startswith(f"fatal: '{path}' is held by process {holder.pid} (") and words[0] in first.partition("(")[2]
+    assert hint == "hint: wait until that process has ended"
+
+
+@some("name", ["HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock", "refs/heads/main.lock", "refs/tags/a/b.lock"])
+def test_doctor_names_locks_beside_every_file_of_git(repo: Sandbox, name: str) -> None:
+    repo.commit("first")
+    path = lock(repo, name, 50)
+    found = repo.baton("doctor")
+    assert f"MEND locks: '{path}' is 2 days old, and no process here holds it\n" in found.out
+    lock(repo, name, 0)
+    assert "no stale locks" in repo.baton("doctor").out  # somebody may be at work
+
+
+@pytest.mark.deep
+def test_doctor_names_the_lock_of_a_linked_work_tree(repo: Sandbox, tmp_path: Path) -> None:
+    repo.commit("first")
+    repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    path = lock(repo, "worktrees/linked/index.lock")
+    assert f"MEND locks: '{path}' is 2 hours old" in repo.baton("doctor").out
