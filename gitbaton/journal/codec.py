@@ -30,7 +30,7 @@ _LIST_BYTES = 128 << 10  # of each list that may be cut, so that no step can pus
 MAX_OUTPUT = 1 << 20  # bytes of a stream that are kept
 STREAMS = ("stdout", "stderr")
 _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-_MODE = re.compile(r"0[0-7]{3}\Z")
+_MODE = re.compile(r"[02][0-7]{3}\Z")
 _KIND = re.compile(r"[a-z][a-z-]{0,39}\Z")
 
 

@@ -37,6 +37,7 @@ from gitbaton.running.outputs import (
     WriteSet,
     before_first,
     beginning,
+    bring_folders,
     collect,
     conflict,
     folders_of,
@@ -46,6 +47,7 @@ from gitbaton.running.outputs import (
     look,
     marks,
     most_of,
+    own_folders,
     put,
     standing,
     stored,
@@ -58,6 +60,7 @@ from gitbaton.worktree.filesets import Files
 from gitbaton.worktree.filetrees import LARGE, Entry, FileSet, differences, is_safe, same
 from gitbaton.worktree.filewatch import Stray, Strays, Watch
 from gitbaton.worktree.globs import matcher
+from gitbaton.worktree.modes import arrange
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,9 +165,7 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
 
 def unmade(ctx: Context, step: str, before: FileSet, after: FileSet) -> None:
     """Say what of the outputs in a lane cannot be brought back, because no tree can hold it."""
-    odd = sorted({*after.passed, *(f"{folder}/" for folder in after.folders)})
-    known = {*before.passed, *(f"{folder}/" for folder in before.folders)}
-    new = [path for path in odd if path not in known]
+    new = [path for path in after.passed if path not in before.passed]
     if new:
         ctx.emit("warning", step, f"not brought back: {', '.join(some(new))}")
 
@@ -319,6 +320,9 @@ class Attempt:
         if blocked:
             back = {path: now.entries.get(path) for path in stale if path not in blocked}
             put(self.files, pre, back, modes=now.modes, most=self.before.modes)
+        else:
+            mine = own_folders(self.state).intersection(now.folders)
+            arrange(self.files.root, {}, mine, self._standing() if mine else ())
         return blocked
 
     def _standing(self) -> frozenset[str]:
@@ -390,6 +394,8 @@ class Attempt:
             recovery.note(ctx, step.name, self.begin.commit, want)
         most = after.modes if self.shop is not None else self.before.modes
         blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing, most=most)
+        if self.shop is not None:
+            bring_folders(ctx.root, self.before.now, after.found)
         report(ctx, step.name, self.outside, restore=step.on_undeclared == "restore")
         if self.moved:
             moved = ", ".join(some([in_quotes(path) for path in self.moved]))
@@ -430,7 +436,7 @@ class Attempt:
         logged = self._append("abort" if interrupted else "fail", torn, None, text=words, exit=exit_)
         crash_at("after-fail")
         if self.shop is None:
-            self._put_back(self.after.found.entries)
+            self._put_back(self.after.found.entries, self.after.found)
             recovery.forget(ctx, step.name)
         if torn:
             ctx.emit("orphan", step.name, kept(len(torn), "that it left"), key=self.now.key)
@@ -443,8 +449,9 @@ class Attempt:
         state: State = "interrupted" if interrupted else "failed"
         return Done(step=self.step, state=state, code=code, logged=logged, cause=self.cause, text=text)
 
-    def _put_back(self, have: Mapping[str, Entry]) -> None:
-        """Make the write set what it was when this began: the last good outputs stand again."""
+    def _put_back(self, have: Mapping[str, Entry], found: FileSet | None = None) -> None:
+        """Make the write set what it was when this began: the last good outputs stand again. ``found``: what the attempt left,
+        with its folders."""
         ctx, name = self.ctx, self.step.name
         try:
             now = self.before.now
@@ -453,6 +460,8 @@ class Attempt:
                 was = self.before.now.entries.get(path)
                 why = "nothing but its digest is kept" if was is not None and was.digest else "somebody writes it"
                 ctx.emit("warning", name, f"{in_quotes(path)} could not be put back: {why}")
+            if found is not None:
+                bring_folders(ctx.root, found, now)
         except GitError as error:
             ctx.emit("warning", name, f"{error.message}: its outputs could not be put back")
 

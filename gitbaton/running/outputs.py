@@ -15,12 +15,13 @@ from gitbaton.journal.values import Cause, Logged, Record, Step, Writes
 from gitbaton.model import Oid
 from gitbaton.running.context import CONFLICT, Context, Done, crash_at, idempotency_key
 from gitbaton.running.decide import Present
+from gitbaton.system.files import umask
 from gitbaton.values import replace, value
 from gitbaton.worktree.filesets import Files, swap, unmatched
-from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, marked, same
+from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, is_safe, marked, same
 from gitbaton.worktree.globs import above
 from gitbaton.worktree.heldbytes import HeldStore
-from gitbaton.worktree.modes import ALL, NOTHING, Modes, narrow
+from gitbaton.worktree.modes import ALL, NOTHING, Modes, arrange, narrow
 
 MAX_LINK = 1 << 20
 
@@ -29,13 +30,14 @@ MAX_LINK = 1 << 20
 class WriteSet:
     """What a step's write globs match. ``now``: in the work tree, and again after a failure; ``pre``: what its command is to
     find, as before the step ever ran; ``others``: paths that no version of ours stood at, left alone; ``edited``: paths of ours
-    at which stands what somebody else wrote."""
+    at which stands what somebody else wrote; ``bare``: the empty folders that it did not make."""
 
     now: FileSet
     pre: Mapping[str, Entry]
     others: frozenset[str] = frozenset()
     edited: tuple[str, ...] = ()
     modes: Modes = NOTHING
+    bare: frozenset[str] = frozenset()
 
 
 @value
@@ -106,11 +108,12 @@ def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
     ctx.know(now.tree, now.entries)
     modes = narrow(ctx.root, (), now.modes)
     away = frozenset(ctx.files.outward(now.entries.values()))  # no step made them: they are somebody's own
+    bare = frozenset(now.folders) - own_folders(state)
     if state.first_pre is None:
-        return WriteSet(now=now, pre=now.entries, others=away, modes=modes)
+        return WriteSet(now=now, pre=now.entries, others=away, modes=modes, bare=bare)
     owned = owners(ctx, versions(state), now.entries)
     found = sort_out(now, before_first(ctx, state.first_pre, now.entries), owned, matches(step, state))
-    found = replace(found, modes=modes)
+    found = replace(found, modes=modes, bare=bare)
     pre = {**found.pre, **{path: now.entries[path] for path in away}}
     edited = tuple(path for path in found.edited if path not in away)
     return replace(found, pre=pre, others=found.others | away, edited=edited) if away else found
@@ -217,21 +220,29 @@ def with_theirs(ours: Mapping[str, Entry], theirs: Mapping[str, Entry | None]) -
 def writes(ctx: Context, step: Step, before: WriteSet, after: Collected | None = None) -> Writes:
     """What a record says of a write set."""
     sets = (before.now, after.found) if after else (before.now,)
+    bare = tuple(f for f in after.found.folders if f not in before.bare) if after else before.now.folders
+    folders = before.now.folder_modes
+    if after:
+        mine = folders_of((*after.outputs, *(f"{folder}/" for folder in bare)))
+        folders = {folder: mode for folder, mode in after.found.folder_modes.items() if folder in mine}
     return Writes(
         globs=step.writes,
         pre=before.now.tree,
         tree=after.tree if after else None,
         deleted=after.deleted if after else (),
         digests=tuple(sorted({path for item in sets for path in item.digests})),
-        folders=() if after else before.now.folders,
-        modes=rows_of(after.modes if after else before.modes),
+        folders=bare,
+        modes=rows_of(after.modes if after else before.modes, folders),
     )
 
 
-def rows_of(modes: Modes) -> tuple[tuple[str, int], ...]:
-    """Permissions as a record has them."""
+def rows_of(modes: Modes, folders: Mapping[str, int] = MappingProxyType({})) -> tuple[tuple[str, int], ...]:
+    """Permissions as a record has them. ``folders``: those of folders, listed where they are not what a folder has that is
+    made."""
     rest = (("", modes.rest),) if modes.rest != ALL else ()
-    return (*rest, *sorted(modes.listed.items()))
+    usual = ALL & ~umask()
+    odd = {f"{folder}/": mode for folder, mode in folders.items() if mode != usual}
+    return (*rest, *sorted({**modes.listed, **odd}.items()))
 
 
 def most_of(rows: Iterable[tuple[str, int]]) -> Modes:
@@ -255,6 +266,30 @@ def folders_of(paths: Iterable[str]) -> frozenset[str]:
         while (path := path.rpartition("/")[0]) and path not in found:
             found.add(path)
     return frozenset(found)
+
+
+def bring_folders(root: str, have: FileSet, want: FileSet, keep: Collection[str] = ()) -> None:
+    """Make the folders of a set of files what those of another one are, wherever it was looked at, after its files."""
+    wanted = folders_of((*want.entries, *(f"{folder}/" for folder in want.folders)))
+    other = {f: mode for f, mode in want.folder_modes.items() if f in wanted and have.folder_modes.get(f) != mode}
+    arrange(root, other, have.folder_modes.keys() - want.folder_modes.keys(), keep)
+
+
+def recorded_folders(logged: Logged) -> dict[str, int]:
+    """The folders of a recorded result that must be made or given other permissions than a folder has that is made: with
+    theirs, but what came from elsewhere gets no more than a folder that is made has."""
+    writes = logged.record.writes
+    if writes is None:
+        return {}
+    usual = ALL & ~umask()
+    told = {path.rstrip("/"): mode for path, mode in writes.modes if path.endswith("/")}
+    found = {**dict.fromkeys(writes.folders, usual), **told}
+    return {folder: mode & usual if logged.foreign else mode for folder, mode in found.items() if is_safe(folder)}
+
+
+def own_folders(state: StepState) -> frozenset[str]:
+    """The empty folders that a step of this run made."""
+    return frozenset(f for end in state.ends if end.record.writes for f in end.record.writes.folders)
 
 
 def put(
@@ -391,7 +426,11 @@ def serve(ctx: Context, step: Step, now: Present, logged: Logged) -> Done | None
         block = in_the_way(todo.want, todo.edited)
         want = {p: e for p, e in todo.want.items() if p not in block}
     most = most_of(logged.record.writes.modes if logged.record.writes is not None else ())
+    folders = recorded_folders(logged)
+    absent = {folder: mode for folder, mode in folders.items() if not os.path.isdir(os.path.join(ctx.root, folder))}
     left = put(ctx.files, found.entries, want, point="in-materialize", keep=lambda: standing(ctx, step.name), most=most)
+    stale = own_folders(state).intersection(found.folders) - folders.keys()
+    arrange(ctx.root, absent, stale, standing(ctx, step.name) if stale else ())
     if left:
         return conflict(ctx, step, now.key, found, left)
     ctx.emit("cached", step.name, f"cached {now.key[:7]}", code=0, key=now.key, logged=logged)
@@ -444,10 +483,12 @@ def _rerecorded(ctx: Context, step: Step, now: Present, found: FileSet, logged: 
     begin = ctx.append(replace(begin, effect=record.effect, compensate=record.compensate if here else begin.compensate)).record
     said = {name: oid for name, oid in logged.parts.items() if name in ("stdout", "stderr")}
     digests = tuple(sorted({*writes.digests, *(record.writes.digests if record.writes else ())}))
+    made = record.writes.folders if record.writes else ()
+    written = replace(begin.writes or writes, tree=ctx.tree_of(result), digests=digests, folders=made, modes=rows_of(modes))
     end = replace(
         begin,
         type="end",
-        writes=replace(begin.writes or writes, tree=ctx.tree_of(result), digests=digests, modes=rows_of(modes)),
+        writes=written,
         exit=0,
         duration_ms=0,
         stable=True,

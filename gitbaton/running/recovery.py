@@ -21,12 +21,23 @@ from gitbaton.running.claims import Claim
 from gitbaton.running.context import UNKNOWN, Context, Done, settling, verify
 from gitbaton.running.decide import Present
 from gitbaton.running.effects import ask, settled
-from gitbaton.running.outputs import kept, look, most_of, owners, put, result_of, rows_of, standing, versions
+from gitbaton.running.outputs import (
+    kept,
+    look,
+    most_of,
+    owners,
+    put,
+    recorded_folders,
+    result_of,
+    rows_of,
+    standing,
+    versions,
+)
 from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher
-from gitbaton.worktree.modes import narrow
+from gitbaton.worktree.modes import arrange, narrow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,6 +179,11 @@ def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None
     for path in put(ctx.files, have, want, keep=lambda: standing(ctx, step.name), most=most):
         ctx.emit("warning", step.name, f"{in_quotes(path)} could not be put back, or somebody writes it")
     mine = noted(ctx, step.name)
+    if mine is not None and mine.begin == begun.commit and record.writes is not None:
+        before = recorded_folders(begun)
+        bare = {folder: mode for folder, mode in before.items() if folder in record.writes.folders}
+        new = ctx.files.walk(record.writes.globs)[1] - before.keys()
+        arrange(ctx.root, bare, new, standing(ctx, step.name))
     if mine is not None and mine.begin == begun.commit:
         forget(ctx, step.name)
     ctx.emit("recovered", step.name, text, key=record.key, attempt=record.attempt)

@@ -18,7 +18,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, read_regular, settled, signature
 from gitbaton.values import cast
-from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Reader, is_safe, read_tree
+from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Reader, is_safe, parents, read_tree
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swapeach import leads_outside, swap
@@ -87,7 +87,8 @@ class Files:
         but for those that are as in ``but``. ``follow``: what symbolic links lead to is there, too (``led_to``).
         Raises GitError that names the file or folder which cannot be read.
         """
-        found, bare, passed = self.walk(globs)
+        entered: set[str] = set()
+        found, bare, passed = self.walk(globs, entered)
         entries = self.take(found, digest=store == "none")
         if follow:
             entries |= led_to(self, globs, entries.values())
@@ -103,6 +104,7 @@ class Files:
             folders=tuple(sorted(bare)),
             passed=tuple(sorted(passed)),
             modes={path: seen.st_mode & 0o777 for path, seen in found if stat.S_ISREG(seen.st_mode)},
+            folder_modes=folder_modes(self.root, {*entered, *bare, *(f for path in ordered for f in parents(path))}),
         )
 
     def known(self, path: str, found: os.stat_result, digest: bool = False) -> Entry | None:
@@ -187,9 +189,9 @@ class Files:
                 found[path] = target
         return found
 
-    def walk(self, globs: Sequence[str]) -> tuple[list[Found], set[str], set[str]]:
-        """The files that globs match, with their stats, the empty folders that were met, and what was passed over. Raises
-        GitError."""
+    def walk(self, globs: Sequence[str], entered: set[str] | None = None) -> tuple[list[Found], set[str], set[str]]:
+        """The files that globs match, with their stats, the empty folders that were met, and what was passed over. The folders
+        that were gone through are added to ``entered``. Raises GitError."""
         found: list[Found] = []
         bare: set[str] = set()
         passed: set[str] = set()
@@ -206,6 +208,8 @@ class Files:
             waiting = [start]
             while waiting:
                 folder = waiting.pop()
+                if entered is not None and folder:
+                    entered.add(folder)
                 waiting += (path for path in self._folder(folder, matches, found, bare, passed) if enter(path))
         return found, bare, passed
 
@@ -271,6 +275,17 @@ class Files:
         except OSError as error:
             raise GitError(f"'{folder or '.'}' cannot be read: {error.strerror}") from None
         return deeper
+
+
+def folder_modes(root: str, folders: Iterable[str]) -> dict[str, int]:
+    """The permission bits of folders, and whether they pass their group on; of those that are not there, nothing."""
+    found = {}
+    for folder in folders:
+        with suppress(OSError):
+            mode = os.lstat(os.path.join(root, folder)).st_mode
+            if stat.S_ISDIR(mode):
+                found[folder] = mode & 0o2777
+    return found
 
 
 def _listed(folder: str) -> list[str]:

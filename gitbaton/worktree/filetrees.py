@@ -55,7 +55,8 @@ class Entry:
 class FileSet:
     """What globs matched: a tree with every file in it, the files by path, the globs that matched nothing, the paths of the
     files that are recorded by digest only, the empty folders where files could match, and the permission bits of the
-    regular files; ``passed``: what matched and is no file, or may be in no tree."""
+    regular files; ``passed``: what matched and is no file, or may be in no tree; ``folder_modes``: of the folders above these
+    files, and where files could match, their permission bits and whether they pass their group on."""
 
     tree: Oid
     entries: Mapping[str, Entry]
@@ -64,6 +65,7 @@ class FileSet:
     folders: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
     modes: Mapping[str, int] = MappingProxyType({})
+    folder_modes: Mapping[str, int] = MappingProxyType({})
 
 
 def is_safe(path: str) -> bool:

@@ -22,7 +22,7 @@ from gitbaton.values import value
 from gitbaton.worktree.filetrees import EXECUTABLE, is_safe, parents
 from gitbaton.worktree.gate import setting
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.swap import permissions
+from gitbaton.worktree.swap import permissions, prune
 
 ALL = 0o777
 MODES, AFTER_MODES = b"modes", b"after-modes"
@@ -294,6 +294,27 @@ def give(root: str, modes: Mapping[str, int]) -> None:
                 found = os.fstat(fd).st_mode
                 if (stat.S_ISDIR(found) if path.endswith("/") else stat.S_ISREG(found)) and (found ^ modes[path]) & ALL:
                     os.fchmod(fd, found & 0o7000 | modes[path] & ALL)
+            finally:
+                os.close(fd)
+
+
+def arrange(root: str, want: Mapping[str, int], gone: Iterable[str], keep: Collection[str] = ()) -> None:
+    """Bring the folders of a set to what they are to be, after its files: of those ``gone`` each goes that is empty and none to
+    ``keep``; those wanted are made where they are not there, and have these permission bits, also those that pass their group
+    on. Nothing is done through a symbolic link, nor where a file stands. Never raises."""
+    for folder in sorted(gone, reverse=True):
+        parts = folder.split("/")
+        prune(root, parts, len(parts) - 1, keep)
+    for folder in sorted(want):
+        with suppress(OSError):
+            os.close(open_below(root, folder.split("/"), lambda fd, depth: None))
+    for folder in sorted(want, reverse=True):  # what is in a folder first, while it can be entered
+        with suppress(OSError):
+            fd = open_below(root, folder.split("/"))
+            try:
+                found = os.fstat(fd).st_mode
+                if (found ^ want[folder]) & 0o2777:
+                    os.fchmod(fd, found & 0o5000 | want[folder] & 0o2777)
             finally:
                 os.close(fd)
 
