@@ -296,7 +296,7 @@ def _before(plan: Plan) -> list[str]:
 
 def _hints(plan: Plan) -> Iterator[str]:
     """What helps where a path was left as a conflict."""
-    if any(step.action == "refuse" and step.reason.startswith("object ") for step in plan.steps):
+    if any(step.action == "refuse" and step.reason.endswith(" is not here, or torn") for step in plan.steps):
         yield "'git baton doctor --mend' finds again what is gone, where it is anywhere; --from-remote asks a remote, too"
     reasons = {step.reason for step in plan.steps if step.action == "conflict"}
     if plan.op == "revert":

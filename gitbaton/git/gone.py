@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import LARGEST, MAX_TREE, NewObject, Objects, TreeEntry, new_object, parse_tree, tree_data
+from gitbaton.git.questions import matching
+from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
+
+_SECONDS = 60.0
+_FETCHING = ("fetch.negotiationAlgorithm=noop", "maintenance.auto=false", "gc.auto=0")
+_FETCH = ("--no-tags", "--no-write-fetch-head", "--recurse-submodules=no", "--filter=blob:none", "--stdin")
 
 
 def missing(objects: Objects, oids: Iterable[Oid]) -> dict[Oid, str]:
@@ -26,6 +33,26 @@ def _without(objects: Objects, oids: Iterable[Oid], limit: int) -> dict[Oid, str
     return {oid: said(oid) for oid, item in found if item is None}
 
 
+def promised(repo: Repo, oids: Iterable[Oid]) -> list[str]:
+    """Fetch objects that remotes have promised, as git does where a partial clone needs them; the remotes that were asked.
+    Nobody is asked for a password, and what does not come in time stays away."""
+    names = [
+        key[len("remote.") : -len(".promisor")] for key, text in matching(repo, r"^remote\..*\.promisor$") if text != "false"
+    ]
+    if not names:
+        return []
+    from gitbaton.git.bounded import Bounded, OutOfTimeError
+
+    stdin = "".join(f"{oid}\n" for oid in oids).encode()
+    git = Bounded(repo.git.changed({}, *_FETCHING), _SECONDS, prompts=False)
+    repo.progress("fetching what is not here", 0, 0)
+    for name in names:
+        with suppress(OutOfTimeError):
+            if git.run("fetch", name, *_FETCH, stdin=stdin).code == 0:
+                break
+    return names
+
+
 def said(oid: Oid) -> str:
     """The words for an object that cannot be read."""
     return f"object {oid} is not here, or torn"
@@ -33,10 +60,10 @@ def said(oid: Oid) -> str:
 
 class Readable:
     """A tree of which every folder can be read: what cannot is in it as in ``other``, or not at all. ``gone`` are those
-    folders, by path ("": the whole), with the reason; ``new`` the trees that were made for it."""
+    folders, by path ("": the whole), with the reason, and ``lost`` their trees; ``new`` are those that were made for it."""
 
     def __init__(self, objects: Objects, tree: Oid, other: Oid) -> None:
-        self.objects, self.gone, self.new = objects, dict[str, str](), list[NewObject]()
+        self.objects, self.gone, self.lost, self.new = objects, dict[str, str](), list[Oid](), list[NewObject]()
         self.tree = self._read("", tree, other) or other
 
     def _read(self, path: str, tree: Oid, other: Oid | None) -> Oid | None:
@@ -46,6 +73,7 @@ class Readable:
         entries = self._entries(tree)
         if entries is None:
             self.gone[path] = said(tree)
+            self.lost.append(tree)
             return other
         there = {e.name: e.oid for e in (self._entries(other) if other is not None else None) or () if e.is_tree}
         kept: list[TreeEntry] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from gitbaton.codec import Json, canonical, path_document
-from gitbaton.git.gone import missing
+from gitbaton.codec import Json, canonical, in_quotes, path_document
+from gitbaton.git.gone import missing, promised
 from gitbaton.git.objects import object_id
 from gitbaton.model import Oid
 from gitbaton.render import path_in_quotes
@@ -147,6 +147,10 @@ class _Planner:
         gone = missing(self.goal.store.objects, [oid for _, oid in wanted])
         if gone and store_anew(self.scene.index, [d.path for d in scope if d.now is not None and d.now.oid in gone]):
             gone = missing(self.goal.store.objects, gone)
+        remotes = promised(self.scene.repo, gone) if gone else []
+        if remotes:
+            said = f"is not here, and {in_quotes(remotes[0])} did not give what it promised"
+            gone = {oid: f"object {oid} {said}" for oid in missing(self.goal.store.objects, gone)}
         return found | {path: gone[oid] for path, oid in wanted if oid in gone}
 
     def _facts(self, scope: Sequence[Difference], kept: Bytes, lasting: Mapping[str, str]) -> Facts:

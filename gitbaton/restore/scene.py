@@ -10,7 +10,7 @@ from datetime import datetime
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import CollectedError, GitError, StaleError
-from gitbaton.git.gone import Readable
+from gitbaton.git.gone import Readable, missing, promised
 from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
@@ -81,6 +81,8 @@ class Scene:
             found = Readable(self.repo.objects, tree, self.tree)
             if not found.gone:
                 raise
+            if promised(self.repo, found.lost) and len(missing(self.repo.objects, found.lost)) < len(set(found.lost)):
+                return self.readable(tree)
         self.repo.stow(found.new)
         self.gone |= found.gone
         return found.tree

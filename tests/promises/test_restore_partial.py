@@ -327,3 +327,33 @@ def test_undo_brings_back_what_a_step_took_from_what_is_a_repository_by_now(repo
     assert actions(done)["v/b"] == "create" and (repo.path / "v/b").read_text() == TEXT
     assert repo.baton("redo").code in (0, 1)
     assert (repo.path / "v/b").read_text() == TEXT
+
+
+@pytest.mark.parametrize("reached", [True, False])
+@some("lacking", ["blob:none", "tree:0"], 1)
+def test_a_partial_clone_gets_what_its_remote_promised(repo: Sandbox, tmp_path: Path, lacking: str, *, reached: bool) -> None:
+    repo.git("config", "uploadpack.allowFilter", "true")
+    repo.git("config", "uploadpack.allowAnySHA1InWant", "true")
+    for text in ("old\n", "new\n"):
+        repo.commit(text.strip(), a_txt=text, **{"deep/down/p.txt": text})
+    repo.git("checkout", "-q", "HEAD~1")
+    snap(repo, "other")
+    repo.git("checkout", "-q", "-")
+    repo.git("clone", "-q", f"--filter={lacking}", f"file://{repo.path}", os.fspath(tmp_path / "near"))
+    near = Sandbox(tmp_path / "near")
+    near.ok("fetch", "origin")
+    near.write("a.txt", "mine\n")
+    if not reached:
+        repo.path.rename(tmp_path / "away")
+    done = near.baton("restore", "other", "--foreign", "--force", "--json")
+    if reached:
+        assert done.code == 0, done.out + done.err
+        assert (near.path / "a.txt").read_text() == (near.path / "deep/down/p.txt").read_text() == "old\n"
+        near.ok("undo")
+    elif lacking == "blob:none":
+        rows = {path_of(row["path"]): row["reason"] for row in done.json["paths"] if row["action"] == "refuse"}
+        assert done.code == 1 and rows.keys() == {"a.txt", "deep/down/p.txt"}
+        assert all("'origin' did not give what it promised" in reason for reason in rows.values())
+    else:
+        assert done.code in (1, 128) and "Traceback" not in done.err
+    assert (near.path / "a.txt").read_text() == "mine\n" and (near.path / "deep/down/p.txt").read_text() == "new\n"
