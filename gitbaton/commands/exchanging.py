@@ -225,6 +225,8 @@ def say_pushing(
     if not done.failure and (dry_run or not (done.hits or _halted(done))):
         for text in summed(rows, _ITEMS, start=f"{would}push ", verbose=verbose, lists="--verbose"):
             terminal.say(text)
+        if done.contents:
+            terminal.say(f"{would}push the content of {counted(done.contents, 'file')} by git-lfs")
         if not rows and not (done.declined or done.private):
             terminal.say("nothing to push")
         elif done.bytes is not None:
@@ -360,6 +362,6 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         "bytes": done.bytes,
         **picked(done, "declined", "private"),
         "hits": [picked(hit, "checkpoint", "commit", "path", "line", "kind") for hit in done.hits],
-        **picked(done, "warnings", "failure", "keeps"),
+        **picked(done, "warnings", "failure", "keeps", "contents"),
         "broken": apart_document(done.apart),
     }

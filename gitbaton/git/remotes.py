@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from tempfile import TemporaryDirectory
 
 from gitbaton.errors import RemoteError, UsageError
@@ -13,9 +14,9 @@ from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, serv
 from gitbaton.git.foreground import environment
 from gitbaton.git.objects import RefChange, is_oid, is_ref
 from gitbaton.git.publish import fsync, move_refs, sync_all
-from gitbaton.git.questions import matching
+from gitbaton.git.questions import default_hooks, hooks_path, matching
 from gitbaton.git.repo import Repo, silent
-from gitbaton.git.run import LOCAL_ENV, checked, taken_back
+from gitbaton.git.run import LOCAL_ENV, checked, quoted, taken_back
 from gitbaton.git.usage import refs as refs_of
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
@@ -26,6 +27,7 @@ _SCP = re.compile(r"(?:[^/@:]*@)?([^/:]+:.*)\Z", re.DOTALL)
 _BUNDLE = re.compile(rb"# v[23] git bundle\n")
 _MAX_NAME = 60  # what is longer is cut and told apart by a digest; each of its bytes may take three in a ref
 _ROW = re.compile(r"([ +\-*!=])\t([^\t]*):([^\t:]*)\t(.*)\Z")
+_CONTENTS = 500  # ids on one command line of git-lfs
 _EXACT = "gitbaton-pushurl"  # a remote that exists for one command
 _OFF = "GITBATON_OFF"  # a variable of the environment that says false
 _PLACE = "GITBATON_PLACE"  # one that says an address
@@ -44,7 +46,7 @@ _FETCH = (
     "--no-prune",
     "--no-filter",
 )
-_PUSH = ("--porcelain", "--no-verify", "--no-follow-tags", "--no-recurse-submodules", "--no-signed", "--no-force-if-includes")
+_PUSH = ("--porcelain", "--no-follow-tags", "--no-recurse-submodules", "--no-signed", "--no-force-if-includes")
 # What a shelter does not take over: what says what the directory itself is, and what was read already.
 _OWN = (b"core.repositoryformatversion", b"core.bare", b"core.worktree")
 _NOT = (b"extensions", b"include", b"includeif")
@@ -297,26 +299,73 @@ class Connection:
             return False
         raise self._failure(result.err)
 
-    def push(self, moves: Mapping[str, tuple[Oid | None, Oid | None]], place: str) -> tuple[Pushed, ...]:
+    def send_lfs(self, oids: Sequence[str], place: str) -> str:
+        """Let git-lfs send contents to ``place``; what it says where it does not, else nothing. Raises RemoteError."""
+        near = os.path.join(self.repo.git.directory, place_address(self.repo, place))
+        own = matching(self.repo, rf"^remote\.{re.escape(self.remote.fetch)}\.lfs(push)?url$")
+        target = self.remote.fetch if own or (place in self.remote.exact and len(self.remote.push) == 1) else place
+        if target == place and os.path.isdir(near) and target not in names(self.repo):
+            target = "file://" + os.path.abspath(near)
+        for at in range(0, len(oids), _CONTENTS):
+            result = self._run("sending to", place, "lfs", "push", "--object-id", target, *oids[at : at + _CONTENTS])
+            if result.code != 0:
+                rows = [row.strip() for row in without_credentials(result.err).splitlines() if any(map(str.isalnum, row))]
+                return " ".join(rows[:2]) or f"it exits with {result.code}"
+        return ""
+
+    def push_hook(self) -> str:
+        """The user's pre-push hook, which ``git push`` would run; empty where there is none."""
+        path = os.path.join(hooks_path(self.repo) or default_hooks(self.repo), "pre-push")
+        return path if os.path.isfile(path) and os.access(path, os.X_OK) else ""
+
+    def push(
+        self, moves: Mapping[str, tuple[Oid | None, Oid | None]], place: str, *, hooked: bool = False
+    ) -> tuple[Pushed, ...]:
         """Move refs of the remote: each from what was seen there (None: nothing) to an object of ours (None: delete it).
 
-        All or none, where the server can; where it cannot, each for itself. Each move is one only from what was seen.
+        All or none, where the server can; where it cannot, each for itself. Each move is one only from what was seen. With
+        ``hooked`` git runs the user's pre-push hook before.
         """
+        with TemporaryDirectory(prefix="gitbaton-") if hooked else nullcontext("") as folder:
+            return self._push(moves, place, self._hook_settings(folder) if folder else ())
+
+    def _hook_settings(self, folder: str) -> tuple[str, ...]:
+        """Settings by which git runs the user's pre-push hook in its own environment, from a script in a folder of ours."""
+        path = os.path.join(folder, "pre-push")
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f'#!/bin/sh\n{self._hooks_environment()}export GIT_BATON=0\nexec {quoted(self.push_hook())} "$@"\n')
+        os.chmod(path, 0o700)
+        return ("-c", f"core.hooksPath={folder}")
+
+    def _push(
+        self, moves: Mapping[str, tuple[Oid | None, Oid | None]], place: str, hook: tuple[str, ...]
+    ) -> tuple[Pushed, ...]:
         leases = [f"--force-with-lease={ref}:{seen or ''}" for ref, (seen, _) in moves.items()]
         specs = [f"{new or ''}:{ref}" for ref, (_, new) in moves.items()]
-        target, settings, env = place, tuple[str, ...](), dict[str, str]()
+        target, settings, env = place, hook, dict[str, str]()
         if place in self.remote.exact and len(self.remote.push) == 1:
             target = self.remote.fetch  # git itself comes to that place, with all that is set for the remote
         elif place in self.remote.exact:
             target = _EXACT
-            settings, env = self._exactly(place)
-            settings += tuple(f"--config-env=remote.{_EXACT}.{key}={_PLACE}" for key in ("url", "pushurl"))
+            exactly, env = self._exactly(place)
+            settings += exactly + tuple(f"--config-env=remote.{_EXACT}.{key}={_PLACE}" for key in ("url", "pushurl"))
         settings += (f"--config-env=remote.{target}.mirror={_OFF}",)  # -c would end the name at the first =
         # A remote of this machine has on disk what it takes; how another one does is its own git's matter.
         near = os.path.join(self.repo.git.directory, place_address(self.repo, place))
         beside = (f"--receive-pack={self._hooks_environment()}{_RECEIVE}",) if os.path.isdir(near) else ()
         for atomic in (("--atomic",), ("--no-atomic",)):
-            words = ("push", *self._aloud, *_PUSH, *atomic, *beside, *leases, "--", target, *specs)
+            words = (
+                "push",
+                *self._aloud,
+                *_PUSH,
+                *(() if hook else ("--no-verify",)),
+                *atomic,
+                *beside,
+                *leases,
+                "--",
+                target,
+                *specs,
+            )
             result = self._run("sending to", place, *settings, *words, env=env)
             rows = _rows(result)
             if _NO_ATOMIC not in result.err:

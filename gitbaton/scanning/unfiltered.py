@@ -42,18 +42,18 @@ def unfiltered(
     published itself. Raises GitError."""
     yield from _said(repo, paths, missed)
     asked = {oid: path for oid, path in paths.items() if _ASIDE.match(path)}
-    behind = _behind(repo, sorted({_inside(path) for path in asked.values()}), ends[0]) if asked else {}
-    asked = {oid: path for oid, path in asked.items() if _inside(path) in behind and read_held(repo.objects, oid) is None}
+    drivers = behind(repo, sorted({_inside(path) for path in asked.values()}), ends[0]) if asked else {}
+    asked = {oid: path for oid, path in asked.items() if _inside(path) in drivers and read_held(repo.objects, oid) is None}
     places = introduced(repo.git, asked, *ends) if asked else {}
     names = sorted({os.fsencode(_inside(path)) for path in asked.values()})
     gone = {*introduced(repo.git, asked, ends[1], (), paths=sorted(set(asked.values())))} if asked else set()
     gone |= {*introduced(repo.git, asked, _head(repo), (), paths=names)} if asked else set()
     found = [(oid, commit, path) for oid in asked if oid not in gone for commit, path in places.get(oid, ())]
-    found = [place for place in found if _ASIDE.match(place[2]) and _inside(place[2]) in behind]
+    found = [place for place in found if _ASIDE.match(place[2]) and _inside(place[2]) in drivers]
     records = at_paths(repo.git, [(commit, b"record.json") for _, commit, _ in found])
     for (oid, commit, path), record in zip(found, records, strict=True):
         if record is not None if path.partition(b"/")[0].decode() in _RECORD else _is_stages(repo, commit):
-            yield Unfiltered(blob=oid, path=_inside(path), driver=behind[_inside(path)], commit=commit)
+            yield Unfiltered(blob=oid, path=_inside(path), driver=drivers[_inside(path)], commit=commit)
 
 
 def _said(repo: Repo, paths: Mapping[Oid, bytes], missed: Sequence[tuple[Oid, Oid | None, str]]) -> Iterator[Unfiltered]:
@@ -79,7 +79,7 @@ def _head(repo: Repo) -> list[Oid]:
     return [head] if head else []
 
 
-def _behind(repo: Repo, names: Sequence[str], tips: Sequence[Oid]) -> dict[str, str]:
+def behind(repo: Repo, names: Sequence[str], tips: Sequence[Oid]) -> dict[str, str]:
     """The filter that each path stands behind, by the attributes of now, of HEAD, or of what is looked at."""
     found: dict[str, str] = {}
     for tip in [*_head(repo), *tips][:_TIPS]:

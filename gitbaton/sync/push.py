@@ -39,7 +39,7 @@ from gitbaton.store import meta as metas
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
 from gitbaton.store.read import SLACK
 from gitbaton.store.refs import META, remote_ref
-from gitbaton.sync import threads
+from gitbaton.sync import contents, threads
 from gitbaton.sync.items import (
     OURS,
     Seen,
@@ -59,6 +59,7 @@ from gitbaton.sync.values import Choice, Exposure, Item, Joining, Move, Pushing
 from gitbaton.system.files import read_regular
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
+from gitbaton.worktree.pointers import OTHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,6 +153,9 @@ class _Push:
         self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
         self.there: Mapping[str, Oid] = {}
         self.agreed: frozenset[Item] = frozenset()
+        self.found: Sequence[contents.Pointer] = ()
+        self.sends: Sequence[str] = ()
+        self.hooked = False
 
     def push(self) -> Pushing:
         """Carry it out; where that fails because refs here lead to what cannot be read, once more without them."""
@@ -249,6 +253,13 @@ class _Push:
         files = list(dict.fromkeys(hit.path for hit in hits if hit.kind == scanning.NAMED))
         made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
         hits = [hit for hit in hits if hit.kind != scanning.NAMED]
+        self.found = (
+            haves.ask(lambda oids: contents.pointers(self.baton, wants, oids), lambda found: not found) if wants else []
+        )
+        self.sends = contents.sendable(self.baton, self.found)
+        self.hooked = any(pointer.keeper == OTHER for pointer in self.found) and bool(self.line.push_hook())
+        stays = contents.staying(self.found, self.sends, self.shown, hooked=self.hooked)
+        made = replace(made, warnings=(*made.warnings, *stays), contents=len(self.sends))
         if hits or not self.manner.write or not any(move.changes for move in moves):
             return replace(made, hits=tuple(hits))
         return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
@@ -330,9 +341,10 @@ class _Push:
     def _send(self, made: Pushing, written: Collection[Oid], *, rewriting: bool) -> Pushing | None:
         """Move the remote's refs; None where it refuses rewriting. ``written``: the objects that git keeps for it."""
         moves, rows = {move.ref: move for move in made.moves}, list[Pushed]()
+        contents.send(self.line, self.sends, self.place)
         try:
             for part in _parts(made.moves):
-                rows += self.line.push(part, self.place)
+                rows += self.line.push(part, self.place, hooked=self.hooked)
         finally:
             # Not after each part: git's time for the next one goes with the number of refs here.
             done = [moves[row.ref] for row in rows if not row.kind]

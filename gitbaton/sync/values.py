@@ -210,7 +210,8 @@ class Pushing:
     public; ``bytes``: what that which the remote lacks takes here, where nobody was asked; ``declined``: tracks and runs that
     nobody has agreed to make public, and ``private`` such threads; ``failure``: why one of several places was not pushed to;
     ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there; ``apart``: as in
-    Gathered, also what leads to what cannot be read, where that was in the way."""
+    Gathered, also what leads to what cannot be read, where that was in the way; ``contents``: how many files' contents git-lfs
+    sends."""
 
     moves: tuple[Move, ...]
     hits: tuple[Hit, ...] = ()
@@ -222,6 +223,7 @@ class Pushing:
     failure: str = ""
     keeps: str = ""
     apart: Mapping[str, str] = NONE
+    contents: int = 0
 
     @property
     def refused(self) -> bool:

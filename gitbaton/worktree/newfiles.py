@@ -18,6 +18,7 @@ from gitbaton.worktree.checkout import CHECKOUT_SECONDS, NO_ROOM, PLAIN, SMUDGE,
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import filters
 from gitbaton.worktree.index import PrivateIndex, index_info
+from gitbaton.worktree.pointers import LFS, MOST, kept_by
 
 UNWRITABLE, FILTER_MISSING = "unwritable", "filter-missing"
 _PATIENCE = 3  # files that a filter may fail on before it is not asked any more
@@ -55,10 +56,27 @@ class NewFiles:
             if d.path in self.raw and d.then is not None:
                 reasons |= self._make(d.path, d.then.mode)
         if reasons:
+            failed = [d for d in asked if reasons.get(d.path) == FILTER_MISSING]
+            reasons |= self._pointed(failed) if failed else {}
             path, why = next(iter(reasons.items()))
             raise PathError(f"{in_quotes(path)} cannot be written: {why}", reasons=reasons)
         rows = result.err.splitlines()
         return [row.partition(": ")[2] for row in rows if row.startswith(("error: ", "warning: "))]
+
+    def _pointed(self, failed: Sequence[Difference]) -> dict[str, str]:
+        """Those of the files that a filter does not make whose content git does not have, each with that."""
+        import shutil
+
+        there = [(d.path, d.then.oid) for d in failed if d.then is not None]
+        read = self.index.repo.objects.read_many([oid for _, oid in there], MOST)
+        found = dict[str, str]()
+        for (path, _), item in zip(there, read, strict=True):
+            keeper = kept_by(os.fsencode(path), item.data) if item is not None and item.data is not None else ""
+            if keeper == LFS and shutil.which("git-lfs") is not None:
+                found[path] = "its content is not here: git lfs fetch"
+            elif keeper not in ("", LFS):
+                found[path] = "its content is not here: its filter fails"
+        return found
 
     def _begin(self, tree: Oid, coming: Sequence[Difference], *settings: str) -> Process:
         place = self.index.path + ".new"

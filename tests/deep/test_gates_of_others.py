@@ -137,3 +137,38 @@ def test_git_lfs(tmp_path: Path) -> None:
     box.git("clone", "-q", str(box.path), str(bare.path), env={"GIT_LFS_SKIP_SMUDGE": "1"})
     os.utime(bare.path / "a.bin", (1, 1))  # a pointer in a clone that has no git-lfs is as git has it
     assert bare.ok("snapshot", "--track", "t", "pointers", env=env).err == "" and held(bare) == set()
+
+
+@pytest.mark.parametrize("way", ["name", "path", "pushurls", "rewritten", "linked"])
+def test_the_content_that_git_lfs_keeps_goes_along(tmp_path: Path, way: str) -> None:
+    need("git-lfs")
+    hub, box = Sandbox.init(tmp_path / "hub", "--bare"), Sandbox.init(tmp_path / "work")
+    box.git("lfs", "install", "--local", "--skip-repo")
+    box.write(".gitattributes", "*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    box.write("a.bin", "one\n")
+    box.commit("one")
+    box.git("remote", "add", "origin", "../hub")
+    box.git("push", "-q", "--no-verify", "origin", "main")
+    if way == "pushurls":
+        Sandbox.init(tmp_path / "second", "--bare")
+        for place in ("hub", "second"):
+            box.git("config", "--add", "remote.origin.pushurl", str(tmp_path / place))
+    elif way == "rewritten":
+        box.git("remote", "set-url", "origin", str(tmp_path / "read"))
+        box.git("config", f"url.{tmp_path}/hub.pushInsteadOf", f"{tmp_path}/read")
+    elif way == "linked":
+        box.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+        box = Sandbox(tmp_path / "linked")
+    box.write("a.bin", "two\n")
+    box.ok("snapshot", "--track", "t", "--step", "s")
+    done = box.ok("push", str(hub.path) if way == "path" else "origin", "--yes")
+    assert "push the content of 2 files by git-lfs" in done.out or "push the content of 1 file by git-lfs" in done.out
+    kept = [path.read_text() for path in (hub.path / "lfs/objects").rglob("*") if path.is_file()]
+    assert "two\n" in kept
+    there = Sandbox(tmp_path / "there")
+    box.git("clone", "-q", "--no-checkout", str(hub.path), str(there.path))
+    there.git("lfs", "install", "--local", "--skip-repo")
+    there.run("git", "checkout", "-q", "main", env={"GIT_LFS_SKIP_SMUDGE": "1"})
+    there.ok("fetch", "origin")
+    there.ok("restore", "t", "--foreign", "--force")
+    assert (there.path / "a.bin").read_text() == "two\n"
