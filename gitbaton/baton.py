@@ -351,6 +351,8 @@ class Baton:
         ]
         if captured and captured.blind:
             raise GitError(f"{captured.blind}; nothing is recorded")
+        if request.files and self.repo.layout.root is None:
+            warnings.append("this repository is bare: there are no files to take, and only the words are recorded")
         if head.branch is None:
             warnings.append("HEAD is detached; the checkpoint names no branch")
         if captured:

@@ -24,6 +24,7 @@ _MARKS = {
     "LATEST.md": re.compile(rb"<!-- written by git baton at "),
     "LATEST.json": re.compile(rb'\{\n  "current_track": [^\n]*,\n  "generated": "[0-9TZ:.-]{27}",\n  "tracks": '),
 }
+_GITLINK = b"160000"
 _GLOB = re.compile(r"([\\*?\[#! ])")
 
 
@@ -98,6 +99,8 @@ def refresh(
     ``staged`` is the index's tree, where it is known; else git reads the index. ``mark``: what is equal as long as the same is
     told: where the files are as they were left with it, nobody is asked.
     """
+    if elsewhere := _elsewhere(repo, where, staged):
+        return [elsewhere]
     tracked = _tracked(repo, where, staged)
     if tracked:
         return [f"{in_quotes(tracked[0])} is tracked by git, so it is not ours and the LATEST files are not written"]
@@ -189,6 +192,8 @@ def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) ->
 
     One that git tracks is not ours and stays. Raises OSError for a disk that does not take them.
     """
+    if elsewhere := _elsewhere(repo, where, None):
+        return [elsewhere]
     inside = where.inside
     paths = {name: os.path.normpath(os.path.join(inside, name)) for name, _ in files} if inside is not None else {}
     listed = zsplit(repo.git.out("ls-files", "-z", "--", f":(top,literal){inside}")) if inside is not None else []
@@ -248,6 +253,28 @@ def _generated(old: bytes | None) -> str | None:
     """When a LATEST.json says that it was written."""
     found = _GENERATED.search(old or b"")
     return found.group(1).decode() if found else None
+
+
+def _elsewhere(repo: Repo, where: Place, staged: Oid | None) -> str:
+    """Why the directory is another repository's, or a submodule's that may not be checked out; empty if it is not."""
+    if where.inside is None or where.root is None or where.inside == ".":
+        return ""
+    parts = where.inside.split("/")
+    paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    found = next((path for path in paths if os.path.lexists(os.path.join(where.root, path, ".git"))), None)
+    if found is None and staged is not None:
+        for path in paths:
+            entry = lookup(repo.objects, staged, os.fsencode(path))
+            if entry is None or not entry.is_tree:
+                found = path if entry is not None and entry.mode == _GITLINK else None
+                break
+    elif found is None and os.path.lexists(os.path.join(where.root, ".gitmodules")):
+        rows = zsplit(repo.git.out("ls-files", "-z", "-s", "--", *(f":(top,literal){path}" for path in paths)))
+        found = next((row.partition("\t")[2] for row in rows if row.startswith(_GITLINK.decode())), None)
+    if found not in paths:
+        return ""
+    said = f"{in_quotes(found)} is a repository of its own, so the LATEST files are not written"
+    return f"{said}; baton.checkpointDir names another folder"
 
 
 def _tracked(repo: Repo, where: Place, staged: Oid | None) -> list[str]:

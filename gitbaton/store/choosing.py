@@ -18,8 +18,9 @@ def choose(store: Store, configured: str | None, given: str | None = None, *, au
     or one named after the branch.
 
     But for GIT_BATON_TRACK and the current one, it is never one that belongs to another work tree of this repository, nor one
-    that looks like a track of another name, nor where nobody writes words (``automatic``) a foreign one that is not given: then
-    the name of this work tree's directory is added. Raises UsageError for a given name that cannot be one.
+    that looks like a track of another name, nor in a bare repository one that is there and that nobody named, nor where nobody
+    writes words (``automatic``) a foreign one that is not given: then the name of this work tree's directory is added. Raises
+    UsageError for a given name that cannot be one.
     """
     named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
     if named and not given:
@@ -32,8 +33,10 @@ def choose(store: Store, configured: str | None, given: str | None = None, *, au
     wanted = wanted or (own[0] if len(own) == 1 else None)
     if wanted is not None and not others.have(wanted):
         return wanted
-    free = given or configured or store.objects.head().branch or DETACHED
-    return _own(store, chains, free, others, automatic=automatic and not given)
+    asked = given or configured
+    free = asked or store.objects.head().branch or DETACHED
+    new = asked is None and store.repo.layout.root is None  # what is in a bare repository is there from others
+    return _own(store, chains, free, others, automatic=automatic and not given, new=new)
 
 
 def makes_current(store: Store, track: str) -> bool:
@@ -52,13 +55,14 @@ def within_reach(store: Store) -> set[str]:
     return near | {track for track in unread if not others.own(track, None)}
 
 
-def _own(store: Store, chains: dict[str, str], wanted: str, others: _Others, *, automatic: bool) -> str:
-    """A name of this work tree's own, as near to the one wanted as can be."""
+def _own(store: Store, chains: dict[str, str], wanted: str, others: _Others, *, automatic: bool, new: bool) -> str:
+    """A name of this work tree's own, as near to the one wanted as can be; ``new``: of no track that is there."""
     name, layout = _valid(wanted), store.repo.layout
     folder = os.path.basename(layout.root or layout.git_dir)
     for candidate in (name, _valid(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
         twin = candidate if candidate in chains else next((t for t in chains if looks(t) == looks(candidate)), None)
-        if (twin is None or (twin == candidate and not others.have(twin))) and not (automatic and store.is_foreign(candidate)):
+        ours = twin is None or (twin == candidate and not new and not others.have(twin))
+        if ours and not (automatic and store.is_foreign(candidate)):
             return candidate
     raise UsageError(f"no name is free for a track of this work tree beside {in_quotes(name)}")
 

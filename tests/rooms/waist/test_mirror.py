@@ -227,7 +227,8 @@ def test_a_bare_repository(tmp_path: Path) -> None:
     bare = Sandbox.init(tmp_path / "bare.git", "--bare")
     with bare.open() as baton:
         assert baton.latest is None
-        assert baton.snapshot("one", track="main").warnings == ()
+        said = "this repository is bare: there are no files to take, and only the words are recorded"
+        assert baton.snapshot("one", track="main").warnings == (said,)
     with bare.open(checkpoint_dir=str(tmp_path / "out")) as baton:
         baton.snapshot("two", track="main")
     assert files(tmp_path / "out") == ["LATEST.json", "LATEST.md"]
