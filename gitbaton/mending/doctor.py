@@ -22,10 +22,11 @@ from gitbaton.install import kepthooks
 from gitbaton.install.levels import EVERYWHERE, UNHEEDED
 from gitbaton.install.plan import read
 from gitbaton.mending import fetched, ownfiles
+from gitbaton.mending.survey import brought_back, missing
 from gitbaton.model import Finding, Oid
 from gitbaton.retention.inventory import known as known_name
 from gitbaton.retention.inventory import strange
-from gitbaton.store import CURRENT, NOTES, chain_ref, intent, meta, sound, tip_ref
+from gitbaton.store import CURRENT, NOTES, chain_ref, intent, meta, sound, tip_ref, track_of
 from gitbaton.store.read import strays
 from gitbaton.store.refs import META, RUNS
 from gitbaton.store.sound import own_refs
@@ -202,7 +203,13 @@ def _refs(baton: Baton) -> Iterator[Finding]:
         yield _amiss("refs", f"{in_quotes(ref)} is left alone: {why}", MENDS)
     for wrong in strangers:  # nor is anything pruned or forgotten
         yield _amiss("refs", wrong.message, next(iter(wrong.hints), ""))
-    if not problems and not strangers and not broken:
+    gone = missing(store.ours, refs)
+    for ref in gone:
+        track = track_of(ref)
+        ways = brought_back(baton.repo, track) if track is not None else []
+        said = f"{in_quotes(ref)} is gone, and nobody removed it by gitbaton: a fetch that prunes a mirror does that"
+        yield _amiss("refs", "; ".join((said, *ways)), f"{MENDS} --dry-run")
+    if not problems and not strangers and not broken and not gone:
         yield _fine("refs", f"{counted(len(tips.items), 'track')}, every ref in our namespace is ours")
 
 

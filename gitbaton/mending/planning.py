@@ -34,7 +34,7 @@ from gitbaton.journal.values import run_of
 from gitbaton.mending import records
 from gitbaton.mending.chains import Chains
 from gitbaton.mending.records import Runs, way_out
-from gitbaton.mending.survey import LARGEST, UNFINISHED, Lost, Made, Mend, Move, Reach, Survey, Theirs
+from gitbaton.mending.survey import LARGEST, UNFINISHED, Lost, Made, Mend, Move, Reach, Survey, Theirs, brought_back
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.inventory import conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, intent, newest, tip_ref, track_of
@@ -76,6 +76,7 @@ class _Plan:
         self.moves: list[Move] = []
         self.settled: set[str] = set()
         self.ours: dict[str, tuple[Oid, ...]] = {}
+        self.nowhere: list[str] = []  # the records of chains that are gone, and to be had nowhere
 
     def mend(self, warnings: list[str]) -> Mend:
         """All of it as one value: of what was made only what a ref leads to is written."""
@@ -134,7 +135,7 @@ class _Plan:
             self.survey.pointing[name] = made.new
         if made.ours and (place := record_of(name)):
             self.ours[place] = made.ours
-        if made.new != ref.oid or made.new is None:
+        if made.new != ref.oid or (made.new is None and name in self.survey.ours):
             self.moves.append(Move(name=name, new=made.new, old=ref.oid, raw=ref.raw, said=made.said))
             kept = f"{BEFORE_MENDS}{name.removeprefix('refs/baton/')}/{ref.oid}"
             if made.keep and ref.oid is not None and kept not in self.survey.pointing:
@@ -147,6 +148,8 @@ class _Plan:
         copies = [self.survey.pointing[name] for name in fetched]
         self.said, whole = records.meta(self.survey, self.survey.pointing.get(META), copies)
         self.dropped: Callable[[Oid], bool] | None = self.said.dropped
+        if META not in self.survey.ours and self.survey.missing and (self.said.pins or self.said.drops):
+            self._settle(META, self._made_of_meta("it is gone, and an older one lies about"))
         if META not in self.survey.ours or not self.survey.broken(META):
             return
         lost = (Lost(where="pins and tombstones", what=_SINCE),)
@@ -168,8 +171,10 @@ class _Plan:
         survey, chains = self.survey, Chains(self.survey, self.dropped)
         names = [name for name in survey.ours if known(name)]
         orphans = [chain_ref(track) for name in names if (track := track_of(name)) and name.startswith(TIPS)]
+        orphans += [name for name in survey.missing if name.startswith(CHAINS)]
+        orphans += [SAFETY + prefix.rstrip("/") for prefix, _, _ in survey.worktrees if survey.missing]
         orphans = [name for name in orphans if name not in survey.ours and not intent.pending(survey.repo)]
-        for name in sorted([*names, *orphans]):
+        for name in sorted({*names, *orphans}):
             fits, oid = self._fits(name), survey.pointing.get(name)
             fetched = name.startswith(REMOTES)
             if fits is None or (name in survey.ours and not survey.broken(name) and self._is_chain(chains, name, oid)):
@@ -180,13 +185,23 @@ class _Plan:
             if fetched and (oid is None or not any(checkpoints(survey.store, [oid]))):
                 self._settle(name, replace(_FETCH, keep=chains.whole(oid)))
             else:
-                self._settle(name, chains.mended(where, oid, tip, fits, record_of(name)))
+                made = chains.mended(where, oid, tip, fits, record_of(name))
+                self._settle(name, made if made.new or name in survey.ours else self._absent(name, made))
         pins = {new: self.said.pins[oid] for oid, new in chains.renamed.items() if oid in self.said.pins}
         if pins:  # a pin holds for what is left of its checkpoint
             called = {new: self.said.names[oid] for oid, new in chains.renamed.items() if oid in self.said.names}
             self.said = store_meta.union(self.said, store_meta.Meta(pins=pins, names=called))
             self.moves = [move for move in self.moves if move.name != META]
             self._settle(META, self._made_of_meta("pins are of what is left of their checkpoints"))
+
+    def _absent(self, name: str, made: Made) -> Made:
+        """Of a chain without a ref nothing lies here: where it may be had."""
+        if name.startswith(SAFETY):  # there may have been none
+            return replace(made, lost=())
+        track = track_of(name) if name.startswith(CHAINS) else None
+        ways = brought_back(self.survey.repo, track) if track is not None else []
+        self.nowhere += [record_of(name)] if name in self.survey.missing and not ways else []
+        return replace(made, lost=tuple(replace(lost, what="; ".join((lost.what, *ways))) for lost in made.lost))
 
     def _is_chain(self, chains: Chains, name: str, oid: Oid | None) -> bool:
         """Whether a commit is a checkpoint, and what it follows goes down to the root; of what was not fetched each of it."""
@@ -209,17 +224,21 @@ class _Plan:
     def _records(self) -> None:
         """Runs, threads, conversations, and what else was fetched."""
         survey, runs = self.survey, Runs(self.survey)
-        for name in sorted(name for name in survey.ours if name not in self.settled and known(name)):
+        gone = [name for name in survey.missing if name.startswith(RUNS)]
+        for name in sorted(name for name in (*survey.ours, *gone) if name not in self.settled and known(name)):
             run = run_of(name.removeprefix(RUNS)) if name.startswith(RUNS) else None
             talk = conversation_name(name) if name.startswith(TRANSCRIPTS) else None
-            tip = survey.ours[name].oid
-            broken = survey.broken(name)
+            tip = survey.pointing.get(name)
+            broken = name not in survey.ours or survey.broken(name)
             if run is None and not broken:
                 continue
             info = survey.info(tip) if tip is not None else None
             oid = tip if info is None or info.kind == "commit" else None
             if run is not None and broken:
-                self._settle(name, runs.mended(run, oid))
+                made = runs.mended(run, oid)
+                if name not in survey.ours and not runs.about(run):
+                    made = self._absent(name, replace(made, left="", lost=(Lost(where=f"run '{run}'", what="all records"),)))
+                self._settle(name, made)
             elif run is not None:
                 try:
                     read(survey, survey.store.root, run, tip or "", ())
@@ -242,6 +261,9 @@ class _Plan:
         if NOTES in survey.ours and survey.broken(NOTES):
             stored = survey.store.everything(survey.store.chains()[0]).items
             self._settle(NOTES, records.notes(survey, survey.pointing.get(NOTES), stored, self.dropped))
+        elif NOTES not in survey.ours and survey.missing:
+            stored = survey.store.everything(survey.store.chains()[0]).items
+            self._settle(NOTES, replace(records.notes(survey, None, stored, self.dropped), lost=()))
         for name, ref in survey.ours.items():
             if not name.startswith(TIPS) or track_of(name) is None:
                 continue
@@ -255,6 +277,7 @@ class _Plan:
         """What else of ours is put aside: files that stand where only refs of ours may and hold no id, damaged packs in which
         there is nothing of the user's, and files of LATEST that hold nothing, or only the beginning of what ours begin with."""
         survey, where = self.survey, self.baton.latest
+        yield from (os.path.join(survey.repo.shared_dir, "ours", *name.split("/")) for name in self.nowhere)
         for name, ref in survey.ours.items():
             if not known(name) and ref.oid is None and ref.raw is not None:
                 yield os.path.join(survey.common_dir, *name.split("/"))

@@ -260,7 +260,7 @@ class Runs:
         out = way_out(run)
         found, closed, last = self._chain(run, tip)
         lineages = {held.record.lineage for held in found.values()}
-        for held in self._about(run):
+        for held in self.about(run):
             if not lineages or held.record.lineage in lineages:
                 found.setdefault(held.record.seq, held)
         torn = bool(self.survey.torn.keys() - self.survey.theirs) or bool(self.survey.packs)
@@ -339,7 +339,7 @@ class Runs:
             return None
         return record if record is not None and record.run == run else None
 
-    def _about(self, run: str) -> list[Held]:
+    def about(self, run: str) -> list[Held]:
         """The records of a run that lie about: in commits, or only as text."""
         held = filter(None, (self._held(run, commit) for commit in self.survey.commits.values()))
         found = {encode(one.record): one for one in held}

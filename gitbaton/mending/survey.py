@@ -6,13 +6,13 @@ The values of a mend stand here, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from functools import cached_property
 from glob import escape, glob
 from types import MappingProxyType
 
-from gitbaton.codec import decode
+from gitbaton.codec import decode, decode_track, encode_track
 from gitbaton.errors import GitError, GitTimeoutError, RecordError
 from gitbaton.git import questions
 from gitbaton.git.binary import BinaryObjects
@@ -33,9 +33,12 @@ from gitbaton.git.objects import (
 )
 from gitbaton.git.repo import Repo, has_folder
 from gitbaton.model import Oid, Stored
+from gitbaton.render import in_shell
 from gitbaton.retention.inventory import known
-from gitbaton.store import NOTES, Store, sound
+from gitbaton.store import CHAINS, NOTES, Store, sound
 from gitbaton.store.chain import MAX_COMMIT, root_objects
+from gitbaton.store.provenance import Ours
+from gitbaton.store.refs import RUNS
 from gitbaton.store.sound import OURS, is_ours
 from gitbaton.values import value
 
@@ -46,6 +49,24 @@ _JSON = b'{\n  "v": 1,\n'
 UNFINISHED = "unfinished"  # the file in the folder of what is put aside, while a mend is carried out
 
 
+def missing(ours: Ours, refs: Collection[str]) -> list[str]:
+    """The refs of the tracks and runs that were made here and are not among ``refs``, though nobody has removed them by us."""
+    tracks, runs = ({ref.removeprefix(prefix) for ref in refs if ref.startswith(prefix)} for prefix in (CHAINS, RUNS))
+    found = [*(CHAINS + name for name in ours.missing("tracks", tracks)), *(RUNS + name for name in ours.missing("runs", runs))]
+    return [ref for ref in found if known(ref)]
+
+
+def brought_back(repo: Repo, track: str) -> list[str]:
+    """How a track comes back that is gone here: from each remote that it was pushed to."""
+    place, name = os.path.join(repo.shared_dir, "pushed"), encode_track(track)
+    try:
+        remotes = [decode_track(remote) or "" for remote in sorted(os.listdir(place))]
+    except OSError:
+        return []
+    there = [remote for remote in remotes if remote and os.path.lexists(os.path.join(place, encode_track(remote), name))]
+    return [f"'git baton sync {in_shell(remote)}' brings back what was pushed there" for remote in there]
+
+
 class Survey(BinaryObjects):
     """A repository as if it were mended, behind the door that all readers know: objects of ``made`` are there, torn ones are
     not, and refs point where ``pointing`` says. ``store`` reads through it.
@@ -54,7 +75,7 @@ class Survey(BinaryObjects):
     refs, HEADs, indexes and logs reach, of which ``their_bad`` cannot be read, each with a path; ``their_all``: whether that is
     known to be all; ``bad``: what of ours cannot be read, ``seen``: what could not at first; ``ends``: commits whose parents a
     shallow clone does not have; ``promised``: whether a remote promised what is missing, as to a partial clone; ``unfinished``:
-    the marks of mends that were killed.
+    the marks of mends that were killed; ``missing``: refs of chains made here that are gone, and that we did not remove.
     """
 
     def __init__(self, repo: Repo) -> None:
@@ -65,6 +86,7 @@ class Survey(BinaryObjects):
         mended = copy(repo)
         mended.objects = self
         self.store = Store(mended)
+        self.missing = missing(self.store.ours, self.lying)
         self.made: dict[Oid, NewObject] = {}
         self.found: set[Oid] = set()
         self.bad: dict[Oid, bytes] = {}

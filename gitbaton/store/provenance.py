@@ -95,6 +95,11 @@ class Ours:
         except OSError:
             return set()
 
+    def missing(self, kind: Kind, there: Collection[str]) -> list[str]:
+        """The encoded names of tracks or runs of which something was made here, that have no ref ``there``, and that nobody has
+        removed by us: who does drops their lines."""
+        return sorted(name for name in self.names(kind).difference(there) if self.ids(f"{kind}/{name}"))
+
     def add(self, name: str, ids: Iterable[Oid], *, mixed: bool = False, sync: bool = True) -> None:
         """Say that ids are ours, before a ref leads to them, and with ``mixed`` that foreign ones stand among them; with
         ``sync`` on disk when this returns. Raises OSError where the file is none of ours, or cannot be written."""
