@@ -110,7 +110,7 @@ class _Planner:
         """The index paths that come back, once it is decided what changes: no conflict's, and none whose entry would end or
         begin one of a merge."""
         known = self.goal.entries
-        apart = known.apart.union(step.path for step in found if step.action == "conflict")
+        apart = known.apart.union((step.path for step in found if step.action == "conflict"), self.scene.facts.lost)
         if self.order.index:
             return Scope(only=known.only, apart=apart)
         stay = {*now, *(then if not self._same_operation() else ()), *self.goal.stay(wanted)}

@@ -193,7 +193,7 @@ def _from_index(
 
 
 def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
-    skipped = list(intake.changes.skipped)
+    skipped = [*intake.changes.skipped, *(Skipped(path=path, reason="unreadable") for path in facts.lost)]
     doubt = doubtful(index, facts, intake.root, intake.changes.untracked)
     if doubt:
         index.copy()

@@ -34,12 +34,14 @@ class Facts:
     """What an index says beside its paths: a pure function of its bytes (and of core.sparseCheckout).
 
     ``tree`` holds the stage-0 entries; ``stages`` are (stage, path, mode, id) of unmerged paths; ``gitlinks`` are paths.
+    ``lost`` are paths of which the staged content is gone: they are not in the tree.
     """
 
     tree: Oid
     flags: tuple[Flag, ...] = ()
     stages: tuple[tuple[int, bytes, bytes, Oid], ...] = ()
     gitlinks: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 class PrivateIndex:
@@ -119,7 +121,7 @@ class PrivateIndex:
         self.copy()
         facts = _read(self, self._sparse())
         key = self.key()  # of the copy, which nobody else writes
-        if key and not facts.stages and len(facts.flags) <= MAX_FLAGS:
+        if key and not facts.stages and not facts.lost and len(facts.flags) <= MAX_FLAGS:
             _save(self.repo, self._cache(), self.path + ".facts", key, facts)
         return facts
 
@@ -319,14 +321,27 @@ def _read(index: PrivateIndex, sparse: bool) -> Facts:
             gitlinks.append(os.fsdecode(path))
         if oid == empty:
             maybe_ita.append(path)
-    tree = _staged_tree(index, {path for _, path, _, _ in stages})
+    tree, lost = _staged_tree(index, {path for _, path, _, _ in stages})
     for path in _missing(index, tree, maybe_ita):
         bits[path] = bits.get(path, "") + "i"
     flags = tuple(Flag(path=os.fsdecode(path), bits=letters) for path, letters in sorted(bits.items()))
-    return Facts(tree=tree, flags=flags, stages=tuple(stages), gitlinks=tuple(gitlinks))
+    return Facts(tree=tree, flags=flags, stages=tuple(stages), gitlinks=tuple(gitlinks), lost=tuple(lost))
 
 
-def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> Oid:
+def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> tuple[Oid, list[str]]:
+    """The tree of what is staged, and the paths that cannot be in it, because their objects are gone and not on disk."""
+    try:
+        return _tree_without(index, unmerged), []
+    except GitError:
+        rows = [(mode, oid, path) for mode, oid, stage, path in index_entries(index.git) if stage == "0"]
+        gone = missing(index.repo.objects, [oid for mode, oid, _ in rows if mode != "160000"])
+        lost = [path for _, oid, path in rows if oid in gone]
+        if not lost:
+            raise
+        return _tree_without(index, {*unmerged, *map(os.fsencode, lost)}), lost
+
+
+def _tree_without(index: PrivateIndex, unmerged: Collection[bytes]) -> Oid:
     if not unmerged:
         return index.write_tree()
     second = PrivateIndex(index.repo, index.path, index.path + ".staged")

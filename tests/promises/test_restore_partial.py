@@ -252,6 +252,23 @@ def test_what_is_gone_of_the_present_is_stored_anew(repo: Sandbox, name: str) ->
     same(mess, state_of(repo), "undone")
 
 
+def test_what_is_staged_and_gone_is_left(repo: Sandbox) -> None:
+    repo.commit("b", b_txt="b\n")
+    snap(repo)
+    repo.write("b.txt", TEXT)
+    repo.git("add", "b.txt")
+    repo.write("b.txt", "later\n")
+    repo.write("a.txt", "spoilt\n")
+    lose(repo, blob(repo))
+    mess = state_of(repo)
+    for options in ((), ("--index",)):
+        done = repo.baton("restore", *options, "--json")
+        assert done.code == 1 and actions(done) == {"a.txt": "write", "b.txt": "refuse"}
+        assert (repo.path / "b.txt").read_text() == "later\n" and (repo.path / "a.txt").read_text() != "spoilt\n"
+        repo.ok("undo")
+        same(mess, state_of(repo), "undone")
+
+
 def test_a_torn_object_of_the_present_is_stored_anew(repo: Sandbox) -> None:
     repo.write("n.txt", TEXT)
     snap(repo)
