@@ -552,7 +552,7 @@ class Baton:
         return spare
 
     def _capture(self, tip: Stored | None, head: Head, request: Request, *, fresh: bool) -> Captured:
-        from gitbaton.worktree.capture import capture, private_folder
+        from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
 
         kept = {self.store.base_tree(head.oid)} if head.oid else set()
         if tip and tip.checkpoint.files:
@@ -574,13 +574,37 @@ class Baton:
                     rules,
                     going=going(self.repo, folder, rules, request.going, request.going_names, self.settings.guard_ignored),
                 )
-            captured = capture(self.repo, folder, rules, kept, fresh=fresh)
+            captured, index, facts = capture_with_index(self.repo, folder, rules, kept, fresh=fresh)
+            captured = with_raw(captured, index, facts, self._converted(tip, head, captured, folder))
         left = {s.path: s.reason for s in captured.skipped}
         for spec, paths in wanted.items():
             reasons = [covered(path.rstrip("/"), left) for path in paths]
             if reasons and reasons[0] is not None and None not in reasons:
                 raise UsageError(f"{in_quotes(spec)} cannot be included: it {left_out(reasons[0])}")
         return captured
+
+    def _converted(self, tip: Stored | None, head: Head, captured: Captured, folder: str) -> list[str]:
+        """The files of a capture that git found unchanged, and whose bytes may be others than a checkout gives all the same:
+        those of which the newest checkpoint kept such bytes, and those that attributes convert otherwise since."""
+        from gitbaton.worktree.conversion import NAME, attributes_at, local_attributes
+
+        files, found = tip.checkpoint.files if tip is not None else None, list[str]()
+        if tip is not None and files is not None and (files.raw or files.held):
+            from gitbaton.store.safety import beside
+            from gitbaton.worktree.rawbytes import read_kept
+
+            side = beside(self.store, tip)
+            found += read_kept(self.repo.objects, side) if side is not None else ()
+        before = tip.tree if tip is not None else self.store.base_tree(head.oid) if head.oid else captured.tree
+        local = attributes_at(self.repo, tip.checkpoint.created) if tip is not None and not tip.foreign else None
+        names = self._changed(before, captured.tree) if before != captured.tree else b""
+        if f"{NAME}\0".encode() in names or (local is not None and not local.converts_as(local_attributes(self.repo))):
+            from gitbaton.worktree.conversion import conversion_of
+            from gitbaton.worktree.rawbytes import entries
+
+            then = conversion_of(self.repo, folder, before, captured.tree, local)
+            found += (path for path, _, _ in then.turned(self.repo.git, entries(self.repo.git, captured.tree)))
+        return found
 
     def _holds(self, tip: Stored | None, path: str, size: int) -> bool:
         """Whether a checkpoint's tree has a file of that size at a path."""
@@ -696,9 +720,11 @@ class Baton:
                     newest.keep(self.repo, known)
                 warnings += self._mirror(lambda: newest.shown(self.store, known), only_existing=plan.quiet, staged=staged)
                 if files:
+                    from gitbaton.worktree.conversion import remember_attributes
                     from gitbaton.worktree.ignores import remember
 
                     remember(self.repo)
+                    remember_attributes(self.repo, stored.checkpoint.created)
             except (BatonError, OSError) as error:
                 warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
         tend(self.repo)

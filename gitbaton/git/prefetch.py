@@ -24,7 +24,10 @@ TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--ita-invisible-in-inde
 OTHERS = ("ls-files", "-o", "-z", "--exclude-standard")
 _QUESTIONS = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format", "--absolute-git-dir")
 _PATHS = ("--path-format=absolute", "--git-common-dir", "--git-path", "index", "--git-path", "info/exclude")
-_CORE = "abbrev|sparsecheckout|filemode|autocrlf|eol|attributesfile|sharedrepository|fsync|excludesfile|trustctime|checkstat"
+_CORE = (
+    "abbrev|sparsecheckout|filemode|symlinks|autocrlf|eol|attributesfile|sharedrepository|fsync"
+    "|excludesfile|trustctime|checkstat"
+)
 _NAMED = r"attr\.tree|hook\..*\.event|filter\..*\.(clean|smudge|process)"
 _SETTINGS = rf"^(baton\.|advice\.baton|color\.baton\.|core\.({_CORE})$|({_NAMED})$)"
 

@@ -13,7 +13,7 @@ from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, pa
 from gitbaton.git.publish import flush
 from gitbaton.model import STEPPING, Checkpoint, Here, Oid, Op, Restore, Stored
 from gitbaton.restore import intent as intents
-from gitbaton.restore.bytes import AFTER_HELD, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
+from gitbaton.restore.bytes import AFTER_HELD, AFTER_LINKS, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.checkpointgoal import planned
 from gitbaton.restore.goal import FREE
 from gitbaton.restore.intent import Intent, alone, reached
@@ -23,9 +23,10 @@ from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.restore.writing import Writing, refuse_torn
 from gitbaton.store import safety_ref
 from gitbaton.store.here import has_words, last_steps, stance
-from gitbaton.store.safety import AFTER, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
+from gitbaton.store.safety import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
+from gitbaton.worktree.conversion import remember_attributes
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.modes import AFTER_MODES
 from gitbaton.worktree.staged import MARK, IndexLock, Restaging, refuse_changed, signature
@@ -116,7 +117,9 @@ class _Work:
         self.ref = safety_ref(self.repo.layout.git_dir, self.repo.layout.common_dir)
         self.restaging = Restaging(self.repo, self.scene.facts, plan.staged, plan.scope, plan.hidden)
         self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
-        self.writing = Writing(self.scene, plan.tree, self.scene.changing, plan.raw, plan.permits, self._begin)
+        self.writing = Writing(
+            self.scene, plan.tree, self.scene.changing, plan.raw, plan.permits, self._begin, plan.conversion, plan.links
+        )
         self.safety: Stored | None = None
         self.begun = self.finished = False
 
@@ -198,6 +201,8 @@ class _Work:
         except CollectedError:
             refuse_torn(self.baton.store.objects, self.scene.changing, self.plan.raw)
             raise
+        with suppress(OSError):  # then a later restore takes what counts now for what counted then
+            remember_attributes(self.repo, self.safety.checkpoint.created)
         self._refuse_pruned()
 
     def _refuse_pruned(self) -> None:
@@ -272,10 +277,18 @@ class _Work:
             if rows := [row for row in kept if isinstance(row[2], HeldOid) == held]:
                 trees = tree_objects(self.repo.layout.algorithm, rows)
                 found += [*trees, TreeEntry(mode=b"40000", name=name, oid=trees[-1].oid)]
+        if plan.conversion is not None:
+            trees = plan.conversion.tree()
+            found += [*trees, TreeEntry(mode=b"40000", name=AFTER_ATTRIBUTES, oid=trees[-1].oid)]
         scope = plan.scope
         if plan.composed:
             found += self._index()
-        lists: dict[bytes, Collection[str]] = {TOUCHED: plan.same, APART: scope.apart, HIDDEN: self.scene.hidden}
+        lists: dict[bytes, Collection[str]] = {
+            TOUCHED: plan.same,
+            APART: scope.apart,
+            HIDDEN: self.scene.hidden,
+            AFTER_LINKS: plan.links,
+        }
         lists[LEFT] = [step.path for step in plan.steps if step.action in ("conflict", "refuse")]
         lists[ONLY] = () if scope.only is None else scope.only
         ends = {d.path: d.then.mode if d.then is not None else None for d in self.scene.changing}

@@ -7,7 +7,7 @@ that git found unchanged was not examined; as long as it has not been written si
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.baton import Baton
@@ -18,14 +18,16 @@ from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
 from gitbaton.worktree.checkout import Difference, Entry, differences, entry_at
-from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
+from gitbaton.worktree.conversion import Conversion
+from gitbaton.worktree.heldbytes import HeldOid, HeldStore, moved, read_held
 from gitbaton.worktree.ignores import ignored
-from gitbaton.worktree.rawbytes import read_kept, read_raw
+from gitbaton.worktree.rawbytes import blob_at, differing, entries, read_kept, read_raw
 from gitbaton.worktree.staged import Scope
 from gitbaton.worktree.untracked import regular
 
 AFTER_RAW, AFTER_HELD, TOUCHED = b"after-raw", b"after-held", b"touched"
 ONLY, APART, HIDDEN = b"index-only", b"index-apart", b"hidden"
+LINKS, AFTER_LINKS = b"links", b"after-links"
 
 
 class Bytes:
@@ -33,29 +35,65 @@ class Bytes:
     when on a file that was written holds others than then, and None where all that differs does.
 
     ``away``: why those of a path do not come back, whose own bytes are not here; ``cleaned``: the same of paths of which a
-    checkout gives what their filter made."""
+    checkout gives what their filter made; ``conversion``: how one of then gave what it gave, where that is not as now."""
 
-    def __init__(self, scene: Scene, kept: Mapping[str, Oid], tree: Oid, since: datetime | None) -> None:
-        self.scene, self.tree, self.since = scene, tree, since
+    def __init__(
+        self, scene: Scene, kept: Mapping[str, Oid], tree: Oid, since: datetime | None, conversion: Conversion | None = None
+    ) -> None:
+        self.scene, self.tree, self.since, self.conversion = scene, tree, since, conversion
+        self.converted: Mapping[str, Entry] = {}
         self.away, self.cleaned = absent(scene.baton.store, kept)
         self.then = {path: oid for path, oid in kept.items() if path not in self.cleaned}
 
-    def differences(self, differing: Sequence[Difference]) -> list[Difference]:
+    def differences(self, apart_in_trees: Sequence[Difference]) -> list[Difference]:
         """The paths at which the trees agree and the bytes do not."""
-        apart = {d.path for d in differing}
+        apart = {d.path for d in apart_in_trees}
+        turned = self._turned(apart) if self.conversion is not None else {}
+        self.converted = self._other(turned)
+        found = [Difference(path=path, now=entry, then=entry) for path, entry in self.converted.items()]
+        apart.update(turned)
         now = self.scene.keep_raw([path for path in self.then if path not in apart])
-        found = []
         for path in sorted({*self.then, *now} - apart, key=os.fsencode):
             same = entry_at(self.scene.baton.store.objects, self.tree, path)
             if same is None or not same.mode.startswith("100") or now.get(path) == self.then.get(path):
                 continue
             if path in self.then or self._examined(path):
                 found.append(Difference(path=path, now=same, then=same))
-        return found
+        return sorted(found, key=lambda d: os.fsencode(d.path))
 
-    def _examined(self, path: str) -> bool:
-        """Whether the bytes of a path that keeps none were looked at, or must have been others: it was written since."""
-        return self.since is None or self.scene.written_since(path, self.since)
+    def _turned(self, apart: Collection[str]) -> dict[str, Entry]:
+        """The files at which the trees agree, and of which a checkout gave something else then than now."""
+        assert self.conversion is not None
+        same = [file for file in entries(self.scene.repo.git, self.tree) if file[0] not in apart]
+        return {path: Entry(mode=mode, oid=oid) for path, mode, oid in self.conversion.turned(self.scene.index.git, same)}
+
+    def arrived(self, apart_in_trees: Sequence[Difference]) -> set[str]:
+        """The paths at which the trees do not agree, and where the bytes and the mode of then are on disk: git takes them for
+        something else by what converts files now."""
+        both = [d for d in apart_in_trees if d.now is not None and d.then is not None] if self.conversion is not None else []
+        there = {d.path: d.then for d in both if d.then and d.now and d.now.mode == d.then.mode and d.then.mode[:3] == "100"}
+        return there.keys() - self._differing(there)
+
+    def _other(self, turned: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Those of them that hold other bytes than then. One that was not written since holds those of then."""
+        asked = {p: e for p, e in turned.items() if p in self.then or self._examined(p, moved=True)}
+        return {path: turned[path] for path in self._differing(asked)}
+
+    def _differing(self, files: Mapping[str, Entry]) -> set[str]:
+        """The files that hold other bytes than those of then."""
+        if self.conversion is None or not files:
+            return set()
+        scene, kept = self.scene, self.then.keys() & files.keys()
+        plain = [(p, e.mode, e.oid) for p, e in files.items() if p not in kept]
+        other = {*differing(self.conversion.git, scene.root, plain)}
+        other |= {*moved(scene.repo, scene.root, {p: self.then[p] for p in kept if isinstance(self.then[p], HeldOid)})}
+        raw = [path for path in kept if not isinstance(self.then[path], HeldOid)]
+        return other.union(path for path in raw if blob_at(scene.repo, scene.root, path) != self.then[path])
+
+    def _examined(self, path: str, *, moved: bool = False) -> bool:
+        """Whether the bytes of a path that keeps none were looked at, or must have been others: it was written since, or
+        ``moved`` there."""
+        return self.since is None or self.scene.written_since(path, self.since, moved=moved)
 
     def wanted(self, changing: Sequence[Difference]) -> dict[str, Oid | None]:
         """What to write in place of git's checkout of the paths that change; None: what git would check out.

@@ -14,8 +14,8 @@ from gitbaton.git.objects import lookup
 from gitbaton.git.questions import is_ancestor, made_here, now_called
 from gitbaton.model import IGNORED, INSIDE, KEPT, Oid, Stored, covered
 from gitbaton.render import first_few, some, title
-from gitbaton.restore.bytes import HIDDEN, held_ignored, kept_in
-from gitbaton.restore.goal import FREE, Goal, files_of, staged_in, tree_in
+from gitbaton.restore.bytes import HIDDEN, LINKS, held_ignored, kept_in
+from gitbaton.restore.goal import FREE, Goal, attributes_in, files_of, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.sessionwork import Work, session_work
@@ -23,6 +23,7 @@ from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, Plan
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import beside, paths_beside
 from gitbaton.worktree.checkout import Difference, differences, entry_at
+from gitbaton.worktree.conversion import LocalAttributes
 from gitbaton.worktree.ignores import anything_in, ignored_by
 from gitbaton.worktree.modes import Permits, recorded
 from gitbaton.worktree.staged import Scope, listed_now
@@ -62,6 +63,7 @@ class CheckpointGoal(Goal):
         there = beside(self.store, target)
         self.staged, self.kept = staged_in(scene, target), kept_in(self.store, target)
         self.hidden = paths_beside(self.store, target, HIDDEN) or ()
+        self.links = paths_beside(self.store, target, LINKS) or ()
         self.permits = Permits(scene.repo, recorded(self.store.objects, there))
         self.entries = self._entries()
         self._worked = frozenset[str](), Work(theirs={}, own=())
@@ -83,6 +85,10 @@ class CheckpointGoal(Goal):
             if there is not None:
                 found.append(Difference(path=path, now=None, then=there))
         return found
+
+    def local(self) -> LocalAttributes | None:
+        """What this machine had to say of conversions then."""
+        return attributes_in(self.scene, self.target)
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
         """The differences at the PATHs. Raises UsageError for PATHs that name nothing: that is a mistake, and not a wish that

@@ -15,8 +15,19 @@ from gitbaton.restore.attribution import Owner, Present, others
 from gitbaton.restore.scene import Scene, inside
 from gitbaton.restore.values import NOBODY, Order, Step
 from gitbaton.store.safety import beside
-from gitbaton.worktree.checkout import Difference, matching
+from gitbaton.worktree.checkout import Difference, Entry, matching
+from gitbaton.worktree.conversion import (
+    Conversion,
+    LocalAttributes,
+    attributes_at,
+    conversion_of,
+    has_links,
+    is_attributes,
+    local_attributes,
+)
+from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.modes import Permits
+from gitbaton.worktree.rawbytes import entries
 from gitbaton.worktree.staged import Scope, Staged, read_staged
 
 FREE: AbstractContextManager[None] = nullcontext()
@@ -33,8 +44,9 @@ class Goal:
     ``target`` is the checkpoint that the plan is named after, ``what`` the step in words, ``position`` how many steps may be
     redone afterwards. ``left``: paths of which it knows nothing, with the reason. ``always``: what stands at its paths goes.
     ``whole``: a checkpoint's whole state comes back. ``further``: what is to be said of paths that do not differ, or of how
-    they change. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command line that mean the
-    same.
+    they change. ``converted``: paths whose bytes only attributes make others; ``links``: symbolic
+    links where git made text files of them. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command
+    line that mean the same.
     """
 
     op: Op
@@ -48,6 +60,8 @@ class Goal:
     hidden: Collection[str] = ()
     left: Mapping[str, str] = {}
     further: Mapping[str, Step] = {}
+    converted: Collection[str] = ()
+    links: Collection[str] = ()
 
     def __init__(self, scene: Scene, target: Stored, order: Order) -> None:
         self.scene, self.target, self.order = scene, target, order
@@ -59,6 +73,36 @@ class Goal:
         self.kept: Mapping[str, Oid]
         self.permits: Permits
         self.strangers: Collection[str] = ()
+
+    def local(self) -> LocalAttributes | None:
+        """What this machine had to say of conversions then; None where it is as now, or nobody knows."""
+        return None
+
+    def conversion(self, differing: Sequence[Difference]) -> Conversion | None:
+        """How a checkout of then converted files; None where it is as now. Raises GitError."""
+        repo, local = self.scene.repo, self.local()
+        if not any(is_attributes(d.path) for d in differing) and (local is None or local.converts_as(local_attributes(repo))):
+            return None
+        return conversion_of(repo, self.scene.folder, self.tree, self.scene.tree, local)
+
+    def is_link(self, path: str) -> bool:
+        """Whether what a tree holds as a symbolic link comes back as one, and not as a text file in its place: it was one, or
+        git makes links here."""
+        local = self.local()
+        return path in self.links or (local is not None and local.symlinks == "true") or has_links(self.scene.repo)
+
+    def replaced_links(self, differing: Collection[str]) -> list[Difference]:
+        """The paths at which the trees hold the same symbolic link, and the disk one and a text file in its place."""
+        repo = self.scene.repo
+        if has_links(repo):
+            return []
+        found = []
+        for path, mode, oid in entries(repo.git, self.tree, modes=(LINK,)):
+            there = os.path.join(self.scene.root, path)
+            if path not in differing and os.path.lexists(there) and os.path.islink(there) != self.is_link(path):
+                entry = Entry(mode=mode, oid=oid)
+                found.append(Difference(path=path, now=entry, then=entry))
+        return found
 
     def skipped_since(self, differing: Collection[str]) -> list[Difference]:
         """Further paths, as absent, that git was told to skip meanwhile, and that are not on disk."""
@@ -159,6 +203,11 @@ def files_of(target: Stored) -> FileState:
     if files is None:
         raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", "'git baton log --all' lists others")
     return files
+
+
+def attributes_in(scene: Scene, stored: Stored) -> LocalAttributes | None:
+    """What this machine had to say of conversions at a checkpoint; None where it was taken elsewhere."""
+    return attributes_at(scene.repo, stored.checkpoint.created) if not stored.foreign else None
 
 
 def tree_in(scene: Scene, stored: Stored) -> Oid:

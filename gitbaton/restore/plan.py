@@ -16,7 +16,7 @@ from gitbaton.restore.goal import Goal
 from gitbaton.restore.values import CHANGING, UNKNOWN, UNMERGED, Plan, Step
 from gitbaton.values import replace
 from gitbaton.worktree.checkout import GITLINK, INVALID, Difference, Entry, changed_tree, hidden, refused_names
-from gitbaton.worktree.filetrees import parents
+from gitbaton.worktree.filetrees import LINK, parents
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.ignores import ignored_by
 from gitbaton.worktree.index import store_anew
@@ -42,8 +42,13 @@ class _Planner:
         goal = self.goal
         self.scene.repo.progress("comparing files", 0, 0)
         differing = self._present(self.scene.against(goal.tree))
-        kept = Bytes(self.scene, goal.kept, goal.tree, goal.since)
-        scope = goal.scope(differing, kept.differences(differing))
+        conversion = goal.conversion(differing)
+        kept = Bytes(self.scene, goal.kept, goal.tree, goal.since, conversion)
+        arrived = kept.arrived(differing)
+        differing = [d for d in differing if d.path not in arrived]
+        in_bytes = kept.differences(differing) + goal.replaced_links({d.path for d in differing})
+        goal.converted = kept.converted
+        scope = goal.scope(differing, in_bytes)
         everything = [*differing, *(d for d in scope if d.now == d.then)]
         guard = self.scene.guard({d.path for d in everything if d.now is not None})
         decision = Decider(scope, everything, guard, self._facts(scope, kept, self._lasting(scope, kept)))
@@ -71,6 +76,8 @@ class _Planner:
             raw=kept.wanted(changing),
             same=tuple(d.path for d in scope if d.now == d.then and d.path in wanted),
             permits=goal.permits,
+            conversion=conversion,
+            links=frozenset(d.path for d in changing if d.then and d.then.mode == LINK and goal.is_link(d.path)),
             tree=tree,
             digest=self._digest(found, changing),
             notes=tuple(goal.notes(changing)),
@@ -98,13 +105,25 @@ class _Planner:
         return [steps[path] for path in sorted(steps, key=os.fsencode)]
 
     def _present(self, differing: list[Difference]) -> list[Difference]:
-        """The differences, with paths as absent that a capture takes for unchanged because git was told to skip them."""
+        """The differences, with paths as absent that a capture takes for unchanged because git was told to skip them, and
+        without submodules that are plain folders here."""
+        folders = {folder for d in differing for folder in parents(d.path)}
+        plain = {d.path: d for d in differing if d.path in folders and self._is_plain(d)}
+        self.scene.folders = frozenset(path for path, d in plain.items() if d.then is not None)
+        differing = [d for d in differing if d.path not in plain]
         gone = [d.path for d in differing if d.now and not os.path.lexists(os.path.join(self.scene.root, d.path))]
         self.hidden = set(hidden(self.scene.index, gone)) if gone else set()
         found = [replace(d, now=None) if d.path in self.hidden else d for d in differing]
         since = self.goal.skipped_since({d.path for d in differing})
         self.hidden |= {d.path for d in since}
         return [d for d in (*found, *since) if d.now != d.then]
+
+    def _is_plain(self, d: Difference) -> bool:
+        """Whether the commit of a submodule comes or goes at a folder that is no repository."""
+        alone = d.now or d.then if d.now is None or d.then is None else None
+        place = os.path.join(self.scene.root, d.path)
+        there = os.path.isdir(place) and not os.path.islink(place) and not os.path.lexists(os.path.join(place, ".git"))
+        return alone is not None and alone.mode == GITLINK and there
 
     def _narrowed(self, now: Collection[str], then: Collection[str], found: Sequence[Step], wanted: Collection[str]) -> Scope:
         """The index paths that come back, once it is decided what changes: no conflict's, and none whose entry would end or

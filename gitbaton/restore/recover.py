@@ -7,23 +7,26 @@ is none of these somebody wrote since: it is left alone and named.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
-from gitbaton.git.objects import parse_commit
+from gitbaton.git.objects import lookup, parse_commit
 from gitbaton.model import STEPPING, Head, Oid, Stored, covered
 from gitbaton.restore import intent as intents
-from gitbaton.restore.bytes import HIDDEN, TOUCHED, after_raw, held_ignored, index_scope, stepped
+from gitbaton.restore.bytes import AFTER_LINKS, HIDDEN, LINKS, TOUCHED, after_raw, held_ignored, index_scope, stepped
+from gitbaton.restore.goal import attributes_in
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.scene import Scene, looked
-from gitbaton.restore.writing import Writing, put_raw
+from gitbaton.restore.writing import Writing, put_raw, raw_data, read_there
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import MAX_COMMIT
-from gitbaton.store.safety import AFTER, INDEX_AFTER, INDEX_FLAGS, beside, in_beside, paths_beside, take_back
+from gitbaton.store.safety import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, beside, in_beside, paths_beside, take_back
 from gitbaton.values import replace
-from gitbaton.worktree.checkout import Difference, Entry, changed_tree, differences
+from gitbaton.worktree.checkout import GITLINK, Difference, Entry, changed_tree, differences, entry_at
+from gitbaton.worktree.conversion import Conversion, attribute_files, attributes_at, conversion_of
+from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.modes import Permits, confine, step_back, step_on
 from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Staged, read_flags, read_staged, refuse_changed, signature
@@ -134,6 +137,10 @@ class Ends:
         self.touched = {d.path: d for d in apart}
         self.same = paths_beside(store, self.safety, TOUCHED) or []
 
+    def has(self, d: Difference) -> bool:
+        """Whether a path is what it is at one of the ends."""
+        return d.path in self.touched and d.now in (self.touched[d.path].now, self.touched[d.path].then)
+
     def raw(self, *, forward: bool) -> dict[str, Oid | None]:
         """The bytes to write in place of git's checkout at one end; None: what git would check out."""
         tree = beside(self.store, self.safety)
@@ -141,6 +148,48 @@ class Ends:
         kept = after_raw(self.store, self.safety) if forward else back
         found: dict[str, Oid | None] = {path: oid for path, oid in kept.items() if path in self.touched}
         return found | {path: kept.get(path) for path in self.same}
+
+    def conversion(self, scene: Scene, *, forward: bool) -> Conversion | None:
+        """How a checkout converts files at one end; None where it is as now."""
+        side = beside(self.store, self.safety)
+        files = lookup(self.store.objects, side, AFTER_ATTRIBUTES) if side is not None else None
+        if files is None:
+            return None
+        repo, moment = self.store.repo, self.safety.checkpoint.created
+        if not forward:
+            return conversion_of(repo, scene.folder, self.before, self.after, attributes_at(repo, moment))
+        target = _at(self.store, self.intent.target) if self.intent.op != "revert" else None
+        local = attributes_in(scene, target) if target is not None else None
+        return Conversion(repo, scene.folder, attribute_files(repo, files.oid), local)
+
+    def holds(self, scene: Scene, path: str) -> bool:
+        """Whether a file holds the bytes of one end, whatever git takes them for by attributes that may be those of the
+        other."""
+        there = read_there(scene.root, path)
+        for forward, tree in ((False, self.before), (True, self.after)):
+            entry = entry_at(self.store.objects, tree, path)
+            conversion = self.conversion(scene, forward=forward)
+            if there is None or conversion is None or entry is None or entry.mode[:3] != "100":
+                continue
+            oid = self.raw(forward=forward).get(path)
+            if there == (raw_data(self.store, path, oid) if oid else conversion.content(path, entry.oid)):
+                return True
+        return False
+
+    def links(self, *, forward: bool) -> Collection[str]:
+        """What is a symbolic link at one end, whatever core.symlinks says."""
+        return paths_beside(self.store, self.safety, AFTER_LINKS if forward else LINKS) or ()
+
+    def turned_links(self, root: str, tree: Oid, links: Collection[str]) -> list[Difference]:
+        """The paths of which only that changes, and that are not as at the end with this tree."""
+        found = {path: entry_at(self.store.objects, tree, path) for path in self.same}
+        there = {
+            path: e
+            for path, e in found.items()
+            if e is not None and e.mode == LINK and os.path.lexists(os.path.join(root, path))
+        }
+        wrong = [path for path in there if os.path.islink(os.path.join(root, path)) != (path in links)]
+        return [Difference(path=path, now=there[path], then=there[path]) for path in wrong]
 
     def permits(self, *, forward: bool) -> Permits:
         """Which permissions what comes back gets at one end."""
@@ -187,14 +236,25 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         scene.within = ends.intent.op in STEPPING or not forward
         goal = ends.after if forward else ends.before
         apart = differences(baton.repo.git, scene.tree, goal)
+        scene.folders = frozenset(d.path for d in apart if d.then is not None and d.then.mode == GITLINK)
+        apart = [d for d in apart if GITLINK not in _modes(d)]
         aside = {d.path for d in apart if d.path in ends.same and d.now is None}  # taken away, and not put back yet
+        known = {*ends.touched, *ends.same}.difference(unwritable)
+        held = {d.path for d in apart if d.path in known and d.path not in aside and ends.holds(scene, d.path)}
+        aside |= held.intersection(ends.same)
+        links = ends.links(forward=forward)
+        turned = ends.turned_links(scene.root, goal, links)
+        apart += (d for d in turned if d.path not in {d.path for d in apart})
+        aside |= {d.path for d in turned}
         left = {d.path: WRITTEN for d in apart if d.path in ends.same and d.path not in aside}
         open_paths = [d for d in apart if (d.path in ends.touched or d.path in aside) and not covered(d.path, unwritable)]
-        ours = [d for d in open_paths if d.now is None or d.now in (ends.touched[d.path].now, ends.touched[d.path].then)]
+        ours = [d for d in open_paths if d.now is None or d.path in held or d in turned or ends.has(d)]
         guard = scene.guard({d.path for d in ours if d.now is not None})
         changing = []
         for d in open_paths:
-            stopped = scene.unsafe(d.path) or (guard.in_the_way(d.path) if d.then is not None and d.now is None else None)
+            stopped = (scene.unsafe(d.path) if d.path not in held else None) or (
+                guard.in_the_way(d.path) if d.then is not None and d.now is None else None
+            )
             if d not in ours or stopped:
                 left[d.path] = stopped if stopped and stopped != "ignored" else WRITTEN
             else:
@@ -202,12 +262,14 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         raw = ends.raw(forward=forward)
         scene.modes = ends.modes
         permits = ends.permits(forward=forward)
-        said = _check_out(baton, scene, changing, raw, permits)
+        conversions = [ends.conversion(scene, forward=way) for way in (forward, not forward)]
+        said = _check_out(baton, scene, changing, raw, permits, conversions[0], links)
         left |= {"": "; ".join(said)} if said else {}
         for path in [p for p in raw if p not in left and not covered(p, unwritable)]:
             both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
             try:
-                put_raw(baton.store, scene.root, goal, {path: raw[path]}, known={path: both}, most=permits.most)
+                one, known_there = {path: raw[path]}, {path: both}
+                put_raw(baton.store, scene.root, goal, one, known=known_there, most=permits.most, conversions=conversions)
             except StaleError:
                 left[path] = WRITTEN
         if forward:  # folders that were to get their last permissions when all files are there
@@ -215,8 +277,18 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
     return left
 
 
+def _modes(d: Difference) -> tuple[str, ...]:
+    return tuple(entry.mode for entry in (d.now, d.then) if entry is not None)
+
+
 def _check_out(
-    baton: Baton, scene: Scene, changing: Sequence[Difference], raw: Mapping[str, Oid | None], permits: Permits
+    baton: Baton,
+    scene: Scene,
+    changing: Sequence[Difference],
+    raw: Mapping[str, Oid | None],
+    permits: Permits,
+    conversion: Conversion | None,
+    links: Collection[str],
 ) -> list[str]:
     """Write some of the differences, and nothing else; what should be said about it."""
     if not changing:
@@ -233,7 +305,7 @@ def _check_out(
         scene.stop_looking()
     scene.refuse_touched()
     kept = {p: oid for p, oid in raw.items() if oid}
-    return Writing(scene, tree, changing, kept, permits, lambda: reached("files")).run()
+    return Writing(scene, tree, changing, kept, permits, lambda: reached("files"), conversion, links).run()
 
 
 def told(paths: Mapping[str, str]) -> list[str]:
@@ -257,16 +329,18 @@ def _drop_torn(baton: Baton, ends: Ends) -> None:
             then = ends.touched.get(d.path)
             if then is None or d.now is None or d.now in (then.now, then.then):
                 continue
-            if any(_is_torn(baton, os.path.join(root, d.path), d, end) for end in (then.now, then.then)):
+            both = ((then.now, ends.conversion(scene, forward=False)), (then.then, ends.conversion(scene, forward=True)))
+            if any(_is_torn(baton, os.path.join(root, d.path), d, end, way) for end, way in both):
                 reached("torn")
                 os.unlink(os.path.join(root, d.path))
 
 
-def _is_torn(baton: Baton, full: str, d: Difference, whole: Entry | None) -> bool:
+def _is_torn(baton: Baton, full: str, d: Difference, whole: Entry | None, conversion: Conversion | None) -> bool:
     """Whether a file on disk is the beginning of what a checkout of ``whole`` writes."""
     if whole is None or d.now is None or not d.now.mode.startswith("100") or os.path.islink(full):
         return False
-    result = baton.repo.git.run("cat-file", "--filters", f"--path={d.path}", whole.oid)
+    git = conversion.git if conversion is not None else baton.repo.git
+    result = git.run("cat-file", "--filters", f"--path={d.path}", whole.oid)
     try:
         with open(full, "rb") as file:
             there = file.read(len(result.out) + 1)

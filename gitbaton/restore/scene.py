@@ -58,6 +58,7 @@ class Scene:
         self.changing: list[Difference] = []
         self.coming: list[str] = []
         self.held: frozenset[str] = frozenset()
+        self.folders: frozenset[str] = frozenset()  # that stay, empty, in the place of submodules
         self.unwelcome: Callable[[str], bool] | None = None
         self.gone: dict[str, str] = {}  # folders of what is to come back that cannot be read, with the reason
         self._compared: dict[tuple[Oid, Oid], list[Difference]] = {}
@@ -128,12 +129,14 @@ class Scene:
             self.captured = with_raw(self.captured, self.index, self.facts, paths)
         return self.captured.kept.oids
 
-    def written_since(self, path: str, moment: datetime) -> bool:
-        """Whether a file's content was written after a moment, as far as its time tells."""
+    def written_since(self, path: str, moment: datetime, *, moved: bool = False) -> bool:
+        """Whether a file's content was written after a moment, as far as its time tells; or the file may have been ``moved``
+        there."""
         try:
-            found = os.lstat(os.path.join(self.root, path)).st_mtime_ns
+            seen = os.lstat(os.path.join(self.root, path))
         except OSError:
             return True
+        found = max(seen.st_mtime_ns, seen.st_ctime_ns) if moved else seen.st_mtime_ns
         return found > int(moment.timestamp() * 1_000_000) * 1000
 
     def look_again(self) -> None:

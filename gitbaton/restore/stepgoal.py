@@ -12,14 +12,15 @@ from gitbaton.codec import counted, first_line, in_quotes
 from gitbaton.errors import NoAnswerError, NotFoundError, RecordError
 from gitbaton.model import IGNORED_HELD, Op, Stored
 from gitbaton.render import title
-from gitbaton.restore.bytes import HIDDEN, after, after_raw, index_scope, kept_in, stepped
-from gitbaton.restore.goal import FREE, Goal, files_of, staged_in, tree_in
+from gitbaton.restore.bytes import HIDDEN, LINKS, after, after_raw, index_scope, kept_in, stepped
+from gitbaton.restore.goal import FREE, Goal, attributes_in, files_of, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.values import LONGEST, Order, Plan
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, steps
 from gitbaton.worktree.checkout import INVALID, NESTED, Difference, differences, refused_names
+from gitbaton.worktree.conversion import LocalAttributes
 from gitbaton.worktree.modes import step_back
 from gitbaton.worktree.rawbytes import differing as differing_bytes
 
@@ -80,8 +81,13 @@ class StepGoal(Goal):
         self.written = scene.take_in({path: came[path] for path in new if path in came})
         self.staged, self.kept = staged_in(scene, target), kept_in(self.store, target)
         self.hidden = paths_beside(self.store, target, HIDDEN) or ()
+        self.links = paths_beside(self.store, target, LINKS) or ()
         self.permits = step_back(scene.repo, beside(self.store, target))
         self.entries = index_scope(self.store, target)
+
+    def local(self) -> LocalAttributes | None:
+        """What this machine had to say of conversions then."""
+        return attributes_in(self.scene, self.target)
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
         """What the step touched."""

@@ -15,7 +15,7 @@ from gitbaton.errors import MENDS, RecordError, UsageError
 from gitbaton.git.questions import is_ancestor, made_here
 from gitbaton.model import IGNORED_HELD, INSIDE, KEPT, Checkpoint, Oid, Skipped, Stored, session_key
 from gitbaton.render import first_few, in_shell, some
-from gitbaton.restore.bytes import kept_in
+from gitbaton.restore.bytes import LINKS, kept_in
 from gitbaton.restore.goal import FREE, Goal, staged_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
@@ -23,7 +23,7 @@ from gitbaton.restore.threeway import Merged, Merging, State
 from gitbaton.restore.turnchoice import Taken, begun_at, chosen, since, told, until
 from gitbaton.restore.values import LONGEST, MARKED, SHORT, UNDECIDED, Action, Order, Plan, Step
 from gitbaton.store.pathhistory import changes, nothing, tree_of
-from gitbaton.store.safety import beside
+from gitbaton.store.safety import beside, paths_beside
 from gitbaton.store.turns import Span
 from gitbaton.values import replace, value
 from gitbaton.worktree.checkout import INVALID, Difference, Entry, changed_tree, differences, entry_at, refused_names
@@ -58,6 +58,7 @@ class End:
     apart: frozenset[str] = frozenset()
     skipped: tuple[Skipped, ...] = ()
     modes: Modes = Modes()
+    links: frozenset[str] = frozenset()
 
 
 @value
@@ -102,6 +103,7 @@ class TurnGoal(Goal):
         self.tree = changed_tree(scene.index, wanted) if wanted else scene.tree
         self.kept = {path: state.raw for path, state in self.states.items() if state.raw is not None}
         self.permits = Permits(scene.repo, self._modes())
+        self.links = {path for path in self.states if path in self.changes[path][-1].first.links}
         self.entries, self.staged = Scope(), self._staged()
 
     # What each turn changed.
@@ -131,6 +133,7 @@ class TurnGoal(Goal):
             apart=frozenset((*staged.held, *staged.stages)),
             skipped=files.skipped,
             modes=recorded(self.store.objects, beside(self.store, stored)),
+            links=frozenset(paths_beside(self.store, stored, LINKS) or ()),
         )
 
     def _tree(self, tree: Oid) -> Oid:
@@ -344,8 +347,9 @@ class TurnGoal(Goal):
     # What the planner asks.
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
-        """The paths that are to change."""
-        return [d for d in (*differing, *in_bytes) if d.path in self.states]
+        """The paths that are to change, with those whose bytes go with attributes that do."""
+        changing = {*self.states, *filter(self.asked.covers, self.converted)}
+        return [d for d in (*differing, *in_bytes) if d.path in changing]
 
     def stay(self, wanted: Collection[str]) -> Collection[str]:
         """All whose entry is not one that is taken back."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from gitbaton.restore.scene import Scene
     from gitbaton.worktree.checkout import Entry
+    from gitbaton.worktree.conversion import Conversion
     from gitbaton.worktree.modes import Permits
     from gitbaton.worktree.staged import Scope, Staged
 
@@ -75,8 +76,9 @@ class Plan:
     ``scope`` the paths whose index entries come back, ``staged`` and ``hidden`` the index that they are of; ``wanted`` what
     each path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by
     path (None: what git would check out), ``same`` the paths of which only such bytes change; ``permits`` says which
-    permissions what comes back gets; ``digest`` is the same for the same plan. ``whole``: a checkpoint's whole state comes
-    back. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command line that mean the same.
+    permissions what comes back gets, ``conversion`` how files are checked out where that is not as now, ``links`` what becomes
+    a symbolic link whatever core.symlinks says; ``digest`` is the same for the same plan. ``whole``: a checkpoint's whole state
+    comes back. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command line that mean the same.
 
     ``notes`` are to be read before it is carried out; ``own`` are the paths that change and are edits of the user's own, which
     no checkpoint holds yet, ``strangers`` those that are left because another session wrote them.
@@ -99,6 +101,8 @@ class Plan:
     what: str
     staged: Staged
     hidden: Collection[str] = ()
+    conversion: Conversion | None = None
+    links: Collection[str] = ()
     whole: bool = True
     composed: bool = False
     again: str = ""

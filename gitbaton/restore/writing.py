@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from gitbaton.codec import in_quotes
@@ -17,9 +17,11 @@ from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.system.files import READ, Signature, umask
 from gitbaton.worktree.checkout import Difference, changed_tree, check_out, refuse_remains
+from gitbaton.worktree.conversion import Conversion, has_links
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, give, without_list
+from gitbaton.worktree.newfiles import make_link
 from gitbaton.worktree.rawbytes import write_raw
 from gitbaton.worktree.swap import look_at
 from gitbaton.worktree.swapall import SwapAll, can_place
@@ -29,7 +31,8 @@ class Writing:
     """Differences to be brought into a work tree, and the tree that they lead to.
 
     ``raw`` are bytes that no filter gives back, by path; ``permits`` says which permissions what comes back gets; ``began`` is
-    called before the first file changes.
+    called before the first file changes; ``conversion`` says how files are checked out, where that is not as now, ``links``
+    what becomes a symbolic link, whatever core.symlinks says.
     """
 
     def __init__(
@@ -40,14 +43,21 @@ class Writing:
         raw: Mapping[str, Oid | None],
         permits: Permits,
         began: Callable[[], None],
+        conversion: Conversion | None = None,
+        links: Collection[str] = (),
     ) -> None:
         self.scene, self.tree, self.changing, self.raw, self.began = scene, tree, changing, raw, began
+        self.conversion, self.links = conversion, links if not has_links(scene.repo) else ()
         self.permits = permits
         store, root = scene.baton.store, scene.root
         self.swap: SwapAll | None = None
         if can_place(root, scene.folder, [d.path for d in changing]):
             kept = {path: functools.partial(raw_data, store, path, oid) for path, oid in raw.items() if oid}
-            self.swap = SwapAll(scene.index, root, scene.folder, scene.marks, kept, began, scene.modes, permits)
+            there = {d.path: d.then.oid for d in changing if d.then is not None and d.path in self.links}
+            kept |= {path: functools.partial(raw_data, store, path, oid) for path, oid in there.items()}
+            git = conversion.git if conversion is not None else None
+            self.swap = SwapAll(scene.index, root, scene.folder, scene.marks, kept, began, scene.modes, permits, git)
+            self.swap.keep += scene.folders
 
     def start(self) -> None:
         """Begin what can be done before the first file changes."""
@@ -67,8 +77,10 @@ class Writing:
 
     def _overwrite(self) -> list[str]:
         """Where nothing can be moved aside, as across file systems: git writes over what it has looked at."""
-        scene, raw = self.scene, self.raw
+        scene, raw = self.scene, dict(self.raw)
         store, root = scene.baton.store, scene.root
+        if self.conversion is not None:  # git itself knows the attributes of the tree, and not what else counted then
+            raw = {d.path: raw.get(d.path) for d in self.changing if d.then is not None and d.then.mode[:3] == "100"}
         scene.refuse_touched()
         modes, folders = self._modes(), Folders(root, self.permits)
         made = {f for d in self.changing if d.then for f in parents(d.path) if not os.path.isdir(os.path.join(root, f))}
@@ -87,9 +99,12 @@ class Writing:
                 refuse_torn(store.objects, self.changing)
                 raise
             refuse_remains(root, {d.path: d.then for d in self.changing if d.path not in apart})
+            for d in self.changing:
+                if d.then is not None and d.path in self.links:
+                    make_link(root, d.path, raw_data(store, d.path, d.then.oid))
             same = {d.path for d in self.changing if d.now == d.then}
             marks = {path: scene.marks[path] if path in same else look_at(os.path.join(root, path)) for path in raw}
-            put_raw(store, root, self.tree, raw, marks=marks, most=self.permits.most)
+            put_raw(store, root, self.tree, raw, marks=marks, most=self.permits.most, conversions=[self.conversion])
             give(root, {**modes, **most})
         return said
 
@@ -125,27 +140,30 @@ def put_raw(
     known: Mapping[str, Sequence[Oid]] | None = None,
     marks: Mapping[str, Signature | None] | None = None,
     most: Modes = NOTHING,
+    conversions: Sequence[Conversion | None] = (None,),
 ) -> None:
-    """Write bytes that no filter gives back over what git checked out; None: what git would check out.
+    """Write bytes that no filter gives back over what git checked out; None: what git would check out, by the first of the
+    ``conversions`` (None: as now).
 
     Where ``marks`` tell what a file was just after the checkout, it must be that still; else it must hold what git checks out,
-    or one of ``known``; ``most``: the permissions of what is new. Raises StaleError where it does not, GitError.
+    by one of these, or one of ``known``; ``most``: the permissions of what is new. Raises StaleError where it does not,
+    GitError.
     """
     for path, oid in raw.items():
         entry = lookup(store.objects, tree, os.fsencode(path))
         if entry is None or not entry.mode.startswith(b"100"):
             continue
-        data = raw_data(store, path, oid) if oid else _checked_out(store, path, entry.oid)
+        data = raw_data(store, path, oid) if oid else _checked_out(store, path, entry.oid, conversions[0])
         if marks is not None:
             stands = look_at(os.path.join(root, path)) == marks.get(path)
         else:
-            there = _there(root, path)
+            there = read_there(root, path)
             if there == data:
                 continue
             others = known.get(path, ()) if known else ()
             stands = there is None and isinstance(oid, HeldOid)  # git was not asked to check it out
             stands = stands or any(there == raw_data(store, path, other) for other in others)
-            stands = stands or there == _checked_out(store, path, entry.oid)
+            stands = stands or any(there == _checked_out(store, path, entry.oid, way) for way in conversions)
         if not stands:
             raise StaleError(f"{in_quotes(path)} changed meanwhile")
         reached("raw")
@@ -154,12 +172,14 @@ def put_raw(
             raise GitError(f"{in_quotes(path)}: {refused}")
 
 
-def _checked_out(store: Store, path: str, oid: Oid) -> bytes:
+def _checked_out(store: Store, path: str, oid: Oid, conversion: Conversion | None) -> bytes:
     """What a checkout makes of a blob. Raises GitError."""
+    if conversion is not None:
+        return conversion.content(path, oid)
     return store.repo.git.out("cat-file", "--filters", f"--path={path}", oid)
 
 
-def _there(root: str, path: str) -> bytes | None:
+def read_there(root: str, path: str) -> bytes | None:
     """The bytes of a regular file; None where there is none."""
     try:
         with open(os.open(os.path.join(root, path), READ), "rb") as file:

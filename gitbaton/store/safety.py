@@ -22,9 +22,10 @@ class Steps:
 
 
 AFTER = b"after"  # in that tree: the work tree's tree afterwards
+AFTER_ATTRIBUTES = b"after-attributes"  # in that tree: the attributes files by which files were checked out
 INDEX_AFTER = b"index-after"  # in that tree: the index that the paths of a revert come from
 INDEX_FLAGS = b"index-after-flags"  # and their bits, as a list
-ROOMS = (b"raw", b"held", b"held-index", AFTER, b"after-raw", b"after-held", INDEX_AFTER)
+ROOMS = (b"raw", b"held", b"held-index", AFTER, b"after-raw", b"after-held", AFTER_ATTRIBUTES, INDEX_AFTER)
 """In that tree: folders of paths of the work tree."""
 LEFT = b"left"  # the paths that a step left alone
 

@@ -31,6 +31,7 @@ from gitbaton.worktree.index import (
     index_entries,
     listed,
     modified,
+    real_links,
     stages_tree,
 )
 from gitbaton.worktree.indexgate import ROOM, Doubtful, doubtful, without
@@ -60,7 +61,8 @@ class Captured:
     parent; ``kept`` are the files whose bytes, or stand-ins for them, it holds, because a checkout of ``tree`` would not give
     them back; ``shut`` are the paths that their filter did not clean, and ignored ones that are held: git always finds them
     changed;
-    ``modes`` are the permissions that are narrower than a checkout would give.
+    ``modes`` are the permissions that are narrower than a checkout would give; ``links`` are symbolic links where
+    core.symlinks says that there are none.
     ``warning``: what should be said of the capture; ``blind``: why it had better not be recorded.
     """
 
@@ -73,6 +75,7 @@ class Captured:
     kept: Kept
     shut: frozenset[str]
     modes: Modes
+    links: tuple[str, ...]
     skipped: tuple[Skipped, ...]
     warning: str = ""
     blind: str = ""
@@ -183,8 +186,9 @@ def _from_index(
         if attempt:  # somebody writes the index while we read: stay on a copy
             index.copy()
         facts = index.facts(reachable)
-        index.reveal(facts, root)
+        facts = index.reveal(facts, root)
         changes = _look(index, facts, folder, root, rules)
+        index.cover(changes.untracked)
         if changes or facts.stages or rules.going[0]:
             index.copy()
         if index.whole():
@@ -208,7 +212,7 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
     if doubt:
         facts, more = without(index, facts, doubt)
         kept = replace(kept, staged=tuple(more))
-    modes = survey(index, intake.root, intake.touched())
+    modes, links = survey(index, intake.root, intake.touched()), real_links(index, intake.root)
     skipped += inside_gitlinks(index, facts, intake.root, changed=bool(intake.changes))
     unique = {s.path.rstrip("/"): s for s in reversed(skipped)}
     ordered = sorted(unique.items(), key=lambda item: os.fsencode(item[0]))
@@ -219,10 +223,11 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
         flags=listed(facts.flags),
         flags_more=len(facts.flags) - len(listed(facts.flags)),
         unmerged=len({path for _, path, _, _ in facts.stages}),
-        stages=_stages(index, facts, kept, left, modes),
+        stages=_stages(index, facts, kept, left, modes, links),
         kept=kept,
         shut=frozenset((*intake.shut, *intake.going)),
         modes=modes,
+        links=links,
         skipped=left,
         blind=_blind(index, {path: s.reason for path, s in unique.items() if s.reason == "unreadable"}),
     )
@@ -244,12 +249,15 @@ def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Colle
 
 def with_modes(captured: Captured, index: PrivateIndex, facts: Facts, modes: Modes) -> Captured:
     """The same with these permissions."""
-    stages = _stages(index, facts, captured.kept, captured.skipped, modes)
+    stages = _stages(index, facts, captured.kept, captured.skipped, modes, captured.links)
     return replace(captured, modes=modes, stages=stages)
 
 
-def _stages(index: PrivateIndex, facts: Facts, kept: Kept, skipped: Sequence[Skipped], modes: Modes) -> tuple[NewObject, ...]:
-    return stages_tree(index, facts, {"raw": kept.raw, "held": kept.held, ROOM: kept.staged}, skipped, modes.encode())
+def _stages(
+    index: PrivateIndex, facts: Facts, kept: Kept, skipped: Sequence[Skipped], modes: Modes, links: Sequence[str]
+) -> tuple[NewObject, ...]:
+    rooms = {"raw": kept.raw, "held": kept.held, ROOM: kept.staged}
+    return stages_tree(index, facts, rooms, skipped, modes.encode(), links)
 
 
 def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:

@@ -22,7 +22,6 @@ from gitbaton.values import value
 from gitbaton.worktree.index import (
     DENIED,
     FILTER,
-    Facts,
     PrivateIndex,
     fresh_index,
     index_entries,
@@ -122,14 +121,14 @@ class _Comparison:
         pairs = [(first, tree) for tree in self.trees[1:]]
         trees = started(self.index.repo, pairs) if pairs else None
         try:
-            flags = self.index.hidden()
+            facts = self.index.hidden()
         except DamagedIndexError:
             for process in (staged, trees):
                 if process is not None:
                     process.stop()
             raise
         self.index.relied = True
-        self.index.reveal(Facts(tree="", flags=flags), self.root)
+        self.index.reveal(facts, self.root)
         tracked, others = self.index.listings(self.specs)
         self._suspect_tracked(tracked.finish())
         self._suspect_untracked(zsplit(checked(others.finish(), "ls-files")))
@@ -158,6 +157,8 @@ class _Comparison:
         for path in taken:
             mode = "160000" if path.endswith("/") else ""
             self.suspects.setdefault(path.rstrip("/"), _Suspect(staged=None, like=None, mode=mode))
+        for path, entry in self.index.cover(taken).items():
+            self.suspects[path] = _Suspect(staged=entry, like=None, mode=None)
 
     def _settle_intent_to_add(self, base: Mapping[str, Change]) -> None:
         """A deleted file whose entry is empty may be one that was only intended to be added: ask the tree itself."""

@@ -19,10 +19,12 @@ from gitbaton.git.run import Git, checked, refuse_index, zsplit
 from gitbaton.model import IGNORED, Flag, Oid, Skipped
 from gitbaton.system.files import copy_rest, read_regular, write_atomic
 from gitbaton.system.process import Process, Result
-from gitbaton.values import value
+from gitbaton.values import replace, value
+from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import configured
 
 MAX_FLAGS = 1000
+LINKS = "links"
 MAX_FLAG_BYTES = 128 << 10
 MAX_FILTERS = 20
 FILTER = re.compile(r"^fatal: (.*): clean filter '(.+)' failed$", re.M | re.S)
@@ -49,6 +51,7 @@ class PrivateIndex:
 
     def __init__(self, repo: Repo, source: str, target: str) -> None:
         self.repo, self.source, self.path = repo, source, target
+        self.plain: dict[str, str] = {}  # submodules in whose place a plain folder stands, each with its entry
         self.copied = self.revealed = self.relied = self.torn = False
         self.width = 20 if repo.layout.algorithm == "sha1" else 32
         self.signature, self.checksum = signature(source, self.width)
@@ -91,16 +94,19 @@ class PrivateIndex:
         key = self.key()
         return _load(self._cache(), key) if key else None
 
-    def hidden(self) -> tuple[Flag, ...]:
-        """The paths with a bit that hides edits from git. Raises DamagedIndexError."""
+    def hidden(self) -> Facts:
+        """The paths with a bit that hides edits from git, and those of other repositories; without a tree. Raises
+        DamagedIndexError."""
         known = self.known_facts()
         if known is not None:
-            return known.flags
-        flags = []
-        for row in zsplit(self._listed("-v", "-z")):
+            return replace(known, tree="")
+        flags, gitlinks = list[Flag](), list[str]()
+        for row in zsplit(self._listed("-s", "-v", "-z")):
+            path = row.partition("\t")[2]
             bits = ("a" if row[0].islower() else "") + ("s" if row[0] in "Ss" and not self._sparse() else "")
-            flags += [Flag(path=row[2:], bits=bits)] if bits else []
-        return tuple(flags)
+            flags += [Flag(path=path, bits=bits)] if bits else []
+            gitlinks += [path] if row[2:8] == "160000" else []
+        return Facts(tree="", flags=tuple(flags), gitlinks=tuple(gitlinks))
 
     def _listed(self, *options: str) -> bytes:
         """What ``git ls-files`` says of an index that is whole. Raises DamagedIndexError."""
@@ -135,8 +141,9 @@ class PrivateIndex:
     def _cache(self) -> str:
         return os.path.join(self.repo.own_dir, "index-facts")
 
-    def reveal(self, facts: Facts, root: str) -> None:
-        """Take off the bits that hide edits from ``git add``: assume-unchanged, and skip-worktree where a file is there."""
+    def reveal(self, facts: Facts, root: str) -> Facts:
+        """Take off what hides edits from ``git add``: assume-unchanged, skip-worktree where a file is there, and the commit of
+        a submodule where a plain folder with files stands; what the index says then."""
         for bit, option in (("a", "--no-assume-unchanged"), ("s", "--no-skip-worktree")):
             paths = [f.path for f in facts.flags if bit in f.bits]
             if bit == "s":
@@ -145,6 +152,22 @@ class PrivateIndex:
                 self.copy()
                 self.revealed = True
                 self.write("update-index", "-z", option, "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
+        plain = [path for path in facts.gitlinks if _is_plain_folder(os.path.join(root, path))]
+        if plain:
+            self.copy()
+            self.revealed = True
+            rows = index_entries(self.git, [f":(top,literal){path}" for path in plain])
+            self.plain = {path: f"{mode} {oid}" for mode, oid, stage, path in rows if stage == "0" and mode == "160000"}
+            self.forget(self.plain)
+        return replace(facts, gitlinks=tuple(path for path in facts.gitlinks if path not in self.plain))
+
+    def cover(self, untracked: Iterable[str]) -> dict[str, str]:
+        """Put back the commits of submodules in whose folders none of the ``untracked`` paths lies; the others."""
+        above = {folder for path in untracked for folder in parents(path)}
+        empty = {path: entry for path, entry in self.plain.items() if path not in above}
+        self.put(empty)
+        self.plain = {path: entry for path, entry in self.plain.items() if path in above}
+        return self.plain
 
     def unlock(self) -> None:
         """Remove the lock that a killed git left on the copy (a file that shrinks under it kills it); nobody else writes it."""
@@ -195,6 +218,16 @@ def index_info(wanted: Mapping[str, Iterable[str]], width: int) -> bytes:
     gone = [f"0 {'00' * width}\t{path}\0" for path in wanted]
     new = [f"{row}\t{path}\0" for path, rows in wanted.items() for row in rows]
     return os.fsencode("".join(gone + new))
+
+
+def _is_plain_folder(path: str) -> bool:
+    """Whether a folder holds something and is no repository."""
+    try:
+        with os.scandir(path) as entries:
+            names = {entry.name for entry in entries}
+    except OSError:
+        return False
+    return bool(names) and ".git" not in names and not os.path.islink(path)
 
 
 def fresh_index(repo: Repo, folder: str) -> str:
@@ -258,6 +291,14 @@ def index_entries(git: Git, specs: Iterable[str] = ()) -> Iterator[tuple[str, st
         meta, path = row.split("\t", 1)
         mode, oid, stage = meta.split(" ")
         yield mode, oid, stage, path
+
+
+def real_links(index: PrivateIndex, root: str) -> tuple[str, ...]:
+    """The paths of an index at which a symbolic link stands, where core.symlinks says that git makes text files of them."""
+    if index.repo.boolean("core.symlinks", default=True):
+        return ()
+    links = (path for mode, _, _, path in index_entries(index.git) if mode == "120000")
+    return tuple(sorted((p for p in dict.fromkeys(links) if os.path.islink(os.path.join(root, p))), key=os.fsencode))
 
 
 def list_ahead(repo: Repo) -> None:
@@ -365,10 +406,11 @@ def stages_tree(
     kept: Mapping[str, Sequence[tuple[str, str, Oid]]],
     skipped: Sequence[Skipped],
     modes: bytes,
+    links: Sequence[str],
 ) -> tuple[NewObject, ...]:
     """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, of what is
     ``kept`` (path, mode, blob) in folders beside these, of a blob with the paths that were ignored until now, when the JSON
-    cannot list all that was ``skipped``, and of a blob ``modes`` where permissions are listed.
+    cannot list all that was ``skipped``, of a blob ``modes`` where permissions are listed, and of a blob with the ``links``.
 
     Its last object is the tree; there is none when nothing is unmerged, the lists are short and nothing is kept.
     """
@@ -387,6 +429,9 @@ def stages_tree(
     if modes:
         made.append(new_object(algorithm, "blob", modes))
         rows.append(("modes", "100644", made[-1].oid))
+    if links:
+        made.append(new_object(algorithm, "blob", b"".join(os.fsencode(path) + b"\0" for path in links)))
+        rows.append((LINKS, "100644", made[-1].oid))
     return (*made, *tree_objects(algorithm, rows)) if rows else ()
 
 

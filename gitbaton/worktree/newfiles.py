@@ -11,14 +11,16 @@ from contextlib import suppress
 from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError, PathError
 from gitbaton.git.gone import unreadable
+from gitbaton.git.run import Git
 from gitbaton.model import Oid
 from gitbaton.system.files import NEW, write_all
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, NO_ROOM, PLAIN, SMUDGE, Difference, index_of, rows_of
-from gitbaton.worktree.filetrees import parents
+from gitbaton.worktree.filetrees import LINK, parents
 from gitbaton.worktree.gate import filters
 from gitbaton.worktree.index import PrivateIndex, index_info
 from gitbaton.worktree.pointers import LFS, MOST, kept_by
+from gitbaton.worktree.swap import temporary_name
 
 UNWRITABLE, FILTER_MISSING = "unwritable", "filter-missing"
 _PATIENCE = 3  # files that a filter may fail on before it is not asked any more
@@ -30,10 +32,10 @@ Raw = Mapping[str, Callable[[], bytes]]
 
 class NewFiles:
     """New files below ``folder``, checked out with a private index. ``raw`` gives the bytes of those that no checkout gives:
-    git and its filters are not asked for them."""
+    git and its filters are not asked for them. ``git`` converts as the files are to be; by default as now."""
 
-    def __init__(self, index: PrivateIndex, folder: str, raw: Raw) -> None:
-        self.index, self.folder, self.raw = index, folder, raw
+    def __init__(self, index: PrivateIndex, folder: str, raw: Raw, git: Git | None = None) -> None:
+        self.index, self.folder, self.raw, self.git = index, folder, raw, git
         self._process: Process | None = None
 
     def start(self, tree: Oid, coming: Sequence[Difference]) -> None:
@@ -80,13 +82,13 @@ class NewFiles:
 
     def _begin(self, tree: Oid, coming: Sequence[Difference], *settings: str) -> Process:
         place = self.index.path + ".new"
-        git = self.index.git.changed({"GIT_INDEX_FILE": place}, *PLAIN, *settings)
+        git = (self.git or self.index.git).changed({"GIT_INDEX_FILE": place}, *PLAIN, *settings)
         git.timeout = CHECKOUT_SECONDS
         if os.path.exists(place):
             os.unlink(place)
         facts = self.index.known_facts()
-        skipped = facts is None or any("s" in f.bits for f in facts.flags)
-        if skipped or self.index.repo.boolean("core.sparsecheckout"):  # attributes may be in the index alone
+        skipped = facts is None or any("s" in f.bits for f in facts.flags) or self.index.repo.boolean("core.sparsecheckout")
+        if self.git is None and skipped:  # attributes may be in the index alone
             index_of(git, tree)
         else:
             lines = index_info(rows_of({d.path: d.then for d in coming}), self.index.width)
@@ -113,7 +115,7 @@ class NewFiles:
                 failed.setdefault(driver, []).append(path)
                 found[path] = FILTER_MISSING
                 if len(failed[driver]) == _PATIENCE:
-                    drivers = filters(self.index.repo.git, [d.path for d in asked]) if drivers is None else drivers
+                    drivers = filters(self.git or self.index.repo.git, [d.path for d in asked]) if drivers is None else drivers
                     alike = {drivers.get(p) for p in failed[driver]} - {None}
                     found |= {d.path: FILTER_MISSING for d in absent if drivers.get(d.path) in alike}
             if not found:
@@ -175,6 +177,8 @@ class NewFiles:
             os.makedirs(os.path.dirname(full), exist_ok=True)
             with suppress(FileNotFoundError):  # of an attempt before
                 os.unlink(full)
+            if mode == LINK and make_link(self.folder, path, data):
+                return {}
             fd = os.open(full, NEW, 0o777 if mode == "100755" else 0o666)
             try:
                 write_all(fd, data)
@@ -183,6 +187,17 @@ class NewFiles:
         except OSError as error:
             return {path: refused(path, error).reasons[path]}
         return {}
+
+
+def make_link(root: str, path: str, target: bytes) -> bool:
+    """Put a symbolic link at a path below a folder, in the place of a file; False where the file system has none."""
+    full, fresh = os.path.join(root, path), os.path.join(root, os.path.dirname(path), temporary_name(path))
+    try:
+        os.symlink(target, os.fsencode(fresh))
+    except OSError:
+        return False
+    os.rename(fresh, full)
+    return True
 
 
 def refused(path: str, error: OSError) -> PathError:

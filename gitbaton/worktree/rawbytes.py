@@ -25,7 +25,7 @@ from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.modes import NOTHING, Modes
 from gitbaton.worktree.swap import mode_at, permissions, temporary_name
 
-_ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
+ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _PLAIN = ("unspecified", "unset")
 Entry = tuple[str, str, Oid]
 _FILE_MODES = ("100644", "100755")
@@ -54,20 +54,20 @@ def conversions(repo: Repo, root: str, paths: Collection[str], git: Git | None =
         return {}
     asked = git or repo.git
     stdin = b"".join(os.fsencode(p) + b"\0" for p in dict.fromkeys(paths))
-    fields = zsplit(asked.out("check-attr", "-z", "--stdin", *_ATTRIBUTES, stdin=stdin))
-    width = 3 * len(_ATTRIBUTES)  # path, name, value
+    fields = zsplit(asked.out("check-attr", "-z", "--stdin", *ATTRIBUTES, stdin=stdin))
+    width = 3 * len(ATTRIBUTES)  # path, name, value
     crlf = setting(repo, "core.autocrlf") not in (*OFF, "input") or setting(repo, "core.eol") == "crlf"
     found = {}
     for at in range(0, len(fields), width):
-        path, attributes = fields[at], dict(zip(_ATTRIBUTES, fields[at + 2 : at + width : 3], strict=True))
-        kind = _conversion(attributes, auto=auto)
+        path, attributes = fields[at], dict(zip(ATTRIBUTES, fields[at + 2 : at + width : 3], strict=True))
+        kind = conversion(attributes, auto=auto)
         if kind == "any" or (kind == "eol" and (crlf or attributes["eol"] == "crlf" or _has_return(root, path))):
             found[path] = attributes["filter"] if attributes["filter"] not in NO_DRIVER else ""
     return found
 
 
-def _conversion(attributes: Mapping[str, str], *, auto: bool) -> str:
-    """What may happen to a file: ``any`` conversion, only one of line ends (``eol``), or none."""
+def conversion(attributes: Mapping[str, str], *, auto: bool) -> str:
+    """What may happen to a file with these attributes: ``any`` conversion, only one of line ends (``eol``), or none."""
     driver, encoding = attributes["filter"], attributes["working-tree-encoding"]
     if attributes["ident"] == "set" or driver not in (*_PLAIN, "set") or encoding not in _PLAIN:
         return "any"
@@ -86,16 +86,18 @@ def _has_return(root: str, path: str) -> bool:
         return any(b"\r" in chunk for chunk in iter(lambda: file.read(_CHUNK), b""))
 
 
-def entries(git: Git, tree: Oid, paths: Sequence[str]) -> list[Entry]:
-    """The regular files among ``paths`` in a tree: path, mode, id."""
-    wanted, result = set(paths), []
+def entries(
+    git: Git, tree: Oid, paths: Sequence[str] | None = None, modes: Collection[str] = ("100644", "100755")
+) -> list[Entry]:
+    """The regular files in a tree, or what has other ``modes``, or of them those among ``paths``: path, mode, id."""
+    wanted, result = set(paths or ()), []
     literal = git.changed({"GIT_LITERAL_PATHSPECS": "1"})
-    for names in _portions(paths):
+    for names in _portions(paths) if paths is not None else ((),):
         for item in literal.out("ls-tree", "-r", "-z", "--full-tree", tree, "--", *names).split(b"\0")[:-1]:
             meta, _, name = item.partition(b"\t")
             mode, _, oid = meta.decode("ascii").split(" ")
             path = os.fsdecode(name)
-            if path in wanted and mode in _FILE_MODES:
+            if (paths is None or path in wanted) and mode in modes:
                 result.append((path, mode, oid))
     return result
 
@@ -127,6 +129,20 @@ def differing(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Entry]:
     kept = sure | _batches(git, root, plain)
     kept |= {f[0] for f in set(asked).difference(plain) if not _same_alone(git, root, f)}
     return {f[0]: f for f in regular if f[0] in kept and _is_there(root, f[0])}
+
+
+def blob_at(repo: Repo, root: str, path: str) -> Oid | None:
+    """The id that the bytes of a regular file have as a blob, which is not written; None where there is none to be read."""
+    import hashlib
+
+    fd = open_file(root, path)
+    if fd is None:
+        return None
+    with open(fd, "rb", buffering=0) as file:
+        digest = hashlib.new(repo.layout.algorithm, b"blob %d\0" % os.fstat(fd).st_size, usedforsecurity=False)
+        for chunk in iter(lambda: file.read(_CHUNK), b""):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _is_there(root: str, path: str) -> bool:

@@ -17,6 +17,7 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, PathError, StaleError
 from gitbaton.git.publish import flush
 from gitbaton.git.repo import Repo, folder_of_ours, make_folder
+from gitbaton.git.run import Git
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, open_below, read_regular, remove_folder
 from gitbaton.worktree import swap
@@ -27,7 +28,6 @@ from gitbaton.worktree.modes import Folders, Permits, without_group, without_lis
 from gitbaton.worktree.newfiles import UNWRITABLE, NewFiles, Raw, refused
 from gitbaton.worktree.swap import Identity, identity, look_at
 
-_ATTRIBUTES = ".gitattributes"
 _MOVED = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # something else stands in the place of a folder
 _LIST = "list"  # of what is aside: `inode mode size mtime TAB path NUL`, in the order of the names
 
@@ -38,7 +38,7 @@ class SwapAll:
     ``raw`` gives the bytes of files that a checkout does not give back: git and its filters are not asked for them. ``began``
     is called before the first file moves; ``modes`` are those of files that a killed restore took away; ``permits`` says which
     permissions the new ones get. ``folder`` is a folder
-    of ours on the file system of the work tree.
+    of ours on the file system of the work tree. ``git`` converts as the new files are to be; by default as now.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class SwapAll:
         began: Callable[[], None],
         modes: Mapping[str, int],
         permits: Permits,
+        git: Git | None = None,
     ) -> None:
         self.index, self.root, self.marks, self.began, self.modes = index, root, marks, began, modes
         self.permits, self.folders = permits, Folders(root, permits)
@@ -58,16 +59,16 @@ class SwapAll:
         self.places: dict[str, tuple[str, Identity]] = {}  # where a file is put aside, and which one it is
         self.moved: list[str] = []
         self.said: list[str] = []
-        self.files = NewFiles(index, self.new, raw)
-        self.here = ""  # below the root, where the user's shell stands
+        self.files = NewFiles(index, self.new, raw, git)
+        self.keep = [""]  # folders that stay when they are empty; below the root, that where the user's shell stands
         with suppress(OSError):
-            self.here = os.getcwd().removeprefix(os.path.join(root, ""))
+            self.keep = [os.getcwd().removeprefix(os.path.join(root, ""))]
         os.makedirs(self.aside, exist_ok=True)
 
     def start(self, tree: Oid, changing: Sequence[Difference]) -> None:
-        """Let git begin to check out while other things are done; only where no attributes are among the changes."""
+        """Let git begin to check out while other things are done."""
         coming = [d for d in changing if d.then is not None]
-        if coming and not any(d.path.rpartition("/")[2] == _ATTRIBUTES for d in changing):
+        if coming:
             self.files.start(tree, coming)
 
     def stop(self) -> None:
@@ -75,22 +76,19 @@ class SwapAll:
         self.files.stop()
 
     def run(self, tree: Oid, changing: Sequence[Difference]) -> list[str]:
-        """Carry all of it out; what git said comes back. Attributes go first: they say how the rest is checked out.
+        """Carry all of it out; what git said comes back.
 
         Raises StaleError where another process was there, PathError, GitError; files may then be on either side.
         """
         with self.folders.entered({d.path: d.then is not None for d in changing}):
             self._refuse_unwritable(changing)
-            first = _with_room([d for d in changing if d.path.rpartition("/")[2] == _ATTRIBUTES], changing)
-            then = {d.path for d in first}
-            for part in (first, [d for d in changing if d.path not in then]):
-                if part:
-                    self._part(tree, part)
+            if changing:
+                self._swap(tree, changing)
             for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in changing if d.then is None):
-                swap.prune(self.root, folder.split("/") if folder else (), keep=(self.here,))
+                swap.prune(self.root, folder.split("/") if folder else (), keep=self.keep)
         return self.said + self._late()
 
-    def _part(self, tree: Oid, changing: Sequence[Difference]) -> None:
+    def _swap(self, tree: Oid, changing: Sequence[Difference]) -> None:
         coming = [d for d in changing if d.then is not None]
         self._check_out(tree, coming)
         self._refuse_touched(changing)
@@ -269,17 +267,6 @@ class SwapAll:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
                     raise StaleError(f"{in_quotes(path)} is a directory in use", paths=(path,)) from None
                 raise refused(path, error) from None
-
-
-def _with_room(first: Sequence[Difference], changing: Sequence[Difference]) -> list[Difference]:
-    """The differences that go first, after what makes room for them."""
-    if not first:
-        return []
-    above = {folder for d in first if d.then is not None for folder in parents(d.path)}
-    below = tuple(d.path + "/" for d in first if d.then is not None)
-    room = [d for d in changing if d.then is None and (d.path in above or d.path.startswith(below or ("/",)))]
-    known = {d.path for d in first}
-    return [*(d for d in room if d.path not in known), *first]
 
 
 def can_place(root: str, folder: str, paths: Iterable[str]) -> bool:

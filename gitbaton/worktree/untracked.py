@@ -260,19 +260,8 @@ def inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bo
 
     Unless something has ``changed`` at all, git has just found them clean.
     """
-    dirty, other = [], []
-    for path in facts.gitlinks:
-        try:
-            with os.scandir(os.path.join(root, path)) as entries:
-                names = {e.name for e in entries}
-        except OSError:
-            continue
-        if ".git" in names:
-            dirty.append(path)
-        elif names:  # git looks into no directory whose place a commit has
-            other.append(path)
-    found = [Skipped(path=p, reason="submodule-dirty") for p in (_dirty(index, dirty) if changed else ())]
-    return found + [Skipped(path=p, reason="nested-repository") for p in other]
+    there = [path for path in facts.gitlinks if os.path.lexists(os.path.join(root, path, ".git"))]
+    return [Skipped(path=p, reason="submodule-dirty") for p in (_dirty(index, there) if changed else ())]
 
 
 def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
