@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.errors import DamagedIndexError, GitError, StaleError
 from gitbaton.git.loose import index_anew
@@ -18,7 +18,7 @@ from gitbaton.model import IGNORED_HELD, Flag, Oid, Skipped, covered
 from gitbaton.system.files import READ, open_file
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
-from gitbaton.worktree.filetrees import EXECUTABLE, FILE
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK
 from gitbaton.worktree.gate import filters, gated, requiring
 from gitbaton.worktree.heldbytes import HeldStore
 from gitbaton.worktree.ignores import filtered_until_now
@@ -511,6 +511,13 @@ class _Intake:
             if fd is None and path in self.doubted and not os.path.lexists(os.path.join(self.root, path)):
                 index.forget([path])
                 continue
+            if fd is None and os.path.islink(os.path.join(self.root, path)):  # git passes no link through a filter
+                with suppress(OSError):
+                    texts.append(
+                        new_object(repo.layout.algorithm, "blob", os.fsencode(os.readlink(os.path.join(self.root, path))))
+                    )
+                    entries[path] = f"{LINK} {texts[-1].oid}"
+                    continue
             if fd is None:
                 skipped.append(Skipped(path=path, reason=self._reason(path, culprit=False)))
                 continue

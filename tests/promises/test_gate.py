@@ -373,6 +373,22 @@ def test_a_link_in_the_place_of_the_held_bytes_is_not_followed(gated: Gated) -> 
     assert list(outside.iterdir()) == [] and leaks(box) == []
 
 
+@pytest.mark.parametrize("way", ["unconfigured", "missing"])
+def test_a_link_passes_no_filter(gated: Gated, way: str) -> None:
+    box = gated.box
+    gated.shut(way)
+    (box.path / "secret").unlink()
+    for name in ("secret", "secret-link"):
+        (box.path / name).symlink_to("nowhere")
+    assert "'secret" not in box.ok("snapshot", "--track", "t", "links").err
+    for name in ("secret", "secret-link"):
+        (box.path / name).unlink()
+    box.ok("restore", "t")
+    assert [os.readlink(box.path / name) for name in ("secret", "secret-link")] == ["nowhere"] * 2
+    box.ok("undo")
+    assert not (box.path / "secret").is_symlink() and not (box.path / "secret-link").is_symlink()
+
+
 @pytest.mark.deep
 @some("clean", ["tr a-z A-Z", None])
 def test_a_filter_that_only_cleans_is_in_no_restores_way(gated: Gated, clean: str | None) -> None:
