@@ -46,6 +46,7 @@ def test_uninstall_finds_our_refspecs_in_every_remote(box: Sandbox) -> None:
     assert specs(box) == ["remote.up.Stream/x.fetch +refs/baton/tracks/*:refs/mine/*"] and b"baton/tracks" not in before
 
 
+@pytest.mark.deep
 def test_uninstall_says_which_refspec_stands_in_another_file(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "more").write_text('[remote "origin"]\n\tfetch = +refs/baton/meta*:refs/baton/remotes/origin/meta*\n')
     box.git("config", f"includeIf.gitdir:{box.path}/.path", str(tmp_path / "more"))
@@ -77,6 +78,7 @@ def test_doctor_names_refspecs_of_a_remote_that_was_renamed_and_what_stays_of_it
     assert refs and all(ref.startswith(OURS + "upstream/") for ref in refs)
 
 
+@pytest.mark.deep
 def test_what_only_a_remote_that_is_gone_had_is_named_and_stays(box: Sandbox, tmp_path: Path) -> None:
     box.git("clone", "-q", str(tmp_path / "hub"), str(tmp_path / "two"))
     only = Sandbox(tmp_path / "two")
@@ -92,6 +94,7 @@ def test_what_only_a_remote_that_is_gone_had_is_named_and_stays(box: Sandbox, tm
     assert only.git("for-each-ref", OURS) not in (refs, "")
 
 
+@pytest.mark.deep
 @pytest.mark.deep
 def test_a_new_remote_of_the_old_name_has_its_own_refs(box: Sandbox, tmp_path: Path) -> None:
     box.ok("install", "--fetch")

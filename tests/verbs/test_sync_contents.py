@@ -95,6 +95,7 @@ def test_git_lfs_is_not_called_where_nothing_stands_behind_it(lfs: Far) -> None:
     assert calls(lfs) == [] and "does not go along" not in done.err
 
 
+@pytest.mark.deep
 def test_nothing_is_pushed_where_the_content_cannot_be(lfs: Far) -> None:
     lfs.first.write("a.bin", "content\n")
     snap(lfs.first, "one")
@@ -109,6 +110,7 @@ def test_nothing_is_pushed_where_the_content_cannot_be(lfs: Far) -> None:
     assert done.code == 1 and "refuse a.bin (its content is not here: git lfs fetch)" in done.out
 
 
+@pytest.mark.deep
 def test_content_that_is_not_here_is_named(lfs: Far) -> None:
     lfs.first.write("a.bin", "content\n")
     lfs.first.write("b.bin", "more\n")
@@ -119,6 +121,7 @@ def test_content_that_is_not_here_is_named(lfs: Far) -> None:
     assert done.code == 0 and "the content of 'b.bin' does not go along" in done.err and len(calls(lfs)[0]) == 2
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("hooked", [True, False])
 def test_another_filter_that_keeps_content_elsewhere(tmp_path: Path, hooked: bool) -> None:
     far = Far(tmp_path)

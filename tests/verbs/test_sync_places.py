@@ -44,6 +44,7 @@ def test_a_mirror_that_is_behind_is_no_other_who_pushed(apart: Far) -> None:
     assert steps(apart.there())[-1] == "step 3"
 
 
+@pytest.mark.deep
 def test_what_only_the_place_that_is_written_has_is_said_and_can_be_joined(apart: Far) -> None:
     other = apart.clone()
     other.git("remote", "set-url", "origin", str(apart.remote.path))
@@ -88,6 +89,7 @@ def test_the_places_that_are_written_are_those_of_git(repo: Sandbox, settings: d
     assert remote.push == ((word,) if same else tuple(pushed)) and remote.exact == (frozenset() if same else {*pushed})
 
 
+@pytest.mark.deep
 def test_a_place_with_more_rules_than_one_is_read_where_it_is_written(apart: Far) -> None:
     # What is written would be read elsewhere by a rule of its own.
     apart.first.git("config", f"url.{apart.place}/ro.insteadOf", f"{apart.place}/far")
@@ -107,6 +109,7 @@ def test_a_place_with_more_rules_than_one_is_read_where_it_is_written(apart: Far
         )
 
 
+@pytest.mark.deep
 def test_a_ref_that_the_server_hides(far: Far) -> None:
     snap(far.first, "one")
     ok(far.first, "push", "--yes")
@@ -119,6 +122,7 @@ def test_a_ref_that_the_server_hides(far: Far) -> None:
         assert "pushed to" not in done.err and "faster" not in done.err
 
 
+@pytest.mark.deep
 def test_a_lock_that_stays_on_the_server(far: Far) -> None:
     snap(far.first, "one")
     ok(far.first, "push", "--yes")
@@ -134,6 +138,7 @@ HOOKS = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("hook", HOOKS)
 def test_all_that_a_hook_says(far: Far, hook: str) -> None:
     script, words = HOOKS[hook]
@@ -144,6 +149,7 @@ def test_all_that_a_hook_says(far: Far, hook: str) -> None:
     assert "somebody else" not in done.err and "cannot be reached" not in done.err
 
 
+@pytest.mark.deep
 def test_what_the_server_refuses_by_its_settings(far: Far) -> None:
     snap(far.first, "one")
     far.remote.git("config", "receive.hideRefs", "refs/baton")
