@@ -23,7 +23,8 @@ _NEVER = ("unset", "binary")  # what the attribute merge is of a path that git i
 
 @value
 class State:
-    """What a path holds: an entry, None where nothing is there, and its exact bytes where they are kept."""
+    """What a path holds: an entry, None where nothing is there, and its exact bytes where they are kept; ``CONVERTED`` where
+    they are known to be what git would write, None where nobody knows."""
 
     entry: Entry | None = None
     raw: Oid | None = None
@@ -34,6 +35,7 @@ class State:
 
 
 ABSENT = State()
+CONVERTED = ""
 
 
 @value

@@ -19,7 +19,7 @@ from gitbaton.restore.bytes import LINKS, kept_in
 from gitbaton.restore.goal import FREE, Goal, staged_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
-from gitbaton.restore.threeway import Merged, Merging, State
+from gitbaton.restore.threeway import CONVERTED, Merged, Merging, State
 from gitbaton.restore.turnchoice import Taken, begun_at, chosen, since, told, until
 from gitbaton.restore.values import LONGEST, MARKED, SHORT, UNDECIDED, Action, Order, Plan, Step
 from gitbaton.store.pathhistory import changes, nothing, tree_of
@@ -28,6 +28,7 @@ from gitbaton.store.turns import Span
 from gitbaton.values import replace, value
 from gitbaton.worktree.checkout import INVALID, Difference, Entry, changed_tree, differences, entry_at, refused_names
 from gitbaton.worktree.filetrees import parents
+from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.modes import ALL, Modes, Permits, recorded
 from gitbaton.worktree.staged import Scope, Staged, stages_now
 
@@ -47,11 +48,13 @@ def reverting(baton: Baton, order: Order, lock: AbstractContextManager[None] = F
 @value
 class End:
     """The state at one end of a turn: that of a checkpoint, of a commit, or of now. ``index`` is the tree of what was staged,
-    ``intents`` are the paths that were only intended to be, ``apart`` those whose entries only stand for something."""
+    ``intents`` are the paths that were only intended to be, ``apart`` those whose entries only stand for something. ``exact``:
+    whether the bytes of a file that has none ``kept`` are those that git would write."""
 
     tree: Oid
     index: Oid
     head: Oid | None
+    exact: bool = False
     branch: str | None = None
     kept: Mapping[str, Oid] = MappingProxyType({})
     intents: frozenset[str] = frozenset()
@@ -101,7 +104,7 @@ class TurnGoal(Goal):
         self.states = self._back()
         wanted = {path: state.entry for path, state in self.states.items()}
         self.tree = changed_tree(scene.index, wanted) if wanted else scene.tree
-        self.kept = {path: state.raw for path, state in self.states.items() if state.raw is not None}
+        self.kept = {path: state.raw for path, state in self.states.items() if state.raw}
         self.permits = Permits(scene.repo, self._modes())
         self.links = {path for path in self.states if path in self.changes[path][-1].first.links}
         self.entries, self.staged = Scope(), self._staged()
@@ -115,7 +118,7 @@ class TurnGoal(Goal):
         facts, head = self.scene.facts, self.scene.head
         intents = frozenset(flag.path for flag in facts.flags if "i" in flag.bits)
         now = End(tree=self.scene.tree, index=facts.tree, head=head.oid, branch=head.branch, intents=intents)
-        return before, replace(now, kept=self.scene.captured.kept.oids, skipped=self.scene.captured.skipped)
+        return before, replace(now, exact=True, kept=self.scene.captured.kept.oids, skipped=self.scene.captured.skipped)
 
     def _end(self, stored: Stored | None, tree: Oid, head: Oid | None) -> End:
         files = stored.checkpoint.files if stored is not None else None
@@ -127,6 +130,7 @@ class TurnGoal(Goal):
             tree=tree,
             index=files.index.tree,
             head=stored.checkpoint.head,
+            exact=True,
             branch=stored.checkpoint.branch,
             kept=kept_in(self.store, stored),
             intents=frozenset(path for path, bits in staged.flags.items() if "i" in bits),
@@ -165,9 +169,7 @@ class TurnGoal(Goal):
         """What the turns changed, path by path, the newest turn first; what they leave to others becomes a step."""
         found, done, own = list[Change](), set[tuple[int, str]](), self.asked.names()
         for at, one in enumerate(self.taken):
-            first, last = self.ends[at]
-            bytes_differ = {p for p in first.kept.keys() & last.kept.keys() if first.kept[p] != last.kept[p]}
-            for path in {**self._paths(one.span), **dict.fromkeys(sorted(bytes_differ))}:
+            for path in {**self._paths(one.span), **dict.fromkeys(sorted(_in_bytes(*self.ends[at])))}:
                 if (at, path) in done:
                     continue
                 others = [] if path in own else [rival for rival in one.rivals if path in self._paths(rival)]
@@ -200,7 +202,8 @@ class TurnGoal(Goal):
         oldest = min(members, key=lambda n: since(self.taken[n].span))
         newest = max(members, key=lambda n: until(self.taken[n].span))
         first, last = self.ends[oldest][0], self.ends[newest][1]
-        before, after = (State(entry=self._entry(end.tree, path), raw=end.kept.get(path)) for end in (first, last))
+        plain = CONVERTED if path in _in_bytes(first, last) else None
+        before, after = (State(entry=self._entry(end.tree, path), raw=end.kept.get(path, plain)) for end in (first, last))
         return Change(path=path, before=before, after=after, first=first, last=last, turns=tuple(spans))
 
     def _entry(self, tree: Oid, path: str) -> Entry | None:
@@ -273,7 +276,8 @@ class TurnGoal(Goal):
         entries = {d.path: d.now for tree in dict.fromkeys(ends) for d in self.scene.against(tree)}
         found = {path: entries.get(path, changes[0].after.entry) for path, changes in self.changes.items()}
         kept = self.scene.keep_raw([path for path, entry in found.items() if entry is not None])
-        return {path: State(entry=entry, raw=kept.get(path)) for path, entry in found.items()}
+        told = {path for path, made in self.changes.items() if any(CONVERTED in (c.before.raw, c.after.raw) for c in made)}
+        return {path: State(entry=e, raw=kept.get(path, CONVERTED if path in told else None)) for path, e in found.items()}
 
     def _merged(self, merging: Merging, path: str, now: State, changes: Sequence[Change]) -> Merged:
         got = Merged(state=now)
@@ -422,6 +426,16 @@ class TurnGoal(Goal):
             return [*found, f"the turn also committed {short} {in_quotes(first_line(subject)[:60])}; it stays: {instead}"]
         instead = instead.replace(short, f"{self.baton.abbreviate(made[-1][0])}^..{short}")
         return [*found, f"the turn also committed {len(made)} times, up to {short}, which stays: {instead}"]
+
+
+def _in_bytes(first: End, last: End) -> set[str]:
+    """The paths whose exact bytes are kept at an end and are others at the other one. What did not pass its filter at one of
+    them alone may be the same."""
+    pairs = {path: (first.kept.get(path), last.kept.get(path)) for path in {*first.kept, *last.kept}}
+    alone = {path for path, pair in pairs.items() if None in pair}
+    if not (first.exact and last.exact):
+        alone, pairs = set(), {path: pair for path, pair in pairs.items() if path not in alone}
+    return {p for p, (one, other) in pairs.items() if one != other and not (p in alone and isinstance(one or other, HeldOid))}
 
 
 def _newest(found: Sequence[Taken], changed: Callable[[Span], Collection[str]]) -> tuple[Taken, ...]:

@@ -384,6 +384,28 @@ def test_a_range_the_wrong_way_round_says_the_right_one(turns: Turns, repo: Sand
     assert repo.ok("revert", "-n", "t~1..t").out.startswith("would be done: revert of ")
 
 
+def test_line_endings_that_git_makes_nothing_of_come_back(turns: Turns, repo: Sandbox) -> None:
+    repo.write(".gitattributes", "* text=auto\n")
+    for name in ("to-crlf", "to-lf"):
+        (repo.path / name).write_bytes(b"1\r\n2\n" if name == "to-lf" else b"1\n2\n")
+    repo.commit("both")
+    (repo.path / "to-lf").write_bytes(b"1\r\n2\n")
+    snap(repo, "t", "before")
+    before = files_of(repo.path)
+    turns.begin("A", "go")
+    (repo.path / "to-crlf").write_bytes(b"1\r\n2\r\n")
+    (repo.path / "to-lf").write_bytes(b"1\n2\n")
+    turns.end("A")
+    after = files_of(repo.path)
+    assert set(actions(repo.ok("revert", "--json"))) == {"to-crlf", "to-lf"} and files_of(repo.path) == before
+    repo.ok("undo")
+    assert files_of(repo.path) == after
+    (repo.path / "to-crlf").write_bytes(b"1\r\n2\r\n3\r\n")
+    repo.ok("revert")
+    assert (repo.path / "to-crlf").read_bytes().replace(b"\r\n", b"\n") == b"1\n2\n3\n"
+    assert (repo.path / "to-lf").read_bytes() == b"1\r\n2\n"
+
+
 @pytest.mark.deep
 @some("ended", [True, False])
 def test_ignored_files_that_a_command_of_the_turn_removed_are_named(turns: Turns, repo: Sandbox, ended: bool) -> None:
