@@ -43,6 +43,7 @@ FIELDS = {
     "baton.short(target.id)": "t",
     "self.baton.short(self.target.id)": "t",
     "checkpoint": "t",
+    "again": "--continue r",
     "cmd_name": "log",
     "ctx.run": "r",
     "does": "",
