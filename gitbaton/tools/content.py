@@ -16,6 +16,7 @@ from gitbaton.restore.bytes import absent
 from gitbaton.store.refs import chain_ref
 from gitbaton.store.safety import beside, paths_beside
 from gitbaton.tools.comparing import tree_of
+from gitbaton.worktree.conversion import Conversion, attribute_files, attributes_at
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.rawbytes import read_kept
@@ -45,19 +46,25 @@ def content(baton: Baton, stored: Stored, path: str, directory: str | None) -> b
     side = beside(baton.store, stored)
     kept = read_kept(objects, side).get(place) if side is not None else None
     if kept is None:
-        return _checked_out(baton, place, entry.oid)
+        return _checked_out(baton, stored, place, entry.oid)
     if not isinstance(kept, HeldOid):
         return git.out("cat-file", "blob", kept)
     away, cleaned = absent(baton.store, {place: kept})
     if away:
         raise BatonError(f"{path_in_quotes(place)} cannot be shown: {away[place]}")
     held = read_held(objects, kept)
-    return _checked_out(baton, place, entry.oid) if cleaned or held is None else HeldStore(baton.repo).read(place, held)
+    return _checked_out(baton, stored, place, entry.oid) if cleaned or held is None else HeldStore(baton.repo).read(place, held)
 
 
-def _checked_out(baton: Baton, path: str, oid: Oid) -> bytes:
-    """A blob as git writes it into the work tree, with the attributes of now."""
-    result = baton.repo.git.run("cat-file", "--filters", f"--path={path}", oid)
+def _checked_out(baton: Baton, stored: Stored, path: str, oid: Oid) -> bytes:
+    """A blob as git wrote it into the work tree, by the attributes of then."""
+    import tempfile
+
+    repo, tree = baton.repo, tree_of(baton, stored)
+    local = attributes_at(repo, stored.checkpoint.created) if not stored.foreign else None
+    with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+        then = Conversion(repo, folder, attribute_files(repo, tree), local)
+        result = then.git.run("cat-file", "--filters", f"--path={path}", oid)
     if result.code:
         raise GitError(f"{path_in_quotes(path)} cannot be shown: {result.fatal()}")
     return result.out

@@ -158,7 +158,7 @@ class Conversion:
     def git(self) -> Git:
         """Git that converts so: bound to a repository of its own with these attributes, and with our objects. Filters are run
         where the user's git runs them. Raises GitError."""
-        repo, root = self.repo, self.repo.layout.root or ""
+        repo, root = self.repo, self.repo.layout.root or self.repo.layout.git_dir
         top = os.path.join(self.place, "files")
         self._lay_out(top)
         repo.settings()  # which says what filters there are

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -204,6 +206,15 @@ def test_a_turn_that_changed_attributes_is_taken_back_with_the_bytes_that_went_w
     assert (box.path / "a.txt").read_bytes() == (box.path / "sub/b.txt").read_bytes() == TEXT
     box.ok("undo")
     assert_same(before, state_of(box), "undone")
+
+
+def test_a_file_is_shown_as_a_restore_would_write_it(box: Sandbox) -> None:
+    snap(box)
+    CRLF(box)
+    snap(box)
+    words = (sys.executable, "-m", "gitbaton", "show")
+    shown = [subprocess.run([*words, f"{name}:a.txt"], cwd=box.path, capture_output=True).stdout for name in ("@~1", "@")]
+    assert shown == [TEXT, TEXT.replace(b"\n", b"\r\n")]
 
 
 @pytest.mark.deep
