@@ -83,7 +83,10 @@ def index_is_torn(path: str, algorithm: Algorithm) -> bool:
 
 
 def index_anew(path: str) -> str:
-    """The command line that puts a damaged index aside and makes it anew from HEAD; a merge that is under way goes on."""
+    """The command line that puts a damaged index aside and makes it anew from HEAD; a merge that is under way goes on. Where we
+    may only not read it, the one that changes that."""
+    if os.path.lexists(path) and not os.access(path, os.R_OK):
+        return f"chmod u+rw {quoted(path)}"
     busy = os.path.lexists(os.path.join(os.path.dirname(path), "MERGE_HEAD"))  # which `git reset` would end
     return f"mv {quoted(path)} {quoted(path + '.torn')} && {'git read-tree HEAD' if busy else 'git reset'}"
 

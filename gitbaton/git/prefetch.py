@@ -54,13 +54,14 @@ def start_listings(git: Git, specs: Iterable[str] = ()) -> tuple[Process, Proces
 
 
 def signature(source: str, width: int) -> tuple[Signature, bytes]:
-    """Which file an index is, and its last bytes: git's checksum of the rest (zeros where index.skipHash is set)."""
+    """Which file an index is, and its last bytes: git's checksum of the rest (zeros where index.skipHash is set). Of one that
+    may not be read nothing: git says so."""
     try:
         with open(source, "rb") as file:
             stat = os.fstat(file.fileno())
             file.seek(-min(width, stat.st_size), os.SEEK_END)
             return (stat.st_ino, stat.st_size, stat.st_mtime_ns), file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return (0, 0, 0), b""
 
 

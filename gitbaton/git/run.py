@@ -159,7 +159,9 @@ def checked(result: Result, name: str) -> bytes:
 def refuse_index(result: Result) -> None:
     """Raise DamagedIndexError where a command failed because git cannot read the index."""
     if any(words in result.err for words in _OF_INDEX):
-        raise DamagedIndexError(f"the index is damaged: {_INDEX_PATH.sub('', result.fatal())}")
+        said = _INDEX_PATH.sub("", result.fatal())
+        closed = said.removeprefix("index file open failed: ")
+        raise DamagedIndexError(f"the index {'is damaged' if closed == said else 'cannot be read'}: {closed}")
 
 
 def zsplit(raw: bytes) -> list[str]:

@@ -366,6 +366,8 @@ def read(objects: Objects, root: Oid, run: str, tip: Oid, known: Sequence[Logged
     result = list(kept)
     for (oid, _), names, raw in zip(reversed(commits), reversed(parts), reversed(list(raws)), strict=True):
         result.append(_logged(run, oid, names, raw, len(result)))
+    if not result:  # a rewriting of history took them out
+        raise RecordError(f"the chain at {tip} holds no record")
     return tuple(result)
 
 

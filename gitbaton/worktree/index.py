@@ -316,6 +316,8 @@ def _copy(source: str, target: str) -> Signature:
             copy_rest(reader, writer)
     except FileNotFoundError:
         return (0, 0, 0)
+    except PermissionError as error:  # of its own; what is copied there would pass for an empty one
+        raise DamagedIndexError(f"the index cannot be read: {error.strerror}") from None
     os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import sys
 
 import pytest
 
@@ -65,6 +68,19 @@ def test_a_merge_goes_on_after_a_damaged_index_was_made_anew(taken: Sandbox) -> 
     hint = taken.baton("restore", "t~1").err.partition("hint: ")[2]
     assert taken.run("sh", "-c", hint).code == 0
     assert (taken.path / ".git/MERGE_HEAD").exists() and taken.git("ls-files") != ""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None or os.geteuid() != 0, reason="takes root's rights away")
+def test_an_index_that_may_not_be_read_is_not_called_damaged(taken: Sandbox) -> None:
+    path = taken.path / ".git/index"
+    path.chmod(0)
+    less = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search")
+    baton = (*less, sys.executable, "-m", "gitbaton")
+    live = taken.run(*baton, "resume", "t", "--live")
+    assert "drift=files-changed:1\n" in live.out and "the index cannot be read: Permission denied; " in live.err
+    refused = taken.run(*baton, "restore", "t~1")
+    assert refused.err == f"fatal: the index cannot be read: Permission denied\nhint: chmod u+rw '{path}'\n"
+    assert taken.run("sh", "-c", f"chmod u+rw '{path}'").code == 0 and taken.ok("restore", "t~1", "--dry-run").code == 0
 
 
 @pytest.mark.parametrize("kind", ["commit gone", "commit empty", "branch empty", "branch garbage", "branch to nothing"])

@@ -173,3 +173,15 @@ def test_what_is_kept_of_a_renamed_track_knows_its_earlier_ids(taken: Sandbox) -
     assert json.loads(raw.partition("\n\n")[2])["was"] == [renamed[1]["id"], old[1]["id"]]
     for oid in (renamed[1]["id"], old[1]["id"]):
         assert "step=step 2" in taken.ok("show", oid).out
+
+
+def test_a_run_of_which_a_rewriting_left_no_record_is_unreadable(repo: Sandbox) -> None:
+    repo.ok("run", "--run", "job", "--step", "look", "--", "true")
+    root = repo.git("rev-list", "--max-parents=0", "refs/baton/runs/job")
+    repo.git("update-ref", "refs/baton/runs/job", root)
+    said = f"the chain at {root} holds no record"
+    shown = repo.baton("run", "list")
+    assert said in shown.out + shown.err and said in repo.baton("doctor").out
+    assert repo.baton("run", "--run", "job", "--step", "look", "--", "true").code == 76
+    done = repo.baton("doctor", "--mend")
+    assert done.code == 1 and f"left as it is: 'refs/baton/runs/job': {said}" in done.out
