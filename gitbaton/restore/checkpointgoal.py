@@ -14,8 +14,8 @@ from gitbaton.git.objects import lookup
 from gitbaton.git.questions import is_ancestor, made_here, now_called
 from gitbaton.model import IGNORED, INSIDE, KEPT, Oid, Stored, covered
 from gitbaton.render import first_few, some, title
-from gitbaton.restore.bytes import HIDDEN, LINKS, held_ignored, kept_in
-from gitbaton.restore.goal import FREE, Goal, attributes_in, files_of, staged_in, tree_in
+from gitbaton.restore.bytes import HIDDEN, LINKS, held_ignored
+from gitbaton.restore.goal import FREE, Goal, attributes_in, exact_in, files_of, permits_in, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.sessionwork import Work, session_work
@@ -59,12 +59,13 @@ class CheckpointGoal(Goal):
         self.what = f"restore of {target.id[:SHORT]}: {first_line(title(target)[0])[:LONGEST]}"
         self.tree = self.rules = tree_in(scene, target)
         self.since, self.operation = target.checkpoint.created, self.files.operation
-        self.left = {s.path: s.reason for s in self.files.skipped if s.reason not in KEPT}
         there = beside(self.store, target)
-        self.staged, self.kept = staged_in(scene, target), kept_in(self.store, target)
+        self.kept, lost = exact_in(scene, target)
+        self.left = {**lost, **{s.path: s.reason for s in self.files.skipped if s.reason not in KEPT}}
+        self.staged = staged_in(scene, target)
         self.hidden = paths_beside(self.store, target, HIDDEN) or ()
         self.links = paths_beside(self.store, target, LINKS) or ()
-        self.permits = Permits(scene.repo, recorded(self.store.objects, there))
+        self.permits = permits_in(scene, lambda: Permits(scene.repo, recorded(self.store.objects, there)))
         self.entries = self._entries()
         self._worked = frozenset[str](), Work(theirs={}, own=())
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import MENDS, BatonError, RecordError
 from gitbaton.git.objects import lookup
-from gitbaton.model import FileState, Oid, Op, Operation, Stored
+from gitbaton.model import KEPT, FileState, Oid, Op, Operation, Stored
 from gitbaton.restore.attribution import Owner, Present, others
+from gitbaton.restore.bytes import kept_in
 from gitbaton.restore.scene import Scene, inside
 from gitbaton.restore.values import NOBODY, Order, Step
 from gitbaton.store.safety import beside
@@ -26,10 +27,11 @@ from gitbaton.worktree.conversion import (
     local_attributes,
 )
 from gitbaton.worktree.filetrees import LINK
-from gitbaton.worktree.modes import Permits
+from gitbaton.worktree.modes import Modes, Permits
 from gitbaton.worktree.rawbytes import entries
 from gitbaton.worktree.staged import Scope, Staged, read_staged
 
+_PRIVATE = 0o700  # permissions of what comes back where nobody knows them
 FREE: AbstractContextManager[None] = nullcontext()
 
 
@@ -219,6 +221,26 @@ def tree_in(scene: Scene, stored: Stored) -> Oid:
     if "" in scene.gone:
         raise RecordError(f"checkpoint '{scene.baton.short(stored.id)}' has lost its files: {scene.gone['']}", MENDS)
     return found
+
+
+def permits_in(scene: Scene, read: Callable[[], Permits]) -> Permits:
+    """What ``read`` says of permissions; where that list is lost, what comes back is its owner's alone."""
+    try:
+        return read()
+    except RecordError as error:
+        scene.said.append(f"{error.message}; what comes back is its owner's alone")
+        return Permits(scene.repo, Modes(rest=_PRIVATE))
+
+
+def exact_in(scene: Scene, stored: Stored) -> tuple[dict[str, Oid], dict[str, str]]:
+    """The exact bytes that a checkpoint kept, by path; where the list of them is lost, the paths that do not come back without
+    them, with the reason."""
+    try:
+        return kept_in(scene.baton.store, stored), {}
+    except RecordError as error:
+        files = files_of(stored)
+        scene.said.append(f"{error.message}; files come back as git checks them out")
+        return {}, {s.path: "what stands for its bytes cannot be read" for s in files.skipped if s.reason in KEPT}
 
 
 def staged_in(scene: Scene, stored: Stored) -> Staged:

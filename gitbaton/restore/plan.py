@@ -213,7 +213,7 @@ class _Planner:
 
     def _warnings(self, changing: Sequence[Difference]) -> list[str]:
         then, now = self.goal.operation, self.scene.repo.operation()
-        found = self.goal.warnings(changing)
+        found = [*self.goal.warnings(changing), *self.scene.said]
         if now is not None:
             found.append(f"a {now.kind} is in progress; its own files are left alone")
         if then is not None and (now is None or now.kind != then.kind):

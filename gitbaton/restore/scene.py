@@ -60,6 +60,7 @@ class Scene:
         self.held: frozenset[str] = frozenset()
         self.folders: frozenset[str] = frozenset()  # that stay, empty, in the place of submodules
         self.unwelcome: Callable[[str], bool] | None = None
+        self.said: list[str] = []  # of what is lost beside the files that are to come back
         self.gone: dict[str, str] = {}  # folders of what is to come back that cannot be read, with the reason
         self._compared: dict[tuple[Oid, Oid], list[Difference]] = {}
         self.within = False  # whether files may come back into what is a repository of its own by now

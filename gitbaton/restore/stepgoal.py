@@ -12,8 +12,8 @@ from gitbaton.codec import counted, first_line, in_quotes
 from gitbaton.errors import NoAnswerError, NotFoundError, RecordError
 from gitbaton.model import IGNORED_HELD, Op, Stored
 from gitbaton.render import title
-from gitbaton.restore.bytes import HIDDEN, LINKS, after, after_raw, index_scope, kept_in, stepped
-from gitbaton.restore.goal import FREE, Goal, attributes_in, files_of, staged_in, tree_in
+from gitbaton.restore.bytes import HIDDEN, LINKS, after, after_raw, index_scope, stepped
+from gitbaton.restore.goal import FREE, Goal, attributes_in, exact_in, files_of, permits_in, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.values import LONGEST, Order, Plan
@@ -79,10 +79,11 @@ class StepGoal(Goal):
         over = {s.path for s in self.files.skipped if s.reason == IGNORED_HELD}
         new = {d.path for d in before if d.now is None or d.path in over}
         self.written = scene.take_in({path: came[path] for path in new if path in came})
-        self.staged, self.kept = staged_in(scene, target), kept_in(self.store, target)
+        self.staged = staged_in(scene, target)
+        self.kept, self.left = exact_in(scene, target)
         self.hidden = paths_beside(self.store, target, HIDDEN) or ()
         self.links = paths_beside(self.store, target, LINKS) or ()
-        self.permits = step_back(scene.repo, beside(self.store, target))
+        self.permits = permits_in(scene, lambda: step_back(scene.repo, beside(self.store, target)))
         self.entries = index_scope(self.store, target)
 
     def local(self) -> LocalAttributes | None:

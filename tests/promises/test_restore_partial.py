@@ -252,6 +252,29 @@ def test_what_is_gone_of_the_present_is_stored_anew(repo: Sandbox, name: str) ->
     same(mess, state_of(repo), "undone")
 
 
+@some("name", ["modes", "raw"], 1)
+@some("verb", ["restore", "undo"], 1)
+def test_a_lost_list_beside_the_files_stops_nothing(repo: Sandbox, name: str, verb: str) -> None:
+    repo.write(".gitattributes", "*.t text\n")
+    repo.commit("attributes")
+    if verb == "undo":
+        snap(repo)
+    repo.write("m.t", "one\r\ntwo\n").chmod(0o640)
+    ref = "refs/baton/safety/main-worktree" if verb == "undo" else "refs/baton/tracks/t"
+    if verb == "undo":
+        repo.ok("restore", "--exact")
+    else:
+        snap(repo)
+        (repo.path / "m.t").unlink()
+    lose(repo, repo.git("rev-parse", f"{ref}^2^2:{name}"))
+    done = repo.ok(verb)
+    if name == "modes":
+        assert "its owner's alone" in done.err and (repo.path / "m.t").read_bytes() == b"one\r\ntwo\n"
+        assert (repo.path / "m.t").stat().st_mode & 0o777 == 0o600
+    else:
+        assert "as git checks them out" in done.err and (repo.path / "m.t").read_bytes() == b"one\ntwo\n"
+
+
 def test_what_is_staged_and_gone_is_left(repo: Sandbox) -> None:
     repo.commit("b", b_txt="b\n")
     snap(repo)
