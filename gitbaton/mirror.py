@@ -100,7 +100,7 @@ def refresh(
     told: where the files are as they were left with it, nobody is asked.
     """
     if elsewhere := _elsewhere(repo, where, staged):
-        return [elsewhere]
+        return [] if only_existing else [elsewhere]
     tracked = _tracked(repo, where, staged)
     if tracked:
         return [f"{in_quotes(tracked[0])} is tracked by git, so it is not ours and the LATEST files are not written"]

@@ -10,7 +10,7 @@ from functools import partial
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
-from gitbaton.codec import counted
+from gitbaton.codec import counted, in_quotes
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.git import questions
 from gitbaton.git.objects import RefChange
@@ -356,6 +356,10 @@ def _take_scripts(draft: HooksDraft, shipped: dict[str, bytes]) -> None:
             kepthooks.clear(draft, event)
         if not places and kept is not None:
             draft.notices.append(f"'{top}' is not ours any more; the hook kept as '{kept}' stays")
+    back = [os.path.join(draft.top, event) for event in restored if os.path.lexists(os.path.join(draft.folder, event))]
+    if back and (gone := kepthooks.gone(draft)):
+        named = ", ".join(map(in_quotes, back))
+        draft.notices.append(f"'{gone[0]}' has gone from beside {named}: remove by hand what nothing needs any more")
     kepthooks.take_folder(draft, restored)
 
 

@@ -159,6 +159,12 @@ def clear(draft: HooksDraft, event: str) -> None:
         draft.step(f"remove '{former}', which has its own name again", lambda: os.unlink(former))
 
 
+def gone(draft: HooksDraft) -> list[str]:
+    """The names of what lay beside the hooks, and has gone since they were kept: their tool may have, too."""
+    names = sorted(os.listdir(draft.folder)) if os.path.isdir(draft.folder) else []
+    return [name for name in names if _is_link(draft, name) and not os.path.exists(os.path.join(draft.folder, name))]
+
+
 def restore(draft: HooksDraft, path: str, event: str | None) -> None:
     """Plan that our script at ``path`` makes room for the hook that is kept for an event, if one is, unless a manager has put
     that back by itself."""

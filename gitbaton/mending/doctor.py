@@ -148,6 +148,10 @@ def _hooks(baton: Baton) -> Iterator[Finding]:
         yield _amiss("hooks", f"git does not call ours: {names}", _INSTALL)
     else:
         yield _fine("hooks", f"called from {called[kepthooks.EVENTS[0]][0]}")
+    draft = kepthooks.HooksDraft(repo)
+    if gone := kepthooks.gone(draft):
+        text = f"{in_quotes(gone[0])} has gone from beside hooks that are kept in {in_quotes(draft.folder)}"
+        yield _amiss("hooks", text, "remove by hand a hook that nothing needs any more")
     if twice:
         yield _amiss("hooks-once", f"called twice, from {' and '.join(called[twice[0]])}: {', '.join(twice)}", _INSTALL)
     for event, data in install.scripts().items() if len(missing) < len(called) else ():

@@ -65,3 +65,12 @@ def test_a_bare_repository_beside_linked_work_trees(repo: Sandbox, tmp_path: Pat
     theirs = bare.git("rev-parse", "refs/baton/tracks/main")
     bare.ok("snapshot", "words")
     assert bare.git("rev-parse", "refs/baton/tracks/main") == theirs and linked.ok("status").code == 0
+
+
+def test_nobody_who_would_make_none_is_told_that_there_is_no_latest(repo: Sandbox, tmp_path: Path) -> None:
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other(tmp_path), "runtime")
+    repo.git("commit", "-qm", "a submodule")
+    assert "the LATEST files are not written" in repo.ok("snapshot", "s").err
+    with repo.open() as baton:
+        assert baton.refresh(only_existing=True) == []
+    assert not (repo.path / "runtime/checkpoints").exists()

@@ -230,7 +230,11 @@ def test_t10_a_hook_whose_tool_has_gone_fails_no_checkout(repo: Sandbox) -> None
     (folder / "lib.sh").unlink()  # husky 4 takes its files away, and leaves what is not its own hook
     code, err = said(repo)
     hint = "hint: '.git/hooks.baton-legacy/post-checkout' fails, and 'lib.sh' beside it has gone;"
-    assert code == 0 and err.splitlines()[-1].startswith(hint)
+    assert code == 0 and err.splitlines()[-1].startswith(hint) and err.count("hint:") == 1
+    found = repo.baton("doctor")
+    assert found.code == 1 and "MEND hooks: 'lib.sh' has gone from beside hooks that are kept in" in found.out
+    told = repo.ok("uninstall", "--dry-run").err
+    assert f"'lib.sh' has gone from beside '{folder}/post-checkout': remove by hand what nothing needs any more" in told
     hook(repo, "lib.sh", "exit 7\n")
     assert said(repo)[0] == 1  # its own failure is git's to tell
 
@@ -256,7 +260,7 @@ def test_t10_git_lfs_after_ours_tells_how_and_then_both_are_called(repo: Sandbox
     before = picture(repo)
     done = repo.run("git", "lfs", "install", "--local")
     assert done.code != 0 and "Hook already exists: post-" in done.out + done.err
-    assert "git baton uninstall; install it; git baton install" in done.out + done.err  # it shows the head of our script
+    assert "git baton uninstall; (un)install it; git baton install" in done.out + done.err  # it shows the head of our script
     repo.ok("uninstall")
     assert repo.run("git", "lfs", "install", "--local").code == 0
     alone = picture(repo)
