@@ -17,6 +17,7 @@ from gitbaton.scanning.unfiltered import behind
 from gitbaton.values import value
 from gitbaton.worktree.pointers import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
 
+_REFS = 5  # that a line names
 _CRYPT = "git-crypt"  # its content is in git, and may look like anything
 
 
@@ -71,13 +72,13 @@ def send(line: Connection, oids: Sequence[str], place: str) -> None:
         )
 
 
-def staying(found: Sequence[Pointer], oids: Sequence[str], there: str, *, hooked: bool) -> list[str]:
-    """Warnings that name the files whose content is not sent, and what sends it. ``hooked``: a pre-push hook of the user's sees
-    to what other filters keep."""
+def staying(found: Sequence[Pointer], oids: Sequence[str], there: str, refs: Sequence[str], *, hooked: bool) -> list[str]:
+    """Warnings that name the files whose content is not sent, and what sends it. ``refs``: those that are sent; ``hooked``: a
+    pre-push hook of the user's sees to what other filters keep."""
     told = {
         ANNEX: f"git-annex keeps it; 'git annex copy --to {there}' sends it",
         DVC: "DVC keeps it; 'dvc push' sends it",
-        LFS: f"git-lfs keeps it, and it is not sent: 'git lfs push --all {there}' sends what is here",
+        LFS: f"git-lfs keeps it, and it is not sent: 'git lfs push {' '.join((there, *refs[:_REFS]))}' sends what is here",
     }
     groups: dict[str, list[str]] = {}
     for pointer in found:

@@ -258,7 +258,8 @@ class _Push:
         )
         self.sends = contents.sendable(self.baton, self.found)
         self.hooked = any(pointer.keeper == OTHER for pointer in self.found) and bool(self.line.push_hook())
-        stays = contents.staying(self.found, self.sends, self.shown, hooked=self.hooked)
+        refs = [move.ref for move in moves if move.changes and move.kind and move.new]
+        stays = contents.staying(self.found, self.sends, self.shown, refs, hooked=self.hooked)
         made = replace(made, warnings=(*made.warnings, *stays), contents=len(self.sends))
         if hits or not self.manner.write or not any(move.changes for move in moves):
             return replace(made, hits=tuple(hits))

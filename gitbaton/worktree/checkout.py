@@ -301,7 +301,8 @@ def failure(result: Result) -> GitError:
     failed = SMUDGE.search(result.err)
     if failed:
         said = f"'{failed.group(1)}': the required filter '{failed.group(2)}' fails"
-        return PathError(said, reasons={failed.group(1): "filter-missing"})
+        hints = ["if its content is not here: git lfs fetch"] if failed.group(2) == "lfs" else []
+        return PathError(said, *hints, reasons={failed.group(1): "filter-missing"})
     denied = _DENIED.findall(result.err)
     if denied and not any(why in NO_ROOM for _, why in denied):
         path, why = denied[0]

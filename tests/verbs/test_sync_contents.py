@@ -105,6 +105,7 @@ def test_nothing_is_pushed_where_the_content_cannot_be(lfs: Far) -> None:
     done = pushed(lfs, FAKE_REFUSES="1", GIT_LFS_SKIP_PUSH="1")
     assert done.code == 0 and CHAINS + "t" in lfs.there().refs and len(calls(lfs)) == 1
     assert "the content of 'a.bin' does not go along: git-lfs keeps it" in done.err
+    assert f"'git lfs push origin {CHAINS}t' sends what is here" in done.err
     there = second(lfs)
     done = there.baton("restore", "t", "--foreign")
     assert done.code == 1 and "refuse a.bin (its content is not here: git lfs fetch)" in done.out
