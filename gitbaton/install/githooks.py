@@ -226,20 +226,25 @@ def _hook_files(draft: HooksDraft, shipped: dict[str, bytes]) -> None:
     """Our scripts in the hooks directory; a hook that is there already is kept and called first, or left in place."""
     targets = {event: path for event in shipped if (path := _place(draft, event, shipped[event])) is not None}
     sources = {event: path for event in targets if (path := _to_keep(draft, event)) is not None}
-    for event, source in list(sources.items()):
-        path = os.path.join(draft.top, event)
-        why = kepthooks.bound(draft, source) if targets[event] == path else ""
-        if why:
-            draft.notices.append(f"'{path}' is left in place: {why}; {_advice(draft.repo, path, event, source)}")
-            if source != path:  # it was kept by another name
-                kepthooks.restore(draft, path, event)
-            del sources[event], targets[event]
+    here = {event: path for event, path in sources.items() if targets[event] == os.path.join(draft.top, event)}
+    bound = {event: why for event, path in here.items() if (why := kepthooks.bound(draft, path))}
+    while more := {
+        e: why for e, path in here.items() if e not in bound and (why := kepthooks.lacks(draft, path, sources, bound))
+    }:
+        bound |= more
+    for event, why in bound.items():
+        path, source = os.path.join(draft.top, event), sources.pop(event)
+        draft.notices.append(f"'{path}' is left in place: {why}; {_advice(draft.repo, path, event, source)}")
+        if source != path:  # it was kept by another name
+            kepthooks.restore(draft, path, event)
+        del targets[event]
     kepthooks.link(draft, sources)
-    for event, path in targets.items():
+    for event in targets:
         if event in sources:
             kepthooks.move(draft, event, sources[event])
+    for event, path in targets.items():  # after all are kept: one may be a link to another
         _put(draft, path, shipped[event])
-        kepthooks.clear(draft, event)
+        kepthooks.clear(draft, event, sources.get(event))
 
 
 def _place(draft: HooksDraft, event: str, data: bytes) -> str | None:
@@ -269,7 +274,7 @@ def _to_keep(draft: HooksDraft, event: str) -> str | None:
     path, former = os.path.join(draft.top, event), draft.former(event)
     if os.path.lexists(path) and not is_ours(read(path)) and caller(draft.repo, event) is None:
         return path
-    return former if os.path.lexists(former) else None
+    return former if os.path.lexists(former) and not os.path.lexists(os.path.join(draft.folder, event)) else None
 
 
 def _advice(repo: Repo, path: str, event: str, source: str | None = None) -> str:

@@ -19,13 +19,21 @@ MARK = b"\n# gitbaton: 1\n"
 LEGACY = ".baton-legacy"  # how the name of the folder ends; formerly that of a kept hook
 _ASIDE = ("{0}.legacy", "{0}.old", "old-hooks/{0}")  # of pre-commit (which goes on calling it), lefthook, overcommit
 _OFF = (["false"], ["no"], ["off"], ["0"])
-_SELF = rb"(?:\$\{?0\b|BASH_SOURCE|__file__|__FILE__|PROGRAM_NAME|argv\[0\])"
-# That a hook looks at where it lies: '${0%/hooks/*}', 'case $0 in .git/hooks/*'; '$(dirname "$0")/../hooks' does not.
-_WHERE = re.compile(
-    rb"^(?!\s*#)[^\n]*(?:case[^\n]*%b[^\n]*hooks/|%b[^\n]*(?:(?<!\.\.)(?<!\.git)/hooks\b|(?<![\w./])hooks/)|/hooks/['\"][^\n]*%b)"
-    % (_SELF, _SELF, _SELF),
+_HEAD = 1 << 16  # bytes of a hook that are looked at
+_SELF = re.compile(
+    rb"^(?!\s*#)[^\n]*(?:\$\{?0\b|BASH_SOURCE|__file__|__FILE__|__dir__|__dirname|__filename|FindBin|PROGRAM_NAME|argv\[0\])",
     re.M,
 )
+# That a hook which looks at itself asks where it lies: '${0%/hooks/*}', 'case $dir in *hooks)', '= hooks'. What leads to the
+# directory from elsewhere does not: '$(dirname "$0")/../hooks', '.git/hooks', '$(git rev-parse --git-dir)/hooks'.
+_WHERE = re.compile(
+    rb"^(?!\s*#)(?:[ \t]*\(?[^\s()]*\bhooks\b[^\s()]*\)|[^\n]*(?:case[^\n]*hooks/"
+    rb"|(?<!\.\.)(?<!\.git)(?<!baton)(?<!-dir\))(?<!-dir\)\")(?<!_DIR)(?<!_DIR\})(?<!_DIR\")(?<!_DIR\}\")/hooks\b"
+    rb"|[*\"'\s]hooks[\"'/)*|]|=\s*hooks\b))",
+    re.M,
+)
+# That it writes a file beside itself, which others would look for in the directory.
+_WRITES = re.compile(rb"^(?!\s*#)[^\n]*>>?\s*[\"']?(?:\$\(dirname[^\n;|)]*|\$\{)(?:\$?\{?0\b|BASH_SOURCE)", re.M)
 
 
 class HooksDraft(Draft):
@@ -90,11 +98,29 @@ def bound(draft: HooksDraft, source: str) -> str:
         there = os.path.join(draft.folder, text) if up else os.path.join(draft.top, text)
         if os.path.realpath(source) != os.path.realpath(there):
             return "it is a link that would lead elsewhere"
-    data = read(source) or b""
-    if b"\0" not in data and _WHERE.search(data):
+    data = read(source, _HEAD) or b""
+    looks = b"\0" in data or _SELF.search(data) is not None
+    if looks and b"\0" not in data and _WHERE.search(data):
         return "it looks at where it lies"
-    if _missing(draft) and questions.all_values(draft.repo, "core.symlinks")[-1:] in _OFF:
+    if b"\0" not in data and _WRITES.search(data):
+        return "it writes beside itself"
+    links = questions.all_values(draft.repo, "core.symlinks")[-1:] not in _OFF
+    if not links and (looks or os.path.islink(source)) and _missing(draft):
         return "what lies beside it cannot be linked to"
+    return ""
+
+
+def lacks(draft: HooksDraft, source: str, moves: Collection[str], but: Collection[str]) -> str:
+    """Why a hook cannot be called from the folder where those of ``moves`` are, ``but`` for some; empty if it can. One that
+    stays in the directory is not to be found from there: a link to it would lead ours to itself, once ours is in its place."""
+    data = read(source, _HEAD) or b""
+    names = {os.path.basename(os.readlink(source))} if os.path.islink(source) else set[str]()
+    names |= {event for event in EVENTS if event.encode() in data} if _SELF.search(data) else set()
+    for event in sorted(names.intersection(EVENTS) - {os.path.basename(source).removesuffix(LEGACY)}):
+        path = os.path.join(draft.top, event)
+        kept = (event in moves and event not in but) or os.path.lexists(os.path.join(draft.folder, event))
+        if not kept and os.path.lexists(path) and not is_ours(read(path)):
+            return f"it calls '{event}', which stays there, too"
     return ""
 
 
@@ -120,7 +146,7 @@ def _missing(draft: HooksDraft) -> list[str]:
         name
         for name in names
         if name not in EVENTS
-        and not name.endswith(LEGACY)
+        and not name.endswith((LEGACY, ".sample"))
         and not is_ours(read(os.path.join(draft.top, name)))
         and not os.path.lexists(os.path.join(draft.folder, name))
     ]
@@ -152,11 +178,16 @@ def _give_back(draft: HooksDraft, earlier: str, spare: str) -> None:
     draft.step(f"put the hook '{earlier}' in the place of '{spare}', which is ours", run)
 
 
-def clear(draft: HooksDraft, event: str) -> None:
-    """Plan that the former name of a kept hook goes, after the script that called it by that."""
-    former = draft.former(event)
-    if os.path.lexists(former):
+def clear(draft: HooksDraft, event: str, source: str | None = None) -> None:
+    """Plan that the former name of a kept hook goes, after the script that called it by that, where the hook has its own name
+    again: it is the ``source`` that is moved to the folder, or lies there."""
+    former, kept = draft.former(event), os.path.join(draft.folder, event)
+    if not os.path.lexists(former):
+        return
+    if source == former or same(former, kept):
         draft.step(f"remove '{former}', which has its own name again", lambda: os.unlink(former))
+    else:
+        draft.notices.append(f"'{former}' stays, and is not called: '{kept}' was kept, too")
 
 
 def gone(draft: HooksDraft) -> list[str]:

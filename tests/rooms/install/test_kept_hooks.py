@@ -103,6 +103,9 @@ BOUND = {
     "cut": '#!/bin/sh\ntest "${0%/hooks/*}" != "$0" || exit 5\necho here\n',
     "matched": "#!/bin/sh\ncase $0 in .git/hooks/*) echo here ;; *) exit 5 ;; esac\n",
     "python": "#!/usr/bin/env python3\nimport sys\nsys.exit(0 if '/hooks/' in __file__ else 5)\n",
+    "in lines": '#!/bin/sh\ncase "$0" in\n  */hooks/post-checkout) echo here ;;\n  *) exit 5 ;;\nesac\n',
+    "by a variable": '#!/bin/sh\ndir=$(dirname "$0")\ncase "$dir" in *hooks) echo here ;; *) exit 5 ;; esac\n',
+    "compared": '#!/bin/sh\ntest "$(basename "$(dirname "$0")")" = hooks || exit 5\necho here\n',
 }
 
 
@@ -125,6 +128,55 @@ def test_t10_a_hook_that_looks_at_where_it_lies_stays_there(repo: Sandbox, name:
     assert path.read_text() == mine and said(repo) == told
 
 
+@some("kind", ["writes", "link", "calls"])
+def test_t10_a_hook_that_works_with_others_where_they_lie_stays_there(repo: Sandbox, kind: str) -> None:
+    folder = repo.path / ".git/hooks"
+    if kind == "writes":
+        path = hook(repo, "post-merge", '#!/bin/sh\necho x >"$(dirname "$0")/state"\n')
+        hook(repo, "pre-commit", '#!/bin/sh\ncat "$(dirname "$0")/state"\n')
+        why = "it writes beside itself"
+    else:
+        text = (
+            'echo "${0##*/}"\ntest ! -x .git/baton/hooks/post-checkout || .git/baton/hooks/post-checkout "$@"\n'
+            if kind == "link"
+            else 'echo "${0%/hooks/*}"\n'
+        )
+        hook(repo, "post-checkout", f"#!/bin/sh\n{text}")
+        path = folder / "post-merge"
+        if kind == "link":
+            path.symlink_to("post-checkout")
+        else:
+            hook(repo, "post-merge", '#!/bin/sh\nexec "$(dirname "$0")/post-checkout" a b 1\n')
+        why = "it calls 'post-checkout', which stays there, too"
+    before, told = picture(repo), repo.run("sh", "-c", ".git/hooks/post-merge 0 && git commit -q --allow-empty -m x")
+    assert told.code == 0
+    done = repo.ok("install")
+    assert f"hint: '{path}' is left in place: {why}; to be warned of drift, add to " in done.err
+    assert repo.run("sh", "-c", ".git/hooks/post-merge 0 && git commit -q --allow-empty -m x") == told
+    repo.ok("uninstall")
+    assert {name: told for name, told in picture(repo).items() if name != "hooks/state"} == before
+
+
+def test_t10_a_link_to_another_hook_is_kept_as_it_is_wherever_the_install_ends(repo: Sandbox) -> None:
+    hook(repo, "post-checkout", LIB)
+    (repo.path / ".git/hooks/post-merge").symlink_to("post-checkout")
+    rows = repo.ok("install", "--dry-run").out.splitlines()
+    kept = [number for number, row in enumerate(rows) if row.startswith("would keep the hook")]
+    put = [number for number, row in enumerate(rows) if row.startswith("would write") and "/.git/hooks/" in row]
+    assert len(kept) == 2 and max(kept) < min(put)  # or the link would lead to ours, and be taken for it
+
+
+@pytest.mark.deep
+def test_t10_two_hooks_kept_for_one_event_are_both_kept(repo: Sandbox) -> None:
+    hook(repo, "post-checkout", LIB)
+    repo.ok("install")
+    other = hook(repo, "post-checkout.baton-legacy", "#!/bin/sh\necho other\n")  # by a version that kept it by another name
+    said_of = f"'{other}' stays, and is not called"
+    assert said_of in repo.ok("install").err and said(repo) == (0, "lib\n")
+    assert said_of in repo.ok("uninstall").err
+    assert other.read_text() == "#!/bin/sh\necho other\n" and said(repo) == (0, "lib\n")
+
+
 def test_t10_without_symbolic_links_a_hook_with_neighbours_stays(repo: Sandbox) -> None:
     beside(repo)
     path = hook(repo, "post-checkout", HOOKS["dirname"])
@@ -132,6 +184,9 @@ def test_t10_without_symbolic_links_a_hook_with_neighbours_stays(repo: Sandbox) 
     done = repo.ok("install")
     assert "is left in place: what lies beside it cannot be linked to" in done.err
     assert path.read_text() == HOOKS["dirname"] and said(repo) == (0, "lib\n")
+    path.write_text("#!/bin/sh\necho alone\n")  # it looks at nothing beside it
+    assert repo.ok("install").err == ""
+    assert said(repo) == (0, "alone\n") and len(snap_and_leave(repo)) == 1
 
 
 def former(repo: Sandbox, event: str, text: str) -> dict[str, tuple[int, bytes]]:
@@ -236,13 +291,16 @@ def test_t10_a_hook_whose_tool_has_gone_fails_no_checkout(repo: Sandbox) -> None
     told = repo.ok("uninstall", "--dry-run").err
     assert f"'lib.sh' has gone from beside '{folder}/post-checkout': remove by hand what nothing needs any more" in told
     hook(repo, "lib.sh", "exit 7\n")
-    assert said(repo)[0] == 1  # its own failure is git's to tell
+    (folder / "dispatch").unlink()
+    for sample in folder.glob("*.sample"):
+        sample.unlink()
+    assert said(repo) == (1, "")  # its own failure is git's to tell
 
 
 @pytest.mark.deep
 def test_t10_what_was_made_in_the_folder_of_kept_hooks_is_not_lost(repo: Sandbox) -> None:
     folder = beside(repo)
-    hook(repo, "post-checkout", '#!/bin/sh\ndate >"$(dirname "$0")/stamp"\necho more >>"$(dirname "$0")/lib.sh"\n')
+    hook(repo, "post-checkout", '#!/bin/sh\nd=$(dirname "$0")\ndate >"$d/stamp"\necho more >>"$d/lib.sh"\n')
     repo.ok("install")
     assert said(repo)[0] == 0
     stamp = (repo.path / ".git/hooks.baton-legacy/stamp").read_bytes()
