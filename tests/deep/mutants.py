@@ -64,8 +64,8 @@ restore restore/attribution.py: what was committed here is somebody else's
 +return found
 
 restore restore/decide.py: what no capture holds goes
--reason = self.facts.unsafe(d.path) or covered(d.path, self.facts.left)
-+reason = covered(d.path, self.facts.left)
+-reason = self.facts.unsafe(d.path)
++reason = None
 
 restore restore/apply.py: the intent names no safety
 -intent = replace(intent, safety=self.safety.commit if self.safety else None)
@@ -161,8 +161,8 @@ journal journal/state.py: a doubtful effect never happened
 +return _with_effect(step, replace(effect, state="undone"))
 
 runs running/decide.py: an approval outlives its inputs
--if state.gate_key != key:
-+if state.gate_key is None:
+-if step.gate is None or (state.gate == "approved" and state.gate_key == key):
++if step.gate is None or state.gate == "approved":
 
 runs running/effects.py: dependents are undone last
 -return undo(ctx, plan, live(ctx.state(), others) + mine[::-1], held)
