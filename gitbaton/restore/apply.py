@@ -28,8 +28,9 @@ from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
 from gitbaton.worktree.conversion import remember_attributes
 from gitbaton.worktree.heldbytes import HeldOid
+from gitbaton.worktree.locks import MARK
 from gitbaton.worktree.modes import AFTER_MODES
-from gitbaton.worktree.staged import MARK, IndexLock, Restaging, refuse_changed, signature
+from gitbaton.worktree.staged import IndexLock, Restaging, refuse_changed, signature
 
 _MOVED = 3
 _UNWRITABLE = 20

@@ -21,9 +21,10 @@ from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.checkout import changed_tree, check_out
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.locks import MARK
 from gitbaton.worktree.modes import confine, recorded
 from gitbaton.worktree.rawbytes import read_kept
-from gitbaton.worktree.staged import MARK, IndexLock, Restaging, Scope, read_staged
+from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged
 
 _TOLD = 10  # paths that are named
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gitbaton.codec import counted, in_quotes
 from gitbaton.git import questions
 from gitbaton.git.repo import Repo
+from gitbaton.system.files import read_regular
 
 CRASHED = "a git process may have crashed in this repository earlier: remove the file manually to continue"
 _FILES = ("index", "HEAD", "config", "config.worktree", "packed-refs", "shallow")
+MARK = "gitbaton "  # what a lock of ours begins with; our process has it not open, and is no git
+# Gits that look, or wait, for long, and write nothing that has such a lock.
+_LOOKING = frozenset(("blame", "cat-file", "daemon", "diff", "fsmonitor--daemon", "grep", "log", "rev-list", "show"))
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
@@ -45,16 +49,16 @@ def stale(repo: Repo, older: float) -> Iterator[tuple[str, str]]:
 
 
 def holder(path: str) -> str | None:
-    """The process that holds a lock: it has the file open, or is a git at work here from before it was made. Empty: there is
-    none; None: that cannot be seen."""
+    """The process that holds a lock: it has the file open, is named in it, or is a git at work here from before it was made.
+    Empty: there is none; None: that cannot be seen."""
     try:
-        made, real = os.lstat(path).st_mtime, os.path.realpath(path)
+        made, real, ours = os.lstat(path).st_mtime, os.path.realpath(path), _marked(path)
         pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
         with open("/proc/stat", encoding="ascii", errors="replace") as file:
             booted = next(float(line.split()[1]) for line in file if line.startswith("btime "))
     except (OSError, StopIteration):
         return None
-    found, doubt, above = "", False, _ancestors()
+    found, doubt = "", False
     for pid in pids:
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -63,9 +67,17 @@ def holder(path: str) -> str | None:
                 command = os.fsdecode(file.read()).split("\0")[:-1]
         except OSError:
             continue
-        git = os.path.basename(command[0]).startswith("git") if command else False
-        if pid in above or int(fields[1]) == os.getpid() or booted + int(fields[19]) / os.sysconf("SC_CLK_TCK") > made + 1:
-            continue  # ours, or younger than the lock
+        git = os.path.basename(command[0]).startswith("git") and not _LOOKING.intersection(command) if command else False
+        # Not ours, the git that we are a subcommand of, what we began, or what is younger than the lock. One above these may
+        # be a 'git commit' whose hook has begun us.
+        if (
+            pid in (os.getpid(), os.getppid())
+            or int(fields[1]) == os.getpid()
+            or booted + int(fields[19]) / os.sysconf("SC_CLK_TCK") > made + 1
+        ):
+            continue
+        if pid == ours:
+            return _process(pid, command)
         try:
             opened = {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
             here = git and _together(os.readlink(f"/proc/{pid}/cwd"), os.path.dirname(real))
@@ -75,27 +87,28 @@ def holder(path: str) -> str | None:
         except OSError:  # it has just ended
             continue
         if real in opened or here:
-            found = f"process {pid} ({in_quotes(' '.join(command[:4]))})"
+            found = _process(pid, command)
     return found or (None if doubt else "")
+
+
+def _process(pid: int, command: Sequence[str]) -> str:
+    return f"process {pid} ({in_quotes(' '.join(command[:4]))})"
+
+
+def _marked(path: str) -> int | None:
+    """The process of gitbaton's that a lock of ours names."""
+    try:
+        text = read_regular(path, 200).decode("ascii", "replace")
+    except OSError:
+        return None
+    number = text.removeprefix(MARK).split()[:1] if text.startswith(MARK) else []
+    return int(number[0]) if number and number[0].isdecimal() else None
 
 
 def _together(directory: str, git_dir: str) -> bool:
     """Whether a process in a directory may be at work in the repository whose files are in ``git_dir``."""
     at = git_dir.partition("/.git/")[0].removesuffix("/.git")
     return os.path.join(directory, "").startswith((os.path.join(at, ""), os.path.join(git_dir, "")))
-
-
-def _ancestors() -> set[int]:
-    """This process, and those that it was started by: among them the git that we are a subcommand of."""
-    found, pid = set[int](), os.getpid()
-    while pid > 1 and pid not in found:
-        found.add(pid)
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-                pid = int(file.read().rpartition(")")[2].split()[1])
-        except OSError:
-            break
-    return found
 
 
 def _age(path: str) -> str:

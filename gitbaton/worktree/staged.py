@@ -21,6 +21,7 @@ from gitbaton.git.run import zsplit
 from gitbaton.model import FileState, Oid
 from gitbaton.system.files import NEW, read_regular
 from gitbaton.values import value
+from gitbaton.worktree import locks
 from gitbaton.worktree.checkout import Difference, Entry, differences, hidden, refused_names
 from gitbaton.worktree.filetrees import is_safe
 from gitbaton.worktree.heldbytes import HeldOid
@@ -29,7 +30,6 @@ from gitbaton.worktree.indexgate import ROOM, real_entry
 from gitbaton.worktree.rawbytes import read_raw
 
 LOCK_WAIT = 2.0
-MARK = "gitbaton "  # what a lock of ours begins with
 _STAGES = ("1", "2", "3")
 _BITS = {"a": "assume-unchanged", "s": "skip-worktree"}
 
@@ -260,8 +260,6 @@ class IndexLock:
         deadline = time.monotonic() + wait
         while not done():
             if time.monotonic() > deadline:
-                from gitbaton.worktree import locks
-
                 said, hint = locks.words(self.path)
                 raise GitError(f"{said}; nothing is changed", hint)
             time.sleep(0.05)
@@ -287,7 +285,7 @@ class IndexLock:
             self.mark = read_regular(self.path, 200).decode("ascii", "replace")
         except OSError:
             return
-        if self.mark.startswith(MARK):
+        if self.mark.startswith(locks.MARK):
             self.release()
 
     def release(self) -> bool:

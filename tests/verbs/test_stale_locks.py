@@ -70,6 +70,47 @@ def test_a_process_that_holds_the_lock_is_named(repo: Sandbox, how: str) -> None
     assert hint == "hint: wait until that process has ended"
 
 
+@pytest.mark.deep
+def test_a_lock_of_ours_is_held_by_the_process_that_it_names_while_that_lives(repo: Sandbox, tmp_path: Path) -> None:
+    changed(repo)
+    repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    with subprocess.Popen(["sh", "-c", "echo; read -r _"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"\n"
+        path = repo.path / ".git/index.lock"
+        path.write_text(f"gitbaton {holder.pid} 0123\n")
+        far = lock(repo, "worktrees/linked/index.lock", 0)
+        far.write_text(path.read_text())
+        done = repo.baton("restore", "@", "--yes")
+        assert done.code == 128 and f"'{path}' is held by process {holder.pid} ('sh -c " in done.err
+        assert "wait until that process has ended" in done.err
+        holder.communicate(b"\n")
+    then = time.time() - 7200
+    os.utime(far, (then, then))
+    assert f"MEND locks: '{far}' is 2 hours old, and no process here holds it" in repo.baton("doctor").out
+
+
+@pytest.mark.deep
+def test_a_commit_whose_hook_asks_holds_the_lock(repo: Sandbox) -> None:
+    changed(repo)
+    hook = repo.path / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nunset GIT_INDEX_FILE\ngit baton restore @ --yes\nexit 1\n")
+    hook.chmod(0o755)
+    done = repo.run("git", "commit", "-qam", "two")
+    assert done.code == 1 and " is held by process " in done.err and "('git commit " in done.err
+
+
+@pytest.mark.deep
+def test_a_git_that_only_looks_holds_no_lock(repo: Sandbox) -> None:
+    changed(repo)
+    words = ["git", "cat-file", "--batch"]
+    with subprocess.Popen(words, cwd=repo.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        path = repo.path / ".git/index.lock"
+        path.touch()
+        assert "and no process here holds it" in repo.baton("restore", "@", "--yes").err
+        holder.communicate(b"")
+
+
 @some("name", ["HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock", "refs/heads/main.lock", "refs/tags/a/b.lock"])
 def test_doctor_names_locks_beside_every_file_of_git(repo: Sandbox, name: str) -> None:
     repo.commit("first")
