@@ -7,6 +7,7 @@ import re
 MOST = 1024  # bytes of a pointer, as git-lfs has it
 LFS, ANNEX, DVC, OTHER = "lfs", "annex", "dvc", "other"
 _LFS = re.compile(rb"version https?://[^\n]+/spec/v1\n(?:[a-z0-9.-]+ [^\n]*\n)*?oid sha256:([0-9a-f]{64})\n")
+_ANNEX = re.compile(rb"/annex/objects/|[^\n]*\.git/(?:modules/[^\n]*/)?annex/objects/[^\n]*\Z")  # a pointer; a link
 _HELD = b"gitbaton held 1\n"  # our own stand-in for what passed no filter
 _DIGEST = re.compile(rb"(?<![0-9a-zA-Z])[0-9a-f]{32,}(?![0-9a-zA-Z])")
 
@@ -18,7 +19,7 @@ def kept_by(path: bytes, data: bytes) -> str:
         return ""
     if _LFS.match(data):
         return LFS
-    if data.startswith(b"/annex/objects/") or b".git/annex/objects/" in data:
+    if _ANNEX.match(data):
         return ANNEX
     digest = _DIGEST.search(data) is not None
     if digest and path.endswith((b".dvc", b"dvc.lock")) and b"outs:" in data:

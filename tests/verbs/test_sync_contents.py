@@ -164,6 +164,8 @@ def test_another_filter_that_keeps_content_elsewhere(tmp_path: Path, hooked: boo
         (b"a", b"version https://git-lfs.github.com/spec/v1\next-0-x sha256:1\noid sha256:%s\nsize 1\n" % (b"a" * 64), LFS),
         (b"a", b"/annex/objects/SHA256E-s5--%s.bin\n" % (b"b" * 64), ANNEX),
         (b"a", b"../.git/annex/objects/Xx/Yy/SHA256E-s5--%s/SHA256E-s5--%s" % (b"b" * 64, b"b" * 64), ANNEX),
+        (b"a", b"../.git/modules/x/annex/objects/Xx/Yy/SHA256E-s5--%s/SHA256E-s5--%s" % (b"b" * 64, b"b" * 64), ANNEX),
+        (b"README", b"Keep out of .git/annex/objects/ by hand.\n", ""),
         (b"data.csv.dvc", b"outs:\n- md5: %s\n  path: data.csv\n" % (b"c" * 32), DVC),
         (b"other.yaml", b"outs:\n- md5: %s\n" % (b"c" * 32), OTHER),
         (b"a", b"oid %s\n" % (b"d" * 40), OTHER),
