@@ -11,13 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from gitbaton.baton import Baton
-from gitbaton.errors import MENDS, CollectedError, RecordError
-from gitbaton.git.gone import Readable
+from gitbaton.errors import MENDS, RecordError
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
-from gitbaton.worktree.checkout import Difference, Entry, differences, entry_at
+from gitbaton.worktree.checkout import Difference, Entry, entry_at, readable_differences
 from gitbaton.worktree.conversion import Conversion
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, moved, read_held
 from gitbaton.worktree.ignores import ignored
@@ -153,16 +152,10 @@ def held_ignored(baton: Baton, target: Stored) -> list[str]:
 def stepped(store: Store, safety: Stored) -> tuple[Oid, Oid, list[Difference]]:
     """The trees before and after a step, and the paths at which they differ; of a folder that cannot be read both sides are
     the same. Raises RecordError."""
-    before, after = safety.tree, in_beside(store, safety, AFTER)
-    try:
-        return before, after, differences(store.repo.git, before, after)
-    except CollectedError:
-        first = Readable(store.objects, before, after)
-        then = Readable(store.objects, after, first.tree)
-    if "" in (*first.gone, *then.gone):
-        raise RecordError(f"the files of a step are lost: {first.gone.get('') or then.gone['']}", MENDS)
-    store.repo.stow([*first.new, *then.new])
-    return first.tree, then.tree, differences(store.repo.git, first.tree, then.tree)
+    found = readable_differences(store.repo, safety.tree, in_beside(store, safety, AFTER))
+    if "" in found.gone:
+        raise RecordError(f"the files of a step are lost: {found.gone['']}", MENDS)
+    return found.now, found.then, found.differences
 
 
 def after(store: Store, safety: Stored, apart: Sequence[Difference]) -> dict[str, Entry | None]:

@@ -22,7 +22,7 @@ from gitbaton.restore.sessionwork import Work, session_work
 from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, Plan
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import beside, paths_beside
-from gitbaton.worktree.checkout import Difference, differences, entry_at
+from gitbaton.worktree.checkout import Difference, differences, entry_at, readable_differences
 from gitbaton.worktree.conversion import LocalAttributes
 from gitbaton.worktree.ignores import anything_in, ignored_by
 from gitbaton.worktree.modes import Permits, recorded
@@ -140,7 +140,9 @@ class CheckpointGoal(Goal):
         if not mine:
             return ()
         head = self.store.base_tree(self.scene.head.oid)
-        return sorted({d.path for d in differences(self.git, self.scene.tree, head)} & mine)
+        found = readable_differences(self.scene.repo, self.scene.tree, head)
+        apart = {d.path for d in found.differences}
+        return sorted(path for path in mine if path in apart or covered(path, found.gone))
 
     def _work(self, paths: Collection[str]) -> Work:
         if not self._worked[0].issuperset(paths):
@@ -152,7 +154,7 @@ class CheckpointGoal(Goal):
         if not self.elsewhere or self._heads is None:
             return {}
         before, after = self._heads
-        apart = {d.path: d for d in differences(self.git, after, before)}
+        apart = {d.path: d for d in self._apart(after, before)}
         head = self.scene.head
         where = f"on {plain(head.branch)}" if head.branch is not None else f"at {self.baton.abbreviate(head.oid)}"
         return {d.path: f"as committed {where}" for d in moved if d == apart.get(d.path)}
@@ -209,7 +211,11 @@ class CheckpointGoal(Goal):
     def known(self) -> Collection[str]:
         """What the checkpoint's commit or index had and its work tree had not: it was deleted then."""
         trees = {self.files.index.tree, self.store.tree_of(self.target.checkpoint.head)} - {None, self.tree}
-        return {d.path for tree in trees if tree for d in differences(self.git, self.tree, tree) if d.now is None}
+        return {d.path for tree in trees if tree for d in self._apart(self.tree, tree) if d.now is None}
+
+    def _apart(self, one: Oid, other: Oid) -> list[Difference]:
+        """Where two trees differ that only say more of what changes: of a folder that is lost nothing is known."""
+        return readable_differences(self.scene.repo, one, other).differences
 
     def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
         """What no capture holds now, where the checkpoint has something else there, or --exact nothing."""

@@ -19,7 +19,7 @@ from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.values import LONGEST, Order, Plan
 from gitbaton.store import safety_ref
 from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, steps
-from gitbaton.worktree.checkout import INVALID, NESTED, Difference, differences, refused_names
+from gitbaton.worktree.checkout import INVALID, NESTED, Difference, readable_differences, refused_names
 from gitbaton.worktree.conversion import LocalAttributes
 from gitbaton.worktree.modes import step_back
 from gitbaton.worktree.rawbytes import differing as differing_bytes
@@ -130,7 +130,9 @@ class StepGoal(Goal):
         then, now = self.target.checkpoint.head, self.scene.head.oid
         first = self.what.partition(" ")[0]  # "restore" or "revert"
         trees = [self.store.tree_of(oid) for oid in (now, then)] if now != then else []
-        committed = {d.path: d.now for d in differences(self.git, *map(str, trees))} if trees and None not in trees else {}
+        now_then = [tree for tree in trees if tree is not None]
+        apart = readable_differences(self.scene.repo, *now_then).differences if len(now_then) == 2 else []
+        committed = {d.path: d.now for d in apart}
         both = {d.path for d in changing if d.path in committed and committed[d.path] == d.now}
         edited = len(set(self.moved(changing)) - both)
         said, found = f"this {self.op} puts other bytes over", list[str]()

@@ -26,7 +26,16 @@ from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import beside, paths_beside
 from gitbaton.store.turns import Span
 from gitbaton.values import replace, value
-from gitbaton.worktree.checkout import INVALID, Difference, Entry, changed_tree, differences, entry_at, refused_names
+from gitbaton.worktree.checkout import (
+    INVALID,
+    Difference,
+    Entry,
+    changed_tree,
+    differences,
+    entry_at,
+    readable_differences,
+    refused_names,
+)
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.modes import ALL, Modes, Permits, recorded
@@ -160,7 +169,8 @@ class TurnGoal(Goal):
             found = {d.path: d for d in differences(self.git, *pair)}
             if span.end is None and not span.open:  # a commit ended it, which says nothing of what is not tracked
                 head = span.began.checkpoint.head if span.began is not None else None
-                tracked = {d.path for d in differences(self.git, nothing(self.store), self.store.base_tree(head))}
+                base = self.store.base_tree(head)
+                tracked = {d.path for d in readable_differences(self.scene.repo, nothing(self.store), base).differences}
                 found = {path: d for path, d in found.items() if d.then is not None or path in tracked}
             self._changed[pair] = found
         return self._changed[pair]
@@ -333,7 +343,7 @@ class TurnGoal(Goal):
     def _in_index(self, tree: Oid, path: str) -> Entry | None:
         pair = self.scene.facts.tree, tree
         if pair not in self._changed:
-            self._changed[pair] = {d.path: d for d in differences(self.git, *pair)}
+            self._changed[pair] = {d.path: d for d in readable_differences(self.scene.repo, *pair).differences}
         if path in self._changed[pair]:
             return self._changed[pair][path].then
         return entry_at(self.store.objects, self.scene.facts.tree, path)

@@ -12,10 +12,13 @@ import re
 import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from gitbaton.codec import in_quotes
-from gitbaton.errors import GitError, PathError, StaleError
+from gitbaton.errors import CollectedError, GitError, PathError, StaleError
+from gitbaton.git.gone import Readable
 from gitbaton.git.objects import Objects, lookup, new_object
+from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, zsplit
 from gitbaton.git.treediff import compared, records, refuse_pathspecs
 from gitbaton.model import Oid
@@ -88,6 +91,31 @@ def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> lis
         refuse_pathspecs(git, specs)
     changes = records(compared(result))[0][1]
     return [Difference(path=c.path, now=_entry(c.before), then=_entry(c.after)) for c in changes]
+
+
+@value
+class Comparison:
+    """What differs between two trees; both less the folders that cannot be read on either side: these are the same on both.
+    ``gone`` are such folders ("": the whole), with the reason."""
+
+    now: Oid
+    then: Oid
+    differences: list[Difference]
+    gone: Mapping[str, str] = MappingProxyType({})
+
+
+def readable_differences(repo: Repo, now: Oid, then: Oid) -> Comparison:
+    """Compare two trees as far as they can be read. Raises GitError."""
+    try:
+        return Comparison(now=now, then=then, differences=differences(repo.git, now, then))
+    except CollectedError:
+        first = Readable(repo.objects, now, then)
+        second = Readable(repo.objects, then, first.tree)
+        if not (first.gone or second.gone):
+            raise
+    repo.stow([*first.new, *second.new])
+    apart = [] if "" in {**first.gone, **second.gone} else differences(repo.git, first.tree, second.tree)
+    return Comparison(now=first.tree, then=second.tree, differences=apart, gone={**second.gone, **first.gone})
 
 
 def _entry(said: str | None) -> Entry | None:

@@ -219,6 +219,26 @@ def test_revert_brings_back_the_rest(repo: Sandbox, name: str) -> None:
     same(mess, state_of(repo), "undone")
 
 
+def test_head_that_lost_a_folder_stops_nothing(repo: Sandbox) -> None:
+    """What HEAD has is asked for beside the point: whether a file is new, was committed since, or is an edit."""
+    repo.commit("deep", **{"deep/down/p.txt": TEXT})
+    snap(repo)
+    repo.write("deep/down/p.txt", "mine\n")
+    repo.write("new.txt", "new\n")
+    repo.write("a.txt", "mine\n")
+    snap(repo)
+    repo.write("a.txt", "an edit\n")
+    mess = state_of(repo).files
+    lose_tree(repo)
+    repo.ok("restore", "@", "--exact")
+    assert (repo.path / "a.txt").read_text() == "mine\n"
+    assert repo.baton("restore", "@~1", "--exact").code == 1
+    repo.git("update-ref", "HEAD", repo.git("commit-tree", "-m", "next", "-p", "HEAD", "HEAD^{tree}"))
+    repo.ok("undo")
+    repo.ok("undo")
+    assert state_of(repo).files == mess
+
+
 def test_a_link_that_git_does_not_place_is_not_taken_away_either(repo: Sandbox) -> None:
     repo.commit("b", b_txt="b\n")
     repo.write(".gitmodules", "")
