@@ -295,6 +295,7 @@ def test_t10_a_hook_whose_tool_has_gone_fails_no_checkout(repo: Sandbox) -> None
     for sample in folder.glob("*.sample"):
         sample.unlink()
     assert said(repo) == (1, "")  # its own failure is git's to tell
+    assert "has gone from beside" not in repo.baton("doctor").out + repo.ok("uninstall", "--dry-run").err
 
 
 @pytest.mark.deep
