@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.codec import in_quotes
@@ -138,18 +138,19 @@ def some(names: Sequence[str]) -> list[str]:
     return [*names[:SHOWN], *([f"and {len(names) - SHOWN} more"] if len(names) > SHOWN else [])]
 
 
-def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
-    """Say what changed, and put it back where ``restore`` and it was in the work tree itself. Raises GitError."""
+def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> Collection[str]:
+    """Say what changed, and put it back where ``restore`` and it was in the work tree itself; the paths that were put back.
+    Raises GitError."""
     strays, paths = outside.strays, some([item.path for item in outside.found])
     if strays is None:
         _report_apart(ctx, step, outside, paths)
-        return
+        return ()
     for text in paths:
         ctx.emit("undeclared", step, text)
     for path in strays.unkept[:SHOWN]:
         ctx.emit("warning", step, f"not kept: {path}")
     if not restore:
-        return
+        return ()
     want = {s.path: strays.before.get(s.path) for s in strays.found if s.path not in strays.unkept}
     # Nobody noted which folders were empty before: all that are left stay.
     left = put(ctx.files, strays.after, want, keep=lambda: folders_of(want), modes=strays.modes, most=strays.most)
@@ -161,6 +162,7 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> None:
         ctx.emit("orphan", step, f"put back: {len(back) - SHOWN} more (what stood there is in the journal)")
     for path in (*left, *strays.unkept):
         ctx.emit("warning", step, f"{in_quotes(path)} could not be put back")
+    return back
 
 
 def unmade(ctx: Context, step: str, before: FileSet, after: FileSet) -> None:
@@ -396,9 +398,10 @@ class Attempt:
         blocked = put(ctx.files, have, want, point="in-bring-back", source=source, keep=self._standing, most=most)
         if self.shop is not None:
             bring_folders(ctx.root, self.before.now, after.found)
-        report(ctx, step.name, self.outside, restore=step.on_undeclared == "restore")
-        if self.moved:
-            moved = ", ".join(some([in_quotes(path) for path in self.moved]))
+        back = report(ctx, step.name, self.outside, restore=step.on_undeclared == "restore")
+        away = [in_quotes(path) for path in self.moved if path not in back]
+        if away:
+            moved = ", ".join(some(away))
             ctx.emit("warning", step.name, f"{moved} changed while it ran; its result may not be of what is there now")
         if self.shop is not None:
             unmade(ctx, step.name, self.before.now, after.found)

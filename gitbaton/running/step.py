@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, RunError, UsageError
 from gitbaton.journal.state import RunState, StepState
-from gitbaton.journal.values import Backoff, Cause, Plan, Step
+from gitbaton.journal.values import Backoff, Cause, Plan, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.attempt import Attempt
 from gitbaton.running.claims import Claim
@@ -33,6 +33,7 @@ from gitbaton.running.outputs import conflict, look, serve
 from gitbaton.running.recorded import whole
 from gitbaton.running.recovery import clear, recover, settle_unknown, settle_unstarted, trust
 from gitbaton.values import replace
+from gitbaton.worktree.globs import matcher
 
 __all__ = ["Done", "perform"]
 
@@ -153,7 +154,7 @@ class _Performance:
         if state.gate == "approved" and state.gate_key == now.key and asked_at(state) == text:
             return None
         again = f"--continue {ctx.run}" if ctx.state().plan is not None else f"repair --step {name}"
-        hint = f"'git baton run {again}' makes that anew; 'git baton run approve {step.name}' takes it as it is"
+        hint = f"'git baton run {again}' makes that anew; 'git baton run approve {step.name}' lets it go on all the same"
         return self._waits(now, text, hint)
 
     def _run(self, now: Present, verdict: Verdict) -> Done | None:
@@ -256,9 +257,15 @@ def stale(ctx: Context, plan: Plan, step: Step) -> tuple[str, str] | None:
             return name, f"{by} used other outputs of step {in_quotes(cause.path or '')}"
         if cause is not None:
             return name, f"{in_quotes(cause.path) if cause.path else 'something'} changed since {by} read it"
-        if end.record.stable is False:
+        if end.record.stable is False and not _own_doing(end.record):
             return name, f"the inputs of {by} changed while it ran"
     return None
+
+
+def _own_doing(record: Record) -> bool:
+    """Whether a step changed, itself, what it reads, and that stayed in its copy or was put back."""
+    reads = matcher(record.reads.globs if record.reads is not None else ())
+    return any(reads(item.path) for item in record.undeclared)
 
 
 def rejected(ctx: Context, step: Step, key: str) -> Done:

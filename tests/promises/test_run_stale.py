@@ -115,3 +115,13 @@ def test_it_is_seen_wherever_the_input_moves(moving: Sandbox, where: str) -> Non
     held = moving.baton("run", "--plan", "p.toml", "--run", "r")
     assert held.code == 75 and "'in' changed since step 'build' read it" in held.err, held
     assert log(moving) == ["built"]
+
+
+@pytest.mark.parametrize("how", [{"isolate": "tree"}, {"on-undeclared": "restore"}])
+def test_a_step_whose_changes_of_its_own_inputs_do_not_stay_keeps_nobody_waiting(repo: Sandbox, how: dict[str, str]) -> None:
+    repo.write("in", "old\n")
+    build = {**BUILD, "run": LINE + "; echo more >> in", **how}
+    repo.write("p.toml", toml({"build": build, "deploy": deploy()}))
+    done = repo.baton("run", "--plan", "p.toml", "--run", "r")
+    assert done.code == 0 and log(repo) == ["built", "deployed old"], done
+    assert "changed while it ran" not in done.err and (repo.path / "in").read_text() == "old\n"
