@@ -162,14 +162,16 @@ class Ends:
         local = attributes_in(scene, target) if target is not None else None
         return Conversion(repo, scene.folder, attribute_files(repo, files.oid), local)
 
-    def holds(self, scene: Scene, path: str) -> bool:
+    def holds(self, root: str, path: str, conversions: Mapping[bool, Conversion | None]) -> bool:
         """Whether a file holds the bytes of one end, whatever git takes them for by attributes that may be those of the
-        other."""
-        there = read_there(scene.root, path)
+        other; ``conversions``: those of before, and of afterwards."""
+        there = read_there(root, path) if any(conversions.values()) else None
         for forward, tree in ((False, self.before), (True, self.after)):
+            conversion = conversions[forward]
+            if there is None or conversion is None:
+                continue
             entry = entry_at(self.store.objects, tree, path)
-            conversion = self.conversion(scene, forward=forward)
-            if there is None or conversion is None or entry is None or entry.mode[:3] != "100":
+            if entry is None or entry.mode[:3] != "100":
                 continue
             oid = self.raw(forward=forward).get(path)
             if there == (raw_data(self.store, path, oid) if oid else conversion.content(path, entry.oid)):
@@ -240,7 +242,9 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         apart = [d for d in apart if GITLINK not in _modes(d)]
         aside = {d.path for d in apart if d.path in ends.same and d.now is None}  # taken away, and not put back yet
         known = {*ends.touched, *ends.same}.difference(unwritable)
-        held = {d.path for d in apart if d.path in known and d.path not in aside and ends.holds(scene, d.path)}
+        conversions = {way: ends.conversion(scene, forward=way) for way in (forward, not forward)}
+        asked = [d.path for d in apart if d.path in known and d.path not in aside]
+        held = {path for path in asked if ends.holds(scene.root, path, conversions)}
         aside |= held.intersection(ends.same)
         links = ends.links(forward=forward)
         turned = ends.turned_links(scene.root, goal, links)
@@ -262,14 +266,13 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         raw = ends.raw(forward=forward)
         scene.modes = ends.modes
         permits = ends.permits(forward=forward)
-        conversions = [ends.conversion(scene, forward=way) for way in (forward, not forward)]
-        said = _check_out(baton, scene, changing, raw, permits, conversions[0], links)
+        said = _check_out(baton, scene, changing, raw, permits, conversions[forward], links)
         left |= {"": "; ".join(said)} if said else {}
         for path in [p for p in raw if p not in left and not covered(p, unwritable)]:
             both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
             try:
-                one, known_there = {path: raw[path]}, {path: both}
-                put_raw(baton.store, scene.root, goal, one, known=known_there, most=permits.most, conversions=conversions)
+                one, known_there, ways = {path: raw[path]}, {path: both}, [*conversions.values()]
+                put_raw(baton.store, scene.root, goal, one, known=known_there, most=permits.most, conversions=ways)
             except StaleError:
                 left[path] = WRITTEN
         if forward:  # folders that were to get their last permissions when all files are there
