@@ -153,7 +153,8 @@ class Guard:
                 continue
             if reason is not None:
                 return reason or None
-        return self._target(path)
+        reason = self._target(path)
+        return NESTED if reason == "ignored" and self.in_repository(path) else reason
 
     def _folder(self, path: str) -> str | None:
         """Why nothing can be put below a path; an empty text where nothing is there, None where a directory is."""

@@ -389,6 +389,18 @@ def test_undo_brings_back_what_a_step_took_from_what_is_a_repository_by_now(repo
     assert (repo.path / "v/b").read_text() == TEXT
 
 
+def test_undo_goes_over_no_file_of_what_is_a_repository_by_now(repo: Sandbox) -> None:
+    snap(repo)
+    repo.write("v/b", TEXT)
+    repo.ok("restore", "--exact")
+    repo.write("v/b", "theirs\n")
+    repo.git("init", "-q", "v")
+    done = repo.baton("undo", "--json")
+    assert done.code == 1
+    assert [(row["action"], row["reason"]) for row in done.json["paths"]] == [("refuse", "nested-repository")]
+    assert (repo.path / "v/b").read_text() == "theirs\n"
+
+
 @pytest.mark.parametrize("reached", [True, False])
 @some("lacking", ["blob:none", "tree:0"], 1)
 def test_a_partial_clone_gets_what_its_remote_promised(repo: Sandbox, tmp_path: Path, lacking: str, *, reached: bool) -> None:
