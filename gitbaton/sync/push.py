@@ -253,9 +253,10 @@ class _Push:
         files = list(dict.fromkeys(hit.path for hit in hits if hit.kind == scanning.NAMED))
         made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
         hits = [hit for hit in hits if hit.kind != scanning.NAMED]
-        self.found = (
-            haves.ask(lambda oids: contents.pointers(self.baton, wants, oids), lambda found: not found) if wants else []
-        )
+        files = [move.new for move in moves if move.changes and move.kind in ("track", "run") and move.new is not None]
+        self.found = ()
+        if files:  # a note, and a state of a thread, is no file, and holds ids that look like a pointer's
+            self.found = haves.ask(lambda oids: contents.pointers(self.baton, files, oids), lambda found: not found)
         self.sends = contents.sendable(self.baton, self.found)
         self.hooked = any(pointer.keeper == OTHER for pointer in self.found) and bool(self.line.push_hook())
         refs = [move.ref for move in moves if move.changes and move.kind and move.new]

@@ -122,6 +122,15 @@ def test_content_that_is_not_here_is_named(lfs: Far) -> None:
     assert done.code == 0 and "the content of 'b.bin' does not go along" in done.err and len(calls(lfs)[0]) == 2
 
 
+def test_a_filter_for_all_paths_has_no_pointers_in_notes(tmp_path: Path) -> None:
+    far = Far(tmp_path)
+    for key in ("clean", "smudge"):
+        far.first.git("config", f"filter.own.{key}", "cat")
+    far.first.write(".gitattributes", "* filter=own\n")
+    snap(far.first, "one")
+    assert "does not go along" not in ok(far.first, "push", "origin", "--yes").err  # a note's entry has the id of a checkpoint
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("hooked", [True, False])
 def test_another_filter_that_keeps_content_elsewhere(tmp_path: Path, hooked: bool) -> None:
