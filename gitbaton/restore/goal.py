@@ -15,11 +15,12 @@ from gitbaton.restore.attribution import Owner, Present, others
 from gitbaton.restore.bytes import kept_in
 from gitbaton.restore.scene import Scene, inside
 from gitbaton.restore.values import NOBODY, Order, Step
-from gitbaton.store.safety import beside
+from gitbaton.store.safety import AFTER_ATTRIBUTES, beside
 from gitbaton.worktree.checkout import Difference, Entry, matching
 from gitbaton.worktree.conversion import (
     Conversion,
     LocalAttributes,
+    attribute_files,
     attributes_at,
     conversion_of,
     has_links,
@@ -210,6 +211,17 @@ def files_of(target: Stored) -> FileState:
 def attributes_in(scene: Scene, stored: Stored) -> LocalAttributes | None:
     """What this machine had to say of conversions at a checkpoint; None where it was taken elsewhere."""
     return attributes_at(scene.repo, stored.checkpoint.created) if not stored.foreign else None
+
+
+def conversion_of_step(scene: Scene, safety: Stored, target: Stored | None) -> Conversion | None:
+    """How a step converted the files that it wrote; None where that was as when it began. ``target``: the checkpoint that it
+    brought back."""
+    objects, side = scene.baton.store.objects, beside(scene.baton.store, safety)
+    files = lookup(objects, side, AFTER_ATTRIBUTES) if side is not None else None
+    if files is None:
+        return None
+    local = attributes_in(scene, target) if target is not None else None
+    return Conversion(scene.repo, scene.folder, attribute_files(scene.repo, files.oid), local)
 
 
 def tree_in(scene: Scene, stored: Stored) -> Oid:

@@ -16,7 +16,7 @@ from gitbaton.git.objects import lookup, parse_commit
 from gitbaton.model import STEPPING, Head, Oid, Stored, covered
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER_LINKS, HIDDEN, LINKS, TOUCHED, after_raw, held_ignored, index_scope, stepped
-from gitbaton.restore.goal import attributes_in
+from gitbaton.restore.goal import conversion_of_step
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.writing import Writing, put_raw, raw_data, read_there
@@ -25,7 +25,7 @@ from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.safety import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, beside, in_beside, paths_beside, take_back
 from gitbaton.values import replace
 from gitbaton.worktree.checkout import GITLINK, Difference, Entry, changed_tree, differences, entry_at
-from gitbaton.worktree.conversion import Conversion, attribute_files, attributes_at, conversion_of
+from gitbaton.worktree.conversion import Conversion, attributes_at, conversion_of
 from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.modes import Permits, confine, step_back, step_on
 from gitbaton.worktree.rawbytes import read_kept
@@ -152,15 +152,13 @@ class Ends:
     def conversion(self, scene: Scene, *, forward: bool) -> Conversion | None:
         """How a checkout converts files at one end; None where it is as now."""
         side = beside(self.store, self.safety)
-        files = lookup(self.store.objects, side, AFTER_ATTRIBUTES) if side is not None else None
-        if files is None:
+        if side is None or lookup(self.store.objects, side, AFTER_ATTRIBUTES) is None:
             return None
-        repo, moment = self.store.repo, self.safety.checkpoint.created
         if not forward:
-            return conversion_of(repo, scene.folder, self.before, self.after, attributes_at(repo, moment))
+            local = attributes_at(self.store.repo, self.safety.checkpoint.created)
+            return conversion_of(self.store.repo, scene.folder, self.before, self.after, local)
         target = _at(self.store, self.intent.target) if self.intent.op != "revert" else None
-        local = attributes_in(scene, target) if target is not None else None
-        return Conversion(repo, scene.folder, attribute_files(repo, files.oid), local)
+        return conversion_of_step(scene, self.safety, target)
 
     def holds(self, root: str, path: str, conversions: Mapping[bool, Conversion | None]) -> bool:
         """Whether a file holds the bytes of one end, whatever git takes them for by attributes that may be those of the

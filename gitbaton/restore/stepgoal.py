@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, first_line, in_quotes
@@ -13,7 +13,17 @@ from gitbaton.errors import NoAnswerError, NotFoundError, RecordError
 from gitbaton.model import IGNORED_HELD, Op, Stored
 from gitbaton.render import title
 from gitbaton.restore.bytes import HIDDEN, LINKS, after, after_raw, index_scope, stepped
-from gitbaton.restore.goal import FREE, Goal, attributes_in, exact_in, files_of, permits_in, staged_in, tree_in
+from gitbaton.restore.goal import (
+    FREE,
+    Goal,
+    attributes_in,
+    conversion_of_step,
+    exact_in,
+    files_of,
+    permits_in,
+    staged_in,
+    tree_in,
+)
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.values import LONGEST, Order, Plan
@@ -118,12 +128,27 @@ class StepGoal(Goal):
         """The paths that are not as the step left them."""
         doubtful = {d.path for d in changing} & self.scene.captured.shut  # their entries tell nothing of their bytes
         moved = {d.path for d in changing if d.path not in doubtful and d.now != self.after[d.path]}
+        moved -= self._as_written([d for d in changing if d.path in moved])
         if not doubtful:
             return moved
         wrote, here = after_raw(self.store, self.target), self.scene.captured.kept.oids
         plain = [(p, e.mode, e.oid) for p in doubtful if p not in wrote and (e := self.after[p]) is not None]
         same = {p for p, _, _ in plain}.difference(differing_bytes(self.git, self.scene.root, plain))
         return moved | {p for p in doubtful - same if p not in wrote or here.get(p) != wrote[p]}
+
+    def _as_written(self, moved: Sequence[Difference]) -> set[str]:
+        """The files that hold what the step wrote, which git takes for something else by what converts files now."""
+        wrote = after_raw(self.store, self.target) if moved else {}
+        ends = [(d, end) for d in moved if (end := self.after[d.path]) is not None and d.path not in wrote]
+        plain = [(d.path, end.mode, end.oid) for d, end in ends if d.now is not None and d.now.mode == end.mode]
+        done = self.target.checkpoint.restore
+        brought = None
+        with suppress(NotFoundError, RecordError):
+            brought = self.baton.resolve(done.target) if done is not None and done.op != "revert" else None
+        conversion = conversion_of_step(self.scene, self.target, brought) if plain else None
+        if conversion is None:
+            return set()
+        return {path for path, _, _ in plain}.difference(differing_bytes(conversion.git, self.scene.root, plain))
 
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
         """That other bytes are put over files that were committed or edited since the step."""

@@ -296,3 +296,22 @@ def test_a_link_of_before_core_symlinks_was_set_is_a_link_again(box: Sandbox) ->
         if driven(box, "named", step, scene.words).code == 0:
             break
         scene.check_recovery(step, f"killed at its step {step}")
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_undo_of_one_file_takes_no_conversion_for_an_edit(repo: Sandbox, *, edited: bool) -> None:
+    """The attributes of then stay away with the other paths, and git takes the file for a changed one."""
+    repo.commit("lines", a_txt="one\n")
+    repo.write(".gitattributes", "*.txt text eol=crlf\n")
+    again(repo, "a.txt")
+    snap(repo)
+    (repo.path / ".gitattributes").unlink()
+    again(repo, "a.txt")
+    snap(repo)
+    repo.ok("restore", "@~1", "--", "a.txt")
+    assert (repo.path / "a.txt").read_bytes() == b"one\r\n"
+    if edited:
+        (repo.path / "a.txt").write_bytes(b"two\r\n")
+    done = repo.ok("undo")
+    assert ("edited since" in done.err) == edited
+    assert (repo.path / "a.txt").read_bytes() == b"one\n"
