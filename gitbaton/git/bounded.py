@@ -106,10 +106,10 @@ _OID = re.compile(r"[0-9a-f]{40,64}\b")
 # What follows from a reason that stands elsewhere, where any does: the other end, or its program, is gone.
 _ENDED = re.compile(r"hung up|unexpected disconnect|early EOF")
 _DULL = re.compile(
-    r"Could not read from remote repository|failed to push some refs|Please make sure|and the repository exists"
+    r"Could not read from remote repository|failed to push some refs|\APlease make sure|and the repository exists"
     r"|invalid index-pack output|index-pack failed|hook declined|\AResolving deltas|\AWarning: Permanently added"
 )
-_WORDS = 5  # lines of a server's words that are told
+_WORDS = 6  # lines of a server's words that are told
 
 
 class OutOfTimeError(GitError):

@@ -130,6 +130,7 @@ def test_a_lock_that_stays_on_the_server(far: Far) -> None:
     snap(far.first, "two")
     done = far.first.here("push", "--yes")
     assert done.code == 1 and "which nobody else moved" in done.err and "t.lock': File exists" in done.err
+    assert "Please make sure all processes are terminated" in done.err and "remove the file manually to continue" in done.err
 
 
 HOOKS = {

@@ -192,7 +192,7 @@ def test_refusals(opened: Repo, repo: Sandbox, tmp_path: Path) -> None:
     hook(rewriting, "update", REFUSES_REWRITING)
     line = connection(opened, str(ours))
     (row,) = line.push({CHAIN: (None, first)}, str(ours))
-    assert (row.kind, row.reason) == ("hook", "no refs of robots here")
+    assert (row.kind, row.reason) == ("hook", "no refs of robots here see the handbook")
     assert push(opened, str(rewriting), second) == ""
     line = connection(opened, str(rewriting))
     rows = line.push({CHAIN: (second, first), CHAIN + "2": (None, first)}, str(rewriting))
