@@ -65,7 +65,7 @@ class RunWords:
     dry_run: Annotated[bool, _O("--dry-run", "-n", help="Say what would be run and why; run nothing.")] = False
     max_runs: Annotated[Number, _O(metavar="N", help="Stop when so many attempts were made (50).")] = None
     max_wall: Annotated[Text, _O(metavar="TIME", help="Stop when it takes longer (2h).")] = None
-    wait: Annotated[Text, _O(metavar="TIME", help="How long to wait where another is at the same files (0) or run.")] = None
+    wait: Annotated[Text, _O(metavar="TIME", help="How long to wait for another at the same files (0) or run (2h).")] = None
     take: Annotated[Text, _O(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")] = None
     foreign: Annotated[bool, _O("--foreign", help="Allow a run that was fetched from elsewhere.")] = False
     json: Annotated[bool, _O("--json", help="Print one JSON object a line for what happens, and not CMD's output.")] = False

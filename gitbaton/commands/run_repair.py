@@ -29,7 +29,7 @@ def command(
         Optional[str], Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
     ] = None,
     wait: Annotated[
-        Optional[str], Option(metavar="TIME", help="How long to wait where another is at the same files (0) or run.")
+        Optional[str], Option(metavar="TIME", help="How long to wait for another at the same files (0) or run (2h).")
     ] = None,
     foreign: Annotated[bool, Option("--foreign", help="Allow a run that was fetched from elsewhere.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Say what would be done and why; run nothing.")] = False,

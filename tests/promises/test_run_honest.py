@@ -71,6 +71,18 @@ def test_an_effect_that_stands_is_told_when_its_step_leaves_the_plan(repo: Sandb
     assert "any more" not in again.err and log(repo) == ["deploy", "mail", *["deploy"] * renamed, "undo"]
 
 
+def test_an_effect_that_stands_alone_ends_a_run_as_one_that_nothing_undoes(repo: Sandbox) -> None:
+    plan = {"deploy": effect("deploy"), "build": {"run": "true", "reads": ["a.txt"]}}
+    repo.write("p.toml", toml(plan))
+    repo.ok("run", "--plan", "p.toml", "--run", "r")
+    repo.write("a.txt", "changed\n")
+    anew = repo.baton("run", "--plan", "p.toml", "--run", "r")
+    repo.write("p.toml", toml({"build": plan["build"]}))
+    gone = repo.baton("run", "--plan", "p.toml", "--run", "r")
+    assert "deploy: step 'deploy' has an effect that nothing undoes" in anew.err and "deploy: its effect stands" in gone.err
+    assert (anew.code, gone.code) == (0, 0) and log(repo) == ["deploy", "deploy"]
+
+
 def test_an_effect_that_nobody_knows_of_is_told_when_its_step_leaves_the_plan(repo: Sandbox) -> None:
     deploy = {**effect("deploy"), "run": "echo deploy >> ../log; exit 3"}
     repo.write("p.toml", toml({"build": {"run": "true"}, "deploy": deploy}))
@@ -160,15 +172,22 @@ def test_a_holder_that_is_killed_gives_its_turn_away(slow: Sandbox, words: tuple
     assert done.code == 0 and set(log(slow)) == {"ran"}, done
 
 
+def test_who_settles_waits_as_long_as_it_is_told(slow: Sandbox) -> None:
+    with at_work(slow, *STEP) as other:
+        refused = slow.baton("run", "settle", "a", "--undone", "--wait", "0")
+        assert refused.code == 78 and f"(process {other.pid} on " in refused.err, refused
+
+
 @pytest.mark.deep
 def test_who_settles_or_repairs_does_not_wait_for_a_stopped_holder(slow: Sandbox) -> None:
     once = (*STEP[:4], "--effect", "once", *STEP[4:])
     with at_work(slow, *once) as other:
         os.kill(other.pid, signal.SIGSTOP)
         until(lambda: is_stopped(other.pid))
-        for words in (("settle", "a", "--undone"), ("compensate", "a"), ("repair", "--step", "a", "--wait", "0")):
-            refused = slow.baton("run", *words)
-            assert refused.code == 78 and "stopped" in refused.err, refused
+        for words in (("settle", "a", "--undone"), ("compensate", "a"), ("repair", "--step", "a")):
+            for more in ((), ("--wait", "10ms")):
+                refused = slow.baton("run", *words, *more)
+                assert refused.code == 78 and "stopped" in refused.err and "--wait SECONDS" in refused.err, refused
 
 
 @some("text", ['{"v": 1}', "", "torn", '{"run": "r", "pid": 1, "start": "7.x"}'])
