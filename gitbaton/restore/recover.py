@@ -28,9 +28,10 @@ from gitbaton.worktree.checkout import GITLINK, Difference, Entry, changed_tree,
 from gitbaton.worktree.conversion import Conversion, attributes_at, conversion_of
 from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.modes import Permits, confine, step_back, step_on
-from gitbaton.worktree.rawbytes import read_kept
+from gitbaton.worktree.rawbytes import differing, read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Staged, read_flags, read_staged, refuse_changed, signature
 from gitbaton.worktree.swapall import can_place, rescue
+from gitbaton.worktree.untracked import regular
 
 WRITTEN = "it was written since"
 _PATIENCE = 1000
@@ -266,7 +267,8 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         permits = ends.permits(forward=forward)
         said = _check_out(baton, scene, changing, raw, permits, conversions[forward], links)
         left |= {"": "; ".join(said)} if said else {}
-        for path in [p for p in raw if p not in left and not covered(p, unwritable)]:
+        done = _converted(baton.store, scene.root, goal, raw, conversions[forward])
+        for path in [p for p in raw if p not in left and p not in done and not covered(p, unwritable)]:
             both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
             try:
                 one, known_there, ways = {path: raw[path]}, {path: both}, [*conversions.values()]
@@ -276,6 +278,15 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         if forward:  # folders that were to get their last permissions when all files are there
             confine(scene.root, replace(permits.most, listed={p: m for p, m in permits.most.listed.items() if p not in left}))
     return left
+
+
+def _converted(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid | None], conversion: Conversion | None) -> set[str]:
+    """The files that hold what a conversion gives already, looked at all at once: one by one each costs a process."""
+    if conversion is None:
+        return set()
+    found = ((path, entry_at(store.objects, tree, path)) for path, oid in raw.items() if oid is None)
+    files = [(path, e.mode, e.oid) for path, e in found if e is not None and regular(os.path.join(root, path))]
+    return {path for path, _, _ in files}.difference(differing(conversion.git, root, files))
 
 
 def _modes(d: Difference) -> tuple[str, ...]:
