@@ -67,7 +67,7 @@ def holder(path: str) -> str | None:
                 command = os.fsdecode(file.read()).split("\0")[:-1]
         except OSError:
             continue
-        git = os.path.basename(command[0]).startswith("git") and not _LOOKING.intersection(command) if command else False
+        git = os.path.basename(command[0]).startswith("git") and _verb(command) not in _LOOKING if command else False
         # Not ours, the git that we are a subcommand of, what we began, or what is younger than the lock. One above these may
         # be a 'git commit' whose hook has begun us.
         if (
@@ -89,6 +89,17 @@ def holder(path: str) -> str | None:
         if real in opened or here:
             found = _process(pid, command)
     return found or (None if doubt else "")
+
+
+def _verb(command: Sequence[str]) -> str:
+    """What a git is to do; empty where that cannot be told."""
+    words = iter(command[1:])
+    for word in words:
+        if word in ("-C", "-c"):
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def _process(pid: int, command: Sequence[str]) -> str:

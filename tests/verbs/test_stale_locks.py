@@ -101,13 +101,14 @@ def test_a_commit_whose_hook_asks_holds_the_lock(repo: Sandbox) -> None:
 
 
 @pytest.mark.deep
-def test_a_git_that_only_looks_holds_no_lock(repo: Sandbox) -> None:
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_git_that_only_looks_holds_no_lock(repo: Sandbox, looks: bool) -> None:
     changed(repo)
-    words = ["git", "cat-file", "--batch"]
+    words = ["git", "-c", "a.b=c", "cat-file", "--batch"] if looks else ["git", "hash-object", "--path", "log", "--stdin"]
     with subprocess.Popen(words, cwd=repo.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         path = repo.path / ".git/index.lock"
         path.touch()
-        assert "and no process here holds it" in repo.baton("restore", "@", "--yes").err
+        assert ("and no process here holds it" in repo.baton("restore", "@", "--yes").err) == looks
         holder.communicate(b"")
 
 
