@@ -22,7 +22,7 @@ from gitbaton.errors import (
     UsageError,
 )
 from gitbaton.git import rewrites
-from gitbaton.git.repo import Door, Progress, Repo, discover, silent
+from gitbaton.git.repo import Door, Progress, Repo, discover, no_id, silent
 from gitbaton.model import (
     IGNORED,
     Agent,
@@ -436,12 +436,10 @@ class Baton:
 
     def head(self) -> tuple[Head, list[str]]:
         """HEAD, and what should be said: one whose commit cannot be read counts as unborn."""
-        try:
-            head = self.repo.objects.head()
-            if head.oid is None or self.store.tree_of(head.oid) is not None:
+        head = self.repo.objects.head()
+        with suppress(GitError):
+            if not no_id(self.repo, head) and (head.oid is None or self.store.tree_of(head.oid) is not None):
                 return head, []
-        except GitError:  # its branch holds no id
-            head = Head(branch=(self.repo.objects.symref("HEAD") or "").removeprefix("refs/heads/") or None, oid=None)
         return replace(head, oid=None), ["HEAD's commit cannot be read; the checkpoint names none"]
 
     def home(self, stored: Stored) -> str | None:

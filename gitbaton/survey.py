@@ -15,6 +15,7 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import MENDS, GitError, RecordError
 from gitbaton.git import rewrites
 from gitbaton.git.objects import new_object
+from gitbaton.git.repo import no_id
 from gitbaton.git.treediff import Change, Pair, differences
 from gitbaton.model import (
     IGNORED,
@@ -402,12 +403,9 @@ def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ..
 
 def _standing(store: Store) -> tuple[Head, str]:
     """HEAD, as far as it can be read, and why that is not all."""
-    try:
-        head = store.objects.head()
-        if head.oid is None or store.present([head.oid], MAX_COMMIT):
-            return head, ""
-    except GitError as error:
-        return Head(branch=(store.objects.symref("HEAD") or "").removeprefix("refs/heads/") or None, oid=None), error.message
+    head = store.objects.head()
+    if head.oid is None or store.present([head.oid], MAX_COMMIT):
+        return head, no_id(store.repo, head)
     return head, f"HEAD's commit {head.oid} cannot be read"
 
 

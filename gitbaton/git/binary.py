@@ -165,8 +165,6 @@ class GitObjects(Objects):
         said = ""
         if ref is None or self.git.run("show-ref", "--verify", "-q", "--", ref).code != 1:  # rev-parse takes X-1-gID for ID
             said = self.git.run("rev-parse", "--verify", "-q", ref or "HEAD").out.decode("ascii", "replace").strip()
-        if not is_oid(self.algorithm, said) and (ref is None or os.path.isfile(os.path.join(self.common_dir, ref))):
-            raise GitError(f"'{ref or 'HEAD'}', where HEAD is, holds no id")
         return Head(branch=branch, oid=said or None)
 
     def _check(self, *commits: Oid) -> None:

@@ -17,7 +17,7 @@ from gitbaton.git.loose import put_in
 from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
 from gitbaton.git.prefetch import Ahead, ask_layout, ask_ordinary, ask_settings
 from gitbaton.git.run import BORROWED, STORES, Git, base_environment, borrowing, quoted, taken_back
-from gitbaton.model import Oid, Operation, WorktreeId
+from gitbaton.model import Head, Oid, Operation, WorktreeId
 from gitbaton.system.files import (
     OddError,
     acquire,
@@ -590,6 +590,18 @@ def _absent(git: Git, result: Result) -> NotARepositoryError:
         hints = ["a newer git knows it"] if "unknown repository extension" in message and found else []
         return NotARepositoryError(f"{message} {', '.join(found)}", *hints)
     return NotARepositoryError(message, *(line.strip() for line in lines[1:] if line != lines[0]))
+
+
+def no_id(repo: Repo, head: Head) -> str:
+    """Why HEAD's branch is not the unborn one that git takes it for: its file is there and holds no id; empty where it is."""
+    if head.oid is not None or head.branch is None:
+        return ""
+    ref = f"refs/heads/{head.branch}"
+    try:
+        text = os.fsdecode(read_regular(os.path.join(repo.layout.common_dir, ref), 4096)).strip()
+    except OSError:
+        return ""
+    return "" if OID.match(text) else f"'{ref}', where HEAD is, holds no id"
 
 
 def _headless(folder: str) -> str | None:

@@ -79,3 +79,23 @@ def test_a_note_that_somebody_wrote_large_stops_nothing(repo: Sandbox) -> None:
     assert next(line for line in repo.ok("log", "t").out.splitlines() if "step" in line).endswith("step 2")
     note = repo.git("notes", "--ref=checkpoints", "show")
     assert text.strip() in note and "step 2" in note and "step 0" not in note
+
+
+def test_a_branch_that_holds_no_id_stops_no_verb(repo: Sandbox) -> None:
+    """Where HEAD is on it: it is no unborn one, and what needs no commit of HEAD goes on."""
+    repo.git("init", "-q", "--bare", "../b.git")
+    repo.git("remote", "add", "origin", "../b.git")
+    repo.ok("snapshot", "--track", "t", "one")
+    (repo.path / ".git" / "refs" / "heads" / "main").write_text("nonsense\n")
+    for words in (
+        ("push", "--yes"),
+        ("fetch",),
+        ("sync", "--yes"),
+        ("branch", "new", "t"),
+        ("snapshot", "--track", "t", "two"),
+    ):
+        done = repo.baton(*words)
+        assert done.code == 0, (words, done.err)
+    assert "HEAD's commit cannot be read" in done.err
+    live = repo.baton("resume", "--live")
+    assert "drift=head-missing" in live.out and "'refs/heads/main', where HEAD is, holds no id" in live.out + live.err
