@@ -275,7 +275,7 @@ def test_a_restore_that_gives_back_something_else(track: Sandbox, temp: Path) ->
         with lying(drill.copy, "restore", runs=False):
             check_fails(drill, "restore", "the tree of the files is")
         with corrupt(blob(drill.copy, b"one, edited\n")):
-            check_fails(drill, "restore", "'git baton restore' exited with 128")
+            check_fails(drill, "restore", "'git baton restore' exited with 1")
         check_holds(drill, "restore")
         with lying(drill.copy, "undo", runs=False):
             check_fails(drill, "undo", "the tree of the files is")

@@ -278,19 +278,16 @@ def test_another_tracks_snapshot_after_it_was_shown_makes_a_conflict(box: Sandbo
 
 @pytest.mark.deep
 def test_a_file_that_cannot_be_written_is_shown_before_the_rest_comes_back(box: Sandbox) -> None:
-    box.git("config", "filter.broken.smudge", "false")
-    box.git("config", "filter.broken.required", "true")
-    (box.path / ".git/info").mkdir(exist_ok=True)
-    (box.path / ".git/info/attributes").write_text("b.txt filter=broken\n")
     (box.path / "b.txt").unlink()
+    nested = Sandbox.init(box.path / "b.txt")
+    nested.commit("of its own")
     screen = Screen(box)
     screen.answer(WHICH, "2\n")
-    screen.answer(WHAT, "f\n")
     shown = screen.answer(WHAT, "f\n")
-    assert "would refuse b.txt (filter-missing)" in shown and "would write a.txt" in shown
+    assert "would refuse b.txt (submodule)" in shown and "would write a.txt" in shown
     code, rest = screen.end()
     assert code == 1 and "refuse b.txt" in rest
-    assert (box.path / "a.txt").read_text() == "one\ntwo\n" and not (box.path / "b.txt").exists()
+    assert (box.path / "a.txt").read_text() == "one\ntwo\n" and (box.path / "b.txt/.git").exists()
 
 
 @pytest.mark.full

@@ -49,6 +49,7 @@ def test_plain_repository_costs_no_process(repo: Sandbox, monkeypatch: pytest.Mo
 @pytest.mark.deep
 def test_line_feeds_where_nothing_converts_them_cost_one_process(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write(".gitattributes", "* text=auto\n")
+    snapshot(repo)
     repo.write("b.txt", "plain\n")
     log = git_log(repo, monkeypatch)
     assert kept(repo, snapshot(repo)) == {}
