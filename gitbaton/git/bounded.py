@@ -107,7 +107,7 @@ _OID = re.compile(r"[0-9a-f]{40,64}\b")
 _ENDED = re.compile(r"hung up|unexpected disconnect|early EOF")
 _DULL = re.compile(
     r"Could not read from remote repository|failed to push some refs|\APlease make sure|and the repository exists"
-    r"|invalid index-pack output|index-pack failed|hook declined|\AResolving deltas|\AWarning: Permanently added"
+    r"|invalid index-pack output|index-pack (?:failed|died\Z)|hook declined|\AResolving deltas|\AWarning: Permanently added"
 )
 _WORDS = 6  # lines of a server's words that are told
 

@@ -24,6 +24,12 @@ def test_what_ends_in_a_colon_is_said_to_its_end(far: Far) -> None:
     assert failure("x", rows).message == f"'x' is a bundle that stands on 2 commits that are not here: {'a' * 40}"
 
 
+def test_a_program_of_git_that_died_is_a_reason_only_where_a_signal_ended_it() -> None:
+    rows = "fatal: early EOF\nerror: index-pack died{}\n"
+    assert failure("x", rows.format("")).message == "'x' cannot be reached: early EOF"
+    assert failure("x", rows.format(" of signal 9")).message == "the exchange with 'x' failed: index-pack died of signal 9"
+
+
 @pytest.mark.deep
 def test_bundles_that_are_none(far: Far) -> None:
     a, b = far.first, far.clone()
