@@ -37,8 +37,7 @@ def examine(baton: Baton) -> Iterator[Finding]:
         text += f": {some(len(tracks), first_few(tracks))}" if tracks else ""
         mend = "git baton doctor --fix" if _held(baton, refs).keys() == refs.keys() else ""
         if not mend and remote in renamed:
-            name = renamed[remote]
-            mend = f"git baton fetch {in_shell(name)}"
+            mend = f"git baton fetch {in_shell(renamed[remote])}"
         yield Finding(name="remotes", ok=not mend, text=text, mend=mend)
 
 

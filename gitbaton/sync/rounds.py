@@ -281,9 +281,9 @@ def sync(
 
 def _apart(line: Connection, pushing: Sequence[Pushing]) -> str:
     """Why what a place that is only written has cannot be joined: it is not there where the remote is read."""
-    name = typed(next(at for at, part in zip(line.remote.push, pushing, strict=True) if part.refused))
+    place = typed(next(at for at, part in zip(line.remote.push, pushing, strict=True) if part.refused))
     what = f"{in_quotes(line.remote.shown)} lacks checkpoints where it is read that it has where it is written"
-    return f"{what}; 'git baton sync {in_shell(name)}' joins them"
+    return f"{what}; 'git baton sync {in_shell(place)}' joins them"
 
 
 def _behind(pushing: tuple[Pushing, ...], joining: Joining) -> bool:
