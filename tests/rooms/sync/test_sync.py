@@ -169,10 +169,10 @@ def test_rounds_are_bounded(far: Far) -> None:
     class Hasty(Connection):
         """Before each of our pushes the other clone pushes."""
 
-        def push(self, *words: object) -> object:  # type: ignore[override]
+        def push(self, *words: object, **more: object) -> object:  # type: ignore[override]
             snap(b, f"number {len(pauses)}")
             ok(b, "sync", "--yes")
-            return super().push(*words)  # type: ignore[arg-type]
+            return super().push(*words, **more)  # type: ignore[arg-type]
 
     with a.open() as baton:
         line = Hasty(baton.repo, find(baton.repo, None, "."), 60)
