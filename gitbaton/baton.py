@@ -595,7 +595,9 @@ class Baton:
             found += read_kept(self.repo.objects, side) if side is not None else ()
         before = tip.tree if tip is not None else self.store.base_tree(head.oid) if head.oid else captured.tree
         local = attributes_at(self.repo, tip.checkpoint.created) if tip is not None and not tip.foreign else None
-        names = self._changed(before, captured.tree) if before != captured.tree else b""
+        names = b""
+        with suppress(CollectedError):  # a tree that is torn is stored anew, of files that are all read then
+            names = self._changed(before, captured.tree) if before != captured.tree else b""
         if f"{NAME}\0".encode() in names or (local is not None and not local.converts_as(local_attributes(self.repo))):
             from gitbaton.worktree.conversion import conversion_of
             from gitbaton.worktree.rawbytes import entries

@@ -277,7 +277,7 @@ class Drifting(RuleBasedStateMachine):
             self.check()
 
 
-@sized(1, 2, 150)
+@sized(1, 3, 150)
 def test_what_is_said_of_head_is_so(count: int, repo: Sandbox) -> None:
     repo.commit("more", b="b\n")
     repo.git("branch", "topic")
