@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gitbaton.codec import Json, canonical, in_quotes, path_document
+from gitbaton.errors import DamagedIndexError
 from gitbaton.git.gone import missing, promised
+from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import object_id
 from gitbaton.model import Oid
 from gitbaton.render import path_in_quotes
@@ -40,6 +42,9 @@ class _Planner:
     def plan(self) -> Plan:
         """Decide what becomes of every path that differs."""
         goal = self.goal
+        if self.order.index and self.scene.captured.warning:
+            said = "the index is damaged: its entries cannot come back"
+            raise DamagedIndexError(said, index_anew(self.scene.repo.layout.index))
         self.scene.repo.progress("comparing files", 0, 0)
         differing = self._present(self.scene.against(goal.tree))
         conversion = goal.conversion(differing)
@@ -128,6 +133,8 @@ class _Planner:
     def _narrowed(self, now: Collection[str], then: Collection[str], found: Sequence[Step], wanted: Collection[str]) -> Scope:
         """The index paths that come back, once it is decided what changes: no conflict's, and none whose entry would end or
         begin one of a merge."""
+        if self.scene.captured.warning:  # what is staged in an index that git cannot read is not written over
+            return Scope(only=frozenset())
         known = self.goal.entries
         apart = known.apart.union((step.path for step in found if step.action == "conflict"), self.scene.facts.lost)
         if self.order.index:
@@ -214,6 +221,9 @@ class _Planner:
     def _warnings(self, changing: Sequence[Difference]) -> list[str]:
         then, now = self.goal.operation, self.scene.repo.operation()
         found = [*self.goal.warnings(changing), *self.scene.said]
+        if said := self.scene.captured.warning:
+            anew = index_anew(self.scene.repo.layout.index)
+            found.append(f"{said}; it is left as it is, and files come back alone; to make it anew: {anew}")
         if now is not None:
             found.append(f"a {now.kind} is in progress; its own files are left alone")
         if then is not None and (now is None or now.kind != then.kind):

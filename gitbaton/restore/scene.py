@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,8 +10,9 @@ from datetime import datetime
 
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
-from gitbaton.errors import CollectedError, GitError, StaleError
+from gitbaton.errors import CollectedError, DamagedIndexError, GitError, StaleError
 from gitbaton.git.gone import Readable, missing, promised
+from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import lookup
 from gitbaton.git.prefetch import start_listings
 from gitbaton.git.run import checked, zsplit
@@ -44,11 +46,16 @@ class Scene:
         self.head: Head = baton.head()[0]
         self.rules = replace(baton.rules(held=concerned), going=(held, ()))
         kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()
-        found = capture_with_index(self.repo, folder, self.rules, kept, whole=True)
+        found = capture_with_index(self.repo, folder, self.rules, kept)
         self.captured: Captured = found[0]
         self.index: PrivateIndex = found[1]
         self.facts: Facts = found[2]
         self.index.copy()
+        if self.captured.warning and not os.access(self.repo.layout.index, os.R_OK):  # what is staged is there, whole
+            said = f"the index cannot be read: {os.strerror(errno.EACCES)}"
+            raise DamagedIndexError(said, index_anew(self.repo.layout.index))
+        if self.captured.warning:  # git reads the index whatever it is asked, and stops at a damaged one
+            self.repo.git = self.repo.git.changed({"GIT_INDEX_FILE": self.index.path})
         if not self.index.whole():  # what is staged was looked at before
             raise StaleError("the index changed meanwhile; nothing is changed")
         self.hidden: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -207,6 +207,7 @@ class Context:
         self.host, self.boot, self.pid = socket.gethostname(), groups.boot(), os.getpid()
         self.lock = threading.RLock()
         self.guard: Callable[[str], None] = lambda step: None
+        self.named: Collection[str] | None = None  # the steps of the plan that is carried out
         self.defined: set[str] = set()  # the steps of the command line, whose begins say all of them
         self.active: list[tuple[str, ...]] = []  # the write sets that this process holds
         self.claimed_so_far: list[tuple[str, ...]] = []  # and held since it began

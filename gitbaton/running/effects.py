@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import NoAnswerError, RunError, UsageError
-from gitbaton.journal.state import EffectState, RunState
+from gitbaton.journal.state import EffectState, RunState, StepState
 from gitbaton.journal.values import Logged, Plan, Step
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import (
@@ -118,12 +118,17 @@ def _known(ctx: Context, plan: Plan | None, name: str, claim: Claim) -> None:
         settled(ctx, step, effect, "done" if answer else "undone", "the probe says so")
 
 
+def is_dropped(state: StepState, names: Collection[str]) -> bool:
+    """Whether a step is none of these, the plan's, any more; one of the command line never was."""
+    return state.name not in names and state.defined is None
+
+
 def tell_dropped(ctx: Context, names: Collection[str]) -> None:
     """Say which effects stand, or may, of steps that are none of these, the plan's, any more; those of the command line never
     were."""
     gone = "the plan does not name the step any more"
     for name, state in ctx.state().steps.items():
-        if name in names or state.defined is not None:
+        if not is_dropped(state, names):
             continue
         if state.unknown is not None:
             ctx.emit("warning", name, f"nobody knows whether its effect happened, and {gone}; {settling(name)} decides")

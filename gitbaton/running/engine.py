@@ -154,6 +154,7 @@ class Engine:
             of, scope = everything(ctx, plan)
             guards = Guards(of, ctx.state(), self.monotonic)
             ctx.guard = guards.before
+            ctx.named = scope
             made = plan_repair(ctx, order, of, scope)
             ctx.emit("plan", total=len(made.region))
             tell_dropped(ctx, scope)
@@ -224,7 +225,8 @@ class Engine:
         with following(ctx, plan if steps else Plan(steps=())) as complete:
             ctx.emit("plan", total=len(steps))
             if plan.steps:
-                tell_dropped(ctx, [step.name for step in plan.steps])
+                ctx.named = [step.name for step in plan.steps]
+                tell_dropped(ctx, ctx.named)
             code = recover(ctx, plan, guards, states, [step.name for step in steps] if everything else None)
             shut = closed(ctx, steps) if not code else None
             if shut is not None:

@@ -27,7 +27,7 @@ from gitbaton.running.context import (
     shell,
 )
 from gitbaton.running.decide import Present, Verdict, borrowed, decide, differences, may_be_lost, may_borrow, present, why
-from gitbaton.running.effects import undo_own
+from gitbaton.running.effects import is_dropped, undo_own
 from gitbaton.running.graph import as_they_run, graph
 from gitbaton.running.outputs import conflict, look, serve
 from gitbaton.running.recorded import whole
@@ -242,13 +242,14 @@ def asked_at(state: StepState) -> str | None:
 
 def stale(ctx: Context, plan: Plan, step: Step) -> tuple[str, str] | None:
     """The first of the steps whose outputs a step uses, directly or not, that would be done again because its inputs moved, and
-    how; None where all results are of what lies there now. Raises GitError."""
+    how; None where all results are of what lies there now. One that the plan does not name any more is never done again. Raises
+    GitError."""
     state = ctx.state()
     steps = as_they_run(whole(plan, state).steps)
     known = {other.name: other for other in steps}
     for name in graph(steps, state, ctx.entries).ancestors((step.name,)):
         end = state.step(name).end
-        if name == step.name or end is None:
+        if name == step.name or end is None or (ctx.named is not None and is_dropped(state.step(name), ctx.named)):
             continue
         moved = differences(known[name], end.record, present(ctx, known[name]), ctx.entries)
         cause = next((cause for cause in moved if cause.kind in ("input", "dep")), None)

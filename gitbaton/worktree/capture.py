@@ -147,19 +147,18 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *
 
 
 def capture_with_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False, whole: bool = False
+    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False
 ) -> tuple[Captured, PrivateIndex, Facts]:
     """As ``capture``, with the private index that the tree was written from, whose stat data fits the work tree, and what
     the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied.
 
-    ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index, but
-    with ``whole`` that is an error.
+    ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
     """
     read = signature(repo.layout.index, 0)
     try:
         return _from_index(repo, folder, rules, reachable, fresh_index(repo, folder) if fresh else repo.layout.index)
     except DamagedIndexError as error:
-        if fresh or whole:
+        if fresh:
             raise DamagedIndexError(error.message, index_anew(repo.layout.index)) from None
         found = _from_index(repo, folder, rules, reachable, fresh_index(repo, folder))
         said = f"{error.message}; every file was read anew, and what was staged is not in it"
@@ -170,7 +169,7 @@ def capture_with_index(
     # Git has collected what the index named that was read, or what it found stored already.
     again = os.path.join(folder, _AGAIN)
     make_folder(repo, again)
-    return capture_with_index(repo, again, rules, reachable, whole=whole)
+    return capture_with_index(repo, again, rules, reachable)
 
 
 def _from_index(

@@ -43,8 +43,13 @@ def test_with_a_damaged_index_verbs_look_and_nothing_is_written_over_it(taken: S
     assert found.code == 1 and found.out.startswith("files-changed:1: ") and "the index is damaged: " in found.err
     assert "+1\n" in taken.ok("diff", "t~1").out and "a.txt | 2 +-" in taken.ok("log", "t", "--stat").out
     assert taken.ok("log", "t", "--", "a.txt").out.count("step ") == 2
-    refused = taken.baton("restore", "t~1", "--force")
+    refused = taken.baton("restore", "t~1", "--force", "--index")
     assert refused.code == 128 and re.match(r"fatal: the index is damaged: .*\nhint: mv .* && git reset\n\Z", refused.err)
+    assert (taken.path / ".git/index").read_bytes() == damaged and (taken.path / "a.txt").read_text() == "1\n"
+    back = taken.ok("restore", "t~1", "--force")
+    assert re.search(r"^warning: the index is damaged: .*: mv .* && git reset$", back.err, re.M)
+    assert (taken.path / ".git/index").read_bytes() == damaged and (taken.path / "a.txt").read_text() == "0\n"
+    assert "the index is damaged: " in taken.ok("undo").err
     assert (taken.path / ".git/index").read_bytes() == damaged and (taken.path / "a.txt").read_text() == "1\n"
     assert "the index is damaged: " in taken.ok("snapshot", "--track", "t", "--step", "after").err
 
@@ -65,7 +70,7 @@ def test_the_line_that_a_mend_names_makes_a_damaged_index_anew(taken: Sandbox, c
 def test_a_merge_goes_on_after_a_damaged_index_was_made_anew(taken: Sandbox) -> None:
     (taken.path / ".git/MERGE_HEAD").write_text(taken.git("rev-parse", "HEAD") + "\n")
     hit(taken, ZERO)
-    hint = taken.baton("restore", "t~1").err.partition("hint: ")[2]
+    hint = taken.baton("restore", "t~1", "--index").err.partition("hint: ")[2]
     assert taken.run("sh", "-c", hint).code == 0
     assert (taken.path / ".git/MERGE_HEAD").exists() and taken.git("ls-files") != ""
 
