@@ -62,7 +62,8 @@ class _Planner:
         found = self._with_further(self._explained(decision.settle()))
         wanted = {d.path: d.then for d in scope if decision.steps[d.path].action in CHANGING}
         self.scene.take_out(self.hidden & wanted.keys())
-        tree = self._tree(wanted, differing)
+        inside = self._inside(wanted, differing)
+        tree = self._tree({path: entry for path, entry in wanted.items() if path not in inside}, differing)
         changing = [d for d in scope if d.path in wanted]
         named = self.goal.asked.names()
         own = tuple(sorted(p for p in goal.own(changing) if p not in named))
@@ -79,7 +80,7 @@ class _Planner:
             position=goal.position,
             wanted=wanted,
             raw=kept.wanted(changing),
-            same=tuple(d.path for d in scope if d.now == d.then and d.path in wanted),
+            same=tuple(d.path for d in changing if d.now == d.then or d.path in inside),
             permits=goal.permits,
             conversion=conversion,
             links=frozenset(d.path for d in changing if d.then and d.then.mode == LINK and goal.is_link(d.path)),
@@ -159,10 +160,12 @@ class _Planner:
         """The work tree's tree afterwards."""
         if all(d.path in wanted for d in differing) and not self.hidden:
             return self.goal.tree
-        # What comes back into a repository of its own no capture holds.
-        inside = {d.path for d in differing if d.now is not None and d.now.mode == GITLINK}
-        wanted = {path: entry for path, entry in wanted.items() if inside.isdisjoint(parents(path))} if inside else wanted
         return changed_tree(self.scene.index, wanted) if wanted else self.scene.tree
+
+    def _inside(self, wanted: Collection[str], differing: Sequence[Difference]) -> set[str]:
+        """The paths that come back into a repository of its own: no tree holds them beside its commit."""
+        nested = {d.path for d in differing if d.now is not None and d.now.mode == GITLINK}
+        return {path for path in wanted if not nested.isdisjoint(parents(path))} if nested else set()
 
     def _lasting(self, scope: Sequence[Difference], kept: Bytes) -> dict[str, str]:
         """Why paths are not touched that git would not put back, or of which an object is gone and not on disk either."""

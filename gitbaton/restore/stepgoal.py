@@ -88,6 +88,8 @@ class StepGoal(Goal):
         came = {p: e for p, e in self.after.items() if e is not None}
         over = {s.path for s in self.files.skipped if s.reason == IGNORED_HELD}
         new = {d.path for d in before if d.now is None or d.path in over}
+        apart = {d.path for d in before}
+        self.inside = [path for path, entry in self.after.items() if entry is None and path not in apart]
         self.written = scene.take_in({path: came[path] for path in new if path in came})
         self.staged = staged_in(scene, target)
         self.kept, self.left = exact_in(scene, target)
@@ -118,10 +120,12 @@ class StepGoal(Goal):
         return {path: reason for path, reason in super().gone().items() if self.apart(path, before, after)}
 
     def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
-        """What the step wrote, is ignored by now, and is not as it wrote it any more."""
+        """What the step wrote, is ignored by now, and is not as it wrote it any more; and what it brought into a repository of
+        its own."""
         ends = [(path, entry.mode) for path in self.written if (entry := self.after[path]) is not None]
         names, guard = refused_names(self.scene.index, ends), self.scene.guard(())
-        kinds = ((INVALID, names), (NESTED, filter(guard.in_repository, self.written)))
+        inside = [path for path in self.inside if os.path.lexists(os.path.join(self.scene.root, path))]
+        kinds = ((INVALID, names), (NESTED, filter(guard.in_repository, (*self.written, *inside))))
         return dict.fromkeys(self.written, "ignored") | {path: reason for reason, paths in kinds for path in paths}
 
     def moved(self, changing: Sequence[Difference]) -> Collection[str]:

@@ -75,10 +75,11 @@ class Plan:
     ``target`` is the checkpoint whose files come back, ``what`` the restore that is carried out, or stepped over, in words;
     ``scope`` the paths whose index entries come back, ``staged`` and ``hidden`` the index that they are of; ``wanted`` what
     each path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by
-    path (None: what git would check out), ``same`` the paths of which only such bytes change; ``permits`` says which
-    permissions what comes back gets, ``conversion`` how files are checked out where that is not as now, ``links`` what becomes
-    a symbolic link whatever core.symlinks says; ``digest`` is the same for the same plan. ``whole``: a checkpoint's whole state
-    comes back. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command line that mean the same.
+    path (None: what git would check out), ``same`` the paths of which only such bytes change, and those in a repository of
+    its own, which ``tree`` cannot hold; ``permits`` says which permissions what comes back gets, ``conversion`` how files are
+    checked out where that is not as now, ``links`` what becomes a symbolic link whatever core.symlinks says; ``digest`` is the
+    same for the same plan. ``whole``: a checkpoint's whole state comes back. ``composed``: ``staged`` is in no checkpoint.
+    ``again``: the words of a command line that mean the same.
 
     ``notes`` are to be read before it is carried out; ``own`` are the paths that change and are edits of the user's own, which
     no checkpoint holds yet, ``strangers`` those that are left because another session wrote them.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from gitbaton.worktree.checkout import NESTED
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.repos import Outcome
@@ -385,8 +387,26 @@ def test_undo_brings_back_what_a_step_took_from_what_is_a_repository_by_now(repo
     MADE[name](repo)
     done = repo.ok("undo", "--json")
     assert actions(done)["v/b"] == "create" and (repo.path / "v/b").read_text() == TEXT
-    assert repo.baton("redo").code in (0, 1)
+    done = repo.baton("redo", "--json")
+    assert done.code == 1 and [row["reason"] for row in done.json["paths"] if path_of(row["path"]) == "v/b"] == [NESTED]
     assert (repo.path / "v/b").read_text() == TEXT
+
+
+def test_redo_takes_it_again_from_what_is_no_repository_any_more(repo: Sandbox) -> None:
+    snap(repo)
+    repo.write("v/b", TEXT)
+    repo.write("a.txt", "mine\n")
+    repo.ok("restore", "--exact")
+    restored = state_of(repo).files
+    (repo.path / "v").mkdir()
+    MADE["with-commit"](repo)
+    repo.ok("undo")
+    shutil.rmtree(repo.path / "v/.git")
+    before = state_of(repo).files
+    repo.ok("redo")
+    assert state_of(repo).files == restored
+    repo.ok("undo")
+    assert state_of(repo).files == before
 
 
 def test_undo_goes_over_no_file_of_what_is_a_repository_by_now(repo: Sandbox) -> None:
