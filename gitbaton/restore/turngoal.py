@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from itertools import takewhile
 from math import inf
 from types import MappingProxyType
@@ -179,7 +180,7 @@ class TurnGoal(Goal):
         """What the turns changed, path by path, the newest turn first; what they leave to others becomes a step."""
         found, done, own = list[Change](), set[tuple[int, str]](), self.asked.names()
         for at, one in enumerate(self.taken):
-            for path in {**self._paths(one.span), **dict.fromkeys(sorted(_in_bytes(*self.ends[at])))}:
+            for path in {**self._paths(one.span), **dict.fromkeys(self._in_bytes(one.span, *self.ends[at]))}:
                 if (at, path) in done:
                     continue
                 others = [] if path in own else [rival for rival in one.rivals if path in self._paths(rival)]
@@ -187,6 +188,19 @@ class TurnGoal(Goal):
                 if members:
                     done |= {(member, path) for member in members}
                     found.append(self._change(path, members))
+        return found
+
+    def _in_bytes(self, span: Span, first: End, last: End) -> list[str]:
+        """The paths whose exact bytes are kept at an end of a turn and are others at its other end. Those that are held at one
+        alone count where the file was written since the turn began: else its filter has only ceased to work, or begun to."""
+        whole, began = first.exact and last.exact, datetime.fromtimestamp(since(span), UTC)
+        found = list[str]()
+        for path in sorted({*first.kept, *last.kept}):
+            one, other = first.kept.get(path), last.kept.get(path)
+            alone = one is None or other is None
+            held = alone and isinstance(one or other, HeldOid)
+            if one != other and (whole or not alone) and (not held or self.scene.written_since(path, began)):
+                found.append(path)
         return found
 
     def _members(self, at: int, path: str, others: Sequence[Span]) -> list[int]:
@@ -212,7 +226,8 @@ class TurnGoal(Goal):
         oldest = min(members, key=lambda n: since(self.taken[n].span))
         newest = max(members, key=lambda n: until(self.taken[n].span))
         first, last = self.ends[oldest][0], self.ends[newest][1]
-        plain = CONVERTED if path in _in_bytes(first, last) else None
+        known = first.exact and last.exact and first.kept.get(path) != last.kept.get(path)
+        plain = CONVERTED if known else None
         before, after = (State(entry=self._entry(end.tree, path), raw=end.kept.get(path, plain)) for end in (first, last))
         return Change(path=path, before=before, after=after, first=first, last=last, turns=tuple(spans))
 
@@ -400,9 +415,9 @@ class TurnGoal(Goal):
         newer = takewhile(lambda s: s.checkpoint.created.timestamp() >= start, self.store.newest(tip)) if tip else ()
         for stored in newer:
             files, by = stored.checkpoint.files, stored.checkpoint.agent
-            held = [s.path for s in files.skipped if s.reason == IGNORED_HELD] if files is not None else []
+            held = [s.path for s in files.skipped if s.reason == IGNORED_HELD and self.asked.covers(s.path)] if files else []
             gone = [path for path in held if not os.path.lexists(os.path.join(self.scene.root, path))]
-            if gone and by is not None and session_key(by) == session_key(span.session) and self.asked.covers(gone[0]):
+            if gone and by is not None and session_key(by) == session_key(span.session):
                 there, short = some(len(gone), first_few(gone)), self.baton.short(stored.id)
                 yield f"the turn also removed {there}, which git ignores: 'git baton restore {short}' has it"
 
@@ -436,16 +451,6 @@ class TurnGoal(Goal):
             return [*found, f"the turn also committed {short} {in_quotes(first_line(subject)[:60])}; it stays: {instead}"]
         instead = instead.replace(short, f"{self.baton.abbreviate(made[-1][0])}^..{short}")
         return [*found, f"the turn also committed {len(made)} times, up to {short}, which stays: {instead}"]
-
-
-def _in_bytes(first: End, last: End) -> set[str]:
-    """The paths whose exact bytes are kept at an end and are others at the other one. What did not pass its filter at one of
-    them alone may be the same."""
-    pairs = {path: (first.kept.get(path), last.kept.get(path)) for path in {*first.kept, *last.kept}}
-    alone = {path for path, pair in pairs.items() if None in pair}
-    if not (first.exact and last.exact):
-        alone, pairs = set(), {path: pair for path, pair in pairs.items() if path not in alone}
-    return {p for p, (one, other) in pairs.items() if one != other and not (p in alone and isinstance(one or other, HeldOid))}
 
 
 def _newest(found: Sequence[Taken], changed: Callable[[Span], Collection[str]]) -> tuple[Taken, ...]:

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from gitbaton.errors import DamagedIndexError, GitError, StaleError
 from gitbaton.git.loose import index_anew
@@ -379,8 +379,10 @@ class _Intake:
         return {p: d for p, d in self.behind.items() if still.get(p) != d and (p in changed or self._younger(p, made))}
 
     def _younger(self, path: str, moment: int) -> bool:
+        """Whether git looks at a file again because its index, of that moment in nanoseconds, may be as old: it compares
+        seconds."""
         try:
-            return os.lstat(os.path.join(self.root, path)).st_mtime_ns >= moment
+            return os.lstat(os.path.join(self.root, path)).st_mtime_ns // 10**9 >= moment // 10**9
         except OSError:
             return False
 
@@ -400,6 +402,8 @@ class _Intake:
                 continue
             more = {path: name}
             if sum(driver == name for driver in self.shut.values()) + 1 >= _PATIENCE:
+                young = [p for p in zsplit(self.index.git.out("ls-files", "-z")) if self._younger(p, self.index.signature[2])]
+                self.behind |= gated(self.index.repo, self.root, young, self.index.git)
                 more |= {p: driver for p, driver in self.behind.items() if driver == name and p not in self.shut}
             self._shut(more)
 
@@ -510,13 +514,11 @@ class _Intake:
             if fd is None and path in self.doubted and not os.path.lexists(os.path.join(self.root, path)):
                 index.forget([path])
                 continue
-            if fd is None and os.path.islink(os.path.join(self.root, path)):  # git passes no link through a filter
-                with suppress(OSError):
-                    texts.append(
-                        new_object(repo.layout.algorithm, "blob", os.fsencode(os.readlink(os.path.join(self.root, path))))
-                    )
-                    entries[path] = f"{LINK} {texts[-1].oid}"
-                    continue
+            link = self._link(path) if fd is None else None
+            if link is not None:  # git passes no link through a filter
+                texts.append(new_object(repo.layout.algorithm, "blob", link))
+                entries[path] = f"{LINK} {texts[-1].oid}"
+                continue
             if fd is None:
                 skipped.append(Skipped(path=path, reason=self._reason(path, culprit=False)))
                 continue
@@ -541,6 +543,13 @@ class _Intake:
         index.put({path: entry for path, entry in entries.items() if entry.split(" ") != [*there.get(path, ())]})
         self.kept = Kept(held=tuple(held))
         return skipped
+
+    def _link(self, path: str) -> bytes | None:
+        """Where a symbolic link leads; None where there is none."""
+        try:
+            return os.readlink(os.fsencode(os.path.join(self.root, path)))
+        except OSError:
+            return None
 
     def examined(self) -> list[str]:
         """What was taken in, to be looked at for bytes that a checkout would not give back. Git is asked where it may know of

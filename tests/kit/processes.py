@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import time
 import traceback
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.kit.forkserver import python
 from tests.kit.repos import Sandbox
@@ -183,3 +186,12 @@ def in_child(work: Callable[[], object]) -> int:
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def git_log(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a git on PATH that writes down what it is asked."""
+    real, log = shutil.which("git"), sandbox.path.parent / "asked"
+    wrapper = sandbox.write("../bin/git", f'#!/bin/sh\nprintf "%s " "$@" >>"{log}"\necho >>"{log}"\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
+    return log

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.agents import Client
 from tests.kit.gates import SECRET, WAYS, Gated, held, leaks
+from tests.kit.processes import git_log
 from tests.kit.repos import Sandbox
 from tests.kit.talks import Talk
 from tests.kit.tiers import some
@@ -146,6 +148,22 @@ def test_a_turn_that_loses_its_attributes_takes_no_gate_away(gated: Gated, how: 
     pushed(gated)
     box.git("add", "secret new")
     assert "secret new" not in box.ok("snapshot", "--track", "t", "git has it").err
+
+
+@pytest.mark.deep
+def test_attributes_that_are_gone_let_nothing_pass_that_is_as_old_as_the_index_in_seconds(gated: Gated) -> None:
+    box = gated.box
+    of_one_second(box)
+    index = box.path / ".git/index"
+    second = int(index.stat().st_mtime)
+    for name in ("secret", "deep/secret-too"):
+        os.utime(box.path / name, (second + 0.25, second + 0.25))
+    box.git("update-index", "-q", "--refresh")
+    os.utime(index, (second + 0.5, second + 0.5))
+    (box.path / ".gitattributes").unlink()
+    box.write("other.txt", "new\n")
+    box.ok("snapshot", "--track", "t", "gone")
+    assert leaks(box) == []
 
 
 @pytest.mark.deep
@@ -371,6 +389,63 @@ def test_a_link_in_the_place_of_the_held_bytes_is_not_followed(gated: Gated) -> 
     done = box.baton("snapshot", "--track", "t", "one")
     assert done.code == 128 and "held" in done.err and len(done.err.splitlines()) <= 2
     assert list(outside.iterdir()) == [] and leaks(box) == []
+
+
+def of_one_second(repo: Sandbox) -> None:
+    """The index is as old as the files, as it may be after a clone: git looks at each of them again."""
+    moment = (repo.path / ".git/index").stat().st_mtime - 100
+    for name in repo.git("ls-files").splitlines():
+        os.utime(repo.path / name, (moment, moment))
+    repo.git("update-index", "-q", "--refresh")
+    os.utime(repo.path / ".git/index", (moment, moment))
+
+
+def test_a_revert_takes_back_what_no_filter_passed(gated: Gated) -> None:
+    box, client = gated.box, Client("claude", gated.box.path)
+    gated.shut("unconfigured")
+    box.git("rm", "-q", "--cached", "-r", ".")
+    (box.path / "secret").write_text("plain\n")  # committed as it is: nothing converts it
+    box.git("add", "-A")
+    box.git("commit", "-qm", "as it is")
+    box.ok("snapshot", "--track", "t", "before")
+    client.fire("prompt", prompt="edit it")
+    (box.path / "secret").write_text("edited\n")
+    (box.path / "other").write_text("new\n")
+    client.fire("turn")
+    assert [row["path"] for row in box.ok("revert", "--json").json["paths"]] == ["other", "secret"]
+    assert (box.path / "secret").read_text() == "plain\n" and not (box.path / "other").exists()
+    box.ok("undo")
+    assert (box.path / "secret").read_text() == "edited\n"
+
+
+def test_a_filter_that_ceases_to_work_changes_nothing_that_a_revert_takes_back(gated: Gated) -> None:
+    box, client = gated.box, Client("claude", gated.box.path)
+    of_one_second(box)
+    box.ok("snapshot", "--track", "t", "before")
+    client.fire("prompt", prompt="go")
+    gated.shut("missing")
+    (box.path / "other").write_text("new\n")
+    client.fire("turn")
+    then = gated.texts()
+    assert [row["path"] for row in box.ok("revert", "--json").json["paths"]] == ["other"] and gated.texts() == then
+
+
+@pytest.mark.deep
+def test_files_that_git_looks_at_again_behind_a_filter_that_nobody_configured_cost_no_process_each(
+    repo: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.write(".gitattributes", "*.po filter=nobody\n")
+    for number in range(30):
+        repo.write(f"{number}.po", f"{number}\n")
+    repo.commit("thirty")
+    of_one_second(repo)
+    repo.write("0.po", "edited\n")
+    repo.write("plain.txt", "new\n")
+    log = git_log(repo, monkeypatch)
+    assert "'0.po' did not pass" in repo.ok("snapshot", "--track", "t", "one").err
+    assert log.read_text().count(" add ") <= 5
+    (skipped,) = repo.ok("show", "t", "--json").json["checkpoint"]["files"]["skipped"]
+    assert skipped == {"path": "0.po", "reason": "unfiltered"}
 
 
 @pytest.mark.parametrize("way", ["unconfigured", "missing"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,9 @@ from gitbaton.worktree.rawbytes import differing, entries, may_convert, read_raw
 from gitbaton.worktree.swap import temporary_name
 from gitbaton.worktree.untracked import Rules
 from tests.kit import Sandbox
+from tests.kit.processes import git_log
 from tests.kit.tiers import some
 from tests.rooms.worktree.test_rawbytes import MIXED, check_gives_back, kept, snapshot
-
-
-def git_log(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a git on PATH that writes down what it is asked."""
-    real, log = shutil.which("git"), sandbox.path.parent / "asked"
-    wrapper = sandbox.write("../bin/git", f'#!/bin/sh\nprintf "%s " "$@" >>"{log}"\necho >>"{log}"\nexec {real} "$@"\n')
-    wrapper.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
-    return log
 
 
 @pytest.mark.deep
