@@ -79,7 +79,7 @@ class Surveyor:
 
     def __init__(self, store: Store, short: int, rules: Rules | None = None) -> None:
         self.store, self.objects, self.short, self.rules = store, store.objects, short, rules
-        self.head, self.unread = _standing(store)
+        self.head, self.unread = read_head(store)
         self.operation: Operation | None = store.repo.operation()
         self._rewritten: dict[Oid, Oid] | None = None
         self._distances: dict[Pair, tuple[int, int] | None] = {}
@@ -401,8 +401,8 @@ def tests_then(store: Store, stored: Stored) -> tuple[tuple[str, ...] | None, ..
     return tuple(found.get(run.tree or "") for run in runs)
 
 
-def _standing(store: Store) -> tuple[Head, str]:
-    """HEAD, as far as it can be read, and why that is not all."""
+def read_head(store: Store) -> tuple[Head, str]:
+    """Read HEAD as far as that goes, and say why its branch or its commit cannot be read; empty if they can."""
     head = store.objects.head()
     if head.oid is None or store.present([head.oid], MAX_COMMIT):
         return head, no_id(store.repo, head)

@@ -30,6 +30,7 @@ from gitbaton.store import CURRENT, NOTES, chain_ref, intent, meta, sound, tip_r
 from gitbaton.store.read import strays
 from gitbaton.store.refs import META, RUNS
 from gitbaton.store.sound import own_refs
+from gitbaton.survey import read_head
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
 from gitbaton.worktree import crashmarker, locks
@@ -61,6 +62,7 @@ def examine(baton: Baton) -> list[Finding]:
         _own_files,
         _threads,
         _claims,
+        _head,
         _index,
         _locks,
         _history,
@@ -321,6 +323,13 @@ def _claims(baton: Baton) -> Iterator[Finding]:
         text = f"{whose} is claimed by process {held.pid} on {in_quotes(held.host)}, another machine"
         mend = f"if nothing of it runs there any more: mv {shlex.quote(held.path)} {shlex.quote(held.path)}.over"
         yield _amiss("claims", plain(text), plain(mend))
+
+
+def _head(baton: Baton) -> Iterator[Finding]:
+    """Whether HEAD's branch holds an id, and its commit can be read."""
+    _, unread = read_head(baton.store)
+    if unread:
+        yield _amiss("head", unread, MENDS)
 
 
 def _index(baton: Baton) -> Iterator[Finding]:

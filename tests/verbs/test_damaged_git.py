@@ -102,6 +102,8 @@ def test_where_the_commit_of_head_cannot_be_read_verbs_answer_the_rest(taken: Sa
     found = taken.baton("verify", "t", "--json")
     words = {fact["word"]: fact["sentence"] for fact in found.json["facts"]}
     assert found.code == 1 and "'git baton doctor --mend' says what helps" in words["head-missing"]
+    (row,) = (row for row in taken.baton("doctor", "--json").json["findings"] if row["name"] == "head")
+    assert not row["ok"] and row["text"] in words["head-missing"] and row["mend"] == "git baton doctor --mend"
     mended = taken.baton("doctor", "--mend")
     assert mended.code == 1 and mended.out.startswith("not ours: ")
     if kind in ("branch empty", "branch garbage"):
