@@ -350,9 +350,9 @@ def _locks(baton: Baton) -> Iterator[Finding]:
             continue
     for path in stale:
         yield _amiss("locks", f"{in_quotes(path)} is a stale lock", _FIX)
-    others = [said for path, said in locks.stale(baton.repo, STALE_LOCK) if path not in stale]
-    for said in others:
-        yield _amiss("locks", said, locks.CRASHED)
+    others = [(said, mend) for path, said, mend in locks.stale(baton.repo, STALE_LOCK) if path not in stale]
+    for said, mend in others:
+        yield _amiss("locks", said, mend)
     if not stale and not others:
         yield _fine("locks", "no stale locks")
 

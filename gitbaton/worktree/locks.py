@@ -11,7 +11,7 @@ from gitbaton.git import questions
 from gitbaton.git.repo import Repo
 from gitbaton.system.files import read_regular
 
-CRASHED = "a git process may have crashed in this repository earlier: remove the file manually to continue"
+_CRASHED = "a git process may have crashed in this repository earlier: remove the file manually to continue"
 _FILES = ("index", "HEAD", "config", "config.worktree", "packed-refs", "shallow")
 MARK = "gitbaton "  # what a lock of ours begins with; our process has it not open, and is no git
 # Gits that look, or wait, for long, and write nothing that has such a lock.
@@ -21,19 +21,24 @@ _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 def words(path: str) -> tuple[str, str]:
     """What to say of a lock that does not go away, and the hint; git's own words, with its age and who holds it."""
-    found, old = holder(path), _age(path)
+    return _told(path, holder(path))
+
+
+def _told(path: str, found: str | None) -> tuple[str, str]:
+    old = _age(path)
     if found:
         return f"{in_quotes(path)} is held by {found}", "wait until that process has ended"
     if found is None:
         return (
             f"{in_quotes(path)} is {old} old",
-            f"another git process seems to be running in this repository; if none is, {CRASHED}",
+            f"another git process seems to be running in this repository; if none is, {_CRASHED}",
         )
-    return f"{in_quotes(path)} is {old} old, and no process here holds it", CRASHED
+    return f"{in_quotes(path)} is {old} old, and no process here holds it", _CRASHED
 
 
-def stale(repo: Repo, older: float) -> Iterator[tuple[str, str]]:
-    """The locks of git's own files that are older than so many seconds and that no process here holds, each with its words."""
+def stale(repo: Repo, older: float) -> Iterator[tuple[str, str, str]]:
+    """The locks of git's own files that are older than so many seconds and that no process is seen to hold, each with its
+    words and the hint."""
     common = repo.layout.common_dir
     folders = dict.fromkeys([common, *(git_dir for _, git_dir, _ in questions.worktrees(repo))])
     paths = [os.path.join(folder, name + ".lock") for folder in folders for name in _FILES]
@@ -44,8 +49,8 @@ def stale(repo: Repo, older: float) -> Iterator[tuple[str, str]]:
             old = time.time() - os.lstat(path).st_mtime > older
         except OSError:
             continue
-        if old and not holder(path):
-            yield path, words(path)[0]
+        if old and not (found := holder(path)):
+            yield path, *_told(path, found)
 
 
 def holder(path: str) -> str | None:

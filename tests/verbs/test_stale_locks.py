@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.mending.doctor import examine
 from tests.kit import Sandbox
 from tests.kit.tiers import some
 
@@ -87,6 +88,23 @@ def test_a_lock_of_ours_is_held_by_the_process_that_it_names_while_that_lives(re
     then = time.time() - 7200
     os.utime(far, (then, then))
     assert f"MEND locks: '{far}' is 2 hours old, and no process here holds it" in repo.baton("doctor").out
+
+
+@pytest.mark.deep
+def test_where_processes_cannot_be_seen_nobody_is_told_that_git_crashed(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = lock(repo, "index.lock")
+    real = os.listdir
+
+    def hidden(path: str | int = ".") -> list[str]:
+        if path == "/proc":
+            raise PermissionError(path)
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", hidden)
+    with repo.open() as baton:
+        (row,) = (row for row in examine(baton) if row.name == "locks")
+    assert not row.ok and row.text == f"'{path}' is 2 hours old"
+    assert row.mend == f"another git process seems to be running in this repository; if none is, {CRASHED}"
 
 
 @pytest.mark.deep
