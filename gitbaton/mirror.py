@@ -270,8 +270,9 @@ def _elsewhere(repo: Repo, where: Place, staged: Oid | None) -> str:
                 break
     elif found is None and os.path.lexists(os.path.join(where.root, ".gitmodules")):
         rows = zsplit(repo.git.out("ls-files", "-z", "-s", "--", *(f":(top,literal){path}" for path in paths)))
-        found = next((row.partition("\t")[2] for row in rows if row.startswith(_GITLINK.decode())), None)
-    if found not in paths:
+        links = {row.partition("\t")[2] for row in rows if row.startswith(_GITLINK.decode())}
+        found = next((path for path in paths if path in links), None)
+    if found is None:
         return ""
     said = f"{in_quotes(found)} is a repository of its own, so the LATEST files are not written"
     return f"{said}; baton.checkpointDir names another folder"

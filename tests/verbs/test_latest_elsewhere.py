@@ -37,6 +37,19 @@ def test_a_submodule_in_the_place_of_latest_gets_none(repo: Sandbox, tmp_path: P
     assert told not in repo.ok("snapshot", "s3").err and (repo.path / "notes/LATEST.md").exists()
 
 
+@pytest.mark.deep
+def test_a_submodule_that_is_not_checked_out_gets_none_beside_another(repo: Sandbox, tmp_path: Path) -> None:
+    source = other(tmp_path)
+    for path in ("notes/aside", "notes/latest"):
+        repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", source, path)
+    repo.git("commit", "-qm", "two submodules")
+    repo.git("submodule", "--quiet", "deinit", "-f", "--all")
+    repo.git("config", "baton.checkpointDir", "notes/latest")
+    done = repo.baton("export")
+    assert done.code == 1 and "'notes/latest' is a repository of its own, so the LATEST files are not written" in done.err
+    assert list((repo.path / "notes/latest").iterdir()) == []
+
+
 def test_a_snapshot_in_a_bare_repository_says_that_it_has_no_files(repo: Sandbox, tmp_path: Path) -> None:
     repo.commit("first")
     repo.ok("snapshot", "s", "--track", "main")
