@@ -62,7 +62,7 @@ def drop_held(baton: Baton) -> None:
 
 def _held(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, Oid]:
     """Those of the refs that lead to nothing that only they hold; none where that cannot be told."""
-    others = {oid for ref, oid in baton.repo.objects.refs("refs/").items() if remote_of(ref) is None or ref not in refs}
+    others = {oid for ref, oid in baton.repo.objects.refs("refs/").items() if ref not in refs}
     try:
         alone = reachable(baton.repo, list(refs.values()), others)
     except BatonError:
