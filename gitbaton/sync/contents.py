@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 
 from gitbaton.baton import Baton
+from gitbaton.codec import in_quotes
 from gitbaton.errors import RemoteError
 from gitbaton.git.objectlists import contents, reachable, sizes
 from gitbaton.git.questions import matching
@@ -68,17 +69,18 @@ def send(line: Connection, oids: Sequence[str], place: str) -> None:
     if said:
         hint = f"GIT_LFS_SKIP_PUSH=1 git baton push {in_shell(line.remote.shown)} leaves it here"
         raise RemoteError(
-            f"nothing is pushed: git-lfs does not send the content of files to '{line.remote.shown}': {said}", hint
+            f"nothing is pushed: git-lfs does not send the content of files to {in_quotes(line.remote.shown)}: {said}", hint
         )
 
 
 def staying(found: Sequence[Pointer], oids: Sequence[str], there: str, refs: Sequence[str], *, hooked: bool) -> list[str]:
     """Warnings that name the files whose content is not sent, and what sends it. ``refs``: those that are sent; ``hooked``: a
     pre-push hook of the user's sees to what other filters keep."""
+    words = " ".join(map(in_shell, (there, *refs[:_REFS])))
     told = {
-        ANNEX: f"git-annex keeps it; 'git annex copy --to {there}' sends it",
+        ANNEX: f"git-annex keeps it; 'git annex copy --to {in_shell(there)}' sends it",
         DVC: "DVC keeps it; 'dvc push' sends it",
-        LFS: f"git-lfs keeps it, and it is not sent: 'git lfs push {' '.join((there, *refs[:_REFS]))}' sends what is here",
+        LFS: f"git-lfs keeps it, and it is not sent: 'git lfs push {words}' sends what is here",
     }
     groups: dict[str, list[str]] = {}
     for pointer in found:

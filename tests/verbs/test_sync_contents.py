@@ -112,6 +112,16 @@ def test_nothing_is_pushed_where_the_content_cannot_be(lfs: Far) -> None:
 
 
 @pytest.mark.deep
+def test_what_sends_the_content_can_be_typed(lfs: Far) -> None:
+    place = str(lfs.place / "a place.git")
+    lfs.first.git("init", "-q", "--bare", place)
+    lfs.first.write("a.bin", "content\n")
+    snap(lfs.first, "one")
+    done = lfs.first.baton("push", place, "--yes", env={"GIT_LFS_SKIP_PUSH": "1"})
+    assert done.code == 0 and f"'git lfs push '{place}' {CHAINS}t' sends what is here" in done.err
+
+
+@pytest.mark.deep
 def test_content_that_is_not_here_is_named(lfs: Far) -> None:
     lfs.first.write("a.bin", "content\n")
     lfs.first.write("b.bin", "more\n")
