@@ -153,7 +153,6 @@ class _Push:
         self.seen, self.warnings, self.left, self.shown = seen, warnings, dict(left), line.remote.shown
         self.there: Mapping[str, Oid] = {}
         self.agreed: frozenset[Item] = frozenset()
-        self.found: Sequence[contents.Pointer] = ()
         self.sends: Sequence[str] = ()
         self.hooked = False
 
@@ -254,13 +253,13 @@ class _Push:
         made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
         hits = [hit for hit in hits if hit.kind != scanning.NAMED]
         files = [move.new for move in moves if move.changes and move.kind in ("track", "run") and move.new is not None]
-        self.found = ()
+        found: Sequence[contents.Pointer] = ()
         if files:  # a note, and a state of a thread, is no file, and holds ids that look like a pointer's
-            self.found = haves.ask(lambda oids: contents.pointers(self.baton, files, oids), lambda found: not found)
-        self.sends = contents.sendable(self.baton, self.found)
-        self.hooked = any(pointer.keeper == OTHER for pointer in self.found) and bool(self.line.push_hook())
+            found = haves.ask(lambda oids: contents.pointers(self.baton, files, oids), lambda found: not found)
+        self.sends = contents.sendable(self.baton, found)
+        self.hooked = any(pointer.keeper == OTHER for pointer in found) and bool(self.line.push_hook())
         refs = [move.ref for move in moves if move.changes and move.kind and move.new]
-        stays = contents.staying(self.found, self.sends, self.shown, refs, hooked=self.hooked)
+        stays = contents.staying(found, self.sends, self.shown, refs, hooked=self.hooked)
         made = replace(made, warnings=(*made.warnings, *stays), contents=len(self.sends))
         if hits or not self.manner.write or not any(move.changes for move in moves):
             return replace(made, hits=tuple(hits))
