@@ -14,7 +14,7 @@ from gitbaton.worktree.checkout import NESTED
 from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.repos import Outcome
-from tests.kit.state import State, actions, path_of, snap, state_of
+from tests.kit.state import Entry, State, actions, path_of, snap, state_of
 from tests.kit.tiers import some
 
 TEXT = "what is to come back\n"
@@ -114,6 +114,18 @@ def same(then: State, now: State, what: str) -> None:
     assert (then.files, then.index, then.status) == (now.files, now.index, now.status), what
 
 
+def arranged(box: Sandbox, name: str) -> Kind:
+    kind = KINDS[name]
+    kind.arrange(box)
+    box.commit("b", b_txt="b\n")
+    return kind
+
+
+def rest(state: State, kind: Kind) -> dict[str, Entry]:
+    """The files but for those that cannot come back."""
+    return {path: entry for path, entry in state.files.items() if path not in kind.paths}
+
+
 def put(box: Sandbox, kind: Kind) -> None:
     for path in kind.paths:
         box.write(path, TEXT)
@@ -140,9 +152,7 @@ def refused(done: Outcome, kind: Kind, reason: str) -> None:
 
 @some("name", KINDS, 4)
 def test_restore_brings_back_the_rest(repo: Sandbox, name: str) -> None:
-    kind = KINDS[name]
-    kind.arrange(repo)
-    repo.commit("b", b_txt="b\n")
+    kind = arranged(repo, name)
     put(repo, kind)
     snap(repo)
     then = state_of(repo)
@@ -153,8 +163,7 @@ def test_restore_brings_back_the_rest(repo: Sandbox, name: str) -> None:
         refused(repo.baton("restore", "--exact", "--dry-run", "--json"), kind, reason)
         same(mess, state_of(repo), "dry run")
     refused(repo.baton("restore", "--exact", "--json"), kind, reason)
-    now = state_of(repo).files
-    assert now == {path: entry for path, entry in then.files.items() if path not in kind.paths}
+    assert state_of(repo).files == rest(then, kind)
     repo.ok("undo")
     same(mess, state_of(repo), "undone")
 
@@ -164,9 +173,7 @@ TAKEN = [name for name in KINDS if name not in ("ntfs", "hfs", "case")]  # those
 
 @some("name", TAKEN, 1)
 def test_undo_brings_back_the_rest(repo: Sandbox, name: str) -> None:
-    kind = KINDS[name]
-    kind.arrange(repo)
-    repo.commit("b", b_txt="b\n")
+    kind = arranged(repo, name)
     snap(repo)
     first = state_of(repo)
     put(repo, kind)
@@ -176,16 +183,14 @@ def test_undo_brings_back_the_rest(repo: Sandbox, name: str) -> None:
     same(first, state_of(repo), "restored")
     reason = kind.block(repo)
     refused(repo.baton("undo", "--json"), kind, reason)
-    assert state_of(repo).files == {path: entry for path, entry in mess.files.items() if path not in kind.paths}
+    assert state_of(repo).files == rest(mess, kind)
     repo.ok("redo")
     same(first, state_of(repo), "redone")
 
 
 @some("name", TAKEN, 1)
 def test_redo_brings_back_the_rest(repo: Sandbox, name: str) -> None:
-    kind = KINDS[name]
-    kind.arrange(repo)
-    repo.commit("b", b_txt="b\n")
+    kind = arranged(repo, name)
     put(repo, kind)
     snap(repo)
     then = state_of(repo)
@@ -196,16 +201,14 @@ def test_redo_brings_back_the_rest(repo: Sandbox, name: str) -> None:
     same(mess, state_of(repo), "undone")
     reason = kind.block(repo)
     refused(repo.baton("redo", "--json"), kind, reason)
-    assert state_of(repo).files == {path: entry for path, entry in then.files.items() if path not in kind.paths}
+    assert state_of(repo).files == rest(then, kind)
     repo.ok("undo")
     same(mess, state_of(repo), "undone again")
 
 
 @some("name", KINDS, 1)
 def test_revert_brings_back_the_rest(repo: Sandbox, name: str) -> None:
-    kind = KINDS[name]
-    kind.arrange(repo)
-    repo.commit("b", b_txt="b\n")
+    kind = arranged(repo, name)
     put(repo, kind)
     snap(repo)
     then = state_of(repo)
@@ -216,7 +219,7 @@ def test_revert_brings_back_the_rest(repo: Sandbox, name: str) -> None:
     mess = state_of(repo)
     reason = kind.block(repo)
     refused(repo.baton("revert", "--json"), kind, reason)
-    assert state_of(repo).files == {path: entry for path, entry in then.files.items() if path not in kind.paths}
+    assert state_of(repo).files == rest(then, kind)
     repo.ok("undo")
     same(mess, state_of(repo), "undone")
 
