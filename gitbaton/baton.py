@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from gitbaton import config, mirror
-from gitbaton.codec import check_track, counted, encode, in_quotes, timestamp
+from gitbaton.codec import check_track, counted, encode, in_quotes, os_error, timestamp
 from gitbaton.errors import (
     MENDS,
     AmbiguousNameError,
@@ -726,7 +726,8 @@ class Baton:
                     remember(self.repo)
                     remember_attributes(self.repo, stored.checkpoint.created)
             except (BatonError, OSError) as error:
-                warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {error}")
+                why = os_error(error) if isinstance(error, OSError) else error
+                warnings.append(f"the checkpoint is recorded, but not all that is derived from it: {why}")
         tend(self.repo)
         return Snapshot(stored=stored, warnings=tuple(warnings), redacted=plan.redacted, ended=plan.ended)
 

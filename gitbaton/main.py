@@ -129,10 +129,9 @@ def call(words: list[str], begun: Repo | None = None) -> int:
     except (BrokenPipeError, SystemExit):  # typer turns the one into the other
         return _SIGPIPE
     except OSError as error:
-        from gitbaton.codec import in_quotes  # late: a hook that has nothing to do needs none of it
+        from gitbaton.codec import os_error  # late: a hook that has nothing to do needs none of it
 
-        name = f"{in_quotes(os.fsdecode(error.filename))}: " if isinstance(error.filename, (str, bytes)) else ""
-        return _complain(f"{name}{error.strerror or error}", (), _FATAL)
+        return _complain(os_error(error), (), _FATAL)
     except Exception as error:  # the last door: a user sees one line, whatever went wrong
         if "GIT_BATON_TRACE" in os.environ:
             raise

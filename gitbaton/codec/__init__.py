@@ -34,7 +34,7 @@ from gitbaton.codec.text import (
     path_of,
     timestamp,
 )
-from gitbaton.codec.words import bare, escaped, first_line, in_double_quotes, in_quotes, is_hidden, plain, quotable
+from gitbaton.codec.words import bare, escaped, first_line, in_double_quotes, in_quotes, is_hidden, os_error, plain, quotable
 
 __all__ = [
     "EXTRA_KEY",
@@ -66,6 +66,7 @@ __all__ = [
     "looks",
     "message",
     "middle",
+    "os_error",
     "parse",
     "parse_note",
     "parse_transcript",

@@ -3,6 +3,7 @@ Whoever shows a stored word to a model, on a terminal, on a page, in Markdown, J
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from functools import cache
@@ -114,6 +115,13 @@ def in_quotes(text: str) -> str:
     if shown.endswith("\\") or any(quote in shown for quote in "'\"`"):
         return f'"{shown.translate(_QUOTES)}"'
     return f"'{shown}'"
+
+
+def os_error(error: OSError) -> str:
+    """An error of the system in a line of ours: the path that it is about, and the system's words."""
+    path = error.filename2 or error.filename  # of a rename the name that stays
+    name = f"{in_quotes(os.fsdecode(path))}: " if isinstance(path, (str, bytes)) else ""
+    return f"{name}{error.strerror or error}"
 
 
 def in_double_quotes(text: str) -> str:

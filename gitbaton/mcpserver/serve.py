@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitbaton import __version__
 from gitbaton.baton import Baton
-from gitbaton.codec import Json, first_line, in_quotes, plain
+from gitbaton.codec import Json, first_line, in_quotes, os_error, plain
 from gitbaton.errors import BatonError, NotARepositoryError
 from gitbaton.git.repo import here
 from gitbaton.mcpserver.tools import MAX_TEXT, TOOLS, Answer, Call, Tool
@@ -129,8 +129,7 @@ class _Desk:
         except BatonError as error:
             rows = [f"fatal: {error.message}", *(f"hint: {hint}" for hint in error.hints)]
         except OSError as error:
-            name = f"{in_quotes(os.fsdecode(error.filename))}: " if isinstance(error.filename, (str, bytes)) else ""
-            rows = [f"fatal: {name}{error.strerror or error}"]
+            rows = [f"fatal: {os_error(error)}"]
         except Exception as error:  # the last door: a client sees an answer, whatever went wrong
             rows = [f"fatal: {type(error).__name__}: {error}", "hint: this is a bug in gitbaton"]
         return _whole(cut("\n".join(_one_line(row) for row in rows)))

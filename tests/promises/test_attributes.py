@@ -315,3 +315,13 @@ def test_undo_of_one_file_takes_no_conversion_for_an_edit(repo: Sandbox, *, edit
     done = repo.ok("undo")
     assert ("edited since" in done.err) == edited
     assert (repo.path / "a.txt").read_bytes() == b"one\n"
+
+
+def test_attributes_that_cannot_be_written_down_are_told_in_a_line(box: Sandbox) -> None:
+    snap(box)
+    place = box.path / ".git/baton/attributes"
+    place.unlink()
+    place.mkdir()
+    done = box.ok("snapshot", "--track", "t", "s")
+    said = f"not all that is derived from it: '{place}': Is a directory\n"
+    assert done.err == f"warning: the checkpoint is recorded, but {said}"
