@@ -23,11 +23,11 @@ from gitbaton.worktree.conversion import (
     attribute_files,
     attributes_at,
     conversion_of,
-    has_links,
     is_attributes,
     local_attributes,
 )
 from gitbaton.worktree.filetrees import LINK
+from gitbaton.worktree.gate import has_links
 from gitbaton.worktree.modes import Modes, Permits
 from gitbaton.worktree.rawbytes import entries
 from gitbaton.worktree.staged import Scope, Staged, read_staged

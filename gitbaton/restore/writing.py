@@ -17,8 +17,9 @@ from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.system.files import READ, Signature, umask
 from gitbaton.worktree.checkout import Difference, changed_tree, check_out, refuse_remains
-from gitbaton.worktree.conversion import Conversion, has_links
+from gitbaton.worktree.conversion import Conversion
 from gitbaton.worktree.filetrees import parents
+from gitbaton.worktree.gate import has_links
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, give, without_list
 from gitbaton.worktree.newfiles import make_link

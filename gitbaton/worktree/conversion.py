@@ -16,13 +16,13 @@ from functools import cached_property
 
 from gitbaton.git.objects import NewObject, new_object, object_id, tree_objects
 from gitbaton.git.repo import Repo, put
-from gitbaton.git.run import Git, quoted, taken_back, zsplit
+from gitbaton.git.run import Git, quoted, taken_back
 from gitbaton.model import Oid
 from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import is_safe
-from gitbaton.worktree.gate import folders_of, setting
-from gitbaton.worktree.rawbytes import ATTRIBUTES, Entry, conversion, entries
+from gitbaton.worktree.gate import folders_of, has_links, setting
+from gitbaton.worktree.rawbytes import ATTRIBUTES, Entry, attributes, conversion, entries
 
 NAME = ".gitattributes"
 _MOST = 100 << 20  # bytes of an attributes file that git reads
@@ -62,11 +62,6 @@ def local_attributes(repo: Repo) -> LocalAttributes:
         info=_text(os.path.join(repo.layout.common_dir, "info", "attributes")),
         symlinks=str(has_links(repo)).lower(),
     )
-
-
-def has_links(repo: Repo) -> bool:
-    """Whether git makes symbolic links here, and no text files in their place."""
-    return repo.boolean("core.symlinks", default=True)
 
 
 def _text(path: str) -> str:
@@ -128,14 +123,6 @@ def attribute_files(repo: Repo, tree: Oid) -> dict[str, Oid]:
     nothing = object_id(repo.layout.algorithm, "tree", b"")
     found = differences(repo.git, nothing, tree, [f":(top,glob)**/{NAME}"])
     return {d.path: d.then.oid for d in found if d.then is not None and d.then.mode[:3] == "100"}
-
-
-def attributes(git: Git, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What the attributes that convert files are for each path, as ``git`` sees it."""
-    stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    fields = zsplit(git.out("check-attr", "-z", "--stdin", *ATTRIBUTES, stdin=stdin)) if paths else []
-    width = 3 * len(ATTRIBUTES)
-    return {fields[at]: tuple(fields[at + 2 : at + width : 3]) for at in range(0, len(fields), width)}
 
 
 class Conversion:
@@ -202,7 +189,7 @@ class Conversion:
     def turned(self, git: Git, files: Sequence[Entry]) -> list[Entry]:
         """Those of the files that are converted otherwise than by ``git``, which sees what counts now. Raises GitError."""
         paths = [path for path, _, _ in files]
-        then, now = attributes(self.git, paths), attributes(git, paths)
+        then, now = dict(attributes(self.git, paths)), dict(attributes(git, paths))
         found = {path for path in paths if then[path] != now[path]}
         if (self.local.autocrlf, self.local.eol) != (self.now.autocrlf, self.now.eol):
             both = ((path, dict(zip(ATTRIBUTES, of[path], strict=True))) for of in (then, now) for path in paths)

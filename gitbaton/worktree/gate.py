@@ -26,6 +26,11 @@ def setting(repo: Repo, key: str) -> str:
     return repo.settings().get(key, [""])[-1].lower()
 
 
+def has_links(repo: Repo) -> bool:
+    """Whether git makes symbolic links here, and no text files in their place."""
+    return repo.boolean("core.symlinks", default=True)
+
+
 def has_attributes(repo: Repo, root: str, paths: Iterable[str], word: bytes = b"") -> bool:
     """Whether any attributes file may speak of ``paths``: one on disk, which has the ``word`` in it, or one that only a tree
     or a sparse index holds."""

@@ -20,8 +20,8 @@ from gitbaton.model import IGNORED, Flag, Oid, Skipped
 from gitbaton.system.files import copy_rest, read_regular, write_atomic
 from gitbaton.system.process import Process, Result
 from gitbaton.values import replace, value
-from gitbaton.worktree.filetrees import parents
-from gitbaton.worktree.gate import configured
+from gitbaton.worktree.filetrees import LINK, parents
+from gitbaton.worktree.gate import configured, has_links
 
 MAX_FLAGS = 1000
 LINKS = "links"
@@ -295,9 +295,9 @@ def index_entries(git: Git, specs: Iterable[str] = ()) -> Iterator[tuple[str, st
 
 def real_links(index: PrivateIndex, root: str) -> tuple[str, ...]:
     """The paths of an index at which a symbolic link stands, where core.symlinks says that git makes text files of them."""
-    if index.repo.boolean("core.symlinks", default=True):
+    if has_links(index.repo):
         return ()
-    links = (path for mode, _, _, path in index_entries(index.git) if mode == "120000")
+    links = (path for mode, _, _, path in index_entries(index.git) if mode == LINK)
     return tuple(sorted((p for p in dict.fromkeys(links) if os.path.islink(os.path.join(root, p))), key=os.fsencode))
 
 

@@ -52,18 +52,23 @@ def conversions(repo: Repo, root: str, paths: Collection[str], git: Git | None =
     auto = setting(repo, "core.autocrlf") not in OFF
     if not paths or not (auto or has_attributes(repo, root, paths)):
         return {}
-    asked = git or repo.git
-    stdin = b"".join(os.fsencode(p) + b"\0" for p in dict.fromkeys(paths))
-    fields = zsplit(asked.out("check-attr", "-z", "--stdin", *ATTRIBUTES, stdin=stdin))
-    width = 3 * len(ATTRIBUTES)  # path, name, value
     crlf = setting(repo, "core.autocrlf") not in (*OFF, "input") or setting(repo, "core.eol") == "crlf"
     found = {}
-    for at in range(0, len(fields), width):
-        path, attributes = fields[at], dict(zip(ATTRIBUTES, fields[at + 2 : at + width : 3], strict=True))
-        kind = conversion(attributes, auto=auto)
-        if kind == "any" or (kind == "eol" and (crlf or attributes["eol"] == "crlf" or _has_return(root, path))):
-            found[path] = attributes["filter"] if attributes["filter"] not in NO_DRIVER else ""
+    for path, values in attributes(git or repo.git, list(dict.fromkeys(paths))):
+        said = dict(zip(ATTRIBUTES, values, strict=True))
+        kind = conversion(said, auto=auto)
+        if kind == "any" or (kind == "eol" and (crlf or said["eol"] == "crlf" or _has_return(root, path))):
+            found[path] = said["filter"] if said["filter"] not in NO_DRIVER else ""
     return found
+
+
+def attributes(git: Git, paths: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each path with what the attributes of ``ATTRIBUTES`` are for it, as ``git`` sees it."""
+    stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    fields = zsplit(git.out("check-attr", "-z", "--stdin", *ATTRIBUTES, stdin=stdin)) if paths else []
+    width = 3 * len(ATTRIBUTES)  # path, name, value
+    for at in range(0, len(fields), width):
+        yield fields[at], tuple(fields[at + 2 : at + width : 3])
 
 
 def conversion(attributes: Mapping[str, str], *, auto: bool) -> str:
@@ -86,9 +91,7 @@ def _has_return(root: str, path: str) -> bool:
         return any(b"\r" in chunk for chunk in iter(lambda: file.read(_CHUNK), b""))
 
 
-def entries(
-    git: Git, tree: Oid, paths: Sequence[str] | None = None, modes: Collection[str] = ("100644", "100755")
-) -> list[Entry]:
+def entries(git: Git, tree: Oid, paths: Sequence[str] | None = None, modes: Collection[str] = _FILE_MODES) -> list[Entry]:
     """The regular files in a tree, or what has other ``modes``, or of them those among ``paths``: path, mode, id."""
     wanted, result = set(paths or ()), []
     literal = git.changed({"GIT_LITERAL_PATHSPECS": "1"})
