@@ -196,7 +196,6 @@ def test_a_revert_loses_nothing_when_the_power_goes(tmp_path: Path) -> None:
     check(recording, moved(scene, UNSAVED, before), models=POWER)
 
 
-@pytest.mark.full
 def test_an_undo_loses_nothing_when_the_power_goes(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     scene.write(UNSAVED)

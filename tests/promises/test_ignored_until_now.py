@@ -12,7 +12,7 @@ from tests.kit import Sandbox
 from tests.kit.agents import Client
 from tests.kit.mcp import Client as Asking
 from tests.kit.mcp import said, talk
-from tests.kit.tiers import first
+from tests.kit.tiers import some
 
 SECRET = "token=s3cr3t"
 IGNORED = "ignored-until-now"
@@ -72,7 +72,7 @@ WAYS: dict[str, Way] = {
 }
 
 
-@pytest.mark.parametrize("way", first(WAYS, share={"detached", "removed", "committed", "negated", "folder", "nested"}))
+@some("way", WAYS, share={"detached", "emptied", "removed", "committed", "negated", "folder", "nested"})
 def test_what_was_ignored_a_turn_ago_stays_out(repo: Sandbox, way: str) -> None:
     client = ground(repo)
     WAYS[way](repo)

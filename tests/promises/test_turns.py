@@ -248,7 +248,7 @@ def test_a_turn_with_very_many_edits_is_known_still(repo: Sandbox, name: str) ->
     assert f"{name}0" in turn["edited"]["paths"]
 
 
-@some("ends", [ended_by_commit, ended_by_snapshot, ended_by_restore], share={ended_by_restore})
+@some("ends", [ended_by_commit, ended_by_snapshot, ended_by_restore])
 @some("whose", ["another", "another that starts", "its own", "its own end"], share={"its own", "its own end"})
 def test_a_later_edit_is_never_a_dead_turns(repo: Sandbox, ends: object, whose: str) -> None:
     repo.commit(k="base\n")

@@ -115,7 +115,7 @@ def by_copied_refs(stranger: Path, place: Path) -> Sandbox:
 WAYS = {
     way.__name__: way for way in (by_fetch, by_refspec, by_mirror, by_bare_mirror, by_bundle, by_path, by_push, by_copied_refs)
 }
-CHEAP, DEEP = ("by_mirror",), ("by_fetch", "by_bundle", "by_push")
+CHEAP, DEEP = ("by_mirror",), ("by_fetch", "by_refspec", "by_bundle", "by_push")
 some_ways = pytest.mark.parametrize(
     "way", [way if name in CHEAP else (deep if name in DEEP else full)(way) for name, way in WAYS.items()], ids=list(WAYS)
 )
