@@ -19,9 +19,7 @@ from tests.kit.state import files_of
 from tests.kit.threads import numbered
 from tests.kit.tiers import FULL, full, some
 
-SOME = {
-    *("tip commit empty", "thread value gone", "conversation tip gone", "restore record half"),
-}
+SOME = {"tip commit empty", "thread value gone", "conversation tip gone", "restore record half"}
 USERS = ("refs/heads", "refs/remotes", "refs/tags")
 # What is gone for good cannot be shown, restored or pushed: the verbs that say so, and with which status.
 GONE = {
