@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from textual import events, on, work
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.drivers.linux_driver import LinuxDriver
 from textual.scrollbar import ScrollBar
 from textual.style import Style
 from textual.widgets import Input, OptionList, Static
@@ -40,7 +42,7 @@ from gitbaton.store import Problem
 from gitbaton.store.turns import UnderWay
 from gitbaton.tools import rewinding
 from gitbaton.tools.rewinding import URGENT, Row, counts
-from gitbaton.values import replace
+from gitbaton.values import cast, replace
 
 T = TypeVar("T")
 
@@ -58,6 +60,32 @@ UNTAKEN = "no checkpoint is taken of it yet; l takes one, with a label"
 ASKED = {"filter": "filter", "branch": "new branch", "worktree": "work tree in", "label": "label for the files as they are now"}
 
 
+class _Screen:
+    """A stream to a terminal that may be gone: what is written then is lost. An error would end textual's thread that writes,
+    and who gives it more would wait for ever."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self.fileno = file, file.fileno
+
+    def write(self, text: str) -> None:
+        """Write a text, if there is a terminal."""
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Write what was kept back, if there is a terminal."""
+        with suppress(OSError):
+            self._file.flush()
+
+
+class _Driver(LinuxDriver):
+    """Textual's own, on such a stream."""
+
+    def __init__(self, *given: Any, **words: Any) -> None:
+        super().__init__(*given, **words)
+        self._file = cast("Any", _Screen(self._file))
+
+
 class Picker(App[int]):
     """The screen. ``deeds``: what was carried out, and what is to be said of it."""
 
@@ -66,7 +94,7 @@ class Picker(App[int]):
     BINDINGS = BINDINGS
 
     def __init__(self, baton: Baton, order: Order, look: Look, tip: Stored, limit: int | None = None) -> None:
-        super().__init__()
+        super().__init__(_Driver)
         self.theme = "ansi-dark"
         self.baton, self.order, self.look, self.tip = baton, order, look, tip
         self.limit, self.most = limit, limit  # rows to list at once, and now

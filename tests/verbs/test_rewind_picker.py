@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import subprocess
@@ -556,6 +557,20 @@ def test_a_mistake_of_ours_is_one_line_and_shows_no_stored_word(box: Sandbox, tm
         terminal.until(b"fatal: LookupError: no words")
         terminal.until(b"GIT_BATON_TRACE=1 shows where")
         assert terminal.child.wait(60) == 128 and b"Traceback" not in terminal.shown
+
+
+# One text that is not written yet, and textual waits with the next.
+NARROW = "import textual.drivers._writer_thread as of; of.MAX_QUEUED_WRITES = 1"
+
+
+@pytest.mark.deep
+def test_it_ends_where_the_terminal_hangs_up(box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "narrow").mkdir()
+    (tmp_path / "narrow/sitecustomize.py").write_text(NARROW)
+    with Terminal(box.path, "rewind", env={"PYTHONPATH": str(tmp_path / "narrow")}, size=(24, 80)) as terminal:
+        terminal.until(b"third step")
+        os.dup2(terminal.slave, terminal.master)  # nobody is at its other end any more
+        assert terminal.child.wait(60) == 130
 
 
 SIZES = [(80, 24), full((200, 60))]
