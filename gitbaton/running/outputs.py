@@ -268,11 +268,11 @@ def folders_of(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def bring_folders(root: str, have: FileSet, want: FileSet, keep: Collection[str] = ()) -> None:
+def bring_folders(root: str, have: FileSet, want: FileSet) -> None:
     """Make the folders of a set of files what those of another one are, wherever it was looked at, after its files."""
     wanted = folders_of((*want.entries, *(f"{folder}/" for folder in want.folders)))
     other = {f: mode for f, mode in want.folder_modes.items() if f in wanted and have.folder_modes.get(f) != mode}
-    arrange(root, other, have.folder_modes.keys() - want.folder_modes.keys(), keep)
+    arrange(root, other, have.folder_modes.keys() - want.folder_modes.keys())
 
 
 def recorded_folders(logged: Logged) -> dict[str, int]:

@@ -179,12 +179,12 @@ def roll_back(ctx: Context, step: Step, state: StepState, begun: Logged) -> None
     for path in put(ctx.files, have, want, keep=lambda: standing(ctx, step.name), most=most):
         ctx.emit("warning", step.name, f"{in_quotes(path)} could not be put back, or somebody writes it")
     mine = noted(ctx, step.name)
-    if mine is not None and mine.begin == begun.commit and record.writes is not None:
-        before = recorded_folders(begun)
-        bare = {folder: mode for folder, mode in before.items() if folder in record.writes.folders}
-        new = ctx.files.walk(record.writes.globs)[1] - before.keys()
-        arrange(ctx.root, bare, new, standing(ctx, step.name))
     if mine is not None and mine.begin == begun.commit:
+        if record.writes is not None:
+            before = recorded_folders(begun)
+            bare = {folder: mode for folder, mode in before.items() if folder in record.writes.folders}
+            new = ctx.files.walk(record.writes.globs)[1] - before.keys()
+            arrange(ctx.root, bare, new, standing(ctx, step.name))
         forget(ctx, step.name)
     ctx.emit("recovered", step.name, text, key=record.key, attempt=record.attempt)
 
