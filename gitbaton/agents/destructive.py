@@ -430,11 +430,7 @@ _LETTERS = ("", "[A-Za-z0-9]", "[A-Za-z0-9][A-Za-z0-9]")  # before the i of an e
 _PARTS = (
     *_SAYS.split(),
     *(f"{name}*%-{letters}i" for name in ("sed", "perl", "ruby") for letters in _LETTERS),
-    *(
-        f"{before}{word}{_NO_WORD}"
-        for word in ("[rm][mv]", "cp", "dd", "tee", "ln")
-        for before in (_NO_WORD, f"{_NO_WORD}[nrt]")
-    ),
+    *(f"{before}{word}{_NO_WORD}" for word in _SHORT for before in (_NO_WORD, f"{_NO_WORD}[nrt]")),
     *(r"\>[!%\&/\>\=\(]", r"\>%[!/\&]", r"\>/[!d]", r"\>%/[!d]", r"\>/d[!e]", r"\>%/d[!e]"),
 )
 FILTER = "|".join(f"*{part}*" for part in _PARTS).replace("%", r"\ ")
