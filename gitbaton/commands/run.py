@@ -152,7 +152,7 @@ def given(words: object) -> list[str]:
 def _carry_out(ctx: Call, run: RunWords, step: StepWords, name: Text, argv: list[str]) -> int:
     """Run one step, bring the steps of a plan file to their results, or go on with a run; the exit code. Raises UsageError."""
     from gitbaton.commands.reporting import Lines
-    from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, seconds, side, waiting
+    from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side, waiting
     from gitbaton.journal.state import fold
     from gitbaton.running import plans
 
@@ -162,7 +162,7 @@ def _carry_out(ctx: Call, run: RunWords, step: StepWords, name: Text, argv: list
             raise UsageError(f"--max-runs is {run.max_runs}; it must be 1 or more")
         guards["max_runs"] = run.max_runs
     if run.max_wall is not None:
-        guards["max_wall"] = seconds(run.max_wall, "--max-wall")
+        guards["max_wall"] = plans.duration(run.max_wall, "--max-wall")
         if not guards["max_wall"]:
             raise UsageError("--max-wall must be more than nothing")
     how: dict[str, Any] = {"foreign": run.foreign, "take": side(run.take), "wait": waiting(run.wait)}

@@ -230,11 +230,6 @@ def forecast_document(item: Forecast) -> dict[str, Json]:
     }
 
 
-def seconds(text: Optional[str], option: str) -> float:
-    """A duration of the command line; 0 where none was given. Raises UsageError."""
-    return duration(text, option) if text is not None else 0.0
-
-
 def waiting(text: Optional[str]) -> Optional[float]:
     """What ``--wait`` says, in seconds; None where nothing was said. Raises UsageError."""
     return duration(text, "--wait") if text is not None else None
