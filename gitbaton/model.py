@@ -605,8 +605,8 @@ class Live:
     """The repository now, against a checkpoint. ``files_changed`` is None where files were not compared; ``uncounted`` says why
     they could not be; ``said``: what else should be said of the look at them; ``unsaved``: submodules and nested repositories
     whose uncommitted content is in no checkpoint, so that nothing compares it; ``since`` what has happened since the words were
-    written. ``words``: the same against where the words were written that an automatic checkpoint carries;
-    None where they are its own.
+    written. ``words``: the same against where the words were written that an automatic checkpoint carries; None where they are
+    its own.
 
     ``tests``: for each test run that a client had on record the paths that differ now from the files then, None where that
     cannot be said."""

@@ -23,8 +23,7 @@ def command(
 
     On a terminal it asks first. A saver's delete_thread does the same; on remotes it stays until a push prunes it there.
 
-    Where a thread was deleted while a run of it went on, what that run has
-    written since goes.
+    Where a thread was deleted while a run of it went on, what that run has written since goes.
 
     Examples:
         git baton thread delete demo
