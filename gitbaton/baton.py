@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from gitbaton import config, mirror
-from gitbaton.codec import check_track, counted, encode, in_quotes, os_error, timestamp
+from gitbaton.codec import check_track, encode, in_quotes, os_error, timestamp
 from gitbaton.errors import (
     MENDS,
     AmbiguousNameError,
@@ -679,17 +679,14 @@ class Baton:
         """The same checkpoint with files that were read anew, once torn objects are out of the way."""
         from gitbaton.git.damage import set_aside
 
-        try:
-            moved = set_aside(self.repo, torn)
-        except OSError as error:
-            raise GitError(f"torn objects cannot be moved away: {error.strerror}") from None
+        moved = set_aside(self.repo, torn)
         fresh = self.plan(plan.request, fresh=True)
         now = fresh.draft.checkpoint
         checkpoint = replace(plan.draft.checkpoint, files=now.files, branch=now.branch, head=now.head)
         draft = replace(plan.draft, checkpoint=checkpoint, tree=fresh.draft.tree, stages=fresh.draft.stages, fresh=True)
-        count = counted(len(moved), "torn object")
-        said = f"moved {count} into '{self.repo.shared_dir}/broken'; what the files hold is stored anew"
-        return replace(plan, draft=draft, warnings=(*plan.warnings, *([said] if moved else [])))
+        return replace(
+            plan, draft=draft, warnings=(*plan.warnings, *(f"{said}; what the files hold is stored anew" for said in moved))
+        )
 
     def _record(self, plan: Plan) -> Snapshot:
         from gitbaton.git.maintenance import tend

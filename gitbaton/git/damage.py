@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from glob import escape, glob
 
-from gitbaton.errors import RefConflictError
+from gitbaton.errors import GitError, RefConflictError
 from gitbaton.git import reffiles
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.loose import STAMP, is_hollow
@@ -65,13 +65,17 @@ def since_start(repo: Repo) -> Mapping[Oid, str]:
     return found
 
 
-def set_aside(repo: Repo, found: Mapping[Oid, str]) -> list[Oid]:
-    """Move torn loose objects into a folder of ours, so that who writes them again is not told that they are there; their ids.
-    Raises OSError."""
+def set_aside(repo: Repo, found: Mapping[Oid, str]) -> list[str]:
+    """Move torn loose objects into a folder of ours, so that who writes them again is not told that they are there; what should
+    be said of it. Raises GitError."""
     place = os.path.join(repo.shared_dir, BROKEN, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), "objects")
-    for oid, path in found.items():
-        move(repo, path, os.path.join(place, oid))
-    return list(found)
+    try:
+        for oid, path in found.items():
+            move(repo, path, os.path.join(place, oid))
+    except OSError as error:
+        raise GitError(f"torn objects cannot be moved away: {error.strerror}") from None
+    what = "torn object" if len(found) == 1 else "torn objects"
+    return [f"moved {len(found)} {what} into '{repo.shared_dir}/broken'"] if found else []
 
 
 def _whole(repo: Repo, oid: Oid, path: str) -> bool:

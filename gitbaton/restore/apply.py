@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, in_quotes
+from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, CollectedError, GitError, PathError, RecordError, StaleError
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
@@ -57,7 +57,9 @@ def carry_out(
             if collected == _MOVED:
                 raise
             if collected > 1:
-                said += _set_aside(baton)
+                from gitbaton.git.damage import set_aside, torn  # late: hardly ever
+
+                said += set_aside(baton.repo, torn(baton.repo))  # so that the next look stores anew what the files hold
         except StaleError as error:
             said += error.hints  # what was written late, and where it is kept
             moved += 1
@@ -71,17 +73,6 @@ def carry_out(
             if rounds == _UNWRITABLE or not error.reasons.keys() - left.keys():
                 raise
             left |= error.reasons
-
-
-def _set_aside(baton: Baton) -> list[str]:
-    """Move torn objects away, so that the next look stores anew what the files hold; what should be said of it."""
-    from gitbaton.git.damage import set_aside, torn
-
-    try:
-        moved = set_aside(baton.repo, torn(baton.repo))
-    except OSError as error:
-        raise GitError(f"torn objects cannot be moved away: {error.strerror}") from None
-    return [f"moved {counted(len(moved), 'torn object')} into '{baton.repo.shared_dir}/broken'"] if moved else []
 
 
 def open_plan(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> AbstractContextManager[Plan]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from gitbaton import scanning
 from gitbaton.baton import Baton
@@ -183,12 +183,11 @@ class _Push:
         repo = self.baton.repo
         try:
             theirs = usage.reached(repo, sound.theirs(self.baton.store))
-            moved = set_aside(repo, {oid: path for oid, path in torn(repo).items() if oid not in theirs})
+            ours = {oid: path for oid, path in torn(repo).items() if oid not in theirs}
         except (RecordError, OSError):  # then git says what is in its way
             return
-        if moved:
-            said = "torn object" if len(moved) == 1 else "torn objects"
-            self.warnings += (f"moved {len(moved)} {said} into '{repo.shared_dir}/broken'",)
+        with suppress(GitError):  # as above
+            self.warnings += tuple(set_aside(repo, ours))
 
     def _push(self) -> Pushing:
         """Carry it out: first as it should be, then, where the server refuses rewriting, by adding only. What is written for an
