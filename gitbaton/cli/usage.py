@@ -16,6 +16,7 @@ from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 
 HELP = ["-h", "--help"]
+GONE = {"--radius": "a repair is not widened any more: name the steps above with --step, which may repeat"}
 CONTEXT = {"help_option_names": ["-h"], "max_content_width": 100}
 
 
@@ -160,7 +161,7 @@ def _misused(error: Any, words: list[str]) -> UsageError:
     if type(error).__name__ == "NoSuchOption":
         text = f"unknown option '{error.option_name}'"
         near = sorted(error.possibilities or (), key=lambda name: (not name.startswith(error.option_name), name))
-        hints = [f"perhaps '{name}' is meant" for name in near[:3]]
+        hints = [GONE[error.option_name]] if error.option_name in GONE else [f"perhaps '{name}' is meant" for name in near[:3]]
     verb = next((f" {word}" for word in words if word in VERBS), "")
     command = error.ctx.command_path if getattr(error, "ctx", None) else f"git baton{verb}"
     return UsageError(text[:1].lower() + text[1:], *hints, f"'{command} -h' shows what there is")

@@ -22,9 +22,6 @@ def command(
     since: Annotated[
         Optional[str], Option(metavar="CHECKPOINT", help="Do the steps again that read what changed since.")
     ] = None,
-    radius: Annotated[
-        Optional[int], Option(metavar="N", min=0, help="And N levels of the steps whose outputs these use (0).")
-    ] = None,
     take: Annotated[
         Optional[str], Option(metavar="ours|theirs", help="Of an output that somebody edited: the step's, or theirs.")
     ] = None,
@@ -37,11 +34,10 @@ def command(
 ) -> int:
     """Do again what a mistake reaches, and nothing else: the steps named and all that hangs on them, where inputs change.
 
-    What they did outside git is undone first. A step that fails again is tried in a tree of its own, then with the steps
-    whose outputs it uses, then with the whole run. Files that none of these steps declares as outputs stay as they are.
+    What they did outside git is undone first. A step that fails again ends it. Files that none of these steps declares as
+    outputs stay as they are.
 
-    --radius takes the steps along whose outputs these use. With --path those that read a path are meant, with --since those
-    that read what changed since a checkpoint.
+    With --path the steps that read a path are meant, with --since those that read what changed since a checkpoint.
 
     Examples:
         git baton run repair checks --step lint --dry-run
@@ -59,7 +55,7 @@ def command(
             changed = tuple(changed_paths(at.baton.repo, at.baton.rules(), [tree])[tree])
         prefix = at.prefix()
         paths = tuple(globs.relative(globs.quote(typed), prefix) for typed in path or [])  # exactly these, and what is below
-        order = Order(steps=tuple(step or ()), paths=paths, changed=changed, radius=radius or 0)
+        order = Order(steps=tuple(step or ()), paths=paths, changed=changed)
         engine = at.engine()
         if dry_run:
             return _foretell(engine.dry_repair(order, name), json=json)

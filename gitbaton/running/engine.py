@@ -152,14 +152,13 @@ class Engine:
         """Do again what a mistake reaches, and nothing else. ``plan``: instead of the one that the journal keeps."""
         with self._context(run, foreign, take, wait, new=False) as ctx, turn(ctx):
             of, scope = everything(ctx, plan)
-            guards = Guards(of, ctx.state(), self.monotonic)
-            ctx.guard = guards.before
+            ctx.guard = Guards(of, ctx.state(), self.monotonic).before
             ctx.named = scope
             made = plan_repair(ctx, order, of, scope)
             ctx.emit("plan", total=len(made.region))
             tell_dropped(ctx, scope)
             code = undo_begun(ctx, of)
-            outcome = Outcome(code=code, run=run, left=made.region) if code else apply(ctx, made, of, guards, scope)
+            outcome = Outcome(code=code, run=run, left=made.region) if code else apply(ctx, made, of, scope)
             ctx.emit("finished", code=outcome.code)
             return made, outcome
 
@@ -218,8 +217,7 @@ class Engine:
 
     def _go(self, ctx: Context, plan: Plan, steps: Sequence[Step], jobs: int, *, everything: bool = False) -> Outcome:
         """Recover what is unfinished, and then carry out the steps."""
-        guards = Guards(plan, ctx.state(), self.monotonic)
-        ctx.guard = guards.before
+        ctx.guard = Guards(plan, ctx.state(), self.monotonic).before
         states: list[Done] = []
         todo = Schedule(steps, edges(plan.steps))
         with following(ctx, plan if steps else Plan(steps=())) as complete:
@@ -227,7 +225,7 @@ class Engine:
             if plan.steps:
                 ctx.named = [step.name for step in plan.steps]
                 tell_dropped(ctx, ctx.named)
-            code = recover(ctx, plan, guards, states, [step.name for step in steps] if everything else None)
+            code = recover(ctx, plan, states, [step.name for step in steps] if everything else None)
             shut = closed(ctx, steps) if not code else None
             if shut is not None:
                 states.append(rejected(ctx, *shut))

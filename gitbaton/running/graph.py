@@ -159,23 +159,7 @@ class Graph:
 
     def ancestors(self, seeds: Collection[str]) -> tuple[str, ...]:
         """The seeds and all that they hang on, in order."""
-        return self._reached(seeds, self.inputs)
-
-    def inputs(self, name: str) -> tuple[str, ...]:
-        """The steps whose outputs a step uses directly."""
-        return tuple(n for n in self.names if name in self.below.get(n, {}))
-
-    def widened(self, seeds: Collection[str], levels: int) -> tuple[str, ...]:
-        """The seeds and the steps whose outputs they use, so many levels up, in order."""
-        found = set(seeds)
-        for _ in range(levels):
-            found |= {above for name in found for above in self.inputs(name)}
-        return tuple(n for n in self.names if n in found)
-
-    def within(self, names: Collection[str]) -> Graph:
-        """The same without the steps that are none of these."""
-        kept = {name: {n: why for n, why in self.below[name].items() if n in names} for name in self.names if name in names}
-        return Graph(names=tuple(kept), below=kept)
+        return self._reached(seeds, lambda name: (above for above in self.names if name in self.below.get(above, {})))
 
     def _reached(self, seeds: Collection[str], next_of: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
         found: set[str] = set()

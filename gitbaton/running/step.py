@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, RunError, UsageError
 from gitbaton.journal.state import RunState, StepState
 from gitbaton.journal.values import Backoff, Cause, Plan, Record, Step
-from gitbaton.model import Oid
 from gitbaton.running.attempt import Attempt
 from gitbaton.running.claims import Claim
 from gitbaton.running.context import (
@@ -37,7 +36,6 @@ from gitbaton.worktree.globs import matcher
 
 __all__ = ["Done", "perform"]
 
-SAME = 3  # so often the same key, exit status and error output are no progress
 _BLIND = "it is not done again: its effect stands, may happen only once, and nothing undoes it"
 _STANDS = "it is not done again: its effect stands, and may happen only once; 'git baton run compensate {}' undoes it"
 _UNKNOWN = "it is not tried again: nobody knows whether its effect happened, and it has no --probe to ask"
@@ -305,8 +303,6 @@ class Guards:
         self._max_runs, self._max_wall, self._clock = plan.max_runs, plan.max_wall, clock
         self._began = clock()
         self._runs = {name: step.in_vain for name, step in state.steps.items()}
-        self._failures: dict[tuple[str, str | None, int | None, Oid | None], int] = {}
-        self._seen: list[Mapping[str, Oid | None]] = []
 
     def before(self, step: str) -> None:
         """A step is about to be started. Raises RunError."""
@@ -317,23 +313,6 @@ class Guards:
         passed = self._clock() - self._began
         if passed >= self._max_wall:
             raise _ended(step, "max-wall", f"{passed:.0f} s have passed", "a larger --max-wall lets it go on")
-
-    def failed(self, step: str, key: str | None, code: int | None, stderr: Oid | None) -> None:
-        """A step failed for good, after its retries. Raises RunError when it did so SAME times in the very same way."""
-        mark = (step, key, code, stderr)
-        self._failures[mark] = times = self._failures.get(mark, 0) + 1
-        if times >= SAME:
-            raise _ended(step, "no-progress", f"{times} times the same inputs, exit status {code} and error output")
-
-    def outputs(self, step: str, trees: Mapping[str, Oid | None]) -> None:
-        """What the steps' outputs are after one of them ran. Raises RunError when they changed back to what they were
-        earlier."""
-        now = dict(trees)
-        if self._seen and self._seen[-1] == now:
-            return
-        if now in self._seen:
-            raise _ended(step, "oscillation", "the outputs are again what they were before in this repair")
-        self._seen.append(now)
 
 
 def _ended(step: str, guard: str, why: str, *hints: str) -> RunError:

@@ -205,20 +205,6 @@ def test_a_plan_file_that_is_another_now_is_said(run: Planned) -> None:
     assert shown.code == 0 and "is another plan now; run 'r1' follows the one that it was begun with" in shown.err
 
 
-@pytest.mark.deep
-def test_widening_moves_no_effect_that_stands(run: Planned) -> None:
-    run.steps["build"]["run"] = "mkdir -p dist; date +%N > dist/app"
-    run.steps["test"] = {"run": "grep nothing dist/app", "reads": ["dist/app"]}
-    assert run.go().code == 1
-    run.steps["test"]["run"] = "true"
-    run.go()
-    run.steps["test"]["run"] = "grep nothing dist/app"
-    assert run.go().code == 1
-    _made, outcome = run.repair("test")
-    assert outcome.code == 1 and set(run.ran()) <= {"test", "lint"} and not run.undone()
-    assert states(run)["pub"] == "ok"
-
-
 def test_edges_of_steps_without_records_are_those_of_their_globs() -> None:
     def step(name: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Step:
         return Step(name=name, argv=("true",), reads=reads, writes=writes, after=after)
@@ -227,5 +213,4 @@ def test_edges_of_steps_without_records_are_those_of_their_globs() -> None:
     found = graph(steps, NOTHING, lambda tree: ())
     assert found.below == {"a": {"b": "x/1"}, "b": {"c": "after"}, "c": {}, "d": {}}
     assert found.descendants(["a"]) == ("a", "b", "c") and found.ancestors(["c"]) == ("a", "b", "c")
-    assert found.widened(["c"], 1) == ("b", "c") and found.within(("b", "c")).descendants(["a"]) == ()
     assert readers(steps, NOTHING, lambda tree: (), ("x",)) == {"b": "x/1"}

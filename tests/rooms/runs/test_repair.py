@@ -126,7 +126,7 @@ def test_a_dry_run_says_what_would_happen_and_writes_nothing(run: Planned) -> No
     run.go()
     run.box.write("src/a", "a2\n")
     before = run.box.git("count-objects", "-v"), run.box.git("for-each-ref"), effects(run)
-    shown = run.box.here("run", "repair", "--path", "src/a", "--radius", "1", "-n", "--json").json
+    shown = run.box.here("run", "repair", "--path", "src/a", "-n", "--json").json
     assert [(row["step"], row["would"]) for row in shown["region"]] == [
         ("a", "run"),
         *((name, "depends") for name in ("b", "c", "d", "e")),
@@ -152,14 +152,12 @@ def test_effects_of_the_region_are_undone_before_a_named_effect_is_done_again(ru
     assert len(set(keys)) == 2  # a service that remembers the first key would not do it again
 
 
-@pytest.mark.full
-def test_the_radius_takes_the_steps_above_along(run: Planned) -> None:
-    run.go()
-    made, outcome = run.repair("d", radius=1)
-    assert outcome.code == 0 and run.ran() == ["b", "c", "d"]
-    assert [(name, cause.kind) for name, cause in made.seeds] == [("b", "widened"), ("c", "widened"), ("d", "named")]
-    run.repair("d", radius=2)
-    assert run.ran() == ["a", "b", "c", "d"]
+def test_the_option_that_widened_a_repair_says_what_to_type(run: Planned) -> None:
+    told = run.box.here("run", "repair", "--step", "d", "--radius", "1")
+    assert told.code == 129 and told.err.splitlines()[:2] == [
+        "fatal: unknown option '--radius'",
+        "hint: a repair is not widened any more: name the steps above with --step, which may repeat",
+    ]
 
 
 @pytest.mark.deep
@@ -197,47 +195,36 @@ def test_an_edited_output_is_found_before_an_effect_is_undone(run: Planned) -> N
 
 
 @pytest.mark.deep
-def test_the_ladder_widens_to_the_inputs_and_every_rung_is_a_record(run: Planned) -> None:
-    count = "echo x >> ../count; n=$(wc -l < ../count)"
-    run.steps["b"] = cat("b", "out/a", "src/b", after=["a"])
-    run.steps["b"]["run"] = f"{count}; echo made $n > out/b"
-    run.steps["d"]["run"] = "grep -q 'made 2' out/b && cat out/b > out/d"
-    assert run.go().code == 1
-    _made, outcome = run.repair("d")
-    assert outcome.code == 0 and out(run, "d") == "made 2\n"
-    assert run.ran() == ["d", "d", "b", "c", "d", "e"]
-    rungs = [(lg.record.cause, lg.record.state) for lg in run.records("repair")]
-    kinds = [cause.kind for cause, state in rungs if cause is not None and state is None]
-    assert kinds == ["named", "widened", "widened"] and rungs[-1][1] == "complete"
-    assert run.records("repair")[0].record.region == ("d", "e")
-    assert run.records("repair")[2].record.region == ("b", "c", "d", "e")
-    assert run.look()["b"].nondeterministic
-
-
-@pytest.mark.full
-def test_r37_loop_guard_no_progress_ends_a_repair(run: Planned) -> None:
+def test_a_step_that_fails_again_ends_the_repair(run: Planned) -> None:
     run.go()
     good = (run.box.path / "out/d").read_text()
-    run.steps["d"]["run"] = "echo always the same >&2; exit 3"
+    run.steps["d"].update(run="echo always the same >&2; exit 3", retries=1)
     assert run.go().code == 3
-    with pytest.raises(RunError, match=r"step 'd' is stopped by the guard 'no-progress'") as caught:
-        run.repair("d")
-    assert caught.value.exit_code == 79 and run.ran().count("d") == 3
-    last = run.records("repair")[-1].record
-    assert last.state == "stopped" and last.text is not None and "no-progress" in last.text
-    assert run.look()["d"].state == "failed" and (run.box.path / "out/d").read_text() == good
+    _made, outcome = run.repair("d")
+    assert outcome.code == 3 and run.ran() == ["d", "d"] and run.look()["d"].state == "failed"
+    begun, last = (logged.record for logged in run.records("repair"))
+    assert (begun.region, begun.state) == (("d", "e"), None)
+    assert (last.state, last.text) == ("stopped", "step 'd' failed with 3")
+    assert (run.box.path / "out/d").read_text() == good
 
 
-def test_r37_loop_guard_oscillation_ends_a_repair(run: Planned) -> None:
+@pytest.mark.deep
+def test_steps_that_read_each_others_outputs_run_once_each(run: Planned) -> None:
     run.box.write("x", "0\n")
     run.box.write("y", "0\n")
-    flip = "test $(cat {0}) = 0 && echo 1 > {1} || echo 0 > {1}"
-    copy = "cat {0} > {1}"
-    run.single("p", flip.format("y", "x"), reads=("y",), writes=("x",))
-    run.single("q", copy.format("x", "y"), reads=("x",), writes=("y",))
-    with pytest.raises(RunError, match=r"is stopped by the guard 'oscillation'") as caught:
-        run.repair("p")
-    assert caught.value.exit_code == 79 and len(run.ran()) < 8
+    run.single("p", "test $(cat y) = 0 && echo 1 > x || echo 0 > x", reads=("y",), writes=("x",))
+    run.single("q", "cat x > y", reads=("x",), writes=("y",))
+    assert run.repair("p")[1].code == 0 and run.ran() == ["p", "q"]
+
+
+def test_a_step_that_a_repaired_one_comes_to_feed_is_repaired_too(run: Planned) -> None:
+    run.box.write("made/b", "by hand\n")
+    run.single("b", "cat made/* > all", reads=("made/*",), writes=("all",))
+    run.single("a", "test ! -e grown || echo by a > made/b; echo 1 > made/a", writes=("made/*",), isolate="none")
+    run.single("b", "cat made/* > all", reads=("made/*",), writes=("all",))
+    run.box.write("grown", "")
+    assert run.repair("a")[1].code == 0 and run.ran() == ["a", "b"]
+    assert (run.box.path / "all").read_text() == "1\nby a\n"
 
 
 def test_r37_loop_guard_max_runs_ends_a_plan(run: Planned) -> None:

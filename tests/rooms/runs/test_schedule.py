@@ -165,17 +165,3 @@ def test_r37_loop_guards_max_runs_and_max_wall() -> None:
         guards(max_runs=2, build=2).before("build")
     with pytest.raises(RunError, match=r"'build' .* 'max-wall': 61 s"):
         guards(max_wall=60.0, times=[1.0, 62.0]).before("build")
-
-
-def test_r37_loop_guards_no_progress_and_oscillation() -> None:
-    one = guards()
-    for key in ("k1", "k1", "k2"):
-        one.failed("build", key, 1, "e" * 40)
-    one.failed("build", "k1", 2, "e" * 40)
-    with pytest.raises(RunError, match=r"'build' .* 'no-progress'") as caught:
-        one.failed("build", "k1", 1, "e" * 40)
-    assert caught.value.exit_code == 79
-    for tree in ("1", "1", "2", "2"):
-        one.outputs("a", {"a": tree, "b": None})
-    with pytest.raises(RunError, match=r"'a' .* 'oscillation'"):
-        one.outputs("a", {"a": "1", "b": None})
