@@ -41,14 +41,13 @@ _ATTEMPTS = 4
 _NO_FOLDER = "unable to create temporary file: No such file or directory"
 _GROUP = 2000
 _GROUP_BYTES = 4 << 20  # of contents that are held at once, unless one object is larger
-_BROKEN = re.compile(r"^warning: ignoring broken ref (.*)$", re.M)
-_CONFLICT = re.compile(
+_CONFLICT = (
     r"but expected|reference already exists|unable to resolve reference|Unable to create|File exists|cannot lock references"
 )
 _OWN_REFS = ("refs/worktree/", "refs/bisect/", "refs/rewritten/")
 # How git reads a name that is no ref: as one elsewhere, or as what `git describe` prints (`x-gabcdef0`).
 _ELSEWHERE = ("refs/{}", "refs/tags/{}", "refs/heads/{}", "refs/remotes/{}", "refs/remotes/{}/HEAD")
-_DESCRIBED = re.compile(r"-g[0-9a-f]{4,}\Z")
+_DESCRIBED = r"-g[0-9a-f]{4,}\Z"
 
 
 class GitObjects(Objects):
@@ -107,7 +106,7 @@ class GitObjects(Objects):
         stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
         result = self._moved(stdin, len(transactions)) if self._lasting else self.git.run(*_MOVE, stdin=stdin)
         if result.code != 0:
-            error = RefConflictError if _CONFLICT.search(result.err) and not lasting(result.err) else GitError
+            error = RefConflictError if re.search(_CONFLICT, result.err) and not lasting(result.err) else GitError
             raise error(f"cannot update a ref: {result.fatal()}")
 
     def _moved(self, stdin: bytes, transactions: int) -> Result:
@@ -224,7 +223,7 @@ class BinaryObjects(GitObjects):
     def _is_there(self, name: str) -> bool:
         """Whether a ref that git resolved is this very one, and not another that git takes the name for."""
         if self._reftable():
-            if not _DESCRIBED.search(name) and not any(self._ask().info(rule.format(name)) for rule in _ELSEWHERE):
+            if not re.search(_DESCRIBED, name) and not any(self._ask().info(rule.format(name)) for rule in _ELSEWHERE):
                 return True
             return self.git.run("show-ref", "--exists", name).code == 0
         shared = name.startswith("refs/") and not name.startswith(_OWN_REFS)
@@ -295,7 +294,8 @@ class BinaryObjects(GitObjects):
             raise GitError(f"'git for-each-ref' failed: {result.fatal()}", MENDS)
         raw = checked(result, "for-each-ref")
         nothing = zero(self.algorithm)
-        broken = {name: nothing for name in _BROKEN.findall(result.err) if name.startswith(prefixes)}
+        warned = re.findall("(?m)^warning: ignoring broken ref (.*)$", result.err)
+        broken = {name: nothing for name in warned if name.startswith(prefixes)}
         pairs = (line.partition(" ") for line in os.fsdecode(raw).split("\n")[:-1])
         return broken | {name: oid for oid, _, name in pairs}
 

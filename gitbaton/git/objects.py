@@ -26,7 +26,7 @@ else:
 
 OID = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 _REF = re.compile(r"(?:refs/[^\0- \x7f~^:?*\[\\]+|[A-Z][A-Z_]*)\Z")
-_LASTING = re.compile(
+_LASTING = (
     r"Permission denied|Operation not permitted|Read-only file system|No space left on device|Disk quota exceeded"
     r"|Too many open files"
 )
@@ -237,7 +237,7 @@ def check_size(oid: str, kind: Kind, size: int) -> None:
 
 def lasting(said: str) -> bool:
     """Whether a ref could not be locked for a reason of which nobody who waits will see the end, as git or libgit2 said it."""
-    return _LASTING.search(said) is not None
+    return re.search(_LASTING, said) is not None
 
 
 def zero(algorithm: Algorithm) -> Oid:

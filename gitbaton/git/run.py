@@ -79,7 +79,6 @@ _OF_INDEX = (
     *("unable to map index file", "unordered stage entries", "multiple stage entries", "malformed name field in the index"),
     *("unknown index entry format", "cannot stat the open index", "do not understand"),
 )
-_INDEX_PATH = re.compile(r"\A.*: (?=index file|unable to map)", re.S)  # of a private copy, mostly
 
 
 class Git:
@@ -159,7 +158,7 @@ def checked(result: Result, name: str) -> bytes:
 def refuse_index(result: Result) -> None:
     """Raise DamagedIndexError where a command failed because git cannot read the index."""
     if any(words in result.err for words in _OF_INDEX):
-        said = _INDEX_PATH.sub("", result.fatal())
+        said = re.sub(r"(?s)\A.*: (?=index file|unable to map)", "", result.fatal())  # of a private copy, mostly
         closed = said.removeprefix("index file open failed: ")
         raise DamagedIndexError(f"the index {'is damaged' if closed == said else 'cannot be read'}: {closed}")
 
