@@ -321,7 +321,6 @@ class Baton:
         from gitbaton.store.write import Draft, refuse_name
 
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
-        self.repo.prefetch_identity()
         head, warnings = self.head()
         written = self._words(request, head)
         tip = self.store.before(written.track)

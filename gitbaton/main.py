@@ -37,13 +37,12 @@ def head_start(words: list[str]) -> Repo | None:
         repo = discover(None, door="binary")
         repo.prefetch_settings()
         if verb in ("snapshot", "restore", "revert", "undo", "redo"):
-            repo.prefetch_identity()
             if "--no-files" not in given and not any(w == "-" or w.endswith("=-") for w in words):
                 from gitbaton.worktree.index import list_ahead
 
                 list_ahead(repo)
-        elif verb in ("run", "run repair", "run settle", "run approve", "run compensate"):
-            repo.prefetch_identity()
+                if os.path.isdir(repo.own_dir):
+                    repo.quarantine()  # before the process that reads it is started
         elif verb in ("", "verify", "status") or (verb == "resume" and "--live" in given):
             from gitbaton.worktree.index import list_ahead
 

@@ -202,9 +202,10 @@ def _say_new(baton: Baton, track: str, *, named: bool) -> None:
     from gitbaton.names import near
     from gitbaton.store import newest
 
-    known = newest.read(baton.repo)  # where there are many tracks, the newest
-    tips = () if known else baton.readable_tips().items
-    other = near(track, [row[3] for row in known.rows] if known else [s.checkpoint.track for s in tips])
+    known = newest.read(baton.repo)
+    many = known is not None and known.count > newest.SHOWN  # then the newest
+    tips = () if many else baton.readable_tips().items
+    other = near(track, [row[3] for row in known.rows] if known and many else [s.checkpoint.track for s in tips])
     fetched = None if other or named else next((s.checkpoint.track for s in tips if s.foreign), None)
     if meant := other or fetched:
         terminal.warn(f"track {in_quotes(line(track))} is new; there is {in_quotes(line(meant))}, too")

@@ -68,7 +68,6 @@ def desk(
         top = baton.repo.layout.root
         if top is None:
             raise UsageError(f"'{baton.repo.layout.git_dir}' has no work tree in which a step could run")
-        baton.repo.prefetch_identity()
         journal = Journal(baton.repo, author=baton.author()[0], redactor=baton.redactor, clock=baton.clock)
         directory = ctx.obj.repo_root or os.getcwd()
         path = os.path.join(directory, plan) if plan is not None else None

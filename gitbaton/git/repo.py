@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,6 +55,9 @@ _KEPT = b"ours\n"  # what they hold where the record was begun: one that is lost
 _PLACES = ("GIT_OBJECT_DIRECTORY", BORROWED, "GIT_COMMON_DIR")
 # As for git's safe.directory, a repository itself cannot say these: only system, user and command line can.
 GUARDED, PROTECTED = frozenset(("baton.everywhere",)), frozenset(("system", "global", "command"))
+_AUTHOR = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL")
+_EDGE = r"[^\0- .,:;<>\"'\\]"
+_PLAIN = re.compile(rf"{_EDGE}(?:[^\0-\x1f<>]*{_EDGE})?")  # what git takes as it is; of others it removes characters
 _NAMED = "name it: git --git-dir=PATH baton ..."
 
 
@@ -91,7 +95,6 @@ class Repo:
         self.shared_dir = os.path.join(layout.common_dir, "baton")
         self._settings: dict[str, list[str]] | None = None
         self._reading: Process | None = None
-        self._asked: Process | None = None
         self._quarantine: str | None = None
         self.stowed: set[Oid] = set()  # what the quarantine has
         self.unheeded: dict[str, str] = {}  # settings of GUARDED that lie where they do not count
@@ -241,18 +244,15 @@ class Repo:
         text = self.settings().get(key, [str(default)])[-1].lower()
         return text in ("true", "yes", "on") or (text.lstrip("+-").isdecimal() and int(text) != 0)
 
-    def prefetch_identity(self) -> None:
-        """Start asking for the user's identity while other things are done."""
-        if self._asked is None:
-            # The date is not asked for, and one that git cannot read would look like no identity.
-            env = {"GIT_AUTHOR_DATE": "@0 +0000"}
-            self._asked = self.git.start("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT", env=env)
-
     def identity(self) -> bytes | None:
-        """The user's ``Name <email>``; None where git would refuse to guess one."""
-        self.prefetch_identity()
-        asked, self._asked = cast(Process, self._asked), None
-        result = asked.finish()
+        """Return the user's ``Name <email>``; None where git would refuse to guess one."""
+        if not any(name in self.git.env for name in _AUTHOR):
+            set_ = {key: texts[-1] for key, texts in self.settings().items()}
+            parts = [set_.get(f"author.{part}") or set_.get(f"user.{part}", "") for part in ("name", "email")]
+            if all(map(_PLAIN.fullmatch, parts)):
+                return "{} <{}>".format(*parts).encode("utf-8", "surrogateescape")
+        # The date is not asked for, and one that git cannot read would look like no identity.
+        result = self.git.run("-c", "user.useConfigOnly=true", "var", "GIT_AUTHOR_IDENT", env={"GIT_AUTHOR_DATE": "@0 +0000"})
         author = result.out.strip().rsplit(b" ", 2)[0]
         return author if result.code == 0 and author.endswith(b">") and b"\n" not in author else None
 
@@ -409,10 +409,10 @@ class Repo:
             self.at_close.pop()()
         self.objects.close()
         self.clear()
-        for process in (self._reading, self._asked, *(self.listings or ())[1:]):
+        for process in (self._reading, *(self.listings or ())[1:]):
             if isinstance(process, Process):
                 process.stop()
-        self._reading = self._asked = self.listings = None
+        self._reading = self.listings = None
 
 
 def discover(

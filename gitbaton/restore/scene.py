@@ -42,7 +42,6 @@ class Scene:
         if root is None:
             raise GitError(f"'{baton.repo.layout.git_dir}' has no work tree")
         self.baton, self.repo, self.folder, self.root = baton, baton.repo, folder, root
-        self.repo.prefetch_identity()
         self.head: Head = baton.head()[0]
         self.rules = replace(baton.rules(held=concerned), going=(held, ()))
         kept = {baton.store.base_tree(self.head.oid)} if self.head.oid else set()

@@ -73,7 +73,7 @@ def drop(repo: Repo) -> None:
 
 def keep(repo: Repo, found: Newest) -> None:
     """Keep a list that is true now. Called with the lock held; a disk that does not take it leaves none."""
-    if found.count <= SHOWN or (moved := folders(repo, CHAINS, TIPS)) is None:
+    if (moved := folders(repo, CHAINS, TIPS)) is None:
         return
     rows = [f"{created} {oid} {commit} {encode_track(track)}" for created, oid, commit, track in found.rows]
     try:
@@ -114,7 +114,7 @@ def _listed(store: Chains) -> tuple[History, int]:
     read = store.tips_of(near)
     broken += read.problems
     read = History(items=read.items[:SHOWN], problems=(*strange, *broken))
-    if len(chains) > SHOWN and not read.problems and before == folders(store.repo, CHAINS, TIPS):
+    if not read.problems and before == folders(store.repo, CHAINS, TIPS):
         keep(store.repo, Newest(rows=_rows(read.items), count=len(chains)))
     return read, len(chains) - len(broken) - len(read.items)
 

@@ -192,8 +192,12 @@ def test_without_files_the_tree_is_the_bases(law: Sandbox, tmp_path: Path) -> No
 
 
 @some("name", ["Foo Jr.", "  ,Odd; \"Name'", "Zoë Ünï", "a.b:c", "Tab\tbed"], 3)
-def test_the_author_is_gits_own_byte_for_byte(repo: Sandbox, name: str) -> None:
-    env = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": "x+y@example.com"}
+@pytest.mark.parametrize("key", ["", "user", "author"])
+def test_the_author_is_gits_own_byte_for_byte(repo: Sandbox, name: str, key: str) -> None:
+    env = {} if key else {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": "x+y@example.com"}
+    if key:
+        repo.git("config", f"{key}.name", name)
+        repo.git("config", f"{key}.email", "x+y@example.com")
     ident = repo.git("var", "GIT_AUTHOR_IDENT", env=env).rsplit(" ", 2)[0]
     repo.ok("snapshot", "--track", "t", "--step", "s", env=env)
     rows = repo.git("cat-file", "commit", CHAIN).split("\n\n")[0].split("\n")

@@ -141,7 +141,7 @@ def test_nothing_is_left_open(repo: Sandbox, door: str) -> None:
     for _ in range(10):
         repo.open(door=door).close()
         opened = discover(str(repo.path), door="binary")
-        opened.prefetch_identity()
+        opened.prefetch_settings()
         opened.close()
     assert descriptors() <= before
     assert children() == others
