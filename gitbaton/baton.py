@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from gitbaton.store.turns import UnderWay
     from gitbaton.store.write import Draft
     from gitbaton.worktree.capture import Captured
-    from gitbaton.worktree.ignores import Past
-    from gitbaton.worktree.untracked import Rules
+    from gitbaton.worktree.untracked import Past, Rules
 
     Follow = Callable[[Draft, Stored | None], Checkpoint]
 
@@ -504,7 +503,7 @@ class Baton:
 
     def _past(self, tip: Stored | None, held: Sequence[Oid]) -> Past:
         """What was ignored until now: by HEAD, and when the newest checkpoints of that and the current track were taken."""
-        from gitbaton.worktree.ignores import Past, forgotten
+        from gitbaton.worktree.untracked import Past, forgotten
 
         current, kept = self.store.current(), dict[str, str]()
         other = self._own_tip(current) if tip is None or current != tip.checkpoint.track else None
@@ -717,7 +716,7 @@ class Baton:
                 warnings += self._mirror(lambda: newest.shown(self.store, known), only_existing=plan.quiet, staged=staged)
                 if files:
                     from gitbaton.worktree.conversion import remember_attributes
-                    from gitbaton.worktree.ignores import remember
+                    from gitbaton.worktree.untracked import remember
 
                     remember(self.repo)
                     remember_attributes(self.repo, stored.checkpoint.created)

@@ -19,10 +19,9 @@ from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
 from gitbaton.worktree.checkout import Difference, Entry, entry_at, readable_differences
 from gitbaton.worktree.conversion import Conversion
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, moved, read_held
-from gitbaton.worktree.ignores import ignored
 from gitbaton.worktree.rawbytes import blob_at, differing, entries, read_kept, read_raw
 from gitbaton.worktree.staged import Scope
-from gitbaton.worktree.untracked import regular
+from gitbaton.worktree.untracked import ignored, regular
 
 AFTER_RAW, AFTER_HELD, TOUCHED = b"after-raw", b"after-held", b"touched"
 ONLY, APART, HIDDEN = b"index-only", b"index-apart", b"hidden"

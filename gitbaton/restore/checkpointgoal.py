@@ -24,9 +24,9 @@ from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.safety import beside, paths_beside
 from gitbaton.worktree.checkout import Difference, differences, entry_at, readable_differences
 from gitbaton.worktree.conversion import LocalAttributes
-from gitbaton.worktree.ignores import anything_in, ignored_by
 from gitbaton.worktree.modes import Permits, recorded
 from gitbaton.worktree.staged import Scope, listed_now
+from gitbaton.worktree.untracked import anything_in, ignored_by
 
 SUBJECT = 60  # of a commit
 

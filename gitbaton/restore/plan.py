@@ -20,9 +20,9 @@ from gitbaton.values import replace
 from gitbaton.worktree.checkout import GITLINK, INVALID, Difference, Entry, changed_tree, hidden, refused_names
 from gitbaton.worktree.filetrees import LINK, parents
 from gitbaton.worktree.heldbytes import HeldOid
-from gitbaton.worktree.ignores import ignored_by
 from gitbaton.worktree.index import store_anew
 from gitbaton.worktree.staged import Scope, stages_now
+from gitbaton.worktree.untracked import ignored_by
 
 _TOLD = 10  # paths whose exact bytes do not come back, and that are named
 

@@ -16,7 +16,7 @@ from gitbaton.model import Oid
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.scanning.unfiltered import behind
 from gitbaton.values import value
-from gitbaton.worktree.pointers import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
+from gitbaton.worktree.gate import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
 
 _REFS = 5  # that a line names
 _CRYPT = "git-crypt"  # its content is in git, and may look like anything
@@ -24,7 +24,7 @@ _CRYPT = "git-crypt"  # its content is in git, and may look like anything
 
 @value
 class Pointer:
-    """A file in what is sent whose content is not in git: what keeps it, as in gitbaton.worktree.pointers, the filter that it
+    """A file in what is sent whose content is not in git: what keeps it, as in gitbaton.worktree.gate, the filter that it
     stands behind, if any, and git-lfs' id of it."""
 
     path: str

@@ -59,7 +59,7 @@ from gitbaton.sync.values import Choice, Exposure, Item, Joining, Move, Pushing
 from gitbaton.system.files import read_regular
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
-from gitbaton.worktree.pointers import OTHER
+from gitbaton.worktree.gate import OTHER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

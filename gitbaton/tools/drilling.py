@@ -19,7 +19,7 @@ from gitbaton.store import CHAINS, CURRENT, NOTES, TIPS, tip_ref
 from gitbaton.system.files import remove
 from gitbaton.system.process import Result
 from gitbaton.values import value
-from gitbaton.worktree.clone import Copy, look, scratch_copy
+from gitbaton.worktree.scratch import Copy, look, scratch_copy
 
 FOLDER = "gitbaton-drill"
 _LATEST = ("latest/LATEST.json", "latest/LATEST.md")

@@ -6,22 +6,21 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gitbaton.errors import DamagedIndexError, GitError, StaleError
 from gitbaton.git.loose import index_anew
-from gitbaton.git.objects import NewObject, new_object
+from gitbaton.git.objects import NewObject, Objects, lookup, new_object, parse_commit
 from gitbaton.git.prefetch import signature
 from gitbaton.git.repo import Repo, clear_old, make_folder, silent
 from gitbaton.git.run import Git, checked, zsplit
 from gitbaton.model import IGNORED_HELD, Flag, Oid, Skipped, covered
-from gitbaton.system.files import READ, open_file
+from gitbaton.system.files import READ, memory_file, open_file
 from gitbaton.system.process import Result, remove_later
 from gitbaton.values import replace, value
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK
-from gitbaton.worktree.gate import filters, gated, requiring
-from gitbaton.worktree.heldbytes import HeldStore
-from gitbaton.worktree.ignores import filtered_until_now
+from gitbaton.worktree.gate import filters, gated, has_attributes, may_have_attributes, requiring
+from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.index import (
     DENIED,
     FILTER,
@@ -34,11 +33,15 @@ from gitbaton.worktree.index import (
     real_links,
     stages_tree,
 )
-from gitbaton.worktree.indexgate import ROOM, Doubtful, doubtful, without
 from gitbaton.worktree.modes import Modes, survey
-from gitbaton.worktree.rawbytes import Entry, Kept, keep, may_convert
-from gitbaton.worktree.untracked import Rules, inside_gitlinks, ours, regular, sort_out, special, specials
+from gitbaton.worktree.rawbytes import Kept, keep, may_convert
+from gitbaton.worktree.untracked import Rules, filtered_until_now, inside_gitlinks, ours, regular, sort_out, special, specials
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.worktree.checkout import Entry
+
+ROOM = "held-index"  # beside the stages: stand-ins for entries of the index
 _FEW = 500
 _FILES = 100  # of more changes git makes one pack, and not a file of each
 _ATTEMPTS = 4
@@ -322,7 +325,12 @@ class _Intake:
 
     def hold_ignored(self) -> list[Skipped]:
         """Hold here what git ignores and a command is about to remove: no push takes it along. Those that are not held, too."""
-        store, entries, held, texts = HeldStore(self.index.repo), dict[str, str](), list[Entry](), list[NewObject]()
+        store, entries, held, texts = (
+            HeldStore(self.index.repo),
+            dict[str, str](),
+            list[tuple[str, str, Oid]](),
+            list[NewObject](),
+        )
         skipped = [*self.rules.going[1]]
         for path in self.rules.going[0]:
             fd = open_file(self.root, path)
@@ -508,7 +516,7 @@ class _Intake:
         known = {path: entry for path, entry in there.items() if path not in self.doubted} | head
         filemode = repo.boolean("core.filemode", default=True)
         intents = {f.path for f in self.facts.flags if "i" in f.bits}
-        skipped, entries, held, texts = list[Skipped](), dict[str, str](), list[Entry](), list[NewObject]()
+        skipped, entries, held, texts = list[Skipped](), dict[str, str](), list[tuple[str, str, Oid]](), list[NewObject]()
         for path, driver in self.shut.items():
             fd = open_file(self.root, path)
             if fd is None and path in self.doubted and not os.path.lexists(os.path.join(self.root, path)):
@@ -621,3 +629,96 @@ def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
             index.forget(unread)
             skipped += [Skipped(path=p, reason="unreadable") for p in unread]
     return index.write_tree()
+
+
+@value
+class Doubtful:
+    """A staged file that its filter may not have made: ``staged`` is its entry, ``committed`` HEAD's, ``driver`` the filter."""
+
+    staged: Entry
+    committed: Entry | None
+    driver: str
+
+
+def doubtful(index: PrivateIndex, facts: Facts, root: str, untracked: Collection[str]) -> dict[str, Doubtful]:
+    """The staged files that differ from HEAD, and from a commit that is just being merged or picked, and stand behind a filter
+    that does not run now. Asks git only where something is staged and filters may be in play. Raises GitError."""
+    repo, head = index.repo, None
+    with suppress(GitError):  # of a commit that cannot be read, nobody knows what it holds
+        head = _commit_tree(repo.objects, repo.objects.head().oid)
+    if head == facts.tree:
+        return {}
+    deeper = any(path.endswith("/.gitattributes") for path in untracked) or may_have_attributes(repo)
+    if not (deeper or has_attributes(repo, root, (), b"filter")):
+        return {}
+    from gitbaton.worktree.checkout import differences  # late: of most captures nothing is staged behind a filter
+
+    base = head or new_object(repo.layout.algorithm, "tree", b"").oid
+    if head is None:
+        repo.objects.write([new_object(repo.layout.algorithm, "tree", b"")])
+    staged = {d.path: d for d in differences(index.git, base, facts.tree) if d.then is not None and d.then.mode[:3] == "100"}
+    behind = gated(repo, root, list(staged), index.git)
+    dead = {name for name in set(behind.values()) if not _cleans(index, name, behind)}
+    found = {
+        p: Doubtful(staged=d.then, committed=d.now, driver=behind[p])
+        for p, d in staged.items()
+        if d.then and behind.get(p) in dead
+    }
+    operation = repo.operation() if found else None
+    others = [_commit_tree(repo.objects, oid) for _, oid in operation.refs] if operation is not None else []
+    others += [_commit_tree(repo.objects, operation.head)] if operation is not None else []
+    return {path: d for path, d in found.items() if not any(_holds(repo.objects, tree, path, d.staged.oid) for tree in others)}
+
+
+def _cleans(index: PrivateIndex, name: str, behind: Mapping[str, str]) -> bool:
+    path = next(path for path, driver in behind.items() if driver == name)
+    return requiring(index.git, (name,)).run("hash-object", "--stdin", f"--path={path}", stdin=b"").code == 0
+
+
+def _commit_tree(objects: Objects, commit: str | None) -> Oid | None:
+    found = objects.read(commit) if commit else None
+    return parse_commit(found.data).tree if found is not None and found.kind == "commit" and found.data else None
+
+
+def _holds(objects: Objects, tree: Oid | None, path: str, oid: Oid) -> bool:
+    entry = lookup(objects, tree, os.fsencode(path)) if tree is not None else None
+    return entry is not None and entry.oid == oid
+
+
+def without(index: PrivateIndex, facts: Facts, found: Mapping[str, Doubtful]) -> tuple[Facts, list[tuple[str, str, Oid]]]:
+    """What the index says, with stand-ins for these files; and the stand-ins: path, mode and blob. The bytes are kept here.
+    Raises GitError."""
+    from gitbaton.worktree.checkout import Entry, changed_tree
+
+    repo, store, texts = index.repo, HeldStore(index.repo), dict[str, NewObject]()
+    for path, d in found.items():
+        item = repo.objects.read(d.staged.oid, 1 << 40)
+        if item is None or item.data is None:
+            raise GitError(f"object {d.staged.oid} of the index cannot be read")
+        fd = memory_file(item.data)
+        try:
+            held, _ = store.hold(path, fd, d.driver, cleaned=False)
+        finally:
+            os.close(fd)
+        texts[path] = new_object(repo.layout.algorithm, "blob", held.text)
+    repo.stow(list(texts.values()))
+    entries = {path: Entry(mode=found[path].staged.mode, oid=text.oid) for path, text in texts.items()}
+    tree = changed_tree(index, entries, facts.tree)
+    return Facts(tree=tree, flags=facts.flags, stages=facts.stages, gitlinks=facts.gitlinks), [
+        (path, entry.mode, entry.oid) for path, entry in entries.items()
+    ]
+
+
+def real_entry(repo: Repo, path: str, entry: Entry, held: Mapping[str, HeldOid]) -> Entry | None:
+    """What an entry of a staged state stands for, written as git had it; itself where it stands for nothing, and None where the
+    bytes are not here. Raises GitError."""
+    if held.get(path) != entry.oid:
+        return entry
+    from gitbaton.worktree.checkout import Entry
+
+    said, store = read_held(repo.objects, entry.oid), HeldStore(repo)
+    if said is None or not store.has(said):
+        return None
+    blob = new_object(repo.layout.algorithm, "blob", store.read(path, said))
+    repo.objects.write([blob])
+    return Entry(mode=entry.mode, oid=blob.oid)

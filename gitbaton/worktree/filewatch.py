@@ -16,10 +16,10 @@ from gitbaton.values import value
 from gitbaton.worktree.filesets import TEMPORARY, Files
 from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, Entry, is_safe
 from gitbaton.worktree.gate import folders_of
-from gitbaton.worktree.ignores import excludes, ignored_by
 from gitbaton.worktree.index import PrivateIndex, modified
 from gitbaton.worktree.modes import NOTHING, Modes, survey
 from gitbaton.worktree.rawbytes import may_convert
+from gitbaton.worktree.untracked import excludes, ignored_by
 
 _TRACKED = ("diff-files", "-z", "--raw", "--no-renames", "--no-abbrev", "--ita-invisible-in-index", "--ignore-submodules=all")
 _MODES = (FILE, EXECUTABLE, LINK)

@@ -17,9 +17,8 @@ from gitbaton.system.files import NEW, write_all
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, NO_ROOM, PLAIN, SMUDGE, Difference, index_of, rows_of
 from gitbaton.worktree.filetrees import LINK, parents
-from gitbaton.worktree.gate import filters
+from gitbaton.worktree.gate import LFS, MOST, filters, kept_by
 from gitbaton.worktree.index import PrivateIndex, index_info
-from gitbaton.worktree.pointers import LFS, MOST, kept_by
 from gitbaton.worktree.swap import temporary_name
 
 UNWRITABLE, FILTER_MISSING = "unwritable", "filter-missing"

@@ -22,11 +22,11 @@ from gitbaton.model import FileState, Oid
 from gitbaton.system.files import NEW, read_regular
 from gitbaton.values import value
 from gitbaton.worktree import locks
+from gitbaton.worktree.capture import ROOM, real_entry
 from gitbaton.worktree.checkout import Difference, Entry, differences, hidden, refused_names
 from gitbaton.worktree.filetrees import is_safe
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.index import Facts, PrivateIndex, index_info
-from gitbaton.worktree.indexgate import ROOM, real_entry
 from gitbaton.worktree.rawbytes import read_raw
 
 LOCK_WAIT = 2.0

@@ -16,7 +16,7 @@ from gitbaton.system.process import Result
 from gitbaton.tools import drilling
 from gitbaton.tools.drilling import Drill
 from gitbaton.values import replace
-from gitbaton.worktree.clone import Copy
+from gitbaton.worktree.scratch import Copy
 from tests.kit import Sandbox
 from tests.kit.doors import build
 from tests.kit.repos import loose
