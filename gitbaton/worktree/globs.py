@@ -14,16 +14,13 @@ from functools import lru_cache
 from gitbaton.errors import UsageError
 
 STAR = None  # a token: any number of characters
+_ANY = "[^/]"  # a token: one character of a name
 _FORBIDDEN = ("", ".", "..", ".git")  # names that no file of a work tree has
-_TELLING = ".gitGIT"
 _WILD = re.compile(r"\\.|([*?\[])", re.DOTALL)
 _TOKEN = re.compile(r"\\(.)|(\*+)|(\?)|\[([!^]?+)(\]?+(?:\\.|[^]\\])*+)\]|([\[\\])|(.)", re.DOTALL)
 _MEMBER = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
-Ranges = tuple[tuple[int, int], ...]
-Tokens = tuple[Ranges | None, ...]
-# every character of a name: not NUL, not "/", and of the surrogates those that stand for bytes which are not UTF-8
-_ANY: Ranges = ((1, 0x2E), (0x30, 0xD7FF), (0xDC80, 0xDCFF), (0xE000, 0x10FFFF))
+Tokens = tuple[str | None, ...]  # regular expressions, each of one character, and STAR
 
 
 def is_wild(glob: str) -> bool:
@@ -36,62 +33,34 @@ def literal_of(piece: str) -> str | None:
     return None if is_wild(piece) else re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL)
 
 
-def wildcards(tokens: Tokens) -> int:
-    """How many wildcards a name has."""
-    return sum(token is STAR or len(token) != 1 or token[0][0] != token[0][1] for token in tokens)
-
-
 @lru_cache(maxsize=1 << 14)
 def tokens_of(piece: str) -> Tokens:
-    """A name of a glob as the characters that it allows, one after the other. Raises ValueError that says what is wrong."""
-    tokens: list[Ranges | None] = []
+    """Return a name of a glob as the characters that it allows, one after the other. Raises ValueError that says what is
+    wrong."""
+    tokens: list[str | None] = []
     for found in _TOKEN.finditer(piece):
         quoted, star, any_char, negated, listed, lone, char = found.groups()
         if lone:
             odd = (len(piece) - len(piece.rstrip("\\"))) % 2
             raise ValueError("has a backslash that quotes nothing" if odd else "has a '[' without a ']' in the same name")
         if listed:
-            tokens.append(_meet(_ANY, _complement(_listed(listed)) if negated else _tidy(_listed(listed))))
+            tokens.append(f"[^/{_members(listed)}]" if negated else f"(?!/)[{_members(listed)}]")
         else:
-            tokens.append(STAR if star else _ANY if any_char else ((ord(quoted or char),) * 2,))
+            tokens.append(STAR if star else _ANY if any_char else re.escape(quoted or char))
     return tuple(tokens)
 
 
-def _listed(members: str) -> list[tuple[int, int]]:
-    """The ranges of characters between brackets."""
-    ranges = []
-    for found in _MEMBER.finditer(members):
+def _members(listed: str) -> str:
+    """Return what stands between brackets, for a regular expression."""
+    ranges = ""
+    for found in _MEMBER.finditer(listed):
         low, high = found[1], found[2] or found[1]
-        if members.startswith(("[:", "[.", "[="), found.start()):
-            raise ValueError(f"has '{members[found.start() : found.start() + 2]}' in brackets, which is not understood")
+        if listed.startswith(("[:", "[.", "[="), found.start()):
+            raise ValueError(f"has '{listed[found.start() : found.start() + 2]}' in brackets, which is not understood")
         if low > high:
             raise ValueError(f"has the range '{low}-{high}', which is empty")
-        ranges.append((ord(low), ord(high)))
+        ranges += f"{re.escape(low)}-{re.escape(high)}"
     return ranges
-
-
-def _tidy(found: list[tuple[int, int]]) -> Ranges:
-    """Ranges sorted and joined where they touch."""
-    tidy: list[tuple[int, int]] = []
-    for low, high in sorted(found):
-        if tidy and low <= tidy[-1][1] + 1:
-            tidy[-1] = (tidy[-1][0], max(high, tidy[-1][1]))
-        else:
-            tidy.append((low, high))
-    return tuple(tidy)
-
-
-def _complement(found: list[tuple[int, int]]) -> Ranges:
-    ranges, start = [], 1
-    for low, high in _tidy(found):
-        ranges += [(start, low - 1)] if start < low else []
-        start = high + 1
-    return (*ranges, (start, 0x10FFFF)) if start <= 0x10FFFF else tuple(ranges)
-
-
-def _meet(a: Ranges, b: Ranges) -> Ranges:
-    """The characters of both."""
-    return tuple((max(x[0], y[0]), min(x[1], y[1])) for x in a for y in b if max(x[0], y[0]) <= min(x[1], y[1]))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -107,25 +76,20 @@ def same_name(a: Tokens, b: Tokens) -> bool:
         star_a, star_b = i < len(a) and a[i] is STAR, j < len(b) and b[j] is STAR
         ways = [(i + 1, j, said)] * star_a + [(i, j + 1, said)] * star_b
         if i < len(a) and j < len(b):
-            both = _meet(_chars(a[i]), _chars(b[j]))
-            ways += [(i + (not star_a), j + (not star_b), now) for now in _said(said, both)]
+            longer = {said if said is None else said + char for char in _common(a[i] or _ANY, b[j] or _ANY)}
+            now = {text if text and any(word.startswith(text) for word in _FORBIDDEN) else None for text in longer}
+            ways += [(i + (not star_a), j + (not star_b), text) for text in now]
         todo += [way for way in ways if way not in seen]
         seen.update(ways)
     return False
 
 
-def _chars(token: Ranges | None) -> Ranges:
-    return _ANY if token is STAR else token
-
-
-def _said(said: str | None, chars: Ranges) -> list[str | None]:
-    """What is said after one more of these characters."""
-    if said is None:
-        return [None] if chars else []
-    telling = [char for char in _TELLING if any(low <= ord(char) <= high for low, high in chars)]
-    longer = {said + char.lower() for char in telling}
-    now: list[str | None] = [text if any(word.startswith(text) for word in _FORBIDDEN) else None for text in sorted(longer)]
-    return [*now, None] if sum(high - low + 1 for low, high in chars) > len(telling) else now
+@lru_cache(maxsize=1 << 14)
+def _common(a: str, b: str) -> frozenset[str]:
+    """Return characters, in lower case, that two tokens allow: of each range that both have, those at its ends at least."""
+    near = {max(1, min(ord(char) + by, 0x10FFFF)) for char in f"{a}{b}x.git" for by in range(-2, 3)}
+    one, other = re.compile(a, re.DOTALL).match, re.compile(b, re.DOTALL).match
+    return frozenset(char.lower() for char in map(chr, near) if one(char) and other(char))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -144,21 +108,11 @@ def name_regex(tokens: Tokens) -> str:
         if token is STAR:
             parts.append("")
         else:
-            parts[-1] += _char_regex(token)
+            parts[-1] += token
     first, *rest = parts
     if not rest:
         return first
     return first + "".join(f"(?>[^/]*?{part})" for part in rest[:-1]) + f"[^/]*{rest[-1]}"
-
-
-def _char_regex(ranges: Ranges) -> str:
-    if ranges == _ANY:
-        return "[^/]"
-    if not ranges:
-        return r"(?!)"
-    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-        return re.escape(chr(ranges[0][0]))
-    return "[" + "".join(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in ranges) + "]"
 
 
 LONGEST, LONGEST_NAME = 4096, 255  # what Linux allows of a path and of a name
@@ -207,7 +161,7 @@ def _add(names: list[str], piece: str, glob: str) -> None:
         raise UsageError(f"glob '{glob}' {error}", "a backslash before a character takes its meaning away") from None
     if sum(token is not STAR for token in tokens) > LONGEST_NAME:
         raise UsageError(f"glob '{glob[:80]}...' has a name longer than {LONGEST_NAME} characters")
-    if wildcards(tokens) > MOST_WILD:
+    if sum(token is STAR or len(token) > 2 for token in tokens) > MOST_WILD:
         raise UsageError(f"glob '{glob[:80]}...' has a name with more than {MOST_WILD} wildcards")
     if literal == "..":
         if not names:
