@@ -45,7 +45,7 @@ from gitbaton.model import (
     covered,
 )
 from gitbaton.render import NO_CHANGES, left_out, path_in_quotes, restored, uncompared
-from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, newest, safety_ref, tip_ref, track_of
+from gitbaton.store import CURRENT, NOTES, SAFETY, History, Problem, Store, chain_ref, safety_ref, state, tip_ref, track_of
 from gitbaton.survey import Surveyor
 from gitbaton.values import replace, value
 
@@ -247,7 +247,7 @@ class Baton:
         told, back = self._said(own.said if own else None), stored.back
         if back is None or not back.newer:
             return told
-        from gitbaton.store.here import gone_on
+        from gitbaton.store.standing import gone_on
 
         for observed in reversed([s.checkpoint.observed for s in back.newer]):
             later = self._said(observed.said if observed else None)
@@ -397,7 +397,7 @@ class Baton:
         here = self.here(tip) if tip is not None else None
         if tip is None or here is None or here.id == tip.id:
             return standing.at(self.store, tip, None), here.checkpoint if here else None
-        from gitbaton.store.here import stands
+        from gitbaton.store.standing import stands
 
         return stands(self.store, tip, here, None), here.checkpoint
 
@@ -512,7 +512,7 @@ class Baton:
             files = stored.checkpoint.files
             kept |= {s.path: s.reason for s in files.skipped if s.reason == IGNORED} if files else {}
             if files and files.skipped_more:
-                from gitbaton.store.safety import paths_beside
+                from gitbaton.store.chain import paths_beside
 
                 kept |= dict.fromkeys(paths_beside(self.store, stored, IGNORED.encode()) or (), IGNORED)
         trees, head = [s.tree for s in newest_ones], self.head()[0].oid
@@ -526,7 +526,7 @@ class Baton:
         files = stored.checkpoint.files
         if files is None or not files.held:
             return {}
-        from gitbaton.store.safety import beside
+        from gitbaton.store.chain import beside
         from gitbaton.worktree.heldbytes import read_held
         from gitbaton.worktree.rawbytes import read_raw
 
@@ -586,7 +586,7 @@ class Baton:
 
         files, found = tip.checkpoint.files if tip is not None else None, list[str]()
         if tip is not None and files is not None and (files.raw or files.held):
-            from gitbaton.store.safety import beside
+            from gitbaton.store.chain import beside
             from gitbaton.worktree.rawbytes import read_kept
 
             side = beside(self.store, tip)
@@ -688,14 +688,13 @@ class Baton:
 
     def _record(self, plan: Plan) -> Snapshot:
         from gitbaton.git.maintenance import tend
-        from gitbaton.store import intent
         from gitbaton.store.write import append, contents
 
         track = plan.checkpoint.track
         warnings = list(plan.warnings)
         with contents(self.store, plan.draft) as draft, self.repo.lock((chain_ref(track), tip_ref(track), NOTES)):
             new = self.repo.objects.info(chain_ref(track)) is None
-            known = None if intent.pending(self.repo) else newest.take(self.repo)
+            known = None if state.pending(self.repo) else state.take_newest(self.repo)
             if new and self.store.at_remotes(track):
                 from gitbaton.store.revision import adopt
 
@@ -712,8 +711,8 @@ class Baton:
                 staged = files.index.whole if files else None
                 known = known.after(stored, new=new) if known else None
                 if known:
-                    newest.keep(self.repo, known)
-                warnings += self._mirror(lambda: newest.shown(self.store, known), only_existing=plan.quiet, staged=staged)
+                    state.keep_newest(self.repo, known)
+                warnings += self._mirror(lambda: state.show_newest(self.store, known), only_existing=plan.quiet, staged=staged)
                 if files:
                     from gitbaton.worktree.conversion import remember_attributes
                     from gitbaton.worktree.untracked import remember
@@ -774,14 +773,14 @@ class Baton:
         layout = self.repo.layout
         step = self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir))
         words = (self.store.current(), step.oid if step else "", self.settings.redact, *self.settings.redact_allow)
-        return newest.mark(self.repo, words)
+        return state.mark(self.repo, words)
 
     def latest_is_stale(self) -> bool:
         """Whether LATEST.json is there and says something else than the tracks do."""
         where, current = self.latest, self.store.current()
         if where is None:
             return False
-        return mirror.is_stale(where, self._told(newest.shown(self.store), self._own_tip(current), current))
+        return mirror.is_stale(where, self._told(state.show_newest(self.store), self._own_tip(current), current))
 
     def refresh(self, *, only_existing: bool = False, track: str | None = None) -> list[str]:
         """Repair what is derived from the chains, and LATEST; a repository that cannot be written is left as it is.
@@ -799,7 +798,7 @@ class Baton:
                         repair(self.store, stored, warnings.append)
 
                 def tips() -> tuple[History, int]:
-                    found = newest.shown(self.store)
+                    found = state.show_newest(self.store)
                     repaired(found[0].items)
                     return found
 
@@ -834,8 +833,8 @@ class Baton:
         return self.tip(chains[0])
 
     def chosen(self, given: str | None = None, *, automatic: bool = False) -> str:
-        """The track that is meant in this work tree where none is named (see gitbaton.store.choosing). Raises UsageError."""
-        from gitbaton.store.choosing import choose
+        """The track that is meant in this work tree where none is named (see gitbaton.store.read). Raises UsageError."""
+        from gitbaton.store.read import choose
 
         return choose(self.store, self.settings.track, given, automatic=automatic)
 
@@ -900,7 +899,7 @@ class Baton:
         told = any(s.checkpoint.carried is not None and s.checkpoint.carried.restored for s in items)
         if not told and self.repo.objects.info(safety_ref(layout.git_dir, layout.common_dir)) is None:
             return list(map(self.with_standing, items))  # nearly always
-        from gitbaton.store.here import last_steps, stance
+        from gitbaton.store.standing import last_steps, stance
 
         steps = last_steps(self.store, track)
         found = [stance(self.store, self.with_standing(stored), steps) for stored in items]

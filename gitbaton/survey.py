@@ -176,7 +176,7 @@ class Surveyor:
         shut, root = {s.path for s in files.skipped if s.reason in KEPT}, self.store.repo.layout.root
         if not shut or root is None:
             return []
-        from gitbaton.store.safety import beside
+        from gitbaton.store.chain import beside
         from gitbaton.worktree.heldbytes import moved
         from gitbaton.worktree.rawbytes import read_kept
 

@@ -8,7 +8,7 @@ from gitbaton.cli.common import one_of, opened
 from gitbaton.cli.options import Call, Option
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
-from gitbaton.store import pausing
+from gitbaton.store import state
 
 
 def command(
@@ -38,9 +38,9 @@ def command(
         moment = None if length is None else now + timedelta(seconds=_seconds(length))
         moment = moment if until is None else _moment(until, now)
         try:
-            if end and pausing.end(baton.repo, now) is None:
+            if end and state.end_pause(baton.repo, now) is None:
                 raise NoAnswerError("the hooks of this repository are not silent")
-            terminal.say("the hooks act again" if end else pausing.told(pausing.pause(baton.repo, now, moment)))
+            terminal.say("the hooks act again" if end else state.told_pause(state.pause(baton.repo, now, moment)))
         except OSError as error:
             raise BatonError(f"the pause cannot be written: {error.strerror}") from None
         if not end:

@@ -200,10 +200,10 @@ def _say_new(baton: Baton, track: str, *, named: bool) -> None:
     """That a track is new, where another one may have been meant: one of nearly that name, or, where none was named, the newest
     that was fetched."""
     from gitbaton.names import near
-    from gitbaton.store import newest
+    from gitbaton.store import state
 
-    known = newest.read(baton.repo)
-    many = known is not None and known.count > newest.SHOWN  # then the newest
+    known = state.read_newest(baton.repo)
+    many = known is not None and known.count > state.SHOWN  # then the newest
     tips = () if many else baton.readable_tips().items
     other = near(track, [row[3] for row in known.rows] if known and many else [s.checkpoint.track for s in tips])
     fetched = None if other or named else next((s.checkpoint.track for s in tips if s.foreign), None)

@@ -30,7 +30,7 @@ from gitbaton.render import (
     uncompared,
     verdict,
 )
-from gitbaton.store import pausing
+from gitbaton.store import state
 from gitbaton.store.refs import CHAINS, CURRENT, TIPS
 from gitbaton.values import replace
 
@@ -99,7 +99,7 @@ def command(
                 item["decisions"] = decisions_document(t.stored.checkpoint)
                 item |= {"live": live_document(t.live), "place": None if t.place is None else path_document(t.place)}
                 listed.append({**item, "remotes": list(t.remotes)} if t.remotes else item)
-            silent = pausing.paused(baton.repo, baton.clock())
+            silent = state.paused(baton.repo, baton.clock())
             ends = None if silent is None or silent.until is None else timestamp(silent.until)
             more: dict[str, Json] = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
             more |= {"open_turn": underway.document(going)} if going else {}
@@ -164,7 +164,7 @@ def dashboard(
     tracks = sorted(tracks, key=lambda t: not t.current)
     older = tracks[0].current and tracks[0].stored.checkpoint.carried is not None
     back = plain(tracks[0].stored.restored) if tracks[0].current else ""
-    silent = pausing.paused(baton.repo, look.now)
+    silent = state.paused(baton.repo, look.now)
     lines = BESIDE + older + bool(back) + bool(silent) + bool(going)
     shown = tracks if everything or look.rows is None else tracks[: max(look.rows - lines, 1)]
     yield from look.table(TABLE, [_cells(baton, look, t) for t in shown], heading=True)
@@ -185,7 +185,7 @@ def dashboard(
     if going is not None:
         yield look.fit(underway.sentence(going, look.cut(line(going.span.prompt))))
     if silent:
-        yield look.fit(f"{pausing.told(silent)}; 'git baton pause --end' ends that")
+        yield look.fit(f"{state.told_pause(silent)}; 'git baton pause --end' ends that")
 
 
 def tests_of(stored: Stored, live: Live, look: Look) -> Cell:

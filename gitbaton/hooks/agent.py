@@ -163,10 +163,10 @@ def _guard(work: _Work, event: Event) -> None:
         work.close()
         work.ahead = work.repo = None
         if _opened_at(work, event, spot.place) and work.repo is not None:
-            from gitbaton.store import pausing, sessions
+            from gitbaton.store import sessions, state
 
             try:
-                if not pausing.paused(work.repo, datetime.now(UTC)) and (not spot.over or _seen_by_git(work.repo, spot.over)):
+                if not state.paused(work.repo, datetime.now(UTC)) and (not spot.over or _seen_by_git(work.repo, spot.over)):
                     _keep(work, event, sessions.load(work.repo, event), spot)
             except BatonError as error:  # of one work tree; there may be others
                 work.log(f"{type(error).__name__}: {error}")
@@ -185,10 +185,10 @@ def _delegated(work: _Work, event: Event) -> None:
         return
     from gitbaton.baton import Baton
     from gitbaton.hooks import subagents
-    from gitbaton.store import pausing, sessions
+    from gitbaton.store import sessions, state
 
     repo, settings = work.repo, _settings(work.repo)
-    if not sessions.due(settings.auto, event, sessions.Session(), 0) or pausing.paused(repo, datetime.now(UTC)):
+    if not sessions.due(settings.auto, event, sessions.Session(), 0) or state.paused(repo, datetime.now(UTC)):
         return
     if os.path.lexists(os.path.join(repo.own_dir, "restore")):
         work.log("no checkpoint is taken while a restore is under way or waits to be ended")
@@ -212,7 +212,6 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
 
     if says:
         import gitbaton.briefing
-        import gitbaton.store.choosing
         import gitbaton.worktree.filedrift
     elif event.moment in _LOOKS:
         import gitbaton.hooks.auto
@@ -252,7 +251,7 @@ def _wanted(repo: Repo, root: str, agent: str) -> bool:
 
 def _attend(work: _Work, event: Event) -> None:
     """Say first, keep then: the client can have its text while the checkpoint is still being taken."""
-    from gitbaton.store import pausing, sessions
+    from gitbaton.store import sessions, state
 
     assert work.repo is not None
     if STORE in os.environ:
@@ -260,10 +259,10 @@ def _attend(work: _Work, event: Event) -> None:
         return
     repo, session = work.repo, sessions.load(work.repo, event)
     work.heard, work.open = sessions.heard(repo, event), session.open
-    if silent := pausing.paused(repo, datetime.now(UTC)):
+    if silent := state.paused(repo, datetime.now(UTC)):
         if work.late is None:
             if event.moment == "start":
-                terminal.emit(answer(event, f"gitbaton: {pausing.told(silent)}; 'git baton pause --end' ends that"))
+                terminal.emit(answer(event, f"gitbaton: {state.told_pause(silent)}; 'git baton pause --end' ends that"))
             _noted(repo, event, session, told=False)
             if event.moment in ("turn", "end"):  # it is on no record, and nothing later is it
                 sessions.save(repo, event, **sessions.RECORDED)

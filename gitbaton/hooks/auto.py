@@ -35,8 +35,8 @@ from gitbaton.model import (
     Turn,
 )
 from gitbaton.store import sessions
-from gitbaton.store.choosing import makes_current
-from gitbaton.store.safety import beside
+from gitbaton.store.chain import beside
+from gitbaton.store.read import makes_current
 from gitbaton.store.sessions import Session, facts_path, written
 from gitbaton.store.turns import Ending, ending
 from gitbaton.store.write import Draft

@@ -13,7 +13,7 @@ from gitbaton.git.objects import OID
 from gitbaton.hooks.guard import log
 from gitbaton.model import Head, Oid, Stored
 from gitbaton.render import title_of
-from gitbaton.store.pausing import paused
+from gitbaton.store.state import paused
 from gitbaton.survey import Surveyor
 
 WAIT = 2.0

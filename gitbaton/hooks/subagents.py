@@ -14,7 +14,7 @@ from gitbaton.codec import check_new_track, first_line
 from gitbaton.git.questions import current_ref, worktrees
 from gitbaton.hooks import auto
 from gitbaton.store import CURRENT, track_of
-from gitbaton.store.choosing import DETACHED
+from gitbaton.store.read import DETACHED
 from gitbaton.store.sessions import Session, opening
 from gitbaton.system.files import read_regular
 

@@ -33,7 +33,7 @@ from gitbaton.model import (
 from gitbaton.render import NO_CHANGES
 from gitbaton.running.current import unfinished
 from gitbaton.store import sessions
-from gitbaton.store.choosing import within_reach
+from gitbaton.store.read import within_reach
 from gitbaton.store.sessions import has_ended, last, written
 from gitbaton.survey import Surveyor
 from gitbaton.system.process import Process

@@ -13,10 +13,9 @@ from gitbaton.git.objects import Commit, TreeEntry, author_at, commit_data, obje
 from gitbaton.git.rewrites import rewritten
 from gitbaton.mending.survey import Lost, Made, Survey
 from gitbaton.model import Checkpoint, FileState, Here, IndexState, Oid, Skipped, Stored
-from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES, root_objects
+from gitbaton.store.chain import INDEX, MAX_COMMIT, ROOMS, STAGES, beside, root_objects
 from gitbaton.store.join import Link, linked, on_top
-from gitbaton.store.safety import ROOMS, beside
-from gitbaton.store.sound import checkpoints
+from gitbaton.store.read import readable_checkpoints
 from gitbaton.store.write import NOBODY
 from gitbaton.values import replace
 
@@ -42,7 +41,7 @@ class Chains:
     def sound(self, tip: Oid, record: str) -> bool:
         """Whether all of a chain are checkpoints, down to the root, and none has another id than when it was made here."""
         oids = self.survey.first_parents(tip)
-        found = list(checkpoints(self.store, oids[:-1]))
+        found = list(readable_checkpoints(self.store, oids[:-1]))
         moved = (oid for s in found if (oid := self._original(s.raw)) != s.id and self.store.ours.has(record, oid))
         return oids[-1] == self.store.root and len(found) == len(oids) - 1 and not any(True for _ in moved)
 
@@ -209,7 +208,7 @@ class Chains:
     def _rank(self, stored: Stored) -> tuple[bool, bool, int, Oid]:
         """Which of several commits of one checkpoint is taken: one on a chain without what was removed, down to the root."""
         oids = self.survey.first_parents(stored.commit) if stored.commit else [stored.id]
-        clean = all(self._free(s.id, ()) for s in checkpoints(self.store, oids))
+        clean = all(self._free(s.id, ()) for s in readable_checkpoints(self.store, oids))
         return clean, oids[-1] == self.store.root, len(oids), stored.commit
 
     def _of_text(self, stored: Stored, items: Sequence[tuple[Link, Stored]]) -> Link:

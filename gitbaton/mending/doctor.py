@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from gitbaton import config
 from gitbaton.baton import Baton
-from gitbaton.codec import counted, in_quotes, plain
+from gitbaton.codec import counted, decode_track, in_quotes, plain
 from gitbaton.errors import MENDS, BatonError, DamagedIndexError, GitError, RecordError
 from gitbaton.git import questions, rewrites, usage
 from gitbaton.git.damage import torn
 from gitbaton.git.loose import index_anew, index_is_torn
-from gitbaton.git.publish import left
+from gitbaton.git.objectlists import reachable
+from gitbaton.git.objects import RefChange, in_the_way
+from gitbaton.git.publish import WORKSHOP, left
+from gitbaton.git.remotes import names
+from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
 from gitbaton.install import githooks as install
 from gitbaton.install import kepthooks
+from gitbaton.install.githooks import own_refspecs
 from gitbaton.install.levels import EVERYWHERE, UNHEEDED
 from gitbaton.install.plan import read
-from gitbaton.mending import fetched, ownfiles
 from gitbaton.mending.survey import brought_back, missing
+from gitbaton.mirror import NAMES, Place
 from gitbaton.model import Finding, Oid
+from gitbaton.render import first_few, in_shell, some
 from gitbaton.retention.inventory import known as known_name
 from gitbaton.retention.inventory import strange
-from gitbaton.store import CURRENT, NOTES, chain_ref, intent, meta, sound, tip_ref, track_of
-from gitbaton.store.read import strays
-from gitbaton.store.refs import META, RUNS
-from gitbaton.store.sound import own_refs
+from gitbaton.store import CURRENT, NOTES, chain_ref, meta, state, tip_ref, track_of
+from gitbaton.store.read import own_refs, strays, torn_refs, unreadable_refs, user_tips
+from gitbaton.store.refs import META, REMOTES, RUNS, remote_of
 from gitbaton.survey import read_head
+from gitbaton.system.files import kind_of
 from gitbaton.threads.health import checked, stuck, waiting
 from gitbaton.threads.names import LATE, THREADS
+from gitbaton.values import value
 from gitbaton.worktree import crashmarker, locks
+from gitbaton.worktree.capture import OURS
+from gitbaton.worktree.crashmarker import LARGEST, NAME
 from gitbaton.worktree.gate import gated, requiring
 from gitbaton.worktree.heldbytes import HeldStore
 
@@ -52,7 +64,7 @@ def examine(baton: Baton) -> list[Finding]:
         _doors,
         _hooks,
         _notes,
-        fetched.examine,
+        _remotes,
         _latest,
         _refs,
         _derived,
@@ -93,7 +105,7 @@ def fix(baton: Baton) -> list[str]:
     with baton.repo.lock(tuple(_locked(baton)), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         rewrites.trim(baton.repo)
         said = baton.store.ours.mend()
-        fetched.drop_held(baton)
+        drop_held(baton)
     crashmarker.sweep(baton.repo)
     return [*said, *baton.refresh()]
 
@@ -101,7 +113,7 @@ def fix(baton: Baton) -> list[str]:
 def _locked(baton: Baton) -> list[str]:
     """The refs beside which a killed process may have left a lock file."""
     tracks = (ref for track in baton.store.chains()[0] for ref in (chain_ref(track), tip_ref(track)))
-    lost = (ref for refs in fetched.gone(baton).values() for ref in refs)
+    lost = (ref for refs in _gone_remotes(baton).values() for ref in refs)
     return [*tracks, NOTES, *baton.repo.objects.refs(RUNS), *lost]
 
 
@@ -222,19 +234,19 @@ def _refs(baton: Baton) -> Iterator[Finding]:
 def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
     """Our refs that lead to what cannot be read, each with why: every loose object is read, and what is packed is only met."""
     store = baton.store
-    found = sound.broken(store, refs)
+    found = unreadable_refs(store, refs)
     rest = {ref: oid for ref, oid in refs.items() if ref not in found}
     try:
         reached = usage.reached(baton.repo, rest.values()) if rest else {}
         whole = reached.keys() <= usage.sizes(baton.repo, reached).keys() and not torn(baton.repo).keys() & reached.keys()
     except (GitError, RecordError):
         whole = False
-    return dict(sorted((found if whole else {**found, **sound.astray(store, rest, sound.theirs(store))}).items()))
+    return dict(sorted((found if whole else {**found, **torn_refs(store, rest, user_tips(store))}).items()))
 
 
 def _derived(baton: Baton) -> Iterator[Finding]:
     behind = baton.store.behind(baton.store.tips().items)
-    if intent.pending(baton.repo):
+    if state.pending(baton.repo):
         yield _amiss("derived", "a change of several refs was begun and is not finished", _FIX)
     for stored in behind:
         yield _amiss("derived", f"the tip or note of track {in_quotes(stored.checkpoint.track)} is behind its chain", _FIX)
@@ -274,12 +286,12 @@ def _work_trees(baton: Baton) -> Iterator[Finding]:
             yield _amiss("work-trees", f"a killed command left {in_quotes(path)}", _FIX)
         else:
             text = f"a crash marker names {in_quotes(path)}, which does not say that it was made for it; it is left alone"
-            yield _amiss("work-trees", text, plain(ownfiles.aside(baton.repo, marker)))
+            yield _amiss("work-trees", text, plain(_move_aside(baton.repo, marker)))
 
 
 def _own_files(baton: Baton) -> Iterator[Finding]:
     """Whether what lies in the places of our files and folders is ours."""
-    found = list(ownfiles.odd(baton.repo, baton.latest))
+    found = list(odd(baton.repo, baton.latest))
     for item in found[:_SHOWN]:
         yield _amiss("files", f"{in_quotes(item.path)} {item.why}", plain(item.mend))
     if len(found) > _SHOWN:
@@ -413,3 +425,158 @@ def _runs(command: str) -> bool:
     except ValueError:
         words = command.split()
     return bool(words) and shutil.which(words[0]) is not None
+
+
+# An address or a path that was named in place of a remote, and the digest of a long one: no configuration has these.
+_UNNAMED = re.compile(r"/|.*:|.*-[0-9a-f]{12}\Z", re.DOTALL)
+
+
+def _remotes(baton: Baton) -> Iterator[Finding]:
+    """What the configuration fetches for us, and what was fetched of remotes that it has no more."""
+    specs = own_refspecs(baton.repo)
+    stale = {remote: meant for remote, _, meant in specs if remote != meant}
+    for remote, meant in stale.items():
+        text = f"'git fetch' brings our refs of {in_quotes(remote)} to where those of {in_quotes(meant)} lie"
+        yield Finding(name="fetch", ok=False, text=text, mend=f"git baton install --fetch {in_shell(remote)}")
+    fine = list(dict.fromkeys(in_quotes(remote) for remote, _, _ in specs if remote not in stale))
+    if fine:
+        yield Finding(name="fetch", ok=True, text=f"'git fetch' brings our refs of {', '.join(fine)}")
+    renamed = {meant: remote for remote, meant in stale.items()}
+    for remote, refs in _gone_remotes(baton).items():
+        tracks = [name for ref in refs if (name := _track_fetched(ref)) is not None]
+        text = f"{in_quotes(remote)} is no remote any more; what was fetched of it stays"
+        text += f": {some(len(tracks), first_few(tracks))}" if tracks else ""
+        mend = "git baton doctor --fix" if _kept_elsewhere(baton, refs).keys() == refs.keys() else ""
+        if not mend and remote in renamed:
+            mend = f"git baton fetch {in_shell(renamed[remote])}"
+        yield Finding(name="remotes", ok=not mend, text=text, mend=mend)
+
+
+def _gone_remotes(baton: Baton) -> dict[str, dict[str, Oid]]:
+    """The refs that were fetched of remotes that had a name and are configured no more, by that name."""
+    there, found = set(names(baton.repo)), dict[str, dict[str, Oid]]()
+    for ref, oid in baton.repo.objects.refs(REMOTES).items():
+        remote = remote_of(ref)
+        if remote is not None and remote[0] not in there and not _UNNAMED.match(remote[0]):
+            found.setdefault(remote[0], {})[ref] = oid
+    return found
+
+
+def drop_held(baton: Baton) -> None:
+    """Remove the refs of remotes that are gone, where other refs hold all that they lead to. Called with the lock held. Raises
+    GitError."""
+    for refs in _gone_remotes(baton).values():
+        held = _kept_elsewhere(baton, refs)
+        if held.keys() == refs.keys():
+            baton.repo.objects.update([RefChange(name=ref, new=None, old=oid) for ref, oid in held.items()])
+
+
+def _kept_elsewhere(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, Oid]:
+    """Those of the refs that lead to nothing that only they hold; none where that cannot be told."""
+    others = {oid for ref, oid in baton.repo.objects.refs("refs/").items() if ref not in refs}
+    try:
+        alone = reachable(baton.repo, list(refs.values()), others)
+    except BatonError:
+        return {}
+    return {ref: oid for ref, oid in refs.items() if oid not in alone}
+
+
+def _track_fetched(ref: str) -> str | None:
+    rest = (remote_of(ref) or ("", ""))[1]
+    return decode_track(rest.removeprefix("tracks/")) if rest.startswith("tracks/") else None
+
+
+_FOLDERS = (
+    *("attempts", "broken", "claims", "foreign", "foreign-runs", "held", "hooks", "isolated", "lanes", "lanes.new", "late"),
+    *("deleted", "lock", "pushed", "sessions", "tmp", "transcripts", "wal"),
+)
+_FILES = (
+    *("agents", "boot", "detached", "expect", "files.cache", "flock", "index-facts", "installed", "late-hook"),
+    *("late-hook-waits", "latest", "log", "log.old", "modes", "newest", "page.html", "paused", "pruned", "pruning", "quiet"),
+    *("repacking", "restore", "restoring", "revision", "rewritten", "run", "worktree"),
+)
+_SWEPT = ("isolated", "tmp")  # what lies there and is ours has a name by which it is known
+_COPIES = ("broken", "lanes", "lanes.new")  # of what is the user's, or git's
+
+
+@value
+class Odd:
+    """What stands in the place of something of ours, or is not the owner's, why, and a command that mends it."""
+
+    path: str
+    why: str
+    mend: str
+
+
+def odd(repo: Repo, where: Place | None) -> Iterator[Odd]:
+    """All that is odd in the folders of ours of every work tree, and at the places of LATEST (``where``). Only looks."""
+    common = repo.layout.common_dir
+    owner = None if repo.settings().get("core.sharedrepository") else os.stat(common).st_uid
+    for _, git_dir, _ in questions.worktrees(repo):
+        if current := in_the_way(git_dir, CURRENT):
+            yield _other(repo, os.path.join(git_dir, CURRENT), f"is {current}, and no ref")
+        top = os.path.join(git_dir, "baton")
+        try:
+            found = os.lstat(top)
+        except OSError:
+            continue
+        if stat.S_ISDIR(found.st_mode):
+            yield from _theirs(top, found, owner)
+            yield from _below(repo, top, owner, 0)
+        else:
+            yield _other(repo, top, f"is {kind_of(found.st_mode)}, and no folder of ours")
+    for path in (os.path.join(where.directory, name) for name in NAMES) if where is not None else ():
+        with suppress(OSError):
+            if not stat.S_ISREG(mode := os.lstat(path).st_mode):
+                yield _other(repo, path, f"is {kind_of(mode)}, and no file of ours")
+
+
+def _move_aside(repo: Repo, path: str) -> str:
+    """The command that puts what is in the way of ours where nobody looks for it."""
+    target = os.path.join(repo.layout.common_dir, f"{os.path.basename(path)}.odd")
+    return f"mv {shlex.quote(path)} {shlex.quote(target)}"
+
+
+def _below(repo: Repo, folder: str, owner: int | None, depth: int) -> Iterator[Odd]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        yield Odd(path=folder, why=f"cannot be read: {error.strerror}", mend=f"chmod u+rwx {shlex.quote(folder)}")
+        return
+    for entry in entries:
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError:  # it has just gone
+            continue
+        wrong = _wrong(entry.name, os.path.basename(folder), found, depth)
+        if wrong:
+            yield _other(repo, entry.path, wrong)
+            continue
+        yield from _theirs(entry.path, found, owner)
+        if stat.S_ISDIR(found.st_mode) and entry.name not in _COPIES and os.path.basename(folder) != "tmp":
+            yield from _below(repo, entry.path, owner, depth + 1)
+
+
+def _wrong(name: str, folder: str, found: os.stat_result, depth: int) -> str:
+    """Why an entry of a folder of ours is none of ours; empty where it may be."""
+    is_folder, is_file = stat.S_ISDIR(found.st_mode), stat.S_ISREG(found.st_mode)
+    swept = folder if depth == 1 and folder in _SWEPT else ""
+    kinds = _FILES if depth == 0 else (name,) if swept == "isolated" else ()  # of which no folder is ours
+    if not (is_folder or is_file) or (is_folder and name in kinds) or (is_file and depth == 0 and name in _FOLDERS):
+        return f"is {kind_of(found.st_mode)}, and no {'folder' if depth == 0 and name in _FOLDERS else 'file'} of ours"
+    if swept and not {"isolated": NAME.match(name), "tmp": OURS.match(name) or name.startswith(WORKSHOP)}[swept]:
+        return "has no name that we give, and stays"
+    return "is larger than what we write there" if swept == "isolated" and found.st_size > LARGEST else ""
+
+
+def _other(repo: Repo, path: str, why: str) -> Odd:
+    return Odd(path=path, why=why, mend=_move_aside(repo, path))
+
+
+def _theirs(path: str, found: os.stat_result, owner: int | None) -> Iterator[Odd]:
+    """What is not the repository's owner's, or may not be read."""
+    if owner is not None and found.st_uid != owner:
+        mend = f"sudo chown -h {owner} {shlex.quote(plain(path))}"
+        yield Odd(path=path, why=f"belongs to user {found.st_uid}, and the repository to user {owner}", mend=mend)
+    elif found.st_uid == os.geteuid() and found.st_mode & 0o600 != 0o600 and stat.S_ISREG(found.st_mode):
+        yield Odd(path=path, why="may not be read and written by its owner", mend=f"chmod u+rw {shlex.quote(path)}")

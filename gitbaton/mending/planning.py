@@ -37,11 +37,11 @@ from gitbaton.mending.records import Runs, way_out
 from gitbaton.mending.survey import LARGEST, UNFINISHED, Lost, Made, Mend, Move, Reach, Survey, Theirs, brought_back
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.inventory import conversation_name, known
-from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, intent, newest, tip_ref, track_of
+from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, state, tip_ref, track_of
 from gitbaton.store import meta as store_meta
 from gitbaton.store.provenance import record_of
+from gitbaton.store.read import is_ours, readable_checkpoints
 from gitbaton.store.refs import BEFORE_MENDS, META, REMOTES, RUNS, THREADS, TRANSCRIPTS
-from gitbaton.store.sound import checkpoints, is_ours
 from gitbaton.system.files import read_regular, sync_paths
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace
@@ -173,7 +173,7 @@ class _Plan:
         orphans = [chain_ref(track) for name in names if (track := track_of(name)) and name.startswith(TIPS)]
         orphans += [name for name in survey.missing if name.startswith(CHAINS)]
         orphans += [SAFETY + prefix.rstrip("/") for prefix, _, _ in survey.worktrees if survey.missing]
-        orphans = [name for name in orphans if name not in survey.ours and not intent.pending(survey.repo)]
+        orphans = [name for name in orphans if name not in survey.ours and not state.pending(survey.repo)]
         for name in sorted({*names, *orphans}):
             fits, oid = self._fits(name), survey.pointing.get(name)
             fetched = name.startswith(REMOTES)
@@ -182,7 +182,7 @@ class _Plan:
             track = track_of(name) if name.startswith(CHAINS) else None
             where = f"track {in_quotes(track)}" if track is not None else in_quotes(name)
             tip = survey.pointing.get(tip_ref(track)) if track is not None else None
-            if fetched and (oid is None or not any(checkpoints(survey.store, [oid]))):
+            if fetched and (oid is None or not any(readable_checkpoints(survey.store, [oid]))):
                 self._settle(name, replace(_FETCH, keep=chains.whole(oid)))
             else:
                 made = chains.mended(where, oid, tip, fits, record_of(name))
@@ -206,7 +206,7 @@ class _Plan:
     def _is_chain(self, chains: Chains, name: str, oid: Oid | None) -> bool:
         """Whether a commit is a checkpoint, and what it follows goes down to the root; of what was not fetched each of it."""
         store = self.survey.store
-        if oid is None or not any(checkpoints(store, [oid])) or self.survey.first_parents(oid)[-1] != store.root:
+        if oid is None or not any(readable_checkpoints(store, [oid])) or self.survey.first_parents(oid)[-1] != store.root:
             return False
         return name.startswith(REMOTES) or chains.sound(oid, record_of(name))
 
@@ -353,7 +353,7 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
         marks = (*marks, os.path.join(place, UNFINISHED))
         put(repo, marks[-1], b"", sync=True)
         with repo.lock(tuple(m.name for m in mend.moves), wait=_WAIT), repo.lock((), wait=_WAIT, of=LOCK):
-            newest.drop(repo)
+            state.drop_newest(repo)
             if mend.lines:  # git reads no ref while they are there
                 clear_stale_locks(common, ("packed-refs",))
                 put(repo, os.path.join(place, "packed-refs"), b"".join(mend.lines), sync=True)

@@ -35,11 +35,11 @@ from gitbaton.git.repo import Repo, has_folder
 from gitbaton.model import Oid, Stored
 from gitbaton.render import in_shell
 from gitbaton.retention.inventory import known
-from gitbaton.store import CHAINS, NOTES, Store, sound
+from gitbaton.store import CHAINS, NOTES, Store
 from gitbaton.store.chain import MAX_COMMIT, root_objects
 from gitbaton.store.provenance import Ours
+from gitbaton.store.read import PREFIXES, is_ours, readable_checkpoints, unreadable_refs
 from gitbaton.store.refs import RUNS
-from gitbaton.store.sound import OURS, is_ours
 from gitbaton.values import value
 
 LARGEST = 256 << 20
@@ -131,7 +131,7 @@ class Survey(BinaryObjects):
     def _their_roots(self) -> dict[Oid, bytes]:
         """Where what the user's refs, HEADs, indexes and logs reach begins, each with its path where that is known."""
         roots = {ref.oid: b"" for name, ref in self.lying.items() if name not in self.ours and ref.oid}
-        logged = set(beside(self.repo, (*OURS, NOTES)))  # a log may name what is long collected
+        logged = set(beside(self.repo, (*PREFIXES, NOTES)))  # a log may name what is long collected
         roots |= {oid: b"" for oid in logged if self.info(oid) is not None or oid in self.torn}
         for _, git_dir, root in self.worktrees:
             if (git_dir, root) in self.torn_indexes:
@@ -154,7 +154,7 @@ class Survey(BinaryObjects):
         """Whether a ref of ours holds no id, leads to what such a ref never does, or to what cannot be read and is not the
         user's."""
         oid = self.ours[name].oid
-        return oid is None or bool(sound.broken(self.store, {name: oid})) or self.astray(oid)
+        return oid is None or bool(unreadable_refs(self.store, {name: oid})) or self.astray(oid)
 
     def astray(self, oid: Oid) -> bool:
         """Whether an object leads to what cannot be read and is not the user's; what does not is not looked at again."""
@@ -295,7 +295,7 @@ class Survey(BinaryObjects):
     def checkpoints(self) -> dict[Oid, list[Stored]]:
         """Every such commit that is a checkpoint, by the checkpoint's id: one that was written again has several."""
         found: dict[Oid, list[Stored]] = {}
-        for stored in sound.checkpoints(self.store, list(self.commits)):
+        for stored in readable_checkpoints(self.store, list(self.commits)):
             found.setdefault(stored.id, []).append(stored)
         return found
 

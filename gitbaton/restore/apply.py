@@ -22,8 +22,8 @@ from gitbaton.restore.stepgoal import stepping
 from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.restore.writing import Writing, refuse_torn
 from gitbaton.store import safety_ref
-from gitbaton.store.here import has_words, last_steps, stance
-from gitbaton.store.safety import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
+from gitbaton.store.chain import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
+from gitbaton.store.standing import has_words, last_steps, stance
 from gitbaton.store.write import Draft, append_safety, contents
 from gitbaton.values import replace
 from gitbaton.worktree.conversion import remember_attributes

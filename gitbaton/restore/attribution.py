@@ -15,7 +15,7 @@ from gitbaton.git.objects import parse_commit
 from gitbaton.git.questions import made_here
 from gitbaton.model import BEFORE_PROMPT, ENDED, Checkpoint, Oid, Stored, WorktreeId
 from gitbaton.store import Store, safety_ref
-from gitbaton.store.chain import MAX_COMMIT
+from gitbaton.store.chain import AFTER, MAX_COMMIT, in_beside
 from gitbaton.store.pathhistory import (
     FORMAT,
     Contents,
@@ -30,7 +30,6 @@ from gitbaton.store.pathhistory import (
     read_lines,
     tree_of,
 )
-from gitbaton.store.safety import AFTER, in_beside
 from gitbaton.values import value
 
 _AHEAD = 50  # how much further each round of reading looks

@@ -15,7 +15,7 @@ from gitbaton.errors import MENDS, RecordError
 from gitbaton.model import Oid, Stored
 from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
-from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside
+from gitbaton.store.chain import AFTER, beside, in_beside, paths_beside
 from gitbaton.worktree.checkout import Difference, Entry, entry_at, readable_differences
 from gitbaton.worktree.conversion import Conversion
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, moved, read_held

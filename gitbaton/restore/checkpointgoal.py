@@ -20,8 +20,8 @@ from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.sessionwork import Work, session_work
 from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, Plan
+from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.pathhistory import changes, nothing, tree_of
-from gitbaton.store.safety import beside, paths_beside
 from gitbaton.worktree.checkout import Difference, differences, entry_at, readable_differences
 from gitbaton.worktree.conversion import LocalAttributes
 from gitbaton.worktree.modes import Permits, recorded

@@ -15,7 +15,7 @@ from gitbaton.restore.attribution import Owner, Present, others
 from gitbaton.restore.bytes import kept_in
 from gitbaton.restore.scene import Scene, inside
 from gitbaton.restore.values import NOBODY, Order, Step
-from gitbaton.store.safety import AFTER_ATTRIBUTES, beside
+from gitbaton.store.chain import AFTER_ATTRIBUTES, beside
 from gitbaton.worktree.checkout import Difference, Entry, matching
 from gitbaton.worktree.conversion import (
     Conversion,

@@ -21,8 +21,17 @@ from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.writing import Writing, put_raw, raw_data, read_there
 from gitbaton.store import Store, safety_ref
-from gitbaton.store.chain import MAX_COMMIT
-from gitbaton.store.safety import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, beside, in_beside, paths_beside, take_back
+from gitbaton.store.chain import (
+    AFTER,
+    AFTER_ATTRIBUTES,
+    INDEX_AFTER,
+    INDEX_FLAGS,
+    MAX_COMMIT,
+    beside,
+    in_beside,
+    paths_beside,
+    take_back,
+)
 from gitbaton.values import replace
 from gitbaton.worktree.checkout import GITLINK, Difference, Entry, changed_tree, differences, entry_at
 from gitbaton.worktree.conversion import Conversion, attributes_at, conversion_of

@@ -13,9 +13,9 @@ from gitbaton.codec import first_line, in_double_quotes, in_quotes
 from gitbaton.errors import NotFoundError, RecordError
 from gitbaton.model import Agent, Oid, Stored, session_key
 from gitbaton.restore.values import UNDECIDED
-from gitbaton.store.here import last_steps
+from gitbaton.store.chain import AFTER, in_beside
 from gitbaton.store.pathhistory import changes
-from gitbaton.store.safety import AFTER, in_beside
+from gitbaton.store.standing import last_steps
 from gitbaton.values import value
 
 TYPE_CHECKING = False

@@ -28,7 +28,7 @@ from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.values import LONGEST, Order, Plan
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import AFTER, beside, in_beside, paths_beside, steps
+from gitbaton.store.chain import AFTER, beside, in_beside, paths_beside, steps
 from gitbaton.worktree.checkout import INVALID, NESTED, Difference, readable_differences, refused_names
 from gitbaton.worktree.conversion import LocalAttributes
 from gitbaton.worktree.modes import step_back

@@ -23,8 +23,8 @@ from gitbaton.restore.scene import Scene, looked
 from gitbaton.restore.threeway import CONVERTED, Merged, Merging, State
 from gitbaton.restore.turnchoice import Taken, begun_at, chosen, since, told, until
 from gitbaton.restore.values import LONGEST, MARKED, SHORT, UNDECIDED, Action, Order, Plan, Step
+from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.pathhistory import changes, nothing, tree_of
-from gitbaton.store.safety import beside, paths_beside
 from gitbaton.store.turns import Span
 from gitbaton.values import replace, value
 from gitbaton.worktree.checkout import (

@@ -16,8 +16,8 @@ from gitbaton.git.usage import Size
 from gitbaton.model import Oid
 from gitbaton.retention.inventory import Found, kind_of
 from gitbaton.store import Store
+from gitbaton.store.read import own_refs, user_tips
 from gitbaton.store.refs import REMOTES
-from gitbaton.store.sound import own_refs, theirs
 from gitbaton.values import value
 from gitbaton.worktree.heldbytes import HeldStore
 
@@ -51,7 +51,7 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
             kind, named = kind_of(ref)
             name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
             parts.setdefault((kind, name), []).append(oid)
-    others = set(theirs(store)) - {oid for oids in parts.values() for oid in oids}
+    others = set(user_tips(store)) - {oid for oids in parts.values() for oid in oids}
     since = usage.reached(baton.repo, others, _first(store, parts)).keys()
     reached = {part: usage.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
     times = Counter(oid for oids in reached.values() for oid in oids)

@@ -32,12 +32,11 @@ from gitbaton.model import FileState, Oid, Skipped, Stored
 from gitbaton.retention.inventory import Chain, Conversation, Found, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
-from gitbaton.store.chain import INDEX
+from gitbaton.store.chain import INDEX, ROOMS, beside, paths_beside
 from gitbaton.store.join import Link, links, plan_notes
 from gitbaton.store.provenance import STATES
+from gitbaton.store.read import NONE, own_refs, user_tips
 from gitbaton.store.refs import META, REMOTES
-from gitbaton.store.safety import ROOMS, beside, paths_beside
-from gitbaton.store.sound import NONE, own_refs, theirs
 from gitbaton.store.write import NOBODY
 from gitbaton.transcripts import proofs, sessions_of, transcript_ref
 from gitbaton.values import replace, value
@@ -246,7 +245,7 @@ def _alone(
     ours = {**own_refs(baton.store), **found.refs}
     tips = {oid for ref, oid in ours.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in left}
     tips |= {oid for s in rest for oid in (s.tree, s.base) if oid}
-    kept = usage.reached(baton.repo, baton.store.present(tips.union(theirs(baton.store))))
+    kept = usage.reached(baton.repo, baton.store.present(tips.union(user_tips(baton.store))))
     return frozenset(files) - kept.keys()
 
 

@@ -14,12 +14,12 @@ from gitbaton.git.damage import torn
 from gitbaton.git.usage import Size
 from gitbaton.journal.values import run_of
 from gitbaton.model import Oid, Stored
-from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, sound, tip_ref, track_of
+from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.store.meta import Meta
 from gitbaton.store.meta import read as read_meta
+from gitbaton.store.read import NONE, PREFIXES, own_refs, torn_refs, unreadable_refs, user_tips
 from gitbaton.store.refs import BEFORE_MENDS, META, REMOTES, RUNS, THREADS, TRANSCRIPTS, remote_of
-from gitbaton.store.sound import NONE, OURS, own_refs
 from gitbaton.threads.names import LATE, names_of
 from gitbaton.transcripts.layout import kept
 from gitbaton.values import value
@@ -152,7 +152,7 @@ def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, Record
         if not known(ref) and oid.strip("0"):
             hint = "'git for-each-ref refs/baton refs/checkpoints' shows it; move or rename it"
             yield ref, RecordError(f"{in_quotes(ref)} is not a ref that gitbaton writes", hint)
-    for ref, target in usage.symbolic(store.repo, *OURS, NOTES).items():  # what moves it might move the other
+    for ref, target in usage.symbolic(store.repo, *PREFIXES, NOTES).items():  # what moves it might move the other
         yield ref, RecordError(f"{in_quotes(ref)} is a symbolic ref, for {in_quotes(target)}; gitbaton writes none there")
 
 
@@ -161,12 +161,12 @@ def _look(store: Store) -> Found:
     for _, error in strange(store, refs):
         raise error
     meta = read_meta(store)
-    broken = sound.broken(store, refs)
+    broken = unreadable_refs(store, refs)
     try:
         return _found(store, refs, meta, broken)
     except (RecordError, GitError):
         rest = {ref: oid for ref, oid in refs.items() if ref not in broken}
-        more = sound.astray(store, rest, sound.theirs(store))
+        more = torn_refs(store, rest, user_tips(store))
         if not more:
             raise
     return _found(store, refs, meta, {**broken, **more})
@@ -194,7 +194,7 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
 
     whole = {ref: oid for ref, oid in refs.items() if ref not in broken}
     mine = [oid for ref, oid in whole.items() if not ref.startswith(REMOTES)]
-    others = store.present([*sound.theirs(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
+    others = store.present([*user_tips(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
     # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
     first = [chain.items[-1].base for chain in chains.values() if chain.items]
     since = usage.reached(store.repo, others, [oid for oid in first if oid])

@@ -21,8 +21,8 @@ from gitbaton.retention import removing
 from gitbaton.retention.forgetting import Forgetting, Sieve, trees_of
 from gitbaton.scanning.objects import scanner, text_of
 from gitbaton.store import CHAINS, CURRENT, NOTES, SAFETY, TIPS, Store
+from gitbaton.store.read import PREFIXES, own_refs
 from gitbaton.store.refs import REMOTES
-from gitbaton.store.sound import OURS, own_refs
 from gitbaton.system.files import read_regular, remove_folder
 from gitbaton.transcripts import proofs
 from gitbaton.values import value
@@ -331,7 +331,7 @@ def _secrets(baton: Baton, files: Iterable[Oid]) -> dict[Oid, str]:
 
 def _held(baton: Baton, oid: Oid, path: bytes, holding: list[Holder], kind: str | None) -> Held:
     refs = _holders(baton.repo, oid)
-    refs = [ref for ref in refs if not ref.strip("'").startswith(OURS) or ref.strip("'").startswith(REMOTES)]
+    refs = [ref for ref in refs if not ref.strip("'").startswith(PREFIXES) or ref.strip("'").startswith(REMOTES)]
     places = [*refs[:_FEW], *([f"{len(refs) - _FEW} more places"] if len(refs) > _FEW else [])]
     if len(holding) == 1:
         stored, place, _ = holding[0]

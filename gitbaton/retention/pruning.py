@@ -17,11 +17,11 @@ from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving
 from gitbaton.retention.rules import AUTO_LAST, DAYS, Item, Wish, keep, keep_auto, no_rule, rules_of
 from gitbaton.running.current import Unfinished, recording
 from gitbaton.store import NOTES, TIPS, Store, chain_ref, tip_ref
+from gitbaton.store.chain import replay
 from gitbaton.store.join import links
+from gitbaton.store.read import NONE
 from gitbaton.store.refs import META, REMOTES, RUNS, THREADS
 from gitbaton.store.revision import Revision
-from gitbaton.store.safety import replay
-from gitbaton.store.sound import NONE
 from gitbaton.system.files import acquire
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace, value

@@ -18,12 +18,12 @@ from gitbaton.retention.inventory import Chain, Found, look
 from gitbaton.retention.pins import turned
 from gitbaton.store import NOTES, SAFETY, Store
 from gitbaton.store.chain import root_objects
-from gitbaton.store.intent import pending, settle
 from gitbaton.store.join import Link, on_top
 from gitbaton.store.provenance import STATES
+from gitbaton.store.read import own_refs
 from gitbaton.store.refs import META
 from gitbaton.store.revision import Revision
-from gitbaton.store.sound import own_refs
+from gitbaton.store.state import pending, settle
 from gitbaton.system.files import acquire
 from gitbaton.values import replace, value
 

@@ -18,13 +18,13 @@ from gitbaton.render import in_shell
 from gitbaton.retention.pins import turned
 from gitbaton.retention.removing import drawn_up, insist, moved, moving, survey
 from gitbaton.running.current import recording
-from gitbaton.store import Store, chain_ref, deleted, tip_ref
-from gitbaton.store.here import last_steps, stance
+from gitbaton.store import Store, chain_ref, tip_ref
 from gitbaton.store.join import Link, links
 from gitbaton.store.provenance import of_track
+from gitbaton.store.read import NONE
 from gitbaton.store.refs import META
-from gitbaton.store.revision import Revision
-from gitbaton.store.sound import NONE
+from gitbaton.store.revision import Revision, drop_deleted, find_deleted
+from gitbaton.store.standing import last_steps, stance
 from gitbaton.store.write import refuse_name
 from gitbaton.values import replace, value
 
@@ -96,7 +96,7 @@ def _renamed(baton: Baton, made: Renaming, *, held: bool) -> list[str]:
         if moved(baton, made.seen, lambda ref: ref in (*refs, META)):
             raise RefConflictError(f"track {in_quotes(made.old)} is not renamed: it moved meanwhile", "try again")
         revision.apply()
-        deleted.drop(baton.repo, made.old)  # it did not go
+        drop_deleted(baton.repo, made.old)  # it did not go
     return revision.warnings
 
 
@@ -119,7 +119,7 @@ def returning(baton: Baton, name: str) -> Return:
     track, store = check_track(name), baton.store
     meta = survey(baton, held=False).meta
     _free(store, track)
-    gone = deleted.find(baton.repo, track)
+    gone = find_deleted(baton.repo, track)
     if gone is None:
         raise NotFoundError(
             f"no deleted track {in_quotes(track)} is known here", "'git baton tracks' lists those that are here"
@@ -145,7 +145,7 @@ def bring_back(baton: Baton, made: Return) -> list[str]:
         if baton.store.objects.info(refs[0]) is not None:
             raise RefConflictError(f"track {in_quotes(made.track)} was made meanwhile", "try again")
         revision.apply()
-        deleted.drop(baton.repo, made.track)
+        drop_deleted(baton.repo, made.track)
     return [*revision.warnings, *baton.refresh()]
 
 

@@ -10,7 +10,7 @@ from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import usage
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
-from gitbaton.store.sound import NONE
+from gitbaton.store.read import NONE
 from gitbaton.threads.codec import Entry, Id
 from gitbaton.threads.decoding import opened, readable
 from gitbaton.threads.names import late_ref, names_of, ref_of

@@ -1,4 +1,4 @@
-"""Tracks: what each holds here and, where it exists only as fetched, at remotes; the newest that can be read."""
+"""Tracks: checkpoints here and, of those only fetched, at remotes; the default track of a work tree; broken refs of ours."""
 
 from __future__ import annotations
 
@@ -7,17 +7,36 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from heapq import heappush, heappushpop
+from types import MappingProxyType
 
-from gitbaton.codec import decode_track, encode_track, in_quotes, plain, timestamp
-from gitbaton.errors import MENDS, BatonError, GitError, NotFoundError, RecordError
+from gitbaton.codec import check_new_track, check_track, decode_track, encode_track, in_quotes, looks, plain, timestamp
+from gitbaton.errors import MENDS, BatonError, GitError, NotFoundError, RecordError, UsageError
+from gitbaton.git import questions, usage
 from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
 from gitbaton.store import meta
-from gitbaton.store.chain import Chains, History, Problem, newest_first
-from gitbaton.store.newest import SHOWN, dated, read
+from gitbaton.store.chain import MAX_COMMIT, Chains, History, Problem, newest_first
 from gitbaton.store.provenance import of_track
-from gitbaton.store.refs import REMOTES, chain_ref, fetched_ref, remote_of, remote_ref
+from gitbaton.store.refs import (
+    CHAINS,
+    CURRENT,
+    META,
+    NOTES,
+    REMOTES,
+    RUNS,
+    SAFETY,
+    THREADS,
+    TIPS,
+    TRANSCRIPTS,
+    chain_ref,
+    fetched_ref,
+    remote_of,
+    remote_ref,
+    tip_ref,
+    track_of,
+)
+from gitbaton.store.state import SHOWN, dated, read_newest
 from gitbaton.values import replace, value
 
 SLACK = timedelta(minutes=10)  # what is further in the future is listed and not joined
@@ -38,9 +57,9 @@ class Store(Chains):
             self.ours.begin()
         if not os.path.lexists(os.path.join(self.repo.shared_dir, "revision")):
             return []
-        from gitbaton.store import intent
+        from gitbaton.store import state
 
-        return intent.settle(self)
+        return state.settle(self)
 
     def all_tips(self) -> History:
         """As ``tips``, and those of the tracks that exist only as fetched."""
@@ -68,9 +87,7 @@ class Store(Chains):
         try:
             return self.tip(track)
         except RecordError as error:
-            from gitbaton.store import sound
-
-            found = sound.newest(self, track)
+            found = newest_anywhere(self, track)
             if found is None:
                 raise RecordError(error.message, MENDS) from None
             said = "the newest checkpoint that can be read is shown"
@@ -323,7 +340,7 @@ def _latest(store: Store, limit: int) -> History:
 
     Tracks are read in the order of their tips, until those that follow are all older than what was found.
     """
-    known = read(store.repo) if limit <= SHOWN else None
+    known = read_newest(store.repo) if limit <= SHOWN else None
     chains, broken = store.chains() if known is None or below(store.repo, REMOTES) else ({}, [])
     elsewhere = store.elsewhere() if chains or known is None else {}
     strangers = {(track, oid) for track, _, oid in differing(chains, elsewhere)}
@@ -369,3 +386,172 @@ def _of_track(store: Store, track: str, chains: Mapping[str, Oid], limit: int) -
     yield own
     if there:
         yield apart(store, mine, {s.id for s in own.items})
+
+
+DETACHED = "detached"
+
+
+def choose(store: Store, configured: str | None, given: str | None = None, *, automatic: bool = False) -> str:
+    """The track: the one given, GIT_BATON_TRACK, the current one, the only one of here, the one ``configured`` (baton.track),
+    or one named after the branch.
+
+    But for GIT_BATON_TRACK and the current one, it is never one that belongs to another work tree of this repository, nor one
+    that looks like a track of another name, nor in a bare repository one that is there and that nobody named, nor where nobody
+    writes words (``automatic``) a foreign one that is not given: then the name of this work tree's directory is added. Raises
+    UsageError for a given name that cannot be one.
+    """
+    named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
+    if named and not given:
+        return check_track(named)
+    wanted = check_track(given) if given else current
+    if wanted is not None and wanted == current:
+        return current
+    others, chains = _Others(store), store.chains()[0]
+    own = store.made_here() if wanted is None else []
+    wanted = wanted or (own[0] if len(own) == 1 else None)
+    if wanted is not None and not others.have(wanted):
+        return wanted
+    asked = given or configured
+    free = asked or store.objects.head().branch or DETACHED
+    new = asked is None and store.repo.layout.root is None  # what is in a bare repository is there from others
+    return _own_name(store, chains, free, others, automatic=automatic and not given, new=new)
+
+
+def makes_current(store: Store, track: str) -> bool:
+    """Whether a hook may make its track current: none is, and no other one of ours could have been meant in this work tree;
+    never a foreign one."""
+    if store.current() is not None or store.is_foreign(track):
+        return False
+    return all(other == track or store.is_foreign(other) for other in within_reach(store))
+
+
+def within_reach(store: Store) -> set[str]:
+    """The tracks that do not belong to another work tree."""
+    others, tips = _Others(store), store.tips()
+    unread = {track for problem in tips.problems if (track := track_of(problem.where)) is not None}
+    near = {s.checkpoint.track for s in tips.items if not others.own(s.checkpoint.track, s)}
+    return near | {track for track in unread if not others.own(track, None)}
+
+
+def _own_name(store: Store, chains: dict[str, str], wanted: str, others: _Others, *, automatic: bool, new: bool) -> str:
+    """A name of this work tree's own, as near to the one wanted as can be; ``new``: of no track that is there."""
+    name, layout = _valid_name(wanted), store.repo.layout
+    folder = os.path.basename(layout.root or layout.git_dir)
+    for candidate in (name, _valid_name(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
+        twin = candidate if candidate in chains else next((t for t in chains if looks(t) == looks(candidate)), None)
+        ours = twin is None or (twin == candidate and not new and not others.have(twin))
+        if ours and not (automatic and store.is_foreign(candidate)):
+            return candidate
+    raise UsageError(f"no name is free for a track of this work tree beside {in_quotes(name)}")
+
+
+def _valid_name(name: str) -> str:
+    """A new track's name as near to ``name`` as can be."""
+    try:
+        return check_new_track(name)
+    except UsageError:
+        kept = "".join(c for c in name if c.isascii() and (c.isalnum() or c in "-_./ "))
+        return check_new_track(kept.strip()[:100].strip() or DETACHED)
+
+
+class _Others:
+    """The other work trees of this repository that still exist: their current tracks, and what checkpoints call them."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, repo = store, store.repo
+        places = questions.others(repo)
+        self.currents = {questions.current_ref(repo, git_dir, CURRENT) for git_dir, _ in places}
+        self.met = [place for _, place in places if place is not None]
+        self.here = repo.worktree_id() if places else None
+
+    def have(self, track: str) -> bool:
+        """Whether a track belongs to one of them."""
+        try:
+            return self.own(track, self.store.tip(track))
+        except RecordError:
+            return True  # it cannot be written, either
+
+    def own(self, track: str, tip: Stored | None) -> bool:
+        """Whether a track is current in one of them, or its newest checkpoint was taken there."""
+        if tip_ref(track) in self.currents:
+            return True
+        taken = tip.checkpoint.files.worktree if tip and tip.checkpoint.files else None
+        if taken is None or self.here is None or taken.same(self.here):
+            return False
+        return any(taken.same(place) for place in self.met)
+
+
+PREFIXES = ("refs/baton/", TIPS)
+NONE: Mapping[str, str] = MappingProxyType({})
+"""No broken refs."""
+_COMMITS = (CHAINS, SAFETY, RUNS, THREADS, TRANSCRIPTS, META, NOTES)
+
+
+def is_ours(ref: str) -> bool:
+    """Whether a ref stands where only gitbaton writes."""
+    return ref.startswith(PREFIXES) or ref == NOTES
+
+
+def own_refs(store: Chains) -> dict[str, Oid]:
+    """Our refs and what they point at: chains, tips, notes, meta, and all else below ``refs/baton/``; zeros as in usage."""
+    return {ref: oid for ref, oid in usage.refs(store.repo, *PREFIXES, NOTES).items() if is_ours(ref)}
+
+
+def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
+    """Those of ``refs``, which are ``own_refs``, that hold no id, or point at what cannot be read or at another kind of object
+    than such a ref does, each with why. What lies below is not looked at: that is ``torn_refs``."""
+    found: dict[str, str] = {}
+    for (ref, oid), item in zip(refs.items(), store.objects.read_many(list(refs.values()), MAX_COMMIT), strict=True):
+        fetched = ref.startswith(REMOTES) and "/late/" not in ref
+        kind = "blob" if ref.startswith(TIPS) else "commit" if ref.startswith(_COMMITS) or fetched else None
+        if not oid.strip("0"):
+            found[ref] = "it holds no id"
+        elif item is None:
+            found[ref] = f"it points at {oid}, which cannot be read"
+        elif kind not in (None, item.kind):
+            found[ref] = f"it points at a {item.kind}, {oid}"
+    return found
+
+
+def torn_refs(store: Chains, refs: Mapping[str, Oid], without: Collection[Oid] = ()) -> dict[str, str]:
+    """Those of ``refs`` that lead to what cannot be read and ``without`` do not reach, each with why. Every object is read, so
+    this is for who has found that something is wrong; of many refs halves are asked until it is known which."""
+    wrong = usage.unreadable(store.repo, refs.values(), without) if refs else ""
+    if not wrong:
+        return {}
+    rows = list(refs.items())
+    if len({oid for _, oid in rows}) == 1:
+        return {ref: f"it leads to what cannot be read: {wrong}" for ref, _ in rows}
+    half = len(rows) // 2
+    return torn_refs(store, dict(rows[:half]), without) | torn_refs(store, dict(rows[half:]), without)
+
+
+def user_tips(store: Chains) -> list[Oid]:
+    """Where the user's refs and HEAD begin, as far as git can read that much of them."""
+    oids = {oid for ref, oid in store.objects.refs("refs/").items() if not is_ours(ref) and oid.strip("0")}
+    head = store.objects.head().oid
+    return list(store.present({*oids, head}, MAX_COMMIT))
+
+
+def readable_checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]:
+    """Those of some commits that can be read and are checkpoints, whichever chain they are of."""
+    for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
+        try:
+            yield store.stored(found, None, oid)
+        except RecordError:
+            continue
+
+
+def newest_anywhere(store: Chains, track: str) -> Stored | None:
+    """The newest checkpoint of a track among all commits that lie here, reachable or not, for where its ref is broken; a
+    foreign one where a remote has it. One look at every object. Raises GitError."""
+    from gitbaton.git.damage import listed
+
+    oids = [oid for oid, (kind, size) in listed(store.repo).items() if kind == "commit" and size <= MAX_COMMIT]
+    found = (s for s in readable_checkpoints(store, oids) if s.checkpoint.track == track and s.checkpoint.kind != "safety")
+    last = max(found, key=lambda stored: (stored.checkpoint.created, stored.id), default=None)
+    if last is None:
+        return None
+    known = store.stored(store.objects.read(last.commit, MAX_COMMIT), track, last.commit)
+    strange = any(last.commit in store.objects.first_parents(tip) for _, tip in store.at_remotes(track))
+    return replace(known, foreign=known.foreign or strange)

@@ -1,4 +1,4 @@
-"""Revision: a change of several tracks at once, planned whole and then written: chains, pins, tombstones, notes."""
+"""Revision: a change of several tracks at once, planned whole and then written; records of deleted tracks."""
 
 from __future__ import annotations
 
@@ -7,18 +7,36 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 
-from gitbaton.codec import Note, alike, check_track, decode, entry, in_quotes, looks, parse_note, payload, timestamp, track_in
+from gitbaton.codec import (
+    Json,
+    Note,
+    alike,
+    canonical,
+    check_track,
+    decode,
+    encode_track,
+    entry,
+    in_quotes,
+    looks,
+    parse,
+    parse_note,
+    payload,
+    timestamp,
+    track_in,
+)
 from gitbaton.errors import GitError, RecordError, RefConflictError
 from gitbaton.git import questions
-from gitbaton.git.objects import NewObject, RefChange, new_object
+from gitbaton.git.objects import OID, NewObject, RefChange, new_object
+from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
-from gitbaton.store import deleted, intent, meta
+from gitbaton.store import meta, state
 from gitbaton.store.join import Joined, Link, Places, joined, links, merged_note, plan_notes
 from gitbaton.store.provenance import of_track
 from gitbaton.store.read import SLACK, Store, dropping
 from gitbaton.store.refs import CURRENT, META, TIPS, tip_ref
 from gitbaton.store.write import NOBODY
-from gitbaton.values import replace
+from gitbaton.system.files import read_regular, remove
+from gitbaton.values import replace, value
 
 
 class Revision:
@@ -113,7 +131,7 @@ class Revision:
         A kill leaves the state before, or one that the next writer finishes. Raises RefConflictError when somebody moved a ref
         meanwhile, and RecordError when the notes cannot be read and something must be removed from them: nothing is changed.
         """
-        if intent.pending(self.store.repo):  # what is planned here was planned beside it
+        if state.pending(self.store.repo):  # what is planned here was planned beside it
             self.warnings += self.store.settle()
             raise RefConflictError("a change that another process had begun was finished first", "try again")
         objects, first, tips = self.drawn()
@@ -132,8 +150,8 @@ class Revision:
         for track, plan in plans.items():
             if plan.change is not None and plan.change.new is None and plan.change.old is not None:
                 made_here = frozenset(ours.ids(of_track(track)))
-                deleted.note(self.store.repo, track, deleted.Deleted(tip=plan.change.old, ours=made_here))
-        intent.carry_out(self.store, first, tips, [item.oid for item in objects])
+                note_deleted(self.store.repo, track, Deleted(tip=plan.change.old, ours=made_here))
+        state.carry_out(self.store, first, tips, [item.oid for item in objects])
         for track, plan in plans.items():
             gone = plan.change is not None and plan.change.new is None
             if gone or plan.removed:
@@ -283,3 +301,46 @@ def adopt(store: Store, track: str, now: datetime) -> list[str]:
     revision.join(track, found, fetched=True)
     revision.apply()
     return [*warnings, *revision.warnings]
+
+
+_MOST_BYTES = 64 << 20
+_FORMAT = 1
+
+
+@value
+class Deleted:
+    """A track that went: its newest commit ``tip``, and those of its checkpoints that were made here, ``ours``."""
+
+    tip: Oid
+    ours: frozenset[Oid]
+
+
+def note_deleted(repo: Repo, track: str, gone: Deleted) -> None:
+    """Note where a track ends, before it goes; of several of one name the newest counts. Raises OSError."""
+    ours: list[Json] = [*sorted(gone.ours)]
+    put(repo, _deleted_path(repo, track), canonical({"v": _FORMAT, "tip": gone.tip, "ours": ours}), sync=True)
+
+
+def find_deleted(repo: Repo, track: str) -> Deleted | None:
+    """Where the track of that name ended that went last; None where none is known. Raises RecordError."""
+    path = _deleted_path(repo, track)
+    try:
+        found = parse(read_regular(path, _MOST_BYTES))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RecordError(f"{in_quotes(path)} cannot be read: {error.strerror}") from None
+    known = found if isinstance(found, dict) and found.get("v") == _FORMAT else {}
+    tip, ours = known.get("tip"), known.get("ours")
+    if not (isinstance(tip, str) and OID.match(tip) and isinstance(ours, list)):
+        raise RecordError(f"{in_quotes(path)} is not what gitbaton writes")
+    return Deleted(tip=tip, ours=frozenset(oid for oid in ours if isinstance(oid, str)))
+
+
+def drop_deleted(repo: Repo, track: str) -> None:
+    """Take a note back: the track is there again. Raises OSError."""
+    remove(_deleted_path(repo, track))
+
+
+def _deleted_path(repo: Repo, track: str) -> str:
+    return os.path.join(repo.shared_dir, "deleted", encode_track(track))

@@ -1,4 +1,4 @@
-"""Session state: what one session of a client has left in its work tree, for its next hook and whoever asks for its turn."""
+"""Session state: a session of a client in its work tree, kept for its next hook."""
 
 from __future__ import annotations
 

@@ -13,9 +13,10 @@ from gitbaton.errors import BatonError, GitError, GitTimeoutError, NotFoundError
 from gitbaton.git.remotes import Connection, place_address
 from gitbaton.journal.values import run_of
 from gitbaton.model import Oid
-from gitbaton.store import CHAINS, NOTES, Store, sound
+from gitbaton.store import CHAINS, NOTES, Store
 from gitbaton.store import meta as metas
 from gitbaton.store.meta import Meta
+from gitbaton.store.read import own_refs, torn_refs, unreadable_refs, user_tips
 from gitbaton.store.refs import META, REMOTES, RUNS, SAFETY, TRANSCRIPTS, remote_ref, track_of
 from gitbaton.sync.values import Choice, Item
 from gitbaton.threads.names import LATE, THREADS, names_of, ref_of
@@ -105,7 +106,7 @@ def require_meta(baton: Baton, what: str) -> None:
 def broken_refs(baton: Baton, line: Connection, choice: Choice) -> dict[str, str]:
     """The refs here that are broken, each with why, but for those of tracks that a choice does not take. From now on git does
     not see them when it fetches."""
-    found = sound.broken(baton.store, sound.own_refs(baton.store))
+    found = unreadable_refs(baton.store, own_refs(baton.store))
     line.hidden |= found.keys()
     tracks = {ref: track_of(own(ref)) for ref in found}
     return {ref: why for ref, why in found.items() if (name := tracks[ref]) is None or choice.takes(("track", name))}
@@ -122,15 +123,15 @@ def more_broken_refs(baton: Baton, line: Connection, error: BatonError, there: M
         return {}
     store = baton.store
     known = {ref: oid for ref, oid in there.items() if store.objects.info(oid) is not None}
-    refs = {ref: oid for ref, oid in {**known, **sound.own_refs(store)}.items() if ref not in line.hidden}
-    found = sound.astray(store, refs, sound.theirs(store))
+    refs = {ref: oid for ref, oid in {**known, **own_refs(store)}.items() if ref not in line.hidden}
+    found = torn_refs(store, refs, user_tips(store))
     line.hidden |= found.keys()
     return found
 
 
 def torn_notes(store: Store) -> dict[str, str]:
     """Our notes, where they lead to what cannot be read, with why."""
-    return sound.astray(store, {ref: oid for ref, oid in sound.own_refs(store).items() if ref == NOTES}, sound.theirs(store))
+    return torn_refs(store, {ref: oid for ref, oid in own_refs(store).items() if ref == NOTES}, user_tips(store))
 
 
 def flush(baton: Baton) -> None:

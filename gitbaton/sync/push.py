@@ -34,10 +34,10 @@ from gitbaton.git.repo import Repo, add, make_folder
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
 from gitbaton.render import in_shell, kept_here, path_in_quotes
-from gitbaton.store import CHAINS, NOTES, chain_ref, intent, sound
+from gitbaton.store import CHAINS, NOTES, chain_ref, state
 from gitbaton.store import meta as metas
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
-from gitbaton.store.read import SLACK
+from gitbaton.store.read import SLACK, user_tips
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import contents, threads
 from gitbaton.sync.items import (
@@ -106,7 +106,7 @@ def push(
     if baton.settings.push is False:
         raise NoAnswerError("nothing is pushed: baton.push is false")
     require_meta(baton, "pushed")
-    if manner.write and intent.pending(baton.repo):
+    if manner.write and state.pending(baton.repo):
         with baton.repo.lock(()):
             baton.store.settle()
     if manner.write and choice.threads:
@@ -182,7 +182,7 @@ class _Push:
         one that is not there."""
         repo = self.baton.repo
         try:
-            theirs = usage.reached(repo, sound.theirs(self.baton.store))
+            theirs = usage.reached(repo, user_tips(self.baton.store))
             ours = {oid: path for oid, path in torn(repo).items() if oid not in theirs}
         except (RecordError, OSError):  # then git says what is in its way
             return

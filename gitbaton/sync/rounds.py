@@ -14,7 +14,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.remotes import Connection, typed
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
-from gitbaton.store import CHAINS, NOTES, chain_ref, intent, tip_ref
+from gitbaton.store import CHAINS, NOTES, chain_ref, state, tip_ref
 from gitbaton.store import meta as metas
 from gitbaton.store.join import Link, marks, news
 from gitbaton.store.read import SLACK
@@ -120,7 +120,7 @@ def join(baton: Baton, line: Connection, seen: Seen, gathered: Gathered, choice:
     """
     tracks = {track: oid for track, oid in seen.tracks.items() if choice.takes(("track", track))}
     refs = [ref for track in tracks for ref in (chain_ref(track), tip_ref(track))]
-    held = write or intent.pending(baton.repo)
+    held = write or state.pending(baton.repo)
     with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
         said = baton.store.settle() if write else []  # before anything is planned on what it moves
         planned = _Plan(baton, seen, gathered.apart)

@@ -8,7 +8,7 @@ from datetime import datetime
 from gitbaton.model import Oid
 from gitbaton.scanning import Hit
 from gitbaton.store.meta import Meta
-from gitbaton.store.sound import NONE
+from gitbaton.store.read import NONE
 from gitbaton.values import value
 
 TYPE_CHECKING = False

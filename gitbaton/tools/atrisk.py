@@ -17,7 +17,7 @@ from gitbaton.git.run import checked, zsplit
 from gitbaton.git.treediff import differences
 from gitbaton.model import INSIDE, KEPT, Oid, Stored, covered
 from gitbaton.store import safety_ref
-from gitbaton.store.safety import beside
+from gitbaton.store.chain import beside
 from gitbaton.values import replace, value
 from gitbaton.worktree.capture import Captured, capture, private_folder
 from gitbaton.worktree.heldbytes import HeldStore, moved, read_held

@@ -12,7 +12,7 @@ from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import first_few, some
 from gitbaton.retention.forgetting import Sieve
-from gitbaton.store.safety import beside
+from gitbaton.store.chain import beside
 from gitbaton.values import value
 from gitbaton.worktree.modes import NOTHING, recorded
 from gitbaton.worktree.rawbytes import read_raw

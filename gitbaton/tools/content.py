@@ -13,8 +13,8 @@ from gitbaton.git.objects import entries_of, lookup
 from gitbaton.model import IGNORED, Oid, Stored, covered
 from gitbaton.render import in_shell, left_out, path_in_quotes
 from gitbaton.restore.bytes import absent
+from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.refs import chain_ref
-from gitbaton.store.safety import beside, paths_beside
 from gitbaton.tools.comparing import tree_of
 from gitbaton.worktree.conversion import Conversion, attribute_files, attributes_at
 from gitbaton.worktree.filetrees import parents

@@ -19,7 +19,7 @@ from gitbaton.names import parted
 from gitbaton.render import current_plans, quoted, since_run, test_result, turn_of, turn_prompt, verdict
 from gitbaton.scanning.objects import scanner
 from gitbaton.store import SAFETY
-from gitbaton.store.safety import AFTER, in_beside, replay
+from gitbaton.store.chain import AFTER, in_beside, replay
 from gitbaton.survey import tests_then
 from gitbaton.values import value
 

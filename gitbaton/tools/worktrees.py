@@ -15,7 +15,7 @@ from gitbaton.model import KEPT, FileState, Oid, Stored
 from gitbaton.render import path_in_quotes
 from gitbaton.restore.bytes import absent
 from gitbaton.restore.writing import put_raw
-from gitbaton.store.safety import beside
+from gitbaton.store.chain import beside
 from gitbaton.values import value
 from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.checkout import changed_tree, check_out

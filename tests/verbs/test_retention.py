@@ -18,10 +18,10 @@ from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.model import Checkpoint, FileState, IndexState, WorktreeId
 from gitbaton.retention.pruning import apply, plan, prune, work
 from gitbaton.retention.rules import Rules, Wish
-from gitbaton.store.intent import pending
+from gitbaton.store.chain import steps
 from gitbaton.store.join import Link, links
 from gitbaton.store.meta import read as read_meta
-from gitbaton.store.safety import steps
+from gitbaton.store.state import pending
 from tests.kit import Sandbox
 from tests.kit.killkit import DRIVER, age_locks, killed
 from tests.kit.state import insert
