@@ -21,7 +21,7 @@ from gitbaton.errors import (
     RecordError,
     UsageError,
 )
-from gitbaton.git import rewrites
+from gitbaton.git import questions
 from gitbaton.git.repo import Door, Progress, Repo, discover, no_id, silent
 from gitbaton.model import (
     IGNORED,
@@ -704,7 +704,7 @@ class Baton:
             self.repo.clear()
             try:
                 if stored.checkpoint.head is not None:
-                    rewrites.settle(self.repo, stored.checkpoint.head)
+                    questions.forget_rewrite(self.repo, stored.checkpoint.head)
                 if plan.request.set_current:
                     self._make_current(track)
                 files = stored.checkpoint.files
@@ -738,7 +738,7 @@ class Baton:
         tip = self._own_tip(current)
         head = self.here(tip).checkpoint.head if tip else None
         if head is not None and head != self.repo.objects.head().oid:
-            head = rewrites.successor(rewrites.pairs(self.repo), head)
+            head = questions.successor(questions.rewritten_commits(self.repo), head)
         self.repo.expect(head)
         if tip is not None and os.path.isdir(os.path.join(self.repo.layout.common_dir, "worktrees")):
             mirror.expect_elsewhere(self.repo, tip.checkpoint)

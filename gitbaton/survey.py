@@ -13,7 +13,7 @@ from itertools import islice
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import MENDS, GitError, RecordError
-from gitbaton.git import rewrites
+from gitbaton.git import questions
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import no_id
 from gitbaton.git.treediff import Change, Pair, differences
@@ -359,9 +359,9 @@ class Surveyor:
     def _successors(self, oid: Oid) -> list[Oid]:
         """``oid`` and the commits that it became, by the pairs that post-rewrite kept, oldest first."""
         if self._rewritten is None:
-            self._rewritten = rewrites.pairs(self.store.repo)
+            self._rewritten = questions.rewritten_commits(self.store.repo)
         path = [oid]
-        while len(path) <= rewrites.KEPT:
+        while len(path) <= questions.MAX_REWRITES:
             after = self._rewritten.get(path[-1])
             if after is None or after in path:
                 break

@@ -13,8 +13,7 @@ from gitbaton.errors import BatonError
 from gitbaton.render import path_in_quotes, quoted
 from gitbaton.store import Problem
 from gitbaton.store.refs import REMOTES, THREADS, remote_of
-from gitbaton.threads.chain import Chain
-from gitbaton.threads.commits import named
+from gitbaton.threads.chain import Chain, named
 from gitbaton.threads.health import reader
 from gitbaton.threads.names import LATE, Cut, late_ref, name_of, names_of, ref_of
 from gitbaton.threads.reports import missing

@@ -15,9 +15,8 @@ from gitbaton.codec import Json, in_quotes, is_hidden, plain, timestamp
 from gitbaton.errors import BatonError
 from gitbaton.store.provenance import LINES, of_thread
 from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
-from gitbaton.threads.chain import Chain, Late
+from gitbaton.threads.chain import Chain, Late, named
 from gitbaton.threads.codec import Entry
-from gitbaton.threads.commits import named
 from gitbaton.threads.health import reader
 from gitbaton.threads.health import unusable as reason
 from gitbaton.threads.names import LATE, Cut, cut, late_ref, names_of, ref_of

@@ -1,4 +1,5 @@
-"""Questions to git, and small changes: its version, single settings, its work trees, the last move of HEAD."""
+"""Questions to git, and small changes: its version, single settings, its work trees and nested repositories, the last move of
+HEAD, and which commits were rewritten: the old and new ids that post-rewrite keeps in ``<common dir>/baton/rewritten``."""
 
 from __future__ import annotations
 
@@ -8,11 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from gitbaton.errors import GitError
-from gitbaton.git.objects import in_the_way
-from gitbaton.git.repo import PROTECTED, Repo
+from gitbaton.git.objects import OID, in_the_way
+from gitbaton.git.repo import PROTECTED, Repo, add, put
 from gitbaton.git.run import Git, base_environment, zsplit
 from gitbaton.model import Oid, WorktreeId
-from gitbaton.system.files import born, read_regular, remove_folder, sync_paths
+from gitbaton.system.files import born, open_regular, read_regular, remove_folder, sync_paths
+from gitbaton.values import value
 
 # Not compiled before they are needed: each costs every command a tenth of a millisecond.
 _MADE = r"([0-9a-f]+) commit(?: \((?:amend|initial)\))?: "
@@ -263,3 +265,131 @@ def create_bare(path: str, *, sync: bool = True) -> None:
             raise GitError(f"cannot create the repository '{path}': {error.strerror}") from None
     finally:
         remove_folder(draft)
+
+
+_SECONDS = 60.0
+_SETTINGS = ("protocol.allow=never", "core.untrackedCache=false")  # a commit that is missing is not asked for elsewhere
+_FILTERS = r"^filter\..*\.(clean|smudge|process|required)$"
+_GITLINK = "160000 "
+
+
+@value
+class Inside:
+    """What only a nested repository holds: ``changed`` are paths in it with content that is not committed, ``commits`` how many
+    of its branches, HEAD and stash no remote-tracking branch has, ``size`` their bytes on disk. ``within``: the repositories
+    that lie in it. ``ours``: it is a work tree of the repository around it."""
+
+    changed: tuple[str, ...] = ()
+    commits: int = 0
+    size: int = 0
+    within: tuple[str, ...] = ()
+    ours: bool = False
+
+
+def inside(repo: Repo, path: str) -> Inside | None:
+    """Look into the repository at a path; None where git opens none just there. Reads only, and runs no program that its
+    configuration names: who unpacked it here need not have looked at that."""
+    git = Git(path, base_environment(strip_local=True), config=_SETTINGS, timeout=_SECONDS)
+    asked = git.start("rev-parse", "--show-toplevel", "--git-common-dir")
+    said = git.start("config", "-z", "--show-scope", "--get-regexp", _FILTERS)
+    found, named = asked.finish(), said.finish()
+    lines = os.fsdecode(found.out).split("\n")[:-1]
+    if found.code or len(lines) != 2 or os.path.realpath(lines[0]) != os.path.realpath(path):
+        return None
+    if os.path.realpath(os.path.join(path, lines[1])) == os.path.realpath(repo.layout.common_dir):
+        return Inside(ours=True)
+    git = _without(git, zsplit(named.out))
+    # Git would run the programs that the configuration of a submodule names.
+    shown = git.start("status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=dirty")
+    staged = git.start("ls-files", "-s", "-z")
+    commits = _unpushed(git, "--count")
+    changed = [row[3:] for row in zsplit(shown.finish().out)]
+    links = [row.partition("\t")[2] for row in zsplit(staged.finish().out) if row.startswith(_GITLINK)]
+    return Inside(
+        changed=tuple(p for p in changed if not p.endswith("/") and p not in links),
+        commits=commits,
+        size=_unpushed(git, "--objects", "--disk-usage") if commits else 0,
+        within=(*links, *(p.rstrip("/") for p in changed if p.endswith("/"))),
+    )
+
+
+def _unpushed(git: Git, *form: str) -> int:
+    """A number that ``rev-list`` tells of the commits that no remote-tracking branch has."""
+    for head in (["HEAD"], []):  # an unborn one is an error
+        result = git.run("rev-list", *form, *head, "--branches", "--glob=refs/stash*", "--not", "--remotes", "--")
+        if result.code == 0:
+            return int(result.out) if result.out.strip().isdigit() else 0
+    return 0
+
+
+def _without(git: Git, fields: list[str]) -> Git:
+    """The same without the filters that the repository's own configuration names."""
+    scopes = zip(fields[::2], fields[1::2], strict=False)
+    keys = {field.partition("\n")[0] for scope, field in scopes if scope in ("local", "worktree")}
+    start = os.environ.get("GIT_CONFIG_COUNT", "")
+    number = int(start) if start.isdigit() else 0
+    env = {"GIT_CONFIG_COUNT": str(number + len(keys))} if keys else {}
+    for at, key in enumerate(sorted(keys), number):
+        env |= {f"GIT_CONFIG_KEY_{at}": key, f"GIT_CONFIG_VALUE_{at}": "false" if key.endswith(".required") else ""}
+    return git.changed(env)
+
+
+MAX_REWRITES = 1000
+_TRIM_BYTES = 200 << 10
+_TAIL = 1 << 20
+
+
+def rewritten_commits(repo: Repo) -> dict[Oid, Oid]:
+    """Old and new ids of the last rewrites."""
+    try:
+        with open(open_regular(_path(repo)), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            lines = file.read(_TAIL).decode("ascii", "replace").splitlines()[-MAX_REWRITES:]
+    except OSError:
+        return {}
+    rows = (line.split() for line in lines)
+    return {r[0]: r[1] for r in rows if len(r) == 2 and OID.match(r[0]) and OID.match(r[1])}
+
+
+def filtered_commits(repo: Repo) -> dict[bytes, bytes]:
+    """What commits were called before git-filter-repo rewrote them, by their new ids, as its own record says; empty where it
+    was never at work."""
+    try:
+        lines = read_regular(os.path.join(repo.layout.common_dir, "filter-repo", "commit-map")).splitlines()
+    except OSError:
+        return {}
+    rows = (line.split() for line in lines)
+    return {row[1]: row[0] for row in rows if len(row) == 2 and row[0] != row[1] and row[1].strip(b"0")}
+
+
+def successor(known: dict[Oid, Oid], oid: Oid) -> Oid:
+    """The commit that ``oid`` became, over any number of rewrites; where they lead in a circle, where it closes."""
+    seen = {oid}
+    while (after := known.get(oid)) is not None:
+        oid = after
+        if oid in seen:
+            break
+        seen.add(oid)
+    return oid
+
+
+def forget_rewrite(repo: Repo, oid: Oid) -> None:
+    """A checkpoint was taken on a commit that had been rewritten before, and came back: from now on it is itself again."""
+    if rewritten_commits(repo).get(oid, oid) != oid:
+        add(repo, _path(repo), f"{oid} {oid}\n".encode())
+
+
+def trim_rewrites(repo: Repo) -> None:
+    """Keep the newest pairs of a file that has grown. Called with the lock held; a hook may add a pair meanwhile."""
+    path = _path(repo)
+    try:
+        if os.lstat(path).st_size < _TRIM_BYTES:
+            return
+        lines = read_regular(path).splitlines(keepends=True)[-MAX_REWRITES:]
+        put(repo, path, b"".join(lines), fresh=f".{os.getpid()}")
+    except OSError:
+        return  # nothing depends on its size
+
+
+def _path(repo: Repo) -> str:
+    return os.path.join(repo.shared_dir, "rewritten")

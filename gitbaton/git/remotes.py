@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from gitbaton.errors import RemoteError, UsageError
 from gitbaton.git.bounded import Bounded, OutOfTimeError, failure, refused, server_words, timed_out, without_credentials
 from gitbaton.git.foreground import environment
+from gitbaton.git.objectlists import all_refs
 from gitbaton.git.objects import RefChange, is_oid, is_ref
 from gitbaton.git.publish import fsync, move_refs, sync_all
 from gitbaton.git.questions import default_hooks, hooks_path, matching
 from gitbaton.git.repo import Repo, silent
 from gitbaton.git.run import LOCAL_ENV, checked, quoted, taken_back
-from gitbaton.git.usage import refs as refs_of
 from gitbaton.model import Oid
 from gitbaton.system.process import Result
 from gitbaton.values import replace, value
@@ -412,7 +412,7 @@ class Shelter:
         shallow = os.path.join(repo.layout.common_dir, "shallow")
         if os.path.isfile(shallow):
             shutil.copyfile(shallow, os.path.join(self.place, "shallow"))
-        self.before = {name: oid for name, oid in refs_of(repo, "refs/").items() if name not in hidden and oid.strip("0")}
+        self.before = {name: oid for name, oid in all_refs(repo, "refs/").items() if name not in hidden and oid.strip("0")}
         with open(os.path.join(self.place, "packed-refs"), "wb") as file:
             file.write(b"".join(f"{oid} ".encode() + os.fsencode(name) + b"\n" for name, oid in self.before.items()))
 

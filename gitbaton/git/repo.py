@@ -16,8 +16,19 @@ from gitbaton.errors import GitError, NotARepositoryError, UsageError
 from gitbaton.git.binary import BinaryObjects, clear_stale_locks
 from gitbaton.git.loose import put_in
 from gitbaton.git.objects import OID, Algorithm, NewObject, Objects, parse_commit
-from gitbaton.git.prefetch import Ahead, ask_layout, ask_ordinary, ask_settings
-from gitbaton.git.run import BORROWED, STORES, Git, base_environment, borrowing, quoted, taken_back
+from gitbaton.git.run import (
+    BORROWED,
+    STORES,
+    Git,
+    Prefetched,
+    ask_layout,
+    ask_ordinary,
+    ask_settings,
+    base_environment,
+    borrowing,
+    quoted,
+    taken_back,
+)
 from gitbaton.model import Head, Oid, Operation, WorktreeId
 from gitbaton.system.files import (
     OddError,
@@ -194,12 +205,12 @@ class Repo:
             self.git = self.opened
             self.objects.give_back()
 
-    def take_over(self, ahead: Ahead) -> None:
+    def take_over(self, prefetched: Prefetched) -> None:
         """Use what was begun before this repository was found; listings only where they read its index from its top."""
-        if ahead.index != self.layout.index or ahead.directory != self.layout.root or "GIT_DIR" in self.git.env:
-            ahead.drop_listings()
-        self._reading, self.listings = ahead.settings, ahead.listings
-        if ahead.wanted == "capture" and ahead.index is not None:
+        if prefetched.index != self.layout.index or prefetched.directory != self.layout.root or "GIT_DIR" in self.git.env:
+            prefetched.drop_listings()
+        self._reading, self.listings = prefetched.settings, prefetched.listings
+        if prefetched.wanted == "capture" and prefetched.index is not None:
             self.quarantine()  # before the process that reads it is started
         self.objects.warm()
 
@@ -416,13 +427,13 @@ class Repo:
 
 
 def discover(
-    start: str | None, *, door: Door | None = None, ahead: Ahead | None = None, named: bool = False, bare: bool = True
+    start: str | None, *, door: Door | None = None, prefetched: Prefetched | None = None, named: bool = False, bare: bool = True
 ) -> Repo:
     """The repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
 
     A bare one that lies in a work tree is passed over for that: files of a clone may be a whole repository, with programs in
     its configuration. Elsewhere it is used with ``bare``, as far as safe.bareRepository allows it, if it names no work tree.
-    ``named``: a ``start`` that is itself one names it, as ``--git-dir`` does. ``ahead``: what was begun there already.
+    ``named``: a ``start`` that is itself one names it, as ``--git-dir`` does. ``prefetched``: what was begun there already.
 
     An explicit ``start`` is another repository than the one ``GIT_DIR`` may name, unless both are the same.
     Raises NotARepositoryError with git's own reason.
@@ -430,7 +441,7 @@ def discover(
     env = base_environment(strip_local=start is not None)
     git, passed = Git(start or here(), env), None
     try:
-        layout = _ordinary(git, ahead.layout if ahead else None)
+        layout = _ordinary(git, prefetched.layout if prefetched else None)
         if layout is None and named and start is not None:
             layout, place = _named(git, start)
             env |= place
@@ -443,14 +454,14 @@ def discover(
                 raise NotARepositoryError(said, _NAMED)
         _refuse_sudo(layout)
     except NotARepositoryError:
-        if ahead is not None:
-            ahead.drop()
+        if prefetched is not None:
+            prefetched.drop()
         raise
     if passed is not None:
         env |= {"GIT_DIR": layout.git_dir, "GIT_WORK_TREE": layout.root or ""}  # git in the user's directory finds the other
-        if ahead is not None:
-            ahead.drop()
-            ahead = None
+        if prefetched is not None:
+            prefetched.drop()
+            prefetched = None
     if start is not None and "GIT_DIR" in os.environ:
         given = os.path.realpath(os.environ["GIT_DIR"])
         if given == os.path.realpath(layout.git_dir):
@@ -459,8 +470,8 @@ def discover(
     env |= _absolute(env, layout)
     repo = Repo(layout, Git(layout.root or layout.git_dir, env), door)
     repo.passed = passed
-    if ahead is not None:
-        repo.take_over(ahead)
+    if prefetched is not None:
+        repo.take_over(prefetched)
     return repo
 
 

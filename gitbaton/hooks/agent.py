@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from gitbaton.baton import Baton
     from gitbaton.config import Settings
-    from gitbaton.git.prefetch import Ahead
     from gitbaton.git.repo import Repo
+    from gitbaton.git.run import Prefetched
     from gitbaton.hooks.danger import Spot
     from gitbaton.store.sessions import Session
 
@@ -70,7 +70,7 @@ class _Work:
         self.call, self.words, self.late, self.begun = call, words, os.environ.get(LATE), time.monotonic()
         self.data, self.due = b"", self.late
         self.event: Event | None = None
-        self.ahead: Ahead | None = None
+        self.prefetched: Prefetched | None = None
         self.repo: Repo | None = None
         self.heard, self.open = 0.0, False  # when the session's hooks were heard of before, and whether its turn was open
 
@@ -84,8 +84,8 @@ class _Work:
         try:
             if self.repo is not None:
                 self.repo.close()
-            elif self.ahead is not None:
-                self.ahead.drop()
+            elif self.prefetched is not None:
+                self.prefetched.drop()
         except OSError:
             return
 
@@ -161,7 +161,7 @@ def _guard(work: _Work, event: Event) -> None:
         found = dangers(command, values_at(cwd, "baton.guardCommand"))
     for spot in spots(found, cwd, os.environ):
         work.close()
-        work.ahead = work.repo = None
+        work.prefetched = work.repo = None
         if _opened_at(work, event, spot.place) and work.repo is not None:
             from gitbaton.store import sessions, state
 
@@ -203,10 +203,10 @@ def _seen_by_git(repo: Repo, paths: Sequence[str]) -> bool:
 
 
 def _opened_at(work: _Work, event: Event, place: str) -> bool:
-    from gitbaton.git.prefetch import begin
+    from gitbaton.git.run import prefetch
 
     says = event.inject in ("full", "short")  # first, even where a checkpoint follows
-    work.ahead = begin(place, "look" if says else "capture" if event.moment in _LOOKS else "nothing")
+    work.prefetched = prefetch(place, "look" if says else "capture" if event.moment in _LOOKS else "nothing")
     import gitbaton.store.sessions  # and much besides, while git works
     from gitbaton.git.repo import discover
 
@@ -218,7 +218,7 @@ def _opened_at(work: _Work, event: Event, place: str) -> bool:
         import gitbaton.worktree.capture  # noqa: F401
 
     try:
-        repo = discover(place if work.ahead or event.cwd else None, door="binary", ahead=work.ahead, bare=False)
+        repo = discover(place if work.prefetched or event.cwd else None, door="binary", prefetched=work.prefetched, bare=False)
     except NotARepositoryError:
         return False
     root = repo.layout.root

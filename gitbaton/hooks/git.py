@@ -8,7 +8,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, bare, in_quotes, parse_note, plain
 from gitbaton.errors import RefConflictError
-from gitbaton.git import questions, rewrites
+from gitbaton.git import questions
 from gitbaton.git.objects import OID
 from gitbaton.hooks.guard import log
 from gitbaton.model import Head, Oid, Stored
@@ -66,7 +66,7 @@ def carry(baton: Baton, pairs: list[tuple[Oid, Oid]]) -> None:
     from gitbaton.store.join import put_notes
 
     with baton.repo.lock((), wait=WAIT):
-        rewrites.trim(baton.repo)
+        questions.trim_rewrites(baton.repo)
         for left in reversed(range(_TRIES)):
             try:
                 notes = {commit: note.render() for commit, note in _missing(baton, pairs).items()}

@@ -12,8 +12,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from gitbaton.codec import plain
 from gitbaton.errors import RecordError, UsageError
+from gitbaton.threads.chain import file_entry
 from gitbaton.threads.codec import json_text, loads, plain_text
-from gitbaton.threads.commits import file_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

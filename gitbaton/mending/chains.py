@@ -10,7 +10,7 @@ from datetime import timedelta
 from gitbaton.codec import Json, canonical, counted, decode, document, encode, message, parse, payload
 from gitbaton.errors import RecordError
 from gitbaton.git.objects import Commit, TreeEntry, author_at, commit_data, object_id, tree_data
-from gitbaton.git.rewrites import rewritten
+from gitbaton.git.questions import filtered_commits
 from gitbaton.mending.survey import Lost, Made, Survey
 from gitbaton.model import Checkpoint, FileState, Here, IndexState, Oid, Skipped, Stored
 from gitbaton.store.chain import INDEX, MAX_COMMIT, ROOMS, STAGES, beside, root_objects
@@ -35,7 +35,7 @@ class Chains:
         self.survey, self.store, self.dropped = survey, survey.store, dropped
         self.renamed: dict[Oid, Oid] = {}
         self._anew: set[Oid] = set()  # checkpoints under which history was rewritten
-        self._before = rewritten(survey.repo)
+        self._before = filtered_commits(survey.repo)
         self._trees: dict[Oid, tuple[Oid | None, tuple[bytes, ...]]] = {}
 
     def sound(self, tip: Oid, record: str) -> bool:

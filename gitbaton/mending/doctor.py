@@ -15,7 +15,7 @@ from gitbaton import config
 from gitbaton.baton import Baton
 from gitbaton.codec import counted, decode_track, in_quotes, plain
 from gitbaton.errors import MENDS, BatonError, DamagedIndexError, GitError, RecordError
-from gitbaton.git import questions, rewrites, usage
+from gitbaton.git import objectlists, questions
 from gitbaton.git.damage import torn
 from gitbaton.git.loose import index_anew, index_is_torn
 from gitbaton.git.objectlists import reachable
@@ -103,7 +103,7 @@ def fix(baton: Baton) -> list[str]:
     """Repair what is behind its chain, remove stale locks and what killed commands left; what could not be done comes back.
     Raises BatonError."""
     with baton.repo.lock(tuple(_locked(baton)), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
-        rewrites.trim(baton.repo)
+        questions.trim_rewrites(baton.repo)
         said = baton.store.ours.mend()
         drop_held(baton)
     crashmarker.sweep(baton.repo)
@@ -237,8 +237,11 @@ def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
     found = unreadable_refs(store, refs)
     rest = {ref: oid for ref, oid in refs.items() if ref not in found}
     try:
-        reached = usage.reached(baton.repo, rest.values()) if rest else {}
-        whole = reached.keys() <= usage.sizes(baton.repo, reached).keys() and not torn(baton.repo).keys() & reached.keys()
+        reached = objectlists.reached(baton.repo, rest.values()) if rest else {}
+        whole = (
+            reached.keys() <= objectlists.disk_sizes(baton.repo, reached).keys()
+            and not torn(baton.repo).keys() & reached.keys()
+        )
     except (GitError, RecordError):
         whole = False
     return dict(sorted((found if whole else {**found, **torn_refs(store, rest, user_tips(store))}).items()))

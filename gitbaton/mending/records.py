@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from gitbaton.codec import Note, counted, entry, in_quotes, timestamp
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import BatonError, RecordError, UsageError
-from gitbaton.git.notes import walk
-from gitbaton.git.objects import Commit, NewObject, TreeEntry, author_at, commit_data, tree_data
+from gitbaton.git.objects import Commit, NewObject, TreeEntry, author_at, commit_data, tree_data, walk_notes
 from gitbaton.journal.chain import RECORD, subject
 from gitbaton.journal.codec import decode, encode
 from gitbaton.journal.state import is_mark
@@ -25,9 +24,8 @@ from gitbaton.store.provenance import of_run
 from gitbaton.store.refs import THREADS, remote_of
 from gitbaton.store.write import NOBODY
 from gitbaton.threads.build import rebuild
-from gitbaton.threads.chain import Batch, Chain, Late
+from gitbaton.threads.chain import AUTHOR, Batch, Chain, Late, entry_of
 from gitbaton.threads.codec import Entry
-from gitbaton.threads.commits import AUTHOR, entry_of
 from gitbaton.threads.health import reader
 from gitbaton.transcripts import layout
 from gitbaton.values import replace, value
@@ -201,7 +199,7 @@ def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Call
         older = []
     for commit in ([last] if last is not None else []) + older:
         try:
-            rows = list(walk(survey, commit.tree))
+            rows = list(walk_notes(survey, commit.tree))
         except BatonError:
             continue
         for target, blob in rows:

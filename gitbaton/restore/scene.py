@@ -14,8 +14,7 @@ from gitbaton.errors import CollectedError, DamagedIndexError, GitError, StaleEr
 from gitbaton.git.gone import Readable, missing, promised
 from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import lookup
-from gitbaton.git.prefetch import start_listings
-from gitbaton.git.run import checked, zsplit
+from gitbaton.git.run import checked, start_listings, zsplit
 from gitbaton.model import IGNORED_HELD, KEPT, Head, Oid, Skipped, covered
 from gitbaton.system.files import Signature
 from gitbaton.system.process import Process

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gitbaton.baton import Baton
 from gitbaton.errors import GitError
-from gitbaton.git import usage
+from gitbaton.git import objectlists
 from gitbaton.git.damage import loose
+from gitbaton.git.objectlists import Size
 from gitbaton.git.objects import NewObject, RefChange, parse_commit, parse_tree
 from gitbaton.git.repo import Repo
-from gitbaton.git.usage import Size
 from gitbaton.model import Oid
 from gitbaton.retention.inventory import Found, kind_of
 from gitbaton.store import Store
@@ -52,10 +52,10 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
             name = (named if isinstance(named, str) else ref) if kind in ("track", "fetched", "other") else ""
             parts.setdefault((kind, name), []).append(oid)
     others = set(user_tips(store)) - {oid for oids in parts.values() for oid in oids}
-    since = usage.reached(baton.repo, others, _first(store, parts)).keys()
-    reached = {part: usage.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
+    since = objectlists.reached(baton.repo, others, _first(store, parts)).keys()
+    reached = {part: objectlists.reached(baton.repo, oids, others).keys() - since for part, oids in parts.items()}
     times = Counter(oid for oids in reached.values() for oid in oids)
-    sizes = {oid: size.bytes for oid, size in usage.sizes(baton.repo, times.keys()).items()}
+    sizes = {oid: size.bytes for oid, size in objectlists.disk_sizes(baton.repo, times.keys()).items()}
 
     def total(oids: Iterable[Oid], *, alone: bool) -> int:
         return sum(sizes.get(oid, 0) for oid in oids if (times[oid] == 1) == alone)
@@ -114,12 +114,12 @@ def _freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Se
     gone = {oid: found.sizes[oid] for oid in found.objects if oid not in stays}
     # The JSON of checkpoints that were once a track's newest: git has them as blobs, and nothing refers to them.
     ids = {stored.id for chain in (*found.tracks, *found.safety) for stored in chain.items}
-    gone |= usage.sizes(store.repo, [oid for oid in ids if oid not in stays and oid not in found.sizes])
+    gone |= objectlists.disk_sizes(store.repo, [oid for oid in ids if oid not in stays and oid not in found.sizes])
     apart = {oid for oid, _ in loose(store.repo)}
     entry = _ENTRY[store.objects.algorithm]
     before = sum(size.bytes + (entry if oid not in apart else 0) for oid, size in gone.items())
     paths, now = _packed_anew(store, found, gone, stays)
-    then = usage.packed(store.repo, new.values(), paths) + entry * len(new)
+    then = objectlists.packed_size(store.repo, new.values(), paths) + entry * len(new)
     return max(before + sum(size.bytes for size in now.values()) - then, 0)
 
 
@@ -141,7 +141,7 @@ def _reached(store: Store, found: Found, tips: Collection[Oid], new: Mapping[Oid
         elif item.kind == "tree":
             todo += [entry.oid for entry in parse_tree(item.data, store.objects.algorithm) if entry.mode != b"160000"]
     ours = [oid for oid in wanted if oid in found.objects]  # what others reach as well need not be walked
-    return usage.reached(store.repo, ours, found.others, logs=True)
+    return objectlists.reached(store.repo, ours, found.others, logs=True)
 
 
 def _packed_anew(
@@ -152,15 +152,15 @@ def _packed_anew(
     differences to is with them. Of very much only what must be packed anew."""
     paths = dict(found.since)
     paths |= {oid: found.objects[oid] for oid in stays if oid in found.objects}
-    orphans = {oid: base for oid, base in usage.built_on(store.repo, gone).items() if oid not in gone}
+    orphans = {oid: base for oid, base in objectlists.built_on(store.repo, gone).items() if oid not in gone}
     paths |= {oid: paths.get(oid) or found.objects.get(base, b"") for oid, base in orphans.items()}
-    known = dict(found.sizes) | usage.sizes(store.repo, paths.keys() - found.sizes.keys())
+    known = dict(found.sizes) | objectlists.disk_sizes(store.repo, paths.keys() - found.sizes.keys())
     paths = {oid: path for oid, path in paths.items() if oid in known}  # git has collected the others meanwhile
     if sum(known[oid].bytes for oid in paths) > _MUCH:
         paths = {oid: paths[oid] for oid in orphans if oid in paths}
     asked = {known[oid].delta for oid in paths}
     while more := {oid for oid in asked if oid and oid not in gone and oid not in paths}:
-        known |= usage.sizes(store.repo, more - known.keys())
+        known |= objectlists.disk_sizes(store.repo, more - known.keys())
         paths |= dict.fromkeys(more & known.keys(), b"")
         asked = {known[oid].delta for oid in more & known.keys()}
     return paths, {oid: known[oid] for oid in paths}

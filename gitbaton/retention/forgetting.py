@@ -12,7 +12,7 @@ from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import canonical, decode, decode_track, document, in_quotes, message, parse, plain
 from gitbaton.errors import MENDS, AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
-from gitbaton.git import usage
+from gitbaton.git import objectlists
 from gitbaton.git.objects import (
     Kind,
     NewObject,
@@ -229,7 +229,7 @@ def _files(
         paths |= _beyond(baton, stored, [head] if head else [])
         trees = [head, *(trees_of(baton.store, older[stored.id]) if stored.id in older else ())]
         brought |= _beyond(baton, stored, baton.store.present(trees)).keys()
-    sizes = usage.sizes(baton.repo, paths)
+    sizes = objectlists.disk_sizes(baton.repo, paths)
     files = {oid for oid, size in sizes.items() if size.kind == "blob" and size.bytes >= _LEAST}
     return {oid: path for oid, path in paths.items() if oid in files}, frozenset(brought & files)
 
@@ -245,7 +245,7 @@ def _alone(
     ours = {**own_refs(baton.store), **found.refs}
     tips = {oid for ref, oid in ours.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in left}
     tips |= {oid for s in rest for oid in (s.tree, s.base) if oid}
-    kept = usage.reached(baton.repo, baton.store.present(tips.union(user_tips(baton.store))))
+    kept = objectlists.reached(baton.repo, baton.store.present(tips.union(user_tips(baton.store))))
     return frozenset(files) - kept.keys()
 
 
@@ -259,7 +259,7 @@ def _beyond(baton: Baton, stored: Stored, without: Sequence[Oid]) -> Mapping[Oid
     """What a checkpoint's work tree and index hold and some trees do not."""
     trees = baton.store.present(trees_of(baton.store, stored))
     try:
-        return usage.reached(baton.repo, trees, without)
+        return objectlists.reached(baton.repo, trees, without)
     except RecordError:
         if stored.base is not None:
             raise

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from gitbaton.agents.values import NAMES
 from gitbaton.codec import decode, decode_track, in_quotes
 from gitbaton.errors import BatonError, GitError, NotFoundError, RecordError
-from gitbaton.git import usage
+from gitbaton.git import objectlists
 from gitbaton.git.damage import torn
-from gitbaton.git.usage import Size
+from gitbaton.git.objectlists import Size
 from gitbaton.journal.values import run_of
 from gitbaton.model import Oid, Stored
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, tip_ref, track_of
@@ -152,7 +152,7 @@ def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, Record
         if not known(ref) and oid.strip("0"):
             hint = "'git for-each-ref refs/baton refs/checkpoints' shows it; move or rename it"
             yield ref, RecordError(f"{in_quotes(ref)} is not a ref that gitbaton writes", hint)
-    for ref, target in usage.symbolic(store.repo, *PREFIXES, NOTES).items():  # what moves it might move the other
+    for ref, target in objectlists.symbolic(store.repo, *PREFIXES, NOTES).items():  # what moves it might move the other
         yield ref, RecordError(f"{in_quotes(ref)} is a symbolic ref, for {in_quotes(target)}; gitbaton writes none there")
 
 
@@ -197,11 +197,11 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
     others = store.present([*user_tips(store), *(oid for ref, oid in whole.items() if ref.startswith(REMOTES))])
     # A walk leaves out what commits at its edge hold, and not what they lead to: work committed after its checkpoint.
     first = [chain.items[-1].base for chain in chains.values() if chain.items]
-    since = usage.reached(store.repo, others, [oid for oid in first if oid])
+    since = objectlists.reached(store.repo, others, [oid for oid in first if oid])
     # Where there are only threads, nobody has made the root.
     root = store.present([store.root]) if any(ref.startswith((CHAINS, SAFETY, RUNS)) for ref in whole) else ()
-    reached = usage.reached(store.repo, [*root, *mine] if mine else [], others)
-    sizes = usage.sizes(store.repo, reached.keys() | since.keys())
+    reached = objectlists.reached(store.repo, [*root, *mine] if mine else [], others)
+    sizes = objectlists.disk_sizes(store.repo, reached.keys() | since.keys())
     for oid, path in {**since, **reached}.items():
         if oid not in sizes:
             named = f" ({in_quotes(path.decode('utf-8', 'replace'))})" if path else ""
@@ -287,13 +287,13 @@ def _needed(
     """The commits that runs reach: what they stand on must not go while they may go on; and the runs of which nobody knows
     that. Threads stand on nothing of ours."""
     tips = [oid for ref, oid in refs.items() if ref.startswith(RUNS) and ref not in broken]
-    found = usage.commits(store.repo, tips, others) if tips else set[Oid]()
+    found = objectlists.commits_between(store.repo, tips, others) if tips else set[Oid]()
     unknown: list[str] = []
     for ref in sorted(ref for ref in broken if ref.startswith(RUNS)):
         try:
             if not all(item is not None and item.kind == "commit" for item in store.objects.read_many([refs[ref]], 0)):
                 raise RecordError("it leads to no record")
-            found |= usage.commits(store.repo, [refs[ref]], others)
+            found |= objectlists.commits_between(store.repo, [refs[ref]], others)
         except RecordError:
             unknown.append(ref)
     return frozenset(found), tuple(unknown)

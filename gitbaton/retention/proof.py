@@ -11,9 +11,8 @@ from gitbaton import mirror
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, canonical, encode_track, in_quotes, parse_note, payload, plain, timestamp
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git import objectlists, questions, usage
-from gitbaton.git.notes import walk
-from gitbaton.git.objects import object_id
+from gitbaton.git import objectlists, questions
+from gitbaton.git.objects import object_id, walk_notes
 from gitbaton.git.repo import Repo, has_folder
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
@@ -191,7 +190,7 @@ def prove(baton: Baton, made: Forgetting) -> Proof:
     if made.broken:
         return Proof(unread=tuple(f"{in_quotes(ref)} cannot be read: {why}" for ref, why in sorted(made.broken.items())))
     try:
-        reached = usage.everything(baton.repo)
+        reached = objectlists.everything(baton.repo)
         found = [*_records(baton, made, reached), *_noted(baton.store, made), *_branched(baton, made), *_repeated(baton, made)]
         found += [Held(what="the words", by=in_quotes(path)) for path in latest_holding(baton, made.all_ids)]
         files, said = _files(baton, made, reached)
@@ -250,7 +249,7 @@ def _grepped(baton: Baton, options: Sequence[str], texts: Iterable[str]) -> list
 def _notes(store: Store) -> Iterator[tuple[Oid, Note]]:
     """The notes, each with the commit that it is for."""
     tree = store.notes_tree()[1]
-    rows = list(walk(store.objects, tree)) if tree else []
+    rows = list(walk_notes(store.objects, tree)) if tree else []
     for (commit, _), item in zip(rows, store.objects.read_many([blob for _, blob in rows]), strict=True):
         if item is not None and item.data is not None:
             yield commit, parse_note(item.data)
@@ -304,9 +303,9 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
         return [], said
     tracks = {stored.checkpoint.track for stored in made.parts}
     holding = _holding(baton.store, left)
-    users = usage.everything(baton.repo, ("refs/baton/*", f"{TIPS}*", NOTES), kept=False).keys() & left.keys()
+    users = objectlists.everything(baton.repo, ("refs/baton/*", f"{TIPS}*", NOTES), kept=False).keys() & left.keys()
     fetched = [f"{REMOTES}*/tracks/{encode_track(track)}" for track in sorted(tracks)]
-    outside = usage.everything(baton.repo, (f"{CHAINS}*", f"{TIPS}*", f"{SAFETY}*", *fetched)).keys() & left.keys()
+    outside = objectlists.everything(baton.repo, (f"{CHAINS}*", f"{TIPS}*", f"{SAFETY}*", *fetched)).keys() & left.keys()
     first = min(stored.checkpoint.created for stored in made.parts)
     for oid, those in holding.items():  # what others held before it, it did not bring in
         dates = [stored.checkpoint.created for stored, _, track in those if track is not None and track not in tracks]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.codec import Json, canonical, check_track, decode, in_quotes, message, parse, payload
 from gitbaton.errors import MENDS, BatonError, GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError
-from gitbaton.git import questions, usage
+from gitbaton.git import objectlists, questions
 from gitbaton.git.objects import Algorithm, object_id
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
@@ -126,7 +126,7 @@ def returning(baton: Baton, name: str) -> Return:
         )
     try:
         chain = links(store, track, gone.tip)
-        usage.reached(baton.repo, [gone.tip], [])
+        objectlists.reached(baton.repo, [gone.tip], [])
     except (GitError, RecordError):
         raise NotFoundError(f"git does not have all of track {in_quotes(track)} any more") from None
     stay = [link for link in chain if meta.forgotten.isdisjoint((link.id, link.carries, *link.earlier))]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import BatonError, RecordError
-from gitbaton.git import usage
+from gitbaton.git import objectlists
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
 from gitbaton.store.read import NONE
@@ -140,5 +140,5 @@ def weighed(store: ThreadStore, repo: Repo, made: Plan) -> Plan:
         for entry in store.walk(*place):
             held = (*entry.channels.values(), *entry.rest.values(), *entry.written.values(), entry.commit, entry.tree)
             (gone if entry.id in going.get(place, ()) else stays).update(held)
-    sizes = usage.sizes(repo, [oid.hex() for oid in gone - stays if oid is not None])
+    sizes = objectlists.disk_sizes(repo, [oid.hex() for oid in gone - stays if oid is not None])
     return replace(made, bytes=sum(size.bytes for size in sizes.values()))

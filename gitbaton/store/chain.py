@@ -12,7 +12,6 @@ from types import MappingProxyType
 from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, in_quotes, parse_note, payload
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
-from gitbaton.git.notes import find
 from gitbaton.git.objects import (
     MAX_READ,
     Algorithm,
@@ -21,6 +20,7 @@ from gitbaton.git.objects import (
     Object,
     RefChange,
     commit_data,
+    find_notes,
     lookup,
     new_object,
     object_id,
@@ -365,7 +365,7 @@ class Chains:
 
         Raises RecordError for a note over 4 MiB: who edits it without having read it would lose it.
         """
-        blobs = [self.objects.read(oid) for oid in find(self.objects, tree, commit)]
+        blobs = [self.objects.read(oid) for oid in find_notes(self.objects, tree, commit)]
         for blob in blobs:
             if blob is not None and blob.kind == "blob" and blob.data is None:
                 raise RecordError(f"the note of {commit} has {blob.size} bytes and is left alone")

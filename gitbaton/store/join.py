@@ -12,7 +12,6 @@ from typing import cast
 from gitbaton.codec import Note, decode, earlier_ids, entry, in_quotes, parse_note, payload, short, timestamp, track_in
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError
-from gitbaton.git.notes import edit, exchange, walk
 from gitbaton.git.objects import (
     MAX_READ,
     Algorithm,
@@ -22,10 +21,13 @@ from gitbaton.git.objects import (
     Objects,
     RefChange,
     commit_data,
+    edit_notes,
+    exchange_notes,
     new_object,
     object_id,
     parse_commit,
     parse_tree,
+    walk_notes,
 )
 from gitbaton.git.publish import publish
 from gitbaton.model import Checkpoint, Oid, Stored
@@ -434,7 +436,7 @@ def plan_notes(
     blobs = _without(store.objects, tree, removed, full, settle) if tree and removed else {}
     if tree and blobs:
         texts = {blob: text and new_object(pending.algorithm, "blob", text) for blob, text in blobs.items()}
-        made = exchange(store.objects, tree, {blob: new.oid if new else None for blob, new in texts.items()})
+        made = exchange_notes(store.objects, tree, {blob: new.oid if new else None for blob, new in texts.items()})
         pending.add(made)
         tree = made[-1].oid
     elif not notes:
@@ -442,7 +444,7 @@ def plan_notes(
     new = [made for made in texts.values() if made] if blobs else []
     for target, text in notes.items():
         new.append(new_object(pending.algorithm, "blob", text))
-        made = edit(cast(Objects, pending), tree, target, new[-1].oid)
+        made = edit_notes(cast(Objects, pending), tree, target, new[-1].oid)
         pending.add(made)
         tree = made[-1].oid
     root = tree or new_object(pending.algorithm, "tree", b"").oid
@@ -462,7 +464,7 @@ def _without(
     """The blobs of a notes tree that have entries of checkpoints, or had some, and their text without these. Raises RecordError
     for one that cannot be read."""
     named: dict[Oid, Oid] = {}
-    for target, blob in walk(objects, tree):
+    for target, blob in walk_notes(objects, tree):
         named.setdefault(blob, target)
     gone = frozenset(removed)
     changed: dict[Oid, bytes] = {}

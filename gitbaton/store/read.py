@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from gitbaton.codec import check_new_track, check_track, decode_track, encode_track, in_quotes, looks, plain, timestamp
 from gitbaton.errors import MENDS, BatonError, GitError, NotFoundError, RecordError, UsageError
-from gitbaton.git import questions, usage
+from gitbaton.git import objectlists, questions
 from gitbaton.git.reffiles import below
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Stored
@@ -494,7 +494,7 @@ def is_ours(ref: str) -> bool:
 
 def own_refs(store: Chains) -> dict[str, Oid]:
     """Our refs and what they point at: chains, tips, notes, meta, and all else below ``refs/baton/``; zeros as in usage."""
-    return {ref: oid for ref, oid in usage.refs(store.repo, *PREFIXES, NOTES).items() if is_ours(ref)}
+    return {ref: oid for ref, oid in objectlists.all_refs(store.repo, *PREFIXES, NOTES).items() if is_ours(ref)}
 
 
 def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
@@ -516,7 +516,7 @@ def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
 def torn_refs(store: Chains, refs: Mapping[str, Oid], without: Collection[Oid] = ()) -> dict[str, str]:
     """Those of ``refs`` that lead to what cannot be read and ``without`` do not reach, each with why. Every object is read, so
     this is for who has found that something is wrong; of many refs halves are asked until it is known which."""
-    wrong = usage.unreadable(store.repo, refs.values(), without) if refs else ""
+    wrong = objectlists.unreadable(store.repo, refs.values(), without) if refs else ""
     if not wrong:
         return {}
     rows = list(refs.items())

@@ -21,8 +21,7 @@ from gitbaton.codec import (
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
-from gitbaton.git.notes import edit
-from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, new_object
+from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, edit_notes, new_object
 from gitbaton.git.publish import ahead, fsync, publish
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
@@ -242,7 +241,7 @@ def _note(store: Store, batch: _Batch, stored: Stored, head: Oid, author: bytes)
     old, tree = store.notes_tree()
     note = parse_note(store.note(head, tree)).with_entry(stored.id, entry(stored.id, stored.checkpoint))
     blob = batch.add("blob", note.render())
-    batch.items += edit(store.objects, tree, head, blob)
+    batch.items += edit_notes(store.objects, tree, head, blob)
     who = author_at(author, stored.checkpoint.created)
     text = f"checkpoint {stored.id}\n".encode()
     parents = (old,) if old else ()

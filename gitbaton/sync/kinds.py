@@ -9,8 +9,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import Note, alike, counted, encode_track, in_quotes, looks, parse_note, timestamp, track_in
 from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import MENDS, BatonError, GitError, RecordError
-from gitbaton.git.notes import walk
-from gitbaton.git.objects import NewObject, author_at
+from gitbaton.git.objects import NewObject, author_at, walk_notes
 from gitbaton.journal.chain import read
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
@@ -414,7 +413,7 @@ def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, bytes,
         if commit is not None and tree is None:
             raise RecordError(f"{commit} is not a commit of notes")
         found: dict[Oid, list[Oid]] = {}
-        for target, blob in walk(store.objects, tree) if tree else ():
+        for target, blob in walk_notes(store.objects, tree) if tree else ():
             found.setdefault(target, []).append(blob)
         notes.append(found)
     for target, blobs in notes[0].items():

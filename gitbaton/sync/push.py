@@ -23,7 +23,7 @@ from gitbaton.errors import (
     RecordError,
     RemoteError,
 )
-from gitbaton.git import usage
+from gitbaton.git import objectlists
 from gitbaton.git.bounded import with_words
 from gitbaton.git.damage import set_aside, torn
 from gitbaton.git.objectlists import reachable
@@ -182,7 +182,7 @@ class _Push:
         one that is not there."""
         repo = self.baton.repo
         try:
-            theirs = usage.reached(repo, user_tips(self.baton.store))
+            theirs = objectlists.reached(repo, user_tips(self.baton.store))
             ours = {oid: path for oid, path in torn(repo).items() if oid not in theirs}
         except (RecordError, OSError):  # then git says what is in its way
             return

@@ -16,9 +16,8 @@ from gitbaton.store.refs import remote_ref
 from gitbaton.sync.items import OURS, Seen, flush, here, room
 from gitbaton.sync.values import Choice, Fetched, Item, Joined, Move
 from gitbaton.threads.build import Apart, Side, apart
-from gitbaton.threads.chain import Chain, Entries, Late, Object
+from gitbaton.threads.chain import Chain, Entries, Late, Object, named
 from gitbaton.threads.codec import Id
-from gitbaton.threads.commits import named
 from gitbaton.threads.health import unusable
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.values import replace, value

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import NotFoundError, RecordError
-from gitbaton.threads.chain import Batch, Chain, Late, Object, fold, jump_numbers, merged
+from gitbaton.threads.chain import Batch, Chain, Late, Object, commit_data, fold, jump_numbers, merged, subject_of, tree_data
 from gitbaton.threads.codec import Entry, Id, Row, hasher, key, loads, rows_blob, rows_of, typed_of
-from gitbaton.threads.commits import commit_data, subject_of, tree_data
 from gitbaton.values import value
 
 TYPE_CHECKING = False

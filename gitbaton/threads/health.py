@@ -8,14 +8,13 @@ from contextlib import suppress
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, RecordError
-from gitbaton.git import usage
+from gitbaton.git import objectlists
 from gitbaton.git.objects import LARGEST, Kind, Objects, check_size
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.threads import logfile
-from gitbaton.threads.chain import Chain, Late
+from gitbaton.threads.chain import Chain, Late, named
 from gitbaton.threads.codec import Entry, Id, Put, decode, loads, typed_of
-from gitbaton.threads.commits import named
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.values import value
 
@@ -60,12 +59,12 @@ def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> 
 def wrong(repo: Repo, place: tuple[str, str] | None = None) -> dict[str, str]:
     """The refs of threads that hold no id, each with why; of one namespace those that lead to what cannot be read, too."""
     prefixes = (THREADS, LATE) if place is None else (ref_of(*place), late_ref(*place))
-    refs = usage.refs(repo, *prefixes)
+    refs = objectlists.all_refs(repo, *prefixes)
     found = {ref: "it holds no id" for ref, oid in refs.items() if not oid.strip("0")}
     rest = {ref: oid for ref, oid in refs.items() if ref not in found and place is not None}
     found |= {row.ref: row.wrong for row in checked(repo.objects, repo.layout.algorithm, rest) if row.wrong}
     for ref, oid in rest.items():
-        why = usage.unreadable(repo, [oid]) if ref not in found else ""
+        why = objectlists.unreadable(repo, [oid]) if ref not in found else ""
         found |= {ref: why} if why else {}
     return found
 

@@ -19,7 +19,7 @@ from gitbaton.threads import edit
 from gitbaton.threads.build import needed
 from gitbaton.threads.codec import Entry, Id, Row, Typed
 from gitbaton.threads.core import Core
-from gitbaton.threads.flush import drain, flush
+from gitbaton.threads.edit import drain, flush
 from gitbaton.threads.health import wrong
 
 TYPE_CHECKING = False

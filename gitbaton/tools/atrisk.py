@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from gitbaton.baton import Baton
 from gitbaton.config import names_secrets
 from gitbaton.errors import BatonError, GitError
-from gitbaton.git.nested import Inside, inside
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.git.questions import met
+from gitbaton.git.questions import Inside, inside, met
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import checked, zsplit
 from gitbaton.git.treediff import differences

@@ -11,9 +11,8 @@ from contextlib import contextmanager, suppress
 from gitbaton.errors import DamagedIndexError, GitError, StaleError
 from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import NewObject, Objects, lookup, new_object, parse_commit
-from gitbaton.git.prefetch import signature
 from gitbaton.git.repo import Repo, clear_old, make_folder, silent
-from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.git.run import Git, checked, signature, zsplit
 from gitbaton.model import IGNORED_HELD, Flag, Oid, Skipped, covered
 from gitbaton.system.files import READ, memory_file, open_file
 from gitbaton.system.process import Result, remove_later

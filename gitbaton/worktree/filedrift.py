@@ -11,9 +11,8 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import DamagedIndexError, GitError
 from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import lookup, object_id
-from gitbaton.git.prefetch import TRACKED
 from gitbaton.git.repo import Repo
-from gitbaton.git.run import Git, checked, zsplit
+from gitbaton.git.run import TRACKED, Git, checked, zsplit
 from gitbaton.git.treediff import Change, Entry, finished, records, started
 from gitbaton.model import Oid
 from gitbaton.system.files import remove_folder

@@ -7,8 +7,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from gitbaton.git.prefetch import OTHERS
-from gitbaton.git.run import checked, zsplit
+from gitbaton.git.run import OTHERS, checked, zsplit
 from gitbaton.git.treediff import records
 from gitbaton.model import Oid
 from gitbaton.system.files import settled, signature

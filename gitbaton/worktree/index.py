@@ -13,9 +13,8 @@ from gitbaton.errors import DamagedIndexError, GitError
 from gitbaton.git.gone import missing
 from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import NewObject, new_object, object_id, tree_objects
-from gitbaton.git.prefetch import EXACT, Signature, signature, start_listings
 from gitbaton.git.repo import Repo, shared
-from gitbaton.git.run import Git, checked, refuse_index, zsplit
+from gitbaton.git.run import EXACT, Git, Signature, checked, refuse_index, signature, start_listings, zsplit
 from gitbaton.model import IGNORED, Flag, Oid, Skipped
 from gitbaton.system.files import copy_rest, read_regular, write_atomic
 from gitbaton.system.process import Process, Result

@@ -180,7 +180,7 @@ threads threads/log.py: a put outruns the disk
 -if token > self._synced and self._strict:
 +if token < self._synced and self._strict:
 
-threads threads/flush.py: the log drops unflushed lines
+threads threads/edit.py: the log drops unflushed lines
 -if failed.keys() <= carried:
 +if views or failed.keys() <= carried:
 

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from gitbaton.threads import flush as flushing
+from gitbaton.threads import edit as flushing
 from gitbaton.threads.store import ThreadStore
 
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.git.notes import edit, find
-from gitbaton.git.objects import Objects, TreeEntry, commit_data, new_object, tree_data
+from gitbaton.git.objects import Objects, TreeEntry, commit_data, edit_notes, find_notes, new_object, tree_data
 from gitbaton.git.repo import discover
 from tests.kit import Sandbox
 from tests.kit.tiers import some
@@ -34,7 +33,7 @@ def ours(objects: Objects, notes: Iterable[str], tree: str | None = None, text: 
     """A notes tree with a note for each id, written by us; the note says which id it is for, or ``text``."""
     for oid in notes:
         blob = new_object(objects.algorithm, "blob", (text or f"{oid}\n").encode())
-        made = [blob, *edit(objects, tree, oid, blob.oid)]
+        made = [blob, *edit_notes(objects, tree, oid, blob.oid)]
         objects.write(made)
         tree = made[-1].oid
     return tree
@@ -74,7 +73,7 @@ def test_git_reads_what_we_write(count: int, algorithm: str, tmp_path: Path) -> 
     publish(box, objects, tree)
     assert listed(box) == set(notes)
     for oid in notes:
-        assert len(find(objects, tree, oid)) == 1
+        assert len(find_notes(objects, tree, oid)) == 1
     box.fsck()
     box.git("update-ref", "-d", REF)
     judged = theirs(box, notes)
@@ -88,9 +87,9 @@ def test_we_read_and_change_what_git_writes(count: int, algorithm: str, tmp_path
     notes = ids(count, algorithm)
     tree, objects = theirs(box, notes), open_at(box)
     for oid in notes[:: max(1, count // 100)]:
-        found = [objects.read(blob) for blob in find(objects, tree, oid)]
+        found = [objects.read(blob) for blob in find_notes(objects, tree, oid)]
         assert [f.data for f in found if f] == [b"x\n"]
-    assert find(objects, tree, ids(1, algorithm, "no such note")[0]) == []
+    assert find_notes(objects, tree, ids(1, algorithm, "no such note")[0]) == []
     more = ids(20, algorithm, "more")
     after = ours(objects, [*more, *notes[:5]], tree)
     assert after is not None
@@ -108,10 +107,10 @@ def test_mixed_fan_out_is_one_note_afterwards(repo: Sandbox) -> None:
     fan = TreeEntry(mode=b"40000", name=oid[:2].encode(), oid=inner.oid)
     mixed = new_object("sha1", "tree", tree_data([*flat, fan, *foreign]))
     objects.write([*blobs, inner, mixed])
-    assert set(find(objects, mixed.oid, oid)) == {blobs[0].oid, blobs[1].oid}
-    made = edit(objects, mixed.oid, oid, blobs[2].oid)
+    assert set(find_notes(objects, mixed.oid, oid)) == {blobs[0].oid, blobs[1].oid}
+    made = edit_notes(objects, mixed.oid, oid, blobs[2].oid)
     objects.write(made)
-    assert find(objects, made[-1].oid, oid) == [blobs[2].oid]
+    assert find_notes(objects, made[-1].oid, oid) == [blobs[2].oid]
     assert repo.tree(made[-1].oid)["README"].endswith(blobs[2].oid)
     publish(repo, objects, made[-1].oid)
     assert listed(repo) == {oid, *others}
@@ -131,7 +130,7 @@ def test_foreign_entries_stay(repo: Sandbox) -> None:
     assert after is not None
     held = repo.tree(after)
     assert all(held[n.decode()] == f"100644 {blob.oid}" for n in names)
-    assert all(len(find(objects, after, oid)) == 1 for oid in notes)
+    assert all(len(find_notes(objects, after, oid)) == 1 for oid in notes)
     publish(repo, objects, after)
     repo.fsck()
 
@@ -148,10 +147,10 @@ def test_any_sequence_of_edits(repo: Sandbox, start: int, edits: list[tuple[int,
     tree = ours(objects, names[:start])
     for which, text in edits:
         blob = new_object("sha1", "blob", b"%d" % text)
-        made = [blob, *edit(objects, tree, names[which], blob.oid)]
+        made = [blob, *edit_notes(objects, tree, names[which], blob.oid)]
         objects.write(made)
         tree, expected[names[which]] = made[-1].oid, blob.data
     for oid in names:
-        found = [objects.read(blob) for blob in find(objects, tree, oid)]
+        found = [objects.read(blob) for blob in find_notes(objects, tree, oid)]
         assert [f.data for f in found if f] == ([expected[oid]] if oid in expected else [])
     objects.close()

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import BatonError, GitError, RecordError
-from gitbaton.threads.chain import Chain, Entries, jump_numbers
+from gitbaton.threads.chain import Chain, Entries, commit_data, entry_of, jump_numbers, tree_data, tree_parts
 from gitbaton.threads.codec import Entry, Id, Jump, rows_of
-from gitbaton.threads.commits import commit_data, entry_of, tree_data, tree_parts
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each
 

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 import gitbaton
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.threads import codec
-from gitbaton.threads.chain import Late
+from gitbaton.threads.chain import Late, commit_data, names_data, subject_of, tree_data
 from gitbaton.threads.codec import Entry, Put, Row, Writes
-from gitbaton.threads.commits import commit_data, names_data, subject_of, tree_data
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each
 
