@@ -58,9 +58,10 @@ from gitbaton.values import replace, value
 from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.filesets import Files
 from gitbaton.worktree.filetrees import LARGE, Entry, FileSet, differences, is_safe, same
-from gitbaton.worktree.filewatch import Stray, Strays, Watch
+from gitbaton.worktree.filewatch import Strays, Watch
 from gitbaton.worktree.globs import matcher
 from gitbaton.worktree.modes import arrange
+from gitbaton.worktree.swap import look_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,23 +102,23 @@ def in_place(ctx: Context, strays: Strays, meanwhile: Sequence[Sequence[str]]) -
 
 def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Outside:
     """What changed in a lane; the images from before are those of the work tree, where it still has them."""
-    commit, strays = shop.lane.commit(), shop.lane.changed(matches)
-    before = _images(ctx, ctx.files, [s for s in strays if s.before is not None])
-    before = {s.path: before[s.path] for s in strays if s.path in before and before[s.path].oid == s.before}
-    after = _images(ctx, shop.files, [s for s in strays if s.after is not None])
+    commit, found = shop.lane.commit(), shop.lane.changed(matches)
+    before = _images(ctx, ctx.files, [path for path, (then, _) in found.items() if then is not None])
+    before = {p: e for p, e in before.items() if look_at(os.path.join(ctx.root, p)) == found[p][0]}  # read before this look
+    after = _images(ctx, shop.files, [path for path, (_, there) in found.items() if there])
     return Outside(
-        found=tuple(Undeclared(path=s.path, before=_oid(before, s.path), after=_oid(after, s.path)) for s in strays),
+        found=tuple(Undeclared(path=path, before=_oid(before, path), after=_oid(after, path)) for path in found),
         tree=ctx.tree_of(before) if before else None,
         after=ctx.tree_of(after) if after else None,
-        unkept=tuple(s.path for s in strays if s.after is not None and s.path not in after),
+        unkept=tuple(path for path, (_, there) in found.items() if there and path not in after),
         commit=commit,
     )
 
 
-def _images(ctx: Context, files: Files, strays: Sequence[Stray]) -> dict[str, Entry]:
+def _images(ctx: Context, files: Files, paths: Sequence[str]) -> dict[str, Entry]:
     """Files as they are now, but for those that are too large or cannot be read."""
     stats = []
-    for path in (stray.path for stray in strays if is_safe(stray.path)):
+    for path in filter(is_safe, paths):
         full = os.path.join(files.root, path)
         try:
             found = os.lstat(full)

@@ -167,10 +167,11 @@ class Tree:
                         continue
         return found
 
-    def changed(self) -> list[str]:
-        """The files and links in ``target`` that are new, changed or gone since ``sync``, less those of nested repositories'
-        own. Some may have the same content as before."""
-        found: list[str] = []
+    def changed(self) -> dict[str, tuple[Signature | None, bool]]:
+        """Return the files and links in ``target`` that are new, changed or gone since ``sync``, less those of nested
+        repositories' own: each with the signature of the one in ``source`` where that is as it was then, and whether one is in
+        ``target`` now."""
+        found: dict[str, tuple[Signature | None, bool]] = {}
         fd = open_folder(self.target)
         try:
             self._compare(fd, "", self._top, found)
@@ -178,19 +179,10 @@ class Tree:
             os.close(fd)
         return found
 
-    def known(self, path: str) -> Signature | None:
-        """The signature of the file in ``source`` that the one in ``target`` was made from."""
-        *folders, name = path.split("/")
-        at = self._top
-        for folder in folders:
-            at = at.folders.get(folder, _NOTHING)
-        pair = at.files.get(name)
-        return pair[0] if pair else None
-
-    def _compare(self, fd: int, path: str, known: _Folder, found: list[str]) -> None:
+    def _compare(self, fd: int, path: str, known: _Folder, found: dict[str, tuple[Signature | None, bool]]) -> None:
         prefix, ours = path + "/" if path else "", self._listed(fd, path)
         folders = {name for name, at in ours.items() if stat.S_ISDIR(at.st_mode)}
-        doubtful = []
+        suspects = {}
         for name, at in ours.items():
             pair = known.files.get(name)
             if name == ".git":
@@ -201,30 +193,40 @@ class Tree:
                     self._compare(below, prefix + name, known.folders.get(name, _NOTHING), found)
                 finally:
                     os.close(below)
-            elif pair is None or pair[1] != signature(at):
-                found.append(prefix + name)
-            elif not pair[2] and not _settled(pair[1][3], self._settled):
-                doubtful.append((name, pair[0]))
-        found += [prefix + name for name in known.files if name != ".git" and (name not in ours or name in folders)]
-        for name, gone in known.folders.items():
-            if name not in folders and name != ".git":
-                found += _below(prefix + name, gone)
-        if doubtful:
-            found += [prefix + name for name in self._differing(fd, path, doubtful)]
+            elif pair is not None:
+                moved = pair[1] != signature(at)
+                if moved or (not pair[2] and not _settled(pair[1][3], self._settled)):
+                    suspects[name] = (pair[0], moved, at.st_mode)
+            elif stat.S_IFMT(at.st_mode) in _KINDS:
+                found[prefix + name] = (None, True)
+        gone = [(prefix + name, pair) for name, pair in known.files.items() if name not in ours or name in folders]
+        for name, folder in known.folders.items():
+            if name not in folders:
+                gone += _below(prefix + name, folder)
+        for name, pair in gone:
+            there = look_at(os.path.join(self.source, name))
+            if there is not None and not stat.S_ISDIR(there[4]) and ".git" not in name.split("/"):
+                found[name] = (there if there == pair[0] else None, False)
+        if suspects:
+            differing = self._differing(fd, path, suspects)
+            found |= {prefix + name: (then, stat.S_IFMT(suspects[name][2]) in _KINDS) for name, then in differing}
 
-    def _differing(self, fd: int, path: str, doubtful: list[tuple[str, Signature]]) -> Iterator[str]:
-        """Those files of a folder, too young to tell by their times, that are not as in ``source``. Where that one has, or
-        may have, changed, too, the times must do."""
+    def _differing(
+        self, fd: int, path: str, suspects: dict[str, tuple[Signature, bool, int]]
+    ) -> Iterator[tuple[str, Signature | None]]:
+        """Yield those files of a folder that are not as in ``source``, with the signature that they have there if it is the
+        one given. If it is not, the file's own times must do, which say whether it has moved."""
         try:
             here = open_below(self.source, path.split("/") if path else [])
         except OSError:
+            yield from ((name, None) for name, (_, moved, _) in suspects.items() if moved)
             return
         try:
-            for name, then in doubtful:
-                if look_at(name, here) != then or _same(name, here, fd, stat.S_IFMT(then[4])):
-                    continue
-                if look_at(name, here) == then:
-                    yield name
+            for name, (then, moved, mode) in suspects.items():
+                same = look_at(name, here) == then and mode == then[4] and _same(name, here, fd, stat.S_IFMT(mode))
+                still = look_at(name, here) == then
+                if (moved or still) and not (still and same):
+                    yield name, then if still else None
         finally:
             os.close(here)
 
@@ -236,13 +238,10 @@ def _settled(ctime: int, moment: int) -> bool:
     return lasting(ctime, moment, _TICK)
 
 
-def _below(path: str, known: _Folder) -> Iterator[str]:
-    for name in known.files:
-        if name != ".git":
-            yield f"{path}/{name}"
+def _below(path: str, known: _Folder) -> Iterator[tuple[str, Pair]]:
+    yield from ((f"{path}/{name}", pair) for name, pair in known.files.items())
     for name, folder in known.folders.items():
-        if name != ".git":
-            yield from _below(f"{path}/{name}", folder)
+        yield from _below(f"{path}/{name}", folder)
 
 
 def _open_own(name: str, above: int) -> int:

@@ -13,13 +13,10 @@ from gitbaton.git.reffiles import detached, head_of
 from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import Git, in_worktree, zsplit
 from gitbaton.model import Oid
-from gitbaton.system.files import open_below, remove, remove_folder, write_atomic
+from gitbaton.system.files import remove, remove_folder, write_atomic
 from gitbaton.system.groups import Child
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.dirsync import Tree
-from gitbaton.worktree.filetrees import Reader
-from gitbaton.worktree.filewatch import Stray
-from gitbaton.worktree.gate import Gate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,22 +73,18 @@ class Lane:
         except OSError as error:
             raise GitError(f"the lane {in_quotes(self.path)} cannot be filled: {error.strerror or error}") from None
 
-    def changed(self, matches: Callable[[str], bool]) -> tuple[Stray, ...]:
-        """What was changed in the lane since ``sync`` at paths that do not match, ignored files left out, by path, with blob
-        ids (of objects that were not written; over 100 MiB that of the digest's text). ``before`` is also None where the user
-        has changed the file meanwhile. Nothing where all of it is gone. Raises GitError."""
+    def changed(self, matches: Callable[[str], bool]) -> dict[str, tuple[Signature | None, bool]]:
+        """Return what was changed in the lane since ``sync`` at paths that do not match, ignored files left out, in git's
+        order: each with the signature of the user's file where that is as it was then, and whether one is in the lane now.
+        Nothing where all of it is gone. Raises GitError."""
         if os.path.islink(self.path) or not os.path.isdir(self.path):
-            return ()
+            return {}
         try:
-            paths = [path for path in self._tree.changed() if not matches(path)]
-            if not paths:
-                return ()
-            ignored = self._ignored(paths)
-            here, there = self._reader(self._root, paths), self._reader(self.path, paths)
-            strays = [self._stray(path, here, there) for path in sorted(paths, key=os.fsencode) if path not in ignored]
+            found = {path: both for path, both in self._tree.changed().items() if not matches(path)}
         except OSError as error:
             raise GitError(f"the lane {in_quotes(self.path)} cannot be read: {error.strerror or error}") from None
-        return tuple(s for s in strays if s is not None)
+        ignored = self._ignored(list(found)) if found else set[str]()
+        return {path: found[path] for path in sorted(found, key=os.fsencode) if path not in ignored}
 
     def commit(self) -> Oid | None:
         """The commit that was made in the lane since ``sync`` and is on no branch. Raises GitError."""
@@ -155,39 +148,6 @@ class Lane:
         git = Git(self.path, env, config=self._repo.git.config)
         result = git.run("check-ignore", "-z", "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
         return set(zsplit(result.out)) if result.code == 0 else set()
-
-    def _reader(self, root: str, paths: list[str]) -> Reader:
-        gate = Gate(self._repo, root)
-        gate.ask(paths)
-        return Reader(self._repo.layout.algorithm, filemode=True, gate=gate)
-
-    def _stray(self, path: str, here: Reader, there: Reader) -> Stray | None:
-        """What a path that seems changed is and was; None where it is the same."""
-        known = self._tree.known(path)
-        after = _image(self.path, path, there)
-        before = _image(self._root, path, here) if known is not None else None
-        if before is not None and before[1] != known:
-            before = None
-        elif before == after or (before and after and (before[0], before[1][4]) == (after[0], after[1][4])):
-            return None
-        return Stray(path=path, before=before[0] if before else None, after=after[0] if after else None)
-
-
-def _image(root: str, path: str, reader: Reader) -> tuple[Oid, Signature] | None:
-    """The blob id and the signature of a file or symbolic link below ``root``, reached through no link; None where there is
-    none to be read."""
-    *folders, name = path.split("/")
-    try:
-        above = open_below(root, folders)
-    except OSError:
-        return None
-    try:
-        read = reader.read(name, path, digest=False, folder=above)
-    except GitError:
-        return None
-    finally:
-        os.close(above)
-    return (reader.oid(read), read.signature) if read is not None else None
 
 
 def _first_line(path: str) -> str:

@@ -212,7 +212,7 @@ def test_nested_repositories_are_the_lanes_own(repo: Sandbox, tmp_path: Path) ->
                 assert inside(lane, "git", "-C", name, "rev-parse", "HEAD") == was[0]
                 assert inside(lane, "git", "-C", name, "status", "--porcelain") == was[1]
                 inside(lane, "sh", "-c", f"cd {name} && echo x >new && git add new && git commit -qm lane && git rm -q new")
-            assert lane.changed(lambda path: False) == ()
+            assert lane.changed(lambda path: False) == {}
         assert "baton-step-" in nested[0].git("worktree", "list")
     assert [(r.head(), r.git("status", "--porcelain"), r.git("ls-files", "-s")) for r in nested] == before
     assert len(nested[0].git("worktree", "list").splitlines()) == 1
