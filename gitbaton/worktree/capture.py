@@ -318,40 +318,14 @@ class _Intake:
                 break
             paths = None
         skipped += [Skipped(path=path, reason=reason) for path, reason in reasons.items()]
-        skipped += self._hold() if self.shut else []
+        skipped += self._hold(self.shut, self._entries(self.shut), "unfiltered")[0] if self.shut else []
         self.index.git = users  # a checkout that follows shall not miss the smudge of a filter that only cleans
         return skipped
 
     def hold_ignored(self) -> list[Skipped]:
         """Hold here what git ignores and a command is about to remove: no push takes it along. Those that are not held, too."""
-        store, entries, held, texts = (
-            HeldStore(self.index.repo),
-            dict[str, str](),
-            list[tuple[str, str, Oid]](),
-            list[NewObject](),
-        )
-        skipped = [*self.rules.going[1]]
-        for path in self.rules.going[0]:
-            fd = open_file(self.root, path)
-            if fd is None:
-                skipped.append(Skipped(path=path, reason=self._reason(path, culprit=False)))
-                continue
-            with open(fd, "rb", buffering=0) as file:
-                mode = EXECUTABLE if os.fstat(file.fileno()).st_mode & 0o100 else FILE
-                try:
-                    found, _ = store.hold(path, file.fileno(), "", cleaned=False, wait=False)
-                except StaleError:
-                    skipped.append(Skipped(path=path, reason="unstable"))
-                    continue
-            texts.append(new_object(self.index.repo.layout.algorithm, "blob", found.text))
-            entries[path] = f"{mode} {texts[-1].oid}"
-            held.append((path, mode, texts[-1].oid))
-            skipped.append(Skipped(path=path, reason=IGNORED_HELD))
-        store.settle()
-        self.index.repo.stow(texts)
-        self.index.put(entries)
-        self.going, self.kept = [*entries], self.kept | Kept(held=tuple(held))
-        return skipped
+        skipped, self.going = self._hold(dict.fromkeys(self.rules.going[0], ""), {}, IGNORED_HELD)
+        return [*self.rules.going[1], *skipped]
 
     def doubt(self, found: Mapping[str, Doubtful]) -> None:
         """Keep staged files out that no filter made."""
@@ -506,22 +480,24 @@ class _Intake:
         rows = index_entries(self.index.git, specs)
         return {path: (mode, oid) for mode, oid, stage, path in rows if stage == "0" and path in paths}
 
-    def _hold(self) -> list[Skipped]:
-        """Keep here what did not pass its filter. A tracked file's entry stays as git made it, and a stand-in is that of any
+    def _hold(
+        self, paths: Mapping[str, str], there: Mapping[str, tuple[str, str]], reason: str
+    ) -> tuple[list[Skipped], list[str]]:
+        """Keep files here that passed no filter, each with its name, or that git ignores; what is skipped, with the reason, and
+        the paths that have an entry. A tracked file's entry (``there``) stays as git made it, and a stand-in is that of any
         other; what the index holds just as it is on disk git has let pass itself."""
         index, repo, store = self.index, self.index.repo, HeldStore(self.index.repo)
-        there = self._entries(self.shut)
         head = {path: (d.committed.mode, d.committed.oid) for path, d in self.doubted.items() if d.committed is not None}
         known = {path: entry for path, entry in there.items() if path not in self.doubted} | head
         filemode = repo.boolean("core.filemode", default=True)
         intents = {f.path for f in self.facts.flags if "i" in f.bits}
         skipped, entries, held, texts = list[Skipped](), dict[str, str](), list[tuple[str, str, Oid]](), list[NewObject]()
-        for path, driver in self.shut.items():
+        for path, driver in paths.items():
             fd = open_file(self.root, path)
             if fd is None and path in self.doubted and not os.path.lexists(os.path.join(self.root, path)):
                 index.forget([path])
                 continue
-            link = self._link(path) if fd is None else None
+            link = self._link(path) if fd is None and driver else None
             if link is not None:  # git passes no link through a filter
                 texts.append(new_object(repo.layout.algorithm, "blob", link))
                 entries[path] = f"{LINK} {texts[-1].oid}"
@@ -538,18 +514,19 @@ class _Intake:
                     if keeps and store.hold(path, file.fileno(), driver, cleaned=False, store=False)[1] == oid:
                         entries[path] = f"{mode} {oid}"
                         continue
-                    found, _ = store.hold(path, file.fileno(), driver, cleaned=False)
+                    found, _ = store.hold(path, file.fileno(), driver, cleaned=False, wait=bool(driver))
                 except StaleError:
                     skipped.append(Skipped(path=path, reason="unstable"))
                     continue
             texts.append(new_object(repo.layout.algorithm, "blob", found.text))
             entries[path] = f"{mode} {oid if keeps else texts[-1].oid}"
             held.append((path, mode, texts[-1].oid))
-            skipped.append(Skipped(path=path, reason="unfiltered"))
+            skipped.append(Skipped(path=path, reason=reason))
+        store.settle()
         repo.stow(texts)
         index.put({path: entry for path, entry in entries.items() if entry.split(" ") != [*there.get(path, ())]})
-        self.kept = Kept(held=tuple(held))
-        return skipped
+        self.kept |= Kept(held=tuple(held))
+        return skipped, [*entries]
 
     def _link(self, path: str) -> bytes | None:
         """Where a symbolic link leads; None where there is none."""

@@ -109,7 +109,7 @@ class Files:
 
     def known(self, path: str, found: os.stat_result, digest: bool = False) -> Entry | None:
         """The entry of a file that was seen with this stat, if it was read before and has not changed since."""
-        if self.gate.shut(path):
+        if self.gate.shut(path):  # what was read before may have been read without its filter
             return None
         return self._cache.get(path, signature(found), digest=digest)
 
@@ -121,13 +121,7 @@ class Files:
         found = list(found)
         self.gate.ask(path for path, _ in found)
         for path, seen in found:
-            if self.gate.shut(path):  # what was read before may have been read without its filter
-                fresh.append(path)
-                continue
-            known = self._cache.get(path, signature(seen), digest=digest or seen.st_size > LARGE)
-            if known is None and digest:
-                known = self._cache.get(path, signature(seen), digest=False)
-                known = known if known is not None and known.mode == LINK else None
+            known = self.known(path, seen, stat.S_ISREG(seen.st_mode) and (digest or seen.st_size > LARGE))
             if known is None:
                 fresh.append(path)
             else:

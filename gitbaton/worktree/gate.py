@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, zsplit
 from gitbaton.system.files import read_regular
-from gitbaton.worktree.heldbytes import Held, HeldStore
+from gitbaton.worktree.heldbytes import HeldStore
 
 OFF = ("false", "no", "off", "0", "")
 NO_DRIVER = ("unspecified", "unset", "set")
@@ -174,11 +174,6 @@ class Gate:
             return None
         self._held = self._held or HeldStore(self.repo)
         return self._held.hold(path, fd, driver, cleaned=False, store=store)[0].text
-
-    def bytes_of(self, path: str, held: Held) -> bytes | None:
-        """The bytes that a stand-in is for; None where they are not here. Raises GitError."""
-        self._held = self._held or HeldStore(self.repo)
-        return self._held.read(path, held) if self._held.has(held) else None
 
 
 MOST = 1024  # bytes of a pointer, as git-lfs has it

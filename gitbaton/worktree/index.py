@@ -99,13 +99,7 @@ class PrivateIndex:
         known = self.known_facts()
         if known is not None:
             return replace(known, tree="")
-        flags, gitlinks = list[Flag](), list[str]()
-        for row in zsplit(self._listed("-s", "-v", "-z")):
-            path = row.partition("\t")[2]
-            bits = ("a" if row[0].islower() else "") + ("s" if row[0] in "Ss" and not self._sparse() else "")
-            flags += [Flag(path=path, bits=bits)] if bits else []
-            gitlinks += [path] if row[2:8] == "160000" else []
-        return Facts(tree="", flags=tuple(flags), gitlinks=tuple(gitlinks))
+        return _read(self, self._sparse(), tree=False)
 
     def _listed(self, *options: str) -> bytes:
         """What ``git ls-files`` says of an index that is whole. Raises DamagedIndexError."""
@@ -341,8 +335,8 @@ def _save(repo: Repo, path: str, temporary: str, key: str, facts: Facts) -> None
         pass  # a cache: the next snapshot asks git again
 
 
-def _read(index: PrivateIndex, sparse: bool) -> Facts:
-    """Ask git: one listing, and one tree. ``ls-files -v`` shows every bit but intent-to-add, which no tree holds."""
+def _read(index: PrivateIndex, sparse: bool, *, tree: bool = True) -> Facts:
+    """Ask git: one listing, and one ``tree``. ``ls-files -v`` shows every bit but intent-to-add, which no tree holds."""
     width, empty = index.width * 2, object_id(index.repo.layout.algorithm, "blob", b"").encode()
     items = index._listed("-s", "-v", "-z").split(b"\0")[:-1]
     stage_at, path_at = 10 + width, 12 + width
@@ -363,11 +357,11 @@ def _read(index: PrivateIndex, sparse: bool) -> Facts:
             gitlinks.append(os.fsdecode(path))
         if oid == empty:
             maybe_ita.append(path)
-    tree, lost = _staged_tree(index, {path for _, path, _, _ in stages})
-    for path in _missing(index, tree, maybe_ita):
+    staged, lost = _staged_tree(index, {path for _, path, _, _ in stages}) if tree else ("", [])
+    for path in _missing(index, staged, maybe_ita) if tree else ():
         bits[path] = bits.get(path, "") + "i"
     flags = tuple(Flag(path=os.fsdecode(path), bits=letters) for path, letters in sorted(bits.items()))
-    return Facts(tree=tree, flags=flags, stages=tuple(stages), gitlinks=tuple(gitlinks), lost=tuple(lost))
+    return Facts(tree=staged, flags=flags, stages=tuple(stages), gitlinks=tuple(gitlinks), lost=tuple(lost))
 
 
 def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> tuple[Oid, list[str]]:
@@ -418,22 +412,21 @@ def stages_tree(
     algorithm = index.repo.layout.algorithm
     rows = [(f"{stage}/{os.fsdecode(path)}", mode.decode("ascii"), oid) for stage, path, mode, oid in facts.stages]
     rows += [(f"{folder}/{path}", mode, oid) for folder, files in kept.items() for path, mode, oid in files]
-    made = []
-    if len(listed(facts.flags)) < len(facts.flags):
-        records = (f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in facts.flags)
-        made.append(new_object(algorithm, "blob", b"".join(records)))
-        rows.append(("flags", "100644", made[-1].oid))
     before = [s.path for s in skipped if s.reason == IGNORED]
-    if before and listed_paths([s.path for s in skipped]) < len(skipped):
-        made.append(new_object(algorithm, "blob", b"".join(os.fsencode(path) + b"\0" for path in before)))
-        rows.append((IGNORED, "100644", made[-1].oid))
-    if modes:
-        made.append(new_object(algorithm, "blob", modes))
-        rows.append(("modes", "100644", made[-1].oid))
-    if links:
-        made.append(new_object(algorithm, "blob", b"".join(os.fsencode(path) + b"\0" for path in links)))
-        rows.append((LINKS, "100644", made[-1].oid))
-    return (*made, *tree_objects(algorithm, rows)) if rows else ()
+    more = facts.flags if len(listed(facts.flags)) < len(facts.flags) else ()
+    lists = {
+        "flags": b"".join(f.bits.encode() + b"\t" + os.fsencode(f.path) + b"\0" for f in more),
+        IGNORED: _paths(before) if listed_paths([s.path for s in skipped]) < len(skipped) else b"",
+        "modes": modes,
+        LINKS: _paths(links),
+    }
+    made = {name: new_object(algorithm, "blob", data) for name, data in lists.items() if data}
+    rows += [(name, "100644", blob.oid) for name, blob in made.items()]
+    return (*made.values(), *tree_objects(algorithm, rows)) if rows else ()
+
+
+def _paths(paths: Iterable[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def listed(flags: tuple[Flag, ...]) -> tuple[Flag, ...]:

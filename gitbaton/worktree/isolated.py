@@ -293,14 +293,12 @@ class Registration:
         if not os.path.exists(self.index):
             remove(own)
             return
-        shared = [name for name in os.listdir(os.path.dirname(self.index)) if name.startswith("sharedindex.")]
-        for name in shared:
-            _copy_file(os.path.join(os.path.dirname(self.index), name), os.path.join(self.git_dir, name))
+        beside, rules = os.path.dirname(self.index), os.path.join(self.source, "info", "sparse-checkout")
+        os.makedirs(os.path.join(self.git_dir, "info"), exist_ok=True)
+        shared = [os.path.join(beside, name) for name in os.listdir(beside) if name.startswith("sharedindex.")]
+        for path in (*shared, *([rules] if os.path.isfile(rules) else ())):
+            _copy_file(path, os.path.join(self.git_dir, "info" if path == rules else "", os.path.basename(path)))
         _copy_file(self.index, own)
-        rules = os.path.join("info", "sparse-checkout")
-        if os.path.isfile(os.path.join(self.source, rules)):
-            os.makedirs(os.path.join(self.git_dir, "info"), exist_ok=True)
-            _copy_file(os.path.join(self.source, rules), os.path.join(self.git_dir, rules))
 
     def _oid(self, git_dir: str, name: str) -> Oid | None:
         """The object of a name; None where there is none."""

@@ -20,6 +20,7 @@ from gitbaton.values import value
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import filters, folders_of
 from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.swap import look_at, mode_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -196,28 +197,18 @@ def _harmless(path: str, rules: Rules) -> bool:
 
 
 def _size(path: str) -> int:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    seen = look_at(path)
+    return seen[1] if seen is not None and stat.S_ISREG(seen[4]) else 0
 
 
 def regular(path: str) -> bool:
     """Whether a regular file stands at a path."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
+    return stat.S_ISREG(mode_at(None, path))
 
 
 def special(path: str) -> bool:
     """Whether a FIFO, a socket or a device stands at a path."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+    return stat.S_IFMT(mode_at(None, path)) not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
 def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
