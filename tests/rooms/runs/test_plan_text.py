@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -14,10 +13,11 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
 from gitbaton.running import plans
+from tests.kit.places import PACKAGE
 from tests.kit.tables import each
 from tests.rooms.runs.test_plans import PLAN, REFUSED
 
-SCHEMA = json.loads((Path(plans.__file__).parents[1] / "data" / "baton.schema.json").read_text())
+SCHEMA = json.loads((PACKAGE / "data/baton.schema.json").read_text())
 VALID = jsonschema.Draft202012Validator(SCHEMA)
 TEXTS = ["x", "# no", "[a]", "b = 1", "]]", "}", ",", "\\", '"', "'", "a.b", "é", ""]
 ODD = ["plain", "with.dot", "with space", 'qu"ote', "[x]", "#", "=", "é", "back\\slash", "", "tab\t"]

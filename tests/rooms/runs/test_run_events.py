@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from gitbaton.commands import reporting
 from gitbaton.commands.reporting import JsonLines, Lines, because, document, sentence
 from gitbaton.journal.values import Cause
 from gitbaton.running.context import KINDS, Event
 from tests.kit import Sandbox
+from tests.kit.places import PACKAGE
 
-SCHEMA = json.loads((Path(reporting.__file__).parents[1] / "data/run-event.schema.json").read_text())
+SCHEMA = json.loads((PACKAGE / "data/run-event.schema.json").read_text())
 KEY = "3f2a91c" + "0" * 57
 
 
