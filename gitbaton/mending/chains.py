@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from gitbaton.codec import Json, canonical, counted, decode, document, encode, message, parse, payload
 from gitbaton.errors import RecordError
-from gitbaton.git.objects import Commit, TreeEntry, author_at, commit_data, object_id, tree_data
+from gitbaton.git.objects import TreeEntry, author_at, commit_data, object_id, tree_data
 from gitbaton.git.questions import filtered_commits
 from gitbaton.mending.survey import Lost, Made, Survey
 from gitbaton.model import Checkpoint, FileState, Here, IndexState, Oid, Skipped, Stored
@@ -25,6 +25,7 @@ GAP = "gap: what was recorded here cannot be read any more"
 _SHORT = 10
 _LINK = b"160000"
 Fits = Callable[[Checkpoint], bool]
+Row = tuple[Link, Stored] | str
 
 
 class Chains:
@@ -38,42 +39,44 @@ class Chains:
         self._before = filtered_commits(survey.repo)
         self._trees: dict[Oid, tuple[Oid | None, tuple[bytes, ...]]] = {}
 
-    def sound(self, tip: Oid, record: str) -> bool:
-        """Whether all of a chain are checkpoints, down to the root, and none has another id than when it was made here."""
-        oids = self.survey.first_parents(tip)
-        found = list(readable_checkpoints(self.store, oids[:-1]))
-        moved = (oid for s in found if (oid := self._original(s.raw)) != s.id and self.store.ours.has(record, oid))
-        return oids[-1] == self.store.root and len(found) == len(oids) - 1 and not any(True for _ in moved)
+    def is_chain(self, tip: Oid | None, record: str, *, fetched: bool) -> bool:
+        """Whether a commit and all below it are checkpoints, down to the root, each with the id that it was made with here; of
+        what was fetched only the newest is read."""
+        oids = self.survey.first_parents(tip) if tip is not None else [""]
+        found = list(readable_checkpoints(self.store, oids[:1] if fetched else oids[:-1]))
+        if not found or oids[-1] != self.store.root or not (fetched or len(found) == len(oids) - 1):
+            return False
+        return fetched or not any((oid := self._original(s.raw)) != s.id and self.store.ours.has(record, oid) for s in found)
 
     def mended(self, name: str, value: Oid | None, tip: Oid | None, fits: Fits, record: str) -> Made:
-        """A chain whose ref points at ``value`` (None: nobody knows): of its checkpoints all that can be read. ``tip``: the id
-        of its newest one, where something else says so; ``fits``: whether a checkpoint that lies about is one of its;
-        ``record``: the file that says which of them are ours."""
-        self._again: list[Oid] = []  # commits of which only the words were lost, and found
-        items, holes = self._found(value, tip, fits)
-        lost: list[Lost] = []
-        for place, what in holes.items():
-            hole = f"below {items[place - 1][1].id[:_SHORT]}" if place else f"above {items[0][1].id[:_SHORT]}" if items else ""
-            lost.append(Lost(where=f"{name}: {hole or 'nothing of it can be read'}", what=what))
-        links: list[Link] = []
-        ours: list[Oid] = []
-        for place in range(len(items), -1, -1):
-            if place < len(items):
-                oid = items[place][1].id
-                was = self._original(items[place][1].raw)
-                links.append(self._without(name, *items[place], lost))
+        """Join all checkpoints of a chain that can be read. ``value``: what its ref points at, None where that is unknown;
+        ``tip``: the id of its newest one, where something else says so; ``fits``: whether an unreachable checkpoint is of this
+        chain; ``record``: the file that says which of them are ours."""
+        self._again: list[Oid] = []  # commits whose record was lost, and found elsewhere
+        rows = self._rows(value, tip, fits)
+        stored = [None if isinstance(row, str) else row[1] for row in rows]
+        items, lost, links, ours = [s for s in stored if s], list[Lost](), list[Link](), list[Oid]()
+        for place, row in enumerate(rows):
+            if isinstance(row, str):
+                above, below = stored[place - 1] if place else None, stored[place + 1] if place + 1 < len(rows) else None
+                near = f"below {above.id[:_SHORT]}" if above else f"above {below.id[:_SHORT]}" if below else ""
+                lost.append(Lost(where=f"{name}: {near or 'nothing of it can be read'}", what=row))
+        for place, row in reversed(list(enumerate(rows))):
+            if not isinstance(row, str):
+                was = self._original(row[1].raw)
+                links.append(self._without(name, *row, lost))
                 self.renamed |= {was: links[-1].id} if was != links[-1].id else {}
-                ours += [links[-1].id] if self.store.ours.has(record, oid) or self.store.ours.has(record, was) else []
-            if place in holes and place > 0:  # above the newest there is no gap, so that the newest words stay the newest
-                links.append(self._gap(items[place - 1][1], items[place][1] if place < len(items) else None))
+                ours += [links[-1].id] if self.store.ours.has(record, row[1].id) or self.store.ours.has(record, was) else []
+            elif (above := stored[place - 1] if place else None) is not None:  # so that the newest words stay the newest
+                links.append(self._gap(above, stored[place + 1] if place + 1 < len(rows) else None))
                 ours += [links[-1].id] if self.store.ours.knows(record) else []
         tree, root = root_objects(self.survey.algorithm)
         made, placed = on_top(self.survey.algorithm, root.oid, tree.oid, links)
         self.survey.add(made)
-        anew = sum(stored.id in self._anew or self._original(stored.raw) != stored.id for _, stored in items)
+        anew = sum(s.id in self._anew or self._original(s.raw) != s.id for s in items)
         said = f"history was rewritten, and {counted(anew, 'checkpoint')} with it: what it holds now counts; " if anew else ""
         said += f"{counted(len(items), 'checkpoint')} can be read"
-        said += f", with {counted(len(holes), 'gap')}" if holes else ""
+        said += f", with {counted(len(rows) - len(items), 'gap')}" if len(rows) > len(items) else ""
         said += f", the words of {len(self._again)} from where they stand alone" if self._again else ""
         new = placed[-1].commit if placed else None
         return Made(new=new, lost=tuple(lost), said=said, ours=tuple(ours), keep=self.whole(value))
@@ -84,78 +87,73 @@ class Chains:
             return False
         return not self.survey.astray(value)
 
-    def _found(self, value: Oid | None, tip: Oid | None, fits: Fits) -> tuple[list[tuple[Link, Stored]], dict[int, str]]:
-        """The checkpoints of a chain, newest first, and the places among them at which some are lost, each with what."""
-        items: list[tuple[Link, Stored]] = []
-        holes: dict[int, str] = {}
+    def _rows(self, value: Oid | None, tip: Oid | None, fits: Fits) -> list[Row]:
+        """The checkpoints of a chain, newest first; where some are lost, a text that says what."""
+        rows: list[Row] = []
         seen: set[Oid] = set()
+        last: Stored | None = None
         at, due = value, tip
+
+        def lose(what: str) -> None:
+            if not rows or not isinstance(rows[-1], str):
+                rows.append(what)
+
         while True:
-            before = len(items)
-            whole = at is not None and self._down(at, due, items, holes, seen, fits)
-            if whole and items:
-                return items, holes
-            if len(items) > before:
-                due = items[-1][1].checkpoint.previous
-            found = self._next(items[-1][1] if items else None, due, seen, fits)
+            first = last is None
+            for oid in self.survey.first_parents(at) if at is not None else ():
+                if oid == self.store.root:
+                    if last is not None:
+                        return rows
+                    break
+                row = self._read(oid, due)
+                if isinstance(row, str):
+                    lose(row)
+                elif row is not None and first and not fits(row[1].checkpoint):
+                    break
+                elif row is not None and self._free(row[1].id, seen):
+                    rows.append(row)
+                    last = row[1]
+                    seen, due = {*seen, last.id}, last.checkpoint.previous
+            found = self._next(last, due, seen, fits)
             if found is None:
-                if not items or due is not None:
-                    holes.setdefault(len(items), _LOST)
-                return items, holes
-            if found.id != due and (items or value is not None):
-                holes.setdefault(len(items), _LOST)
-            if found.commit:
-                at = found.commit
-                continue
-            seen.add(found.id)
-            link = self._of_text(found, items)
-            items.append((link, replace(found, base=link.base, tree=link.tree)))
-            at, due = None, found.checkpoint.previous
+                if last is None or due is not None:
+                    lose(_LOST)
+                return rows
+            if found.id != due and (last is not None or value is not None):
+                lose(_LOST)
+            at = found.commit or None
+            if at is None:
+                link = self._of_text(found, rows)
+                rows.append((link, replace(found, base=link.base, tree=link.tree)))
+                last, seen, due = found, {*seen, found.id}, found.checkpoint.previous
 
-    def _down(
-        self, at: Oid, due: Oid | None, items: list[tuple[Link, Stored]], holes: dict[int, str], seen: set[Oid], fits: Fits
-    ) -> bool:
-        """Take the checkpoints from a commit down to where it can be read; whether that is the root. ``due``: the id of the
-        first of them, where it is known."""
-        first = not items
-        for oid in self.survey.first_parents(at):
-            if oid == self.store.root:
-                return True
-            commit = self.survey.commit(oid)
-            if commit is None:
-                continue
-            due = items[-1][1].checkpoint.previous if items else due
-            try:
-                stored = self.store.stored(self.survey.read(oid, MAX_COMMIT), None, oid)
-                link = linked(self.store, stored.checkpoint.track, [oid])[0]
-            except RecordError as error:
-                taken = self._taken(oid, commit, due) if oid not in self.survey.theirs else None
-                if taken is None:
-                    if oid not in self.survey.theirs:
-                        holes.setdefault(len(items), f"commit {oid}: {error.message}")
-                    continue
-                link, stored = taken
-            if first and not fits(stored.checkpoint):
-                return False
-            if self._free(stored.id, seen):
-                seen.add(stored.id)
-                items.append((link, stored))
-        return False
+    def _read(self, oid: Oid, due: Oid | None) -> Row | None:
+        """A commit as a checkpoint of a chain, or why it is none; None where it cannot be read or is the user's. ``due``: the
+        id that it should have, where that is known.
 
-    def _taken(self, oid: Oid, commit: Commit, due: Oid | None) -> tuple[Link, Stored] | None:
-        """A checkpoint whose commit holds another tree, or stands on another base, than its JSON says, since history was
-        rewritten: with what the commit has now. Where it has no such JSON, with the one that is ``due`` and lies alone."""
+        Where history was rewritten, so that it holds another tree or stands on another base than its record says, it counts
+        as it is now; where it has no record, with the one that is due, if a blob holds that."""
+        commit = self.survey.commit(oid)
+        if commit is None:
+            return None
+        try:
+            stored = self.store.stored(self.survey.read(oid, MAX_COMMIT), None, oid)
+            return linked(self.store, stored.checkpoint.track, [oid])[0], stored
+        except RecordError as error:
+            wrong = f"commit {oid}: {error.message}"
         base = commit.parents[1] if len(commit.parents) == 2 else None
         below = self.survey.commit(base)
-        if not 1 <= len(commit.parents) <= 2 or (base is not None and below is None):
+        if oid in self.survey.theirs:
             return None
+        if not 1 <= len(commit.parents) <= 2 or (base is not None and below is None):
+            return wrong
         try:
             raw = payload(commit.message)
             checkpoint = decode(raw)
         except RecordError:
-            known = self.survey.texts.get(due or "")
+            known = self.survey.text(due)
             if known is None or author_at(commit.author.rsplit(b" ", 2)[0], known.checkpoint.created) != commit.author:
-                return None  # the tip may still show an older one
+                return wrong  # the tip may still show an older one
             raw, checkpoint = known.raw, known.checkpoint
             self._again.append(oid)
         index, head = (below.tree, base) if below is not None else (self._tree(None), None)
@@ -163,22 +161,14 @@ class Chains:
             head = next((parent for parent in below.parents if (c := self.survey.commit(parent)) and c.message != STAGES), None)
             if below.parents == (head,) and self._tree(head) == below.tree:
                 base = head  # it only stood in for HEAD, as the first parent was the same
-        stored = Stored(
-            id=object_id(self.survey.algorithm, "blob", raw),
-            commit=oid,
-            base=base,
-            tree=commit.tree,
-            raw=raw,
-            checkpoint=checkpoint,
-        )
-        files = checkpoint.files
+        oid_now, files = object_id(self.survey.algorithm, "blob", raw), checkpoint.files
         if files is not None and files.tree != commit.tree:
-            self._anew.add(stored.id)
+            self._anew.add(oid_now)
             files = replace(files, tree=commit.tree, index=replace(files.index, tree=index))
-            stored = replace(stored, checkpoint=replace(checkpoint, files=files, head=head))
-        text = message(checkpoint.step, raw)
-        link = Link(id=stored.id, created=checkpoint.created, message=text, tree=commit.tree, base=base, author=commit.author)
-        return link, stored
+            checkpoint = replace(checkpoint, files=files, head=head)
+        stored = Stored(id=oid_now, commit=oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint)
+        text, created = message(checkpoint.step, raw), checkpoint.created
+        return Link(id=oid_now, created=created, message=text, tree=commit.tree, base=base, author=commit.author), stored
 
     def _original(self, raw: bytes) -> Oid:
         """The id of a checkpoint before git-filter-repo wrote the new ids of commits into its JSON."""
@@ -187,19 +177,19 @@ class Chains:
         return object_id(self.survey.algorithm, "blob", raw)
 
     def _next(self, last: Stored | None, due: Oid | None, seen: Collection[Oid], fits: Fits) -> Stored | None:
-        """The newest checkpoint below one that lies about: the one that it followed, else the newest older commit."""
-        known, texts = self.survey.checkpoints, self.survey.texts
-        if due is not None and self._free(due, seen) and (due in known or due in texts):
-            return max(known[due], key=self._rank) if due in known else texts[due]
-        if self.dropped is None and last is not None:
-            return None  # what lies about may be what somebody removed
-        found = [s for versions in known.values() for s in versions if fits(s.checkpoint) and self._free(s.id, seen)]
-        if last is not None:
-            found = [s for s in found if s.checkpoint.created < last.checkpoint.created]
-        elif not found:
-            found = [s for s in texts.values() if fits(s.checkpoint) and self._free(s.id, seen)]
-        newest = max(((s.checkpoint.created, s.id) for s in found), default=None)
-        return max((s for s in found if (s.checkpoint.created, s.id) == newest), key=self._rank, default=None)
+        """The checkpoint below one: the one that it followed, else the newest older one that no ref reaches."""
+        known, oid = self.survey.checkpoints, due
+        text = self.survey.text(due)
+        there = known[due][0] if due in known else text
+        if there is None or due is None or not self._free(due, seen) or (last is None and not fits(there.checkpoint)):
+            if self.dropped is None and last is not None:
+                return None  # a user may have removed what no ref reaches
+            below = last.checkpoint.created if last is not None else None
+            found = (versions[0] for versions in known.values())
+            found = (s for s in found if fits(s.checkpoint) and self._free(s.id, seen))
+            older = (s for s in found if below is None or s.checkpoint.created < below)
+            oid = max(((s.checkpoint.created, s.id) for s in older), default=(None, None))[1]
+        return max(known[oid], key=self._rank) if oid in known else text if oid else None
 
     def _free(self, oid: Oid, seen: Collection[Oid]) -> bool:
         """Whether a checkpoint was not taken yet, nor removed by somebody."""
@@ -211,10 +201,12 @@ class Chains:
         clean = all(self._free(s.id, ()) for s in readable_checkpoints(self.store, oids))
         return clean, oids[-1] == self.store.root, len(oids), stored.commit
 
-    def _of_text(self, stored: Stored, items: Sequence[tuple[Link, Stored]]) -> Link:
+    def _of_text(self, stored: Stored, rows: Sequence[Row]) -> Link:
         """A checkpoint of which only the JSON is left, as it was, as far as the rest of its commit can be known."""
         c, commits = stored.checkpoint, self.survey.commits
-        authors = [link.author for link, _ in items] or [s.author for s in commits.values() if s.message.endswith(b"}\n")]
+        authors = [row[0].author for row in rows if not isinstance(row, str)] or [
+            s.author for s in commits.values() if s.message.endswith(b"}\n")
+        ]
         author = (authors[-1] if authors else NOBODY + b" 0 +0000").rsplit(b" ", 2)[0]
         author = author_at(author, c.created)
         base = self._head(c)

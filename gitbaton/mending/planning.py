@@ -175,9 +175,9 @@ class _Plan:
         orphans += [SAFETY + prefix.rstrip("/") for prefix, _, _ in survey.worktrees if survey.missing]
         orphans = [name for name in orphans if name not in survey.ours and not state.pending(survey.repo)]
         for name in sorted({*names, *orphans}):
-            fits, oid = self._fits(name), survey.pointing.get(name)
-            fetched = name.startswith(REMOTES)
-            if fits is None or (name in survey.ours and not survey.broken(name) and self._is_chain(chains, name, oid)):
+            fits, oid, fetched = self._fits(name), survey.pointing.get(name), name.startswith(REMOTES)
+            sound = name in survey.ours and not survey.broken(name)
+            if fits is None or (sound and chains.is_chain(oid, record_of(name), fetched=fetched)):
                 continue
             track = track_of(name) if name.startswith(CHAINS) else None
             where = f"track {in_quotes(track)}" if track is not None else in_quotes(name)
@@ -202,13 +202,6 @@ class _Plan:
         ways = brought_back(self.survey.repo, track) if track is not None else []
         self.nowhere += [record_of(name)] if name in self.survey.missing and not ways else []
         return replace(made, lost=tuple(replace(lost, what="; ".join((lost.what, *ways))) for lost in made.lost))
-
-    def _is_chain(self, chains: Chains, name: str, oid: Oid | None) -> bool:
-        """Whether a commit is a checkpoint, and what it follows goes down to the root; of what was not fetched each of it."""
-        store = self.survey.store
-        if oid is None or not any(readable_checkpoints(store, [oid])) or self.survey.first_parents(oid)[-1] != store.root:
-            return False
-        return name.startswith(REMOTES) or chains.sound(oid, record_of(name))
 
     def _fits(self, name: str) -> Callable[[Checkpoint], bool] | None:
         """Which checkpoints that lie about are of a chain; None for a ref of another kind."""

@@ -299,16 +299,14 @@ class Survey(BinaryObjects):
             found.setdefault(stored.id, []).append(stored)
         return found
 
-    @cached_property
-    def texts(self) -> dict[Oid, Stored]:
-        """Every such blob that is a checkpoint's JSON, by its id, without a commit."""
-        found: dict[Oid, Stored] = {}
-        for oid, data in self.records.items():
-            try:
-                found[oid] = Stored(id=oid, commit="", base=None, tree="", raw=data, checkpoint=decode(data))
-            except RecordError:
-                continue
-        return found
+    def text(self, oid: Oid | None) -> Stored | None:
+        """A checkpoint of which a blob holds the record, without a commit; None where there is no such blob."""
+        found = self.read(oid, MAX_COMMIT) if oid else None
+        raw = found.data if found is not None and found.kind == "blob" and found.data is not None else b""
+        try:
+            return Stored(id=oid or "", commit="", base=None, tree="", raw=raw, checkpoint=decode(raw))
+        except RecordError:
+            return None
 
 
 class Reach:

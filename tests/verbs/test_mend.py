@@ -182,3 +182,13 @@ def test_a_long_chain_comes_back_from_a_pack_without_an_index(repo: Sandbox) -> 
     assert repo.ok("log", "t").out.count("\n") == 120
     assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
     repo.fsck()
+
+
+def test_a_tip_that_shows_another_track_begins_no_chain_of_this_one(repo: Sandbox) -> None:
+    ids = taken(repo, 2)
+    repo.ok("snapshot", "--track", "u", "--step", "other", "--no-set-current")
+    repo.git("update-ref", "refs/checkpoints/t", "refs/checkpoints/u")
+    (repo.path / ".git" / TRACK).write_bytes(b"")
+    assert "2 checkpoints can be read\n" in repo.ok("doctor", "--mend").out
+    assert [row["id"] for row in json.loads(repo.ok("log", "t", "--json").out)["checkpoints"]] == ids
+    assert repo.ok("doctor", "--mend").out == "nothing is damaged\n"
