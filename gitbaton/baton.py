@@ -55,11 +55,11 @@ if TYPE_CHECKING:
     from gitbaton.store.selection import Selection
     from gitbaton.store.standing import Stands
     from gitbaton.store.turns import UnderWay
-    from gitbaton.store.write import Draft
+    from gitbaton.store.write import CheckpointDraft
     from gitbaton.worktree.capture import Captured
     from gitbaton.worktree.untracked import Past, Rules
 
-    Follow = Callable[[Draft, Stored | None], Checkpoint]
+    Follow = Callable[[CheckpointDraft, Stored | None], Checkpoint]
 
 
 _MAX_TOLD = 1 << 20
@@ -107,7 +107,7 @@ class Plan:
     """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on.
     ``ended``: the decisions that it withdraws."""
 
-    draft: Draft
+    draft: CheckpointDraft
     request: Request
     warnings: tuple[str, ...]
     ended: tuple[Decision, ...] = ()
@@ -317,7 +317,7 @@ class Baton:
         cannot be captured.
         """
         from gitbaton.secrets import differences, told
-        from gitbaton.store.write import Draft, refuse_name
+        from gitbaton.store.write import CheckpointDraft, refuse_name
 
         _ = self.latest  # refuse a bad checkpoint directory before anything is written
         head, warnings = self.head()
@@ -356,7 +356,7 @@ class Baton:
         if captured:
             warnings += self._unseen(about, captured.tree)
         files = self.file_state(captured) if captured else None
-        draft = Draft(
+        draft = CheckpointDraft(
             checkpoint=replace(checkpoint, files=files),
             author=author,
             tree=captured.tree if captured else self.store.base_tree(head.oid),
@@ -380,7 +380,7 @@ class Baton:
         )
         over = standing.taken_over(new, words, stands, given)
 
-        def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
+        def follow(draft: CheckpointDraft, newest: Stored | None) -> Checkpoint:
             """Called with the lock held, so that nothing that was decided meanwhile is left out."""
             if newest is None or (tip is not None and newest.id == tip.id):
                 return draft.checkpoint

@@ -38,8 +38,8 @@ from gitbaton.store import sessions
 from gitbaton.store.chain import beside
 from gitbaton.store.read import makes_current
 from gitbaton.store.sessions import Session, facts_path, written
-from gitbaton.store.turns import Ending, ending
-from gitbaton.store.write import Draft
+from gitbaton.store.turns import TurnEnd, ending
+from gitbaton.store.write import CheckpointDraft
 from gitbaton.system.files import acquire, release
 from gitbaton.values import replace, value
 
@@ -119,7 +119,7 @@ def alone(repo: Repo, *, late: bool) -> Iterator[bool]:
         os.close(turn)
 
 
-def unended(baton: Baton, event: Event, session: Session, track: Track, heard: float) -> tuple[Whose, Ending | None]:
+def unended(baton: Baton, event: Event, session: Session, track: Track, heard: float) -> tuple[Whose, TurnEnd | None]:
     """Whose turn it is that what was changed before a prompt belongs to: another session's that goes on, where the own one has
     none; and what has ended the own one before a prompt or the end of the session, since its hooks were ``heard`` of last."""
     if event.moment not in ("prompt", "end"):
@@ -140,7 +140,7 @@ def at_work(baton: Baton, event: Event, track: Track) -> Whose:
     return next(others, None)
 
 
-def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> Ending | None:
+def over(baton: Baton, track: str, of: Event, session: Session, said: float) -> TurnEnd | None:
     """What has ended a session's open turn that it does not know of, since it ``said`` something last."""
     agent = Agent(name=of.agent, session=of.session)
     begun = session.open and session.began_at  # what goes on by its records alone has begun in no state that is known
@@ -155,7 +155,7 @@ def take(
     said: str,
     of: Whose = None,
     *,
-    ended: Ending | None = None,
+    ended: TurnEnd | None = None,
     spot: Spot | None = None,
     child: Child | None = None,
 ) -> Session:
@@ -182,7 +182,7 @@ def _take_once(
     track: str,
     said: str,
     of: Whose,
-    ended: Ending | None,
+    ended: TurnEnd | None,
     spot: Spot | None,
     child: Child | None,
 ) -> Session:
@@ -215,7 +215,7 @@ def _take_once(
     checkpoint = replace(words, step=_begun(text, _STEP), agent=agent, observed=observed, turn=turn)
     known = False  # whether the newest checkpoint tells of the end already
 
-    def follow(draft: Draft, newest: Stored | None) -> Checkpoint:
+    def follow(draft: CheckpointDraft, newest: Stored | None) -> Checkpoint:
         """Called with the lock held, so that no word is older than the newest checkpoint's."""
         nonlocal known
         unjoined = newest is None and tip is not None and tip.foreign
@@ -251,7 +251,7 @@ def _turn_of(event: Event, session: Session) -> Turn | None:
     return sessions.turn(session)
 
 
-def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended: Ending | None) -> Turn:
+def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended: TurnEnd | None) -> Turn:
     """A turn with what the session's own tools edited in it, as its hooks and its records tell, up to what has ended it."""
     until = ended.at if ended is not None else float("inf")
     told = [one.path for one in (seen.facts.edited if seen else ()) if session.began_at / 1000 <= one.at <= until]
@@ -260,7 +260,7 @@ def _edited(baton: Baton, turn: Turn, session: Session, seen: Seen | None, ended
 
 
 def _observed(
-    baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: Draft
+    baton: Baton, event: Event, session: Session, agent: Agent, tip: Stored | None, draft: CheckpointDraft
 ) -> tuple[Observed | None, bool, Seen | None]:
     """What the client has on record, with what was said of it stored beside the conversation, None where nothing is wanted or
     known; whether that alone is worth a checkpoint; and what was read. Raises ScanError, AgainError; whatever else goes wrong
@@ -361,7 +361,7 @@ def heard(session: Session) -> Heard:
     )
 
 
-def _changed(baton: Baton, root: str, tip: Stored | None, draft: Draft) -> dict[str, float]:
+def _changed(baton: Baton, root: str, tip: Stored | None, draft: CheckpointDraft) -> dict[str, float]:
     """The paths in which the draft differs from the checkpoint before, or else from HEAD, and when each was written: a move of
     HEAD brings many that nobody here has written."""
     head = draft.checkpoint.head
@@ -429,7 +429,7 @@ def carry(checkpoint: Checkpoint, here: Stored, turns: int, newest: Stored | Non
     )
 
 
-def _same(baton: Baton, draft: Draft, tip: Stored) -> bool:
+def _same(baton: Baton, draft: CheckpointDraft, tip: Stored) -> bool:
     """Whether the newest checkpoint holds the very files, index, HEAD and operation of a draft."""
     new, old = draft.checkpoint, tip.checkpoint
     if draft.tree != tip.tree or (new.branch, new.head) != (old.branch, old.head):
@@ -457,7 +457,7 @@ def _ends(c: Checkpoint) -> bool:
     return c.step.startswith(TURN_ENDED)
 
 
-def _moved(baton: Baton, draft: Draft, tip: Stored | None) -> bool:
+def _moved(baton: Baton, draft: CheckpointDraft, tip: Stored | None) -> bool:
     """Whether files, branch or HEAD are others than in the newest checkpoint; without one, whether any file is not HEAD's."""
     new = draft.checkpoint
     if tip is None:

@@ -31,10 +31,9 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.git.run import checked, quoted
 from gitbaton.journal.chain import LOCK, read
 from gitbaton.journal.values import run_of
-from gitbaton.mending import records
-from gitbaton.mending.chains import Chains
-from gitbaton.mending.records import Runs, way_out
-from gitbaton.mending.survey import LARGEST, UNFINISHED, Lost, Made, Mend, Move, Reach, Survey, Theirs, brought_back
+from gitbaton.mending import rebuild
+from gitbaton.mending.rebuild import ChainMender, RunMender, way_out
+from gitbaton.mending.survey import LARGEST, UNFINISHED, Lost, Made, Mend, Reach, RefMove, Survey, Theirs, brought_back
 from gitbaton.model import Checkpoint, Oid
 from gitbaton.retention.inventory import conversation_name, known
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, chain_ref, state, tip_ref, track_of
@@ -62,10 +61,10 @@ def plan(baton: Baton, remote: str | None = None) -> Mend:
         raise GitError(text, "bring it back, or take its line out of '.git/objects/info/alternates', then try again")
     with TemporaryDirectory(prefix="gitbaton-") as folder, closing(Survey(baton.repo)) as survey:
         warnings = survey.look(folder, remote)
-        return _Plan(baton, survey).mend(warnings)
+        return _MendPlanner(baton, survey).mend(warnings)
 
 
-class _Plan:
+class _MendPlanner:
     """What becomes of each of our refs, in an order in which each finds what it needs: what was removed stays away, so pins and
     tombstones come first; chains stand on nothing else; notes are made from chains."""
 
@@ -73,7 +72,7 @@ class _Plan:
         self.baton, self.survey = baton, survey
         self.lost: list[Lost] = []
         self.left: list[Lost] = []
-        self.moves: list[Move] = []
+        self.moves: list[RefMove] = []
         self.settled: set[str] = set()
         self.ours: dict[str, tuple[Oid, ...]] = {}
         self.nowhere: list[str] = []  # the records of chains that are gone, and to be had nowhere
@@ -136,17 +135,17 @@ class _Plan:
         if made.ours and (place := record_of(name)):
             self.ours[place] = made.ours
         if made.new != ref.oid or (made.new is None and name in self.survey.ours):
-            self.moves.append(Move(name=name, new=made.new, old=ref.oid, raw=ref.raw, said=made.said))
+            self.moves.append(RefMove(name=name, new=made.new, old=ref.oid, raw=ref.raw, said=made.said))
             kept = f"{BEFORE_MENDS}{name.removeprefix('refs/baton/')}/{ref.oid}"
             if made.keep and ref.oid is not None and kept not in self.survey.pointing:
                 self.survey.pointing[kept] = ref.oid
-                self.moves.append(Move(name=kept, new=ref.oid, old=None, raw=None, said="what it was stays"))
+                self.moves.append(RefMove(name=kept, new=ref.oid, old=None, raw=None, said="what it was stays"))
 
     def _meta(self) -> None:
         """Pins and tombstones."""
         fetched = (name for name in self.survey.pointing if name.startswith(REMOTES) and name.endswith("/meta"))
         copies = [self.survey.pointing[name] for name in fetched]
-        self.said, whole = records.meta(self.survey, self.survey.pointing.get(META), copies)
+        self.said, whole = rebuild.meta(self.survey, self.survey.pointing.get(META), copies)
         self.dropped: Callable[[Oid], bool] | None = self.said.dropped
         if META not in self.survey.ours and self.survey.missing and (self.said.pins or self.said.drops):
             self._settle(META, self._made_of_meta("it is gone, and an older one lies about"))
@@ -168,7 +167,7 @@ class _Plan:
 
     def _chains(self) -> None:
         """Tracks, fetched ones, too, and the states before each restore."""
-        survey, chains = self.survey, Chains(self.survey, self.dropped)
+        survey, chains = self.survey, ChainMender(self.survey, self.dropped)
         names = [name for name in survey.ours if known(name)]
         orphans = [chain_ref(track) for name in names if (track := track_of(name)) and name.startswith(TIPS)]
         orphans += [name for name in survey.missing if name.startswith(CHAINS)]
@@ -215,8 +214,8 @@ class _Plan:
         return None if track is None else lambda c: c.kind != "safety" and c.track == track
 
     def _records(self) -> None:
-        """Runs, threads, conversations, and what else was fetched."""
-        survey, runs = self.survey, Runs(self.survey)
+        """RunMender, threads, conversations, and what else was fetched."""
+        survey, runs = self.survey, RunMender(self.survey)
         gone = [name for name in survey.missing if name.startswith(RUNS)]
         for name in sorted(name for name in (*survey.ours, *gone) if name not in self.settled and known(name)):
             run = run_of(name.removeprefix(RUNS)) if name.startswith(RUNS) else None
@@ -238,11 +237,11 @@ class _Plan:
                 except RecordError as error:  # all its objects are here: nothing can be put in its place
                     self._settle(name, Made(new=None, left=f"{error.message}, so it stays unfinished; {way_out(run)}"))
             elif name.startswith(THREADS):
-                self._settle(name, records.thread(survey, name, oid))
+                self._settle(name, rebuild.thread(survey, name, oid))
             elif name.startswith(LATE):
-                self._settle(name, records.late(survey, name, tip))
+                self._settle(name, rebuild.late(survey, name, tip))
             elif talk is not None:
-                self._settle(name, records.conversation(survey, name, oid, *talk))
+                self._settle(name, rebuild.conversation(survey, name, oid, *talk))
             elif name.startswith(REMOTES):
                 self._settle(name, _FETCH)
             elif name.startswith(BEFORE_MENDS):
@@ -253,10 +252,10 @@ class _Plan:
         survey = self.survey
         if NOTES in survey.ours and survey.broken(NOTES):
             stored = survey.store.everything(survey.store.chains()[0]).items
-            self._settle(NOTES, records.notes(survey, survey.pointing.get(NOTES), stored, self.dropped))
+            self._settle(NOTES, rebuild.notes(survey, survey.pointing.get(NOTES), stored, self.dropped))
         elif NOTES not in survey.ours and survey.missing:
             stored = survey.store.everything(survey.store.chains()[0]).items
-            self._settle(NOTES, replace(records.notes(survey, None, stored, self.dropped), lost=()))
+            self._settle(NOTES, replace(rebuild.notes(survey, None, stored, self.dropped), lost=()))
         for name, ref in survey.ours.items():
             if not name.startswith(TIPS) or track_of(name) is None:
                 continue
@@ -378,8 +377,8 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
     return said
 
 
-def _moved(repo: Repo, door: BinaryObjects, place: str, m: Move) -> list[str]:
-    """Move one ref; what is in the way comes back."""
+def _moved(repo: Repo, door: BinaryObjects, place: str, m: RefMove) -> list[str]:
+    """RefMove one ref; what is in the way comes back."""
     if m.raw is not None or m.old is not None:
         put(repo, os.path.join(place, m.name), m.raw if m.raw is not None else f"{m.old}\n".encode(), sync=True)
     try:

@@ -380,7 +380,7 @@ class Lost:
 
 
 @value
-class Move:
+class RefMove:
     """A ref that is to point elsewhere. ``old``: what it points at now, None where it holds no id; ``raw``: its file's bytes,
     as they are put aside; ``new``: None where nothing is left for it to point at; ``said``: why, for people."""
 
@@ -411,7 +411,7 @@ class Mend:
     torn: tuple[tuple[Oid, str], ...] = ()
     objects: tuple[NewObject, ...] = ()
     found: int = 0
-    moves: tuple[Move, ...] = ()
+    moves: tuple[RefMove, ...] = ()
     ours: Mapping[str, tuple[Oid, ...]] = MappingProxyType({})
     lines: tuple[bytes, ...] = ()
     logs: tuple[tuple[str, tuple[bytes, ...]], ...] = ()

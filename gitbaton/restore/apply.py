@@ -24,7 +24,7 @@ from gitbaton.restore.writing import Writing, refuse_torn
 from gitbaton.store import safety_ref
 from gitbaton.store.chain import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
 from gitbaton.store.standing import has_words, last_steps, stance
-from gitbaton.store.write import Draft, append_safety, contents
+from gitbaton.store.write import CheckpointDraft, append_safety, contents
 from gitbaton.values import replace
 from gitbaton.worktree.conversion import remember_attributes
 from gitbaton.worktree.heldbytes import HeldOid
@@ -180,7 +180,7 @@ class _Work:
             root=self.scene.root,
         )
 
-    def _keep(self, draft: Draft) -> None:
+    def _keep(self, draft: CheckpointDraft) -> None:
         """Take git's lock of the index where it is needed, and record the state before."""
         if self.restaging:
             reached("lock")
@@ -205,7 +205,7 @@ class _Work:
             if found is None:
                 raise CollectedError(f"object {oid} was removed while the {self.plan.op} began; nothing is changed")
 
-    def _draft(self) -> Draft:
+    def _draft(self) -> CheckpointDraft:
         """The safety checkpoint: the captured state, and beside its stages what no filter gives back and the tree to come."""
         plan, scene = self.plan, self.scene
         author, _ = self.baton.author()
@@ -234,7 +234,7 @@ class _Work:
             ),
         )
         changed = len(plan.wanted)
-        return Draft(
+        return CheckpointDraft(
             checkpoint=checkpoint,
             author=author,
             tree=scene.tree,

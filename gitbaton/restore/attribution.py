@@ -18,9 +18,9 @@ from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import AFTER, MAX_COMMIT, in_beside
 from gitbaton.store.pathhistory import (
     FORMAT,
+    ChainHistory,
     Contents,
-    Line,
-    Seen,
+    PlacedCheckpoint,
     Step,
     changes,
     first_parents,
@@ -34,8 +34,8 @@ from gitbaton.values import value
 
 _AHEAD = 50  # how much further each round of reading looks
 
-_Held = tuple[Line, Seen]
-_Look = Generator[int, None, Seen | None]
+_Held = tuple[ChainHistory, PlacedCheckpoint]
+_Look = Generator[int, None, PlacedCheckpoint | None]
 
 
 @value
@@ -175,7 +175,7 @@ class _Verdict:
         certain = doubtful is None and not _of_nobody(whose.stored.checkpoint)
         return Owner(path=path, track=whose.track, where=whose.stored.id, certain=certain)
 
-    def _doubtful(self, path: str, first: Seen) -> Seen | None:
+    def _doubtful(self, path: str, first: PlacedCheckpoint) -> PlacedCheckpoint | None:
         """A checkpoint of another track that holds a content of ours as well, and before which one was pruned that may have had
         it before us."""
         other = [held for held in self.held[path] if held[0].track is not None and held[1].track != first.track]
@@ -188,7 +188,7 @@ class _Search:
     at the wanted paths."""
 
     def __init__(
-        self, store: Store, then: Stored, worktree: WorktreeId, wanted: Contents, base: Contents, lines: Sequence[Line]
+        self, store: Store, then: Stored, worktree: WorktreeId, wanted: Contents, base: Contents, lines: Sequence[ChainHistory]
     ) -> None:
         self.store, self.then, self.worktree, self.wanted, self.base, self.lines = store, then, worktree, wanted, base, lines
         self.track, self.created = then.checkpoint.track, then.checkpoint.created
@@ -201,7 +201,7 @@ class _Search:
         """Whether only checkpoints after ``then`` count: a path is absent, or as the commit has it that ``then`` stands on."""
         return self.wanted[path] in ("", self.base.get(path, ""))
 
-    def rank(self, seen: Seen) -> tuple[datetime, bool, Oid, str]:
+    def rank(self, seen: PlacedCheckpoint) -> tuple[datetime, bool, Oid, str]:
         """Who comes first; a tie is ours."""
         return seen.created, seen.track != self.track, seen.stored.id, seen.track
 
@@ -224,11 +224,11 @@ class _Search:
             found.setdefault(path, []).append((line, seen))
         return found
 
-    def _fits(self, line: Line, path: str) -> Callable[[Seen], bool]:
+    def _fits(self, line: ChainHistory, path: str) -> Callable[[PlacedCheckpoint], bool]:
         """Whether a checkpoint that has the content counts for a path; a state before a restore does for what that wrote."""
         late, knows = self.late(path), self._knows(path, self.wanted[path])
 
-        def fits(seen: Seen) -> bool:
+        def fits(seen: PlacedCheckpoint) -> bool:
             if (late and seen.created <= self.created) or not knows(seen):
                 return False
             return line.track is not None or path in self.written(seen)
@@ -236,14 +236,14 @@ class _Search:
         return fits
 
     @staticmethod
-    def _knows(path: str, content: str) -> Callable[[Seen], bool]:
+    def _knows(path: str, content: str) -> Callable[[PlacedCheckpoint], bool]:
         """Whether a checkpoint knows that a path has a content. One that had to skip it does not know it absent."""
         parts = path.split("/")
         above = {"/".join(parts[:n]) for n in range(1, len(parts) + 1)} if not content else set()
         return lambda seen: above.isdisjoint(seen.skipped)
 
     @staticmethod
-    def _look(line: Line, spans: Sequence[tuple[int, int]], fits: Callable[[Seen], bool]) -> _Look:
+    def _look(line: ChainHistory, spans: Sequence[tuple[int, int]], fits: Callable[[PlacedCheckpoint], bool]) -> _Look:
         """Yields a place that must be read before it can go on; returns the first one that fits."""
         for start, end in spans:
             place = line.next(start)
@@ -256,11 +256,13 @@ class _Search:
                 place = line.next(place + 1)
         return None
 
-    def _carry_out(self, searches: list[tuple[Line, str, _Look]]) -> Iterable[tuple[Line, str, Seen]]:
+    def _carry_out(
+        self, searches: list[tuple[ChainHistory, str, _Look]]
+    ) -> Iterable[tuple[ChainHistory, str, PlacedCheckpoint]]:
         """Run all searches side by side: each round reads what they ask for, and further ahead than the one before."""
         ahead = 1
         while searches:
-            waiting, asked = [], dict[Line, set[int]]()
+            waiting, asked = [], dict[ChainHistory, set[int]]()
             for search in searches:
                 line, path, steps = search
                 try:
@@ -276,7 +278,7 @@ class _Search:
 
     # Who changed it last.
 
-    def changer(self, path: str) -> Seen | None:
+    def changer(self, path: str) -> PlacedCheckpoint | None:
         """The checkpoint taken here that changed a path last, or the state before a restore that wrote it since."""
         newest = self._newest(path) if any(path in line.moves for line in self.lines) else None
         if newest is None:
@@ -291,9 +293,9 @@ class _Search:
                 return None
         return None if found is None or (self.late(path) and found.created <= self.created) else found
 
-    def _newest(self, path: str, without: str | None = None) -> tuple[Seen, str] | None:
+    def _newest(self, path: str, without: str | None = None) -> tuple[PlacedCheckpoint, str] | None:
         """The newest checkpoint here that knows a path, perhaps one at which it has another content; and what it has there."""
-        found: tuple[Seen, str] | None = None
+        found: tuple[PlacedCheckpoint, str] | None = None
         for line in self._tracks:
             if found is not None and line.links[-1].seconds < _seconds(found[0].created):
                 break
@@ -305,14 +307,14 @@ class _Search:
                     break
         return found
 
-    def _newest_restored(self, path: str, since: Seen | None) -> Seen | None:
+    def _newest_restored(self, path: str, since: PlacedCheckpoint | None) -> PlacedCheckpoint | None:
         """The state before the newest restore that wrote a path, after a checkpoint."""
         for line in self._states:
             places = range(len(line.links) - 1, self._after(line, since) - 1, -1)
             return self._first(line, places, lambda seen: self._follows(seen, since) and path in self.written(seen))
         return None
 
-    def _first_since(self, path: str, content: str, since: Seen | None) -> Seen | None:
+    def _first_since(self, path: str, content: str, since: PlacedCheckpoint | None) -> PlacedCheckpoint | None:
         """The oldest checkpoint here after another; it knows a path to have a content, as all since then do."""
         found, knows = [], self._knows(path, content)
         for line in self._tracks:
@@ -322,15 +324,15 @@ class _Search:
             found.append(self._first(line, places, lambda seen: self._follows(seen, since) and knows(seen)))
         return min((seen for seen in found if seen is not None), key=self.rank, default=None)
 
-    def _follows(self, seen: Seen, since: Seen | None) -> bool:
+    def _follows(self, seen: PlacedCheckpoint, since: PlacedCheckpoint | None) -> bool:
         return since is None or self.rank(seen) > self.rank(since)
 
     @staticmethod
-    def _after(line: Line, since: Seen | None) -> int:
+    def _after(line: ChainHistory, since: PlacedCheckpoint | None) -> int:
         """The first place of a line that may be after a checkpoint."""
         return line.recent(_seconds(since.created)) if since is not None else 0
 
-    def _first(self, line: Line, places: range, fits: Callable[[Seen], bool]) -> Seen | None:
+    def _first(self, line: ChainHistory, places: range, fits: Callable[[PlacedCheckpoint], bool]) -> PlacedCheckpoint | None:
         """The first of some places at which a checkpoint was taken here that fits."""
         ahead = 1
         while places:
@@ -344,7 +346,7 @@ class _Search:
 
     # What is read.
 
-    def apart_from_head(self, seen: Seen) -> Contents:
+    def apart_from_head(self, seen: PlacedCheckpoint) -> Contents:
         """The wanted paths that a checkpoint has otherwise than the commit that it stands on; none where that is not there."""
         step = self._from_head(seen)
         if step is None:
@@ -353,17 +355,17 @@ class _Search:
             self.compare_with_heads([seen])
         return self._heads[step]
 
-    def compare_with_heads(self, items: Iterable[Seen]) -> None:
+    def compare_with_heads(self, items: Iterable[PlacedCheckpoint]) -> None:
         """Look at many checkpoints at once, for ``apart_from_head``."""
         steps = {step for seen in items if (step := self._from_head(seen))}
         self._heads |= {step: {} for step in steps} | changes(self.store, steps, self.wanted)
 
-    def _from_head(self, seen: Seen) -> Step | None:
+    def _from_head(self, seen: PlacedCheckpoint) -> Step | None:
         head = seen.stored.checkpoint.head
         tree = tree_of(self.store, head) if head else nothing(self.store)
         return (tree, seen.stored.tree) if tree else None
 
-    def written(self, seen: Seen) -> Contents:
+    def written(self, seen: PlacedCheckpoint) -> Contents:
         """What the restore wrote that a state was kept for, of the wanted paths."""
         if self._written is None:
             self._written = self._all_written()
@@ -380,7 +382,7 @@ class _Search:
         found = changes(self.store, set(steps.values()), self.wanted)
         return {commit: found.get(step, {}) for commit, step in steps.items()}
 
-    def gap_before(self, line: Line, seen: Seen, moment: datetime) -> bool:
+    def gap_before(self, line: ChainHistory, seen: PlacedCheckpoint, moment: datetime) -> bool:
         """Whether a checkpoint of a line, taken before a moment perhaps, was pruned just before one that is there."""
         if seen.place == 0:
             return seen.stored.checkpoint.previous is not None
@@ -391,7 +393,7 @@ class _Search:
             return True
         return prior.id != seen.stored.checkpoint.previous and prior.checkpoint.created < moment
 
-    def _read(self, places: Sequence[tuple[Line, int]]) -> None:
+    def _read(self, places: Sequence[tuple[ChainHistory, int]]) -> None:
         places = [(line, place) for line, place in places if place not in line.seen]
         oids = [line.links[place].oid for line, place in places]
         born = timestamp(self.worktree.created).encode()
@@ -409,7 +411,7 @@ class _Search:
             here = files is not None and files.worktree.same(self.worktree)
             skipped = frozenset(s.path.rstrip("/") for s in files.skipped) if files else frozenset[str]()
             counts = here or (own and files is not None)
-            line.note(place, Seen(stored=stored, place=place, here=here, skipped=skipped) if counts else None)
+            line.note(place, PlacedCheckpoint(stored=stored, place=place, here=here, skipped=skipped) if counts else None)
 
 
 def _seconds(moment: datetime) -> int:

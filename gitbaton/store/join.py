@@ -76,7 +76,7 @@ class Link:
 
 
 @value
-class Joined:
+class JoinPlan:
     """What putting links into a track comes to.
 
     ``fresh``: the links that are new, ``added`` their number; ``removed``: ids that are no longer in the chain; ``objects`` to
@@ -188,7 +188,7 @@ def _may_stand_in(stored: Stored) -> bool:
 
 def joined(
     store: Store, track: str, more: Iterable[Link] = (), *, meta: Meta = NOTHING, keep: Collection[Oid] | None = None
-) -> Joined:
+) -> JoinPlan:
     """Plan to put links into a track that may not exist yet, less what ``meta`` drops and, with ``keep``, less all but these
     ids; reads only. Called with the lock held.
 
@@ -203,7 +203,7 @@ def joined(
     coming = [link for link in more if not dropped(link.id)]
     tip = store.objects.info(chain_ref(track))
     if not coming and (tip is None or not (meta.drops or keep is not None)):
-        return Joined()
+        return JoinPlan()
     own = _commits(store, track, tip.oid if tip is not None else None)
     kept = _untouched(store, own, coming, dropped)
     have = linked(store, track, own[kept:])
@@ -214,9 +214,9 @@ def joined(
     last = placed[-1].commit if placed else below if kept else None
     old = tip.oid if tip is not None else None
     if last == old:
-        return Joined(links=tuple(placed), kept=kept)
+        return JoinPlan(links=tuple(placed), kept=kept)
     before, after = {link.id: link.base for link in have}, {link.id for link in placed}
-    return Joined(
+    return JoinPlan(
         fresh=tuple(link for link in placed if link.id not in before),
         removed=tuple(link.id for link in have if link.id not in after),
         objects=tuple(objects),
@@ -331,7 +331,7 @@ def _require(store: Store, placed: Sequence[Link], objects: Sequence[NewObject])
 
 
 @value
-class Place:
+class ChainPlace:
     """Where a checkpoint stands: its time as it is stored, its track, and its commit in that track's chain. ``noted``: the
     commit in whose note it has an entry, None where it has none."""
 
@@ -346,10 +346,10 @@ class Places:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._known: dict[str, dict[Oid, Place]] = {}
-        self._rest: dict[str, Iterator[dict[Oid, Place]]] = {}
+        self._known: dict[str, dict[Oid, ChainPlace]] = {}
+        self._rest: dict[str, Iterator[dict[Oid, ChainPlace]]] = {}
 
-    def find(self, oid: Oid, *tracks: str) -> Place | None:
+    def find(self, oid: Oid, *tracks: str) -> ChainPlace | None:
         """Where a checkpoint stands in the first of some tracks that has it; None in none that can be read."""
         for track in tracks:
             known = self._known.setdefault(track, {})
@@ -361,13 +361,13 @@ class Places:
                 return known[oid]
         return None
 
-    def anywhere(self, oid: Oid, text: bytes) -> Place | None:
+    def anywhere(self, oid: Oid, text: bytes) -> ChainPlace | None:
         """Where a checkpoint stands, beginning with the track that its entry names."""
         return self.find(oid, *dict.fromkeys((track_in(text), *sorted(self.store.chains()[0]))))
 
-    def noted(self, target: Oid, tracks: Collection[str] | None = None) -> dict[Oid, Place]:
+    def noted(self, target: Oid, tracks: Collection[str] | None = None) -> dict[Oid, ChainPlace]:
         """The checkpoints of all chains, or of some, that have an entry in the note of a commit."""
-        wanted, found = self.store.chains()[0] if tracks is None else tracks, dict[Oid, Place]()
+        wanted, found = self.store.chains()[0] if tracks is None else tracks, dict[Oid, ChainPlace]()
         for track in wanted:
             self.find("", track)  # no checkpoint's: all are read
             found |= {oid: place for oid, place in self._known.get(track, {}).items() if place.noted == target}
@@ -385,7 +385,7 @@ class Places:
         texts = {oid: entries.get(oid) or entry(oid, self.checkpoint(there[oid])) for oid in order}
         return replace(note, entries=tuple(texts.items()), older=False)
 
-    def checkpoint(self, place: Place) -> Checkpoint:
+    def checkpoint(self, place: ChainPlace) -> Checkpoint:
         """The checkpoint there. Raises RecordError."""
         return self.store.stored(self.store.objects.read(place.commit), place.track, place.commit).checkpoint
 
@@ -397,7 +397,7 @@ class Places:
         except RecordError:
             return text
 
-    def _walk(self, track: str) -> Iterator[dict[Oid, Place]]:
+    def _walk(self, track: str) -> Iterator[dict[Oid, ChainPlace]]:
         tip = self.store.chains()[0].get(track)
         try:
             oids = self.store.objects.first_parents(tip) if tip is not None else []
@@ -405,12 +405,12 @@ class Places:
             return
         for start in range(0, len(oids), _CHUNK):
             part = oids[start : start + _CHUNK]
-            found = dict[Oid, Place]()
+            found = dict[Oid, ChainPlace]()
             for at, raw in zip(part, _payloads(self.store, part), strict=True):
                 mark, head = _mark(self.store, raw), _HEAD.search(raw) if _MANUAL in raw else None
                 if mark is not None:
                     noted = head.group(1).decode() if head is not None else None
-                    found[mark[1]] = Place(created=mark[0], track=track, commit=at, noted=noted)
+                    found[mark[1]] = ChainPlace(created=mark[0], track=track, commit=at, noted=noted)
             yield found
 
 

@@ -110,7 +110,7 @@ Run = tuple[int, int, str]  # from a place up to before another a path has one c
 
 
 @value
-class Link:
+class ChainCommit:
     """A commit as ``rev-list`` prints it."""
 
     oid: Oid
@@ -120,7 +120,7 @@ class Link:
 
 
 @value
-class Seen:
+class PlacedCheckpoint:
     """A checkpoint at a place of a line; ``here``: taken in the work tree that it is asked for."""
 
     stored: Stored
@@ -139,12 +139,12 @@ class Seen:
         return self.stored.checkpoint.created
 
 
-class Line:
+class ChainHistory:
     """A chain, oldest first; places in it count from 0. ``track`` is None for the states before each restore."""
 
-    def __init__(self, track: str | None, links: list[Link]) -> None:
+    def __init__(self, track: str | None, links: list[ChainCommit]) -> None:
         self.track, self.links = track, links
-        self.seen: dict[int, Seen | None] = {}
+        self.seen: dict[int, PlacedCheckpoint | None] = {}
         self.moves: dict[str, list[tuple[int, str]]] = {}
         self.start: Contents = {}
         self._after: dict[int, int] = {}
@@ -176,7 +176,7 @@ class Line:
             self._recent[seconds] = next(places, len(self.links))
         return self._recent[seconds]
 
-    def note(self, place: int, seen: Seen | None) -> None:
+    def note(self, place: int, seen: PlacedCheckpoint | None) -> None:
         """Remember what stands at a place; None when it does not count."""
         self.seen[place] = seen
         if seen is None:
@@ -193,34 +193,37 @@ class Line:
         return place
 
 
-def read_lines(store: Store, chains: Mapping[str | None, Oid]) -> list[Line]:
+def read_lines(store: Store, chains: Mapping[str | None, Oid]) -> list[ChainHistory]:
     """Chains as far as they can be read, by one process."""
     return _lines(store, chains, _walked(store, chains))
 
 
-def newest_lines(store: Store, chains: Mapping[str | None, Oid], until: Oid) -> list[Line] | None:
+def newest_lines(store: Store, chains: Mapping[str | None, Oid], until: Oid) -> list[ChainHistory] | None:
     """The newest part of chains; None where a checkpoint is not in that."""
     found = _walked(store, chains, f"--max-count={NEWEST}")
     return _lines(store, chains, found) if until in found else None
 
 
-def _walked(store: Store, chains: Mapping[str | None, Oid], *few: str) -> dict[Oid, Link]:
+def _walked(store: Store, chains: Mapping[str | None, Oid], *few: str) -> dict[Oid, ChainCommit]:
     tips = [tip for tip in chains.values() if is_oid(store.objects.algorithm, tip)]
     result = store.repo.git.run("rev-list", "--first-parent", *few, *FORMAT, "--end-of-options", *tips, "--")
     return listed(result.out) if result.code == 0 else _step_by_step(store, tips)
 
 
-def _lines(store: Store, chains: Mapping[str | None, Oid], found: Mapping[Oid, Link]) -> list[Line]:
-    return [Line(track, [k for k in first_parents(found, tip) if k.oid != store.root][::-1]) for track, tip in chains.items()]
+def _lines(store: Store, chains: Mapping[str | None, Oid], found: Mapping[Oid, ChainCommit]) -> list[ChainHistory]:
+    return [
+        ChainHistory(track, [k for k in first_parents(found, tip) if k.oid != store.root][::-1])
+        for track, tip in chains.items()
+    ]
 
 
-def listed(out: bytes) -> dict[Oid, Link]:
+def listed(out: bytes) -> dict[Oid, ChainCommit]:
     """What ``rev-list`` prints, by commit."""
     rows = (row.split(" ") for row in out.decode("ascii", "replace").splitlines() if not row.startswith("commit "))
-    return {r[0]: Link(oid=r[0], tree=r[1], seconds=_number(r[2]), parent=r[3] or None) for r in rows}
+    return {r[0]: ChainCommit(oid=r[0], tree=r[1], seconds=_number(r[2]), parent=r[3] or None) for r in rows}
 
 
-def first_parents(found: Mapping[Oid, Link], start: Oid | None) -> Iterable[Link]:
+def first_parents(found: Mapping[Oid, ChainCommit], start: Oid | None) -> Iterable[ChainCommit]:
     """A commit and its first parents, as far as they are listed."""
     while start is not None and (item := found.get(start)) is not None:
         yield item
@@ -231,9 +234,9 @@ def _number(text: str) -> int:
     return int(text) if text.removeprefix("-").isdecimal() else 0
 
 
-def _step_by_step(store: Store, tips: Sequence[Oid]) -> dict[Oid, Link]:
+def _step_by_step(store: Store, tips: Sequence[Oid]) -> dict[Oid, ChainCommit]:
     """As ``rev-list`` would list them, up to what is missing or corrupt."""
-    found: dict[Oid, Link] = {}
+    found: dict[Oid, ChainCommit] = {}
     for tip in tips:
         at: Oid | None = tip
         while at is not None and at not in found:
@@ -245,6 +248,6 @@ def _step_by_step(store: Store, tips: Sequence[Oid]) -> dict[Oid, Link]:
                 break
             seconds = _number(commit.author.split(b" ")[-2].decode("ascii", "replace")) if b" " in commit.author else 0
             parent = commit.parents[0] if commit.parents else None
-            found[at] = Link(oid=at, tree=commit.tree, seconds=seconds, parent=parent)
+            found[at] = ChainCommit(oid=at, tree=commit.tree, seconds=seconds, parent=parent)
             at = parent
     return found

@@ -30,7 +30,7 @@ from gitbaton.git.objects import OID, NewObject, RefChange, new_object
 from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.store import meta, state
-from gitbaton.store.join import Joined, Link, Places, joined, links, merged_note, plan_notes
+from gitbaton.store.join import JoinPlan, Link, Places, joined, links, merged_note, plan_notes
 from gitbaton.store.provenance import of_track
 from gitbaton.store.read import SLACK, Store, dropping
 from gitbaton.store.refs import CURRENT, META, TIPS, tip_ref
@@ -61,11 +61,11 @@ class Revision:
         self._more: dict[str, list[Link]] = {}
         self._keep: dict[str, frozenset[Oid]] = {}
         self._foreign: dict[str, set[Oid]] = {}
-        self._plans: dict[str, Joined] = {}
+        self._plans: dict[str, JoinPlan] = {}
         self._notes: dict[Oid, bytes] = {}
         self._also: tuple[list[NewObject], list[RefChange]] = ([], [])
 
-    def join(self, track: str, links: Iterable[Link], *, fetched: bool = False) -> Joined:
+    def join(self, track: str, links: Iterable[Link], *, fetched: bool = False) -> JoinPlan:
         """Put links into a track that may not exist yet: the union with what is there, less what ``meta`` drops.
 
         ``links`` as ``join.links`` reads them, or ``join.news`` those that the track's chain lacks, which is sooner done. With
@@ -87,12 +87,12 @@ class Revision:
             self._foreign.setdefault(track, set()).update(link.id for link in links)
         return made
 
-    def keep(self, track: str, ids: Collection[Oid]) -> Joined:
+    def keep(self, track: str, ids: Collection[Oid]) -> JoinPlan:
         """The track with only these checkpoints, their order and bytes kept; without any it goes. Raises RecordError."""
         self._keep[track] = frozenset(ids)
         return self._plan(track)
 
-    def _plan(self, track: str) -> Joined:
+    def _plan(self, track: str) -> JoinPlan:
         self._forget_carried(track)
         made = joined(self.store, track, self._more.get(track, ()), meta=self.meta, keep=self._keep.get(track))
         self._plans[track] = made
@@ -201,7 +201,7 @@ class Revision:
         first += [change] if change is not None else []
         return objects, first, self._tips(plans, objects)
 
-    def _tips(self, plans: Mapping[str, Joined], objects: list[NewObject]) -> list[RefChange]:
+    def _tips(self, plans: Mapping[str, JoinPlan], objects: list[NewObject]) -> list[RefChange]:
         """The moves of the tips' refs; one that was behind before stays so: its repair also looks for lost notes."""
         shown = self.store.objects.refs(TIPS) if plans else {}
         changes = []
@@ -224,7 +224,7 @@ class Revision:
         found = self.store.commit(commit)
         return payload(found.message) if found is not None else None
 
-    def _noted(self, plans: Mapping[str, Joined]) -> tuple[list[NewObject], RefChange | None]:
+    def _noted(self, plans: Mapping[str, JoinPlan]) -> tuple[list[NewObject], RefChange | None]:
         """The notes' objects and the move of their ref. Where they cannot be read, what would be added is a warning."""
         if not self.noted:
             return [], None
@@ -241,7 +241,7 @@ class Revision:
             self.warnings.append(f"no notes are written: {error.message}")
             return [], None
 
-    def _texts(self, plans: Mapping[str, Joined]) -> dict[Oid, bytes]:
+    def _texts(self, plans: Mapping[str, JoinPlan]) -> dict[Oid, bytes]:
         """The notes to write: with the entries of new manual checkpoints, and with what was fetched."""
         new: dict[Oid, dict[Oid, bytes]] = {oid: {} for oid in self._notes}
         times: dict[Oid, bytes] = {}

@@ -72,7 +72,7 @@ class UnderWay:
 
 
 @value
-class Ending:
+class TurnEnd:
     """What has ended a turn of which no end was heard, and when, in seconds since 1970: ``made``, somebody else's manual
     checkpoint, or else a commit, or the commit of a safety checkpoint. ``oid``: its id, ``tree``: what it holds."""
 
@@ -160,19 +160,19 @@ def _key(agent: Agent | None, turn: Turn) -> tuple[str, str | None, Oid] | None:
     return (agent.name, agent.session, began) if agent is not None and began else None
 
 
-def ending(store: Store, tip: Stored | None, agent: Agent, session: Session, said: float) -> Ending | None:
+def ending(store: Store, tip: Stored | None, agent: Agent, session: Session, said: float) -> TurnEnd | None:
     """What has ended the open turn of an agent's session on the track of a ``tip``: the first commit or restore in this work
     tree, or manual checkpoint of anybody else, after which it ``said`` nothing more; None where nothing has."""
-    layout, found = store.repo.layout, list[Ending]()
+    layout, found = store.repo.layout, list[TurnEnd]()
     commit = committed_after(store.repo, said, session.began_head)
     if commit is not None:
-        found.append(Ending(at=commit[0], oid=commit[1], tree=store.base_tree(commit[1])))
+        found.append(TurnEnd(at=commit[0], oid=commit[1], tree=store.base_tree(commit[1])))
     made = [s for s in _since(store, tip, said) if s.checkpoint.kind == "manual" and not _is_of(s, agent)]
-    found += [Ending(at=s.checkpoint.created.timestamp(), oid=s.id, tree=s.tree, made=s) for s in made[-1:]]
+    found += [TurnEnd(at=s.checkpoint.created.timestamp(), oid=s.id, tree=s.tree, made=s) for s in made[-1:]]
     with suppress(RecordError, GitError):
         step = store.tip_at(safety_ref(layout.git_dir, layout.common_dir))
         steps = [s for s in _since(store, step, said) if not s.foreign]
-        found += [Ending(at=s.checkpoint.created.timestamp(), oid=s.commit, tree=s.tree) for s in steps[-1:]]
+        found += [TurnEnd(at=s.checkpoint.created.timestamp(), oid=s.commit, tree=s.tree) for s in steps[-1:]]
     return min(found, key=lambda one: one.at, default=None)
 
 

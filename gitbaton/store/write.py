@@ -37,7 +37,7 @@ NOBODY = b"gitbaton <gitbaton@localhost>"
 
 
 @value
-class Draft:
+class CheckpointDraft:
     """A checkpoint that is to be appended. ``author`` is ``Name <email>``; ``tree`` its commit's tree;
     ``stages`` the objects of the unmerged stages, the last one their tree.
     ``count_changed`` says how many paths differ between two trees.
@@ -50,12 +50,12 @@ class Draft:
     tree: Oid
     stages: tuple[NewObject, ...]
     count_changed: Callable[[Oid, Oid], int]
-    follow: Callable[[Draft, Stored | None], Checkpoint] | None = None
+    follow: Callable[[CheckpointDraft, Stored | None], Checkpoint] | None = None
     fresh: bool = False
     kept: tuple[Oid, ...] = ()
 
 
-class _Batch:
+class _Objects:
     """Objects collected for one write, in an order in which nothing points forward."""
 
     def __init__(self, store: Store) -> None:
@@ -68,7 +68,7 @@ class _Batch:
         return self.items[-1].oid
 
 
-def append(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
+def append(store: Store, draft: CheckpointDraft, warn: Callable[[str], None]) -> Stored:
     """Put a checkpoint on top of its track; the ids it gets depend on what is there now.
 
     Raises RefConflictError, naming who is in the way, when the chain cannot be moved for 8 seconds, and what ``draft.follow``
@@ -96,7 +96,7 @@ def _own(store: Store, stored: Stored, warn: Callable[[str], None]) -> None:
         warn(f"what came from elsewhere stays foreign: {error}")
 
 
-def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Stored:
+def _append_once(store: Store, draft: CheckpointDraft, warn: Callable[[str], None]) -> Stored:
     track = check_track(draft.checkpoint.track)
     tip = store.own_tip(track)
     if tip is None:
@@ -105,7 +105,7 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
         draft = replace(draft, checkpoint=draft.follow(draft, tip))
     shown = store.objects.info(tip_ref(track)) if tip else None
     behind = tip is not None and (shown is None or shown.oid != tip.id)
-    batch = _Batch(store)
+    batch = _Objects(store)
     stored = _chain_commit(store, batch, draft, tip)
     changes = [[RefChange(name=chain_ref(track), new=stored.commit, old=tip.commit if tip else None)]]
     if not behind:
@@ -130,12 +130,12 @@ def _append_once(store: Store, draft: Draft, warn: Callable[[str], None]) -> Sto
     return stored
 
 
-def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
+def append_safety(store: Store, ref: str, draft: CheckpointDraft) -> Stored:
     """Put a safety checkpoint on top of the chain at ``ref``, which has neither tip blob nor note. Raises as ``append``."""
 
     def once(_: object) -> Stored:
         tip = store.tip_at(ref)
-        batch = _Batch(store)
+        batch = _Objects(store)
         stored = _chain_commit(store, batch, draft, tip)
         store.repo.stow(batch.items)
         store.ours.add(STATES, [stored.id], sync=fsync(store.repo) != "never")
@@ -147,7 +147,7 @@ def append_safety(store: Store, ref: str, draft: Draft) -> Stored:
 
 
 @contextmanager
-def contents(store: Store, draft: Draft) -> Iterator[Draft]:
+def contents(store: Store, draft: CheckpointDraft) -> Iterator[CheckpointDraft]:
     """The draft, what is large of it on disk: for the time before the lock, which the block takes. Raises CollectedError."""
     files = draft.checkpoint.files
     store.repo.stow(draft.stages)
@@ -171,7 +171,7 @@ def refuse_name(store: Store, track: str) -> None:
             raise UsageError(alike(track, other))
 
 
-def _chain_commit(store: Store, batch: _Batch, draft: Draft, tip: Stored | None) -> Stored:
+def _chain_commit(store: Store, batch: _Objects, draft: CheckpointDraft, tip: Stored | None) -> Stored:
     checkpoint = replace(draft.checkpoint, previous=tip.id if tip else None)
     if tip is not None and checkpoint.created <= tip.checkpoint.created:
         checkpoint = replace(checkpoint, created=_just_after(tip))
@@ -198,12 +198,14 @@ def _just_after(tip: Stored) -> datetime:
         raise RecordError(f"commit {tip.commit} is dated at the end of time; nothing can follow it") from None
 
 
-def _root(batch: _Batch) -> Oid:
+def _root(batch: _Objects) -> Oid:
     batch.items += root_objects(batch.algorithm)
     return batch.items[-1].oid
 
 
-def _base(batch: _Batch, draft: Draft, checkpoint: Checkpoint, author: bytes, first: Oid, head_tree: Oid | None) -> Oid | None:
+def _base(
+    batch: _Objects, draft: CheckpointDraft, checkpoint: Checkpoint, author: bytes, first: Oid, head_tree: Oid | None
+) -> Oid | None:
     """The second parent: HEAD, or a commit of the index when the index says more than HEAD does."""
     head, files = checkpoint.head, checkpoint.files
     staged = files.index.tree if files else head_tree
@@ -221,7 +223,9 @@ def _base(batch: _Batch, draft: Draft, checkpoint: Checkpoint, author: bytes, fi
     return batch.add("commit", commit_data(tree=staged, parents=parents, author=author, message=INDEX))
 
 
-def _derived(store: Store, batch: _Batch, stored: Stored, author: bytes, warn: Callable[[str], None]) -> list[list[RefChange]]:
+def _derived(
+    store: Store, batch: _Objects, stored: Stored, author: bytes, warn: Callable[[str], None]
+) -> list[list[RefChange]]:
     """The note first and the tip last, each on its own: a tip that is up to date proves that the note is, too."""
     changes = []
     checkpoint = stored.checkpoint
@@ -237,7 +241,7 @@ def _derived(store: Store, batch: _Batch, stored: Stored, author: bytes, warn: C
     return changes
 
 
-def _note(store: Store, batch: _Batch, stored: Stored, head: Oid, author: bytes) -> RefChange:
+def _note(store: Store, batch: _Objects, stored: Stored, head: Oid, author: bytes) -> RefChange:
     old, tree = store.notes_tree()
     note = parse_note(store.note(head, tree)).with_entry(stored.id, entry(stored.id, stored.checkpoint))
     blob = batch.add("blob", note.render())
@@ -265,7 +269,7 @@ def repair(store: Store, tip: Stored, warn: Callable[[str], None]) -> None:
 def _repair_once(store: Store, tip: Stored, warn: Callable[[str], None]) -> None:
     shown = store.objects.info(tip_ref(tip.checkpoint.track))
     for stored in _unshown(store, tip, shown.oid if shown else None):
-        batch = _Batch(store)
+        batch = _Objects(store)
         try:
             changes = _missing_note(store, batch, stored)
         except RecordError as error:
@@ -273,7 +277,7 @@ def _repair_once(store: Store, tip: Stored, warn: Callable[[str], None]) -> None
             continue
         publish(store.repo, *changes, new=batch.items)
     if shown is None or shown.oid != tip.id:
-        batch = _Batch(store)
+        batch = _Objects(store)
         ref = tip_ref(tip.checkpoint.track)
         change = RefChange(name=ref, new=tip.id, old=shown.oid if shown else None)
         publish(store.repo, [change], new=[new_object(batch.algorithm, "blob", tip.raw)])
@@ -288,7 +292,7 @@ def _unshown(store: Store, tip: Stored, shown: Oid | None) -> list[Stored]:
     return [tip] if at is None else list(reversed(items[:at]))
 
 
-def _missing_note(store: Store, batch: _Batch, stored: Stored) -> list[list[RefChange]]:
+def _missing_note(store: Store, batch: _Objects, stored: Stored) -> list[list[RefChange]]:
     """The note of a checkpoint that has none yet; it keeps the chain commit's author. Raises RecordError."""
     head = stored.checkpoint.head
     if stored.checkpoint.kind != "manual" or head is None or store.tree_of(head) is None:
