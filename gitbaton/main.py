@@ -10,7 +10,7 @@ import os
 import sys
 
 from gitbaton import terminal
-from gitbaton.cli.verbs import OLD, find, verb_module
+from gitbaton.cli.verbs import OLD, find, modern, verb_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def arguments(words: list[str]) -> tuple[list[str], list[str]]:
     explicit = {"--color": "--color=always", "--no-color": "--color=never"}
     import re
 
-    from gitbaton.cli.options import Option, of_verb
+    from gitbaton.cli.options import Option, declared
 
     before: list[str] = []
     at = 0
@@ -97,7 +97,7 @@ def arguments(words: list[str]) -> tuple[list[str], list[str]]:
     counts = [at for at, word in enumerate(rest[:end]) if re.fullmatch(r"-[0-9]+", word)]
     verb = find(rest)[0] if counts else ""
     if verb:
-        parameters = (p for p in of_verb(verb_module(verb)) if isinstance(p.of, Option))
+        parameters = (p for p in declared(verb_function(verb)) if isinstance(p.of, Option))
         kinds = {name: p.kind for p in parameters for name, _ in p.names()}
         for at in counts:
             if kinds.get("-n") is int and kinds.get(rest[at - 1], bool) is bool:  # else it is an option's value
@@ -114,8 +114,6 @@ def call(words: list[str], begun: Repo | None = None) -> int:
 
     (before, rest), renamed = arguments(words), ""
     if rest and rest[0] in OLD:
-        from gitbaton.cli.oldnames import modern
-
         rest, renamed = modern(rest)
     try:
         code = _call([*before, *rest], begun)
@@ -143,21 +141,20 @@ def call(words: list[str], begun: Repo | None = None) -> int:
 
 def _call(words: list[str], begun: Repo | None) -> object:
     """What the verb returns. A line that is well formed needs no typer, whose import takes as long as a small command."""
-    from gitbaton.cli.leading import main
-    from gitbaton.cli.options import AFTER, Call, after, declared, of_verb, read, read_leading
+    from gitbaton.cli.options import AFTER, Call, after, declared, main, read, read_leading
 
     try:
         before, rest = read_leading(declared(main), words)
         verb, rest = find(rest)
-        module = verb_module(verb) if verb else verb_module("standing") if not rest else None
-        given = read(of_verb(module), rest) if module else {}
+        command = verb_function(verb) if verb or not rest else None
+        given = read(declared(command), rest) if command else {}
     except ValueError:
-        module = None
-    if module is not None:
+        command = None
+    if command is not None:
         ctx = Call(begun, f"git baton {verb}" if verb else "git baton", verb or "")
         ctx.meta[AFTER] = after(rest)
         main(ctx, **before)
-        return module.command(ctx, **given) if verb or not before["version"] else 0
+        return command(ctx, **given) if verb or not before["version"] else 0
     from gitbaton.cli.usage import call_typer
 
     return call_typer(words, begun)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.cli.leading import Globals
-from gitbaton.cli.options import AFTER, Argument, Call, Option
+from gitbaton.cli.options import AFTER, Argument, Call, Globals, Option
 from gitbaton.codec import Json, canonical, escaped, in_quotes, plain
 from gitbaton.errors import MENDS, DamagedIndexError, NotFoundError, UsageError
 from gitbaton.git.loose import index_anew
@@ -44,6 +43,7 @@ DryRun = Annotated[bool, Option("--dry-run", "-n", help="Print the plan; change 
 Verbose = Annotated[bool, Option("--verbose", "-v", help="List everything, also where that is more than 50 lines.")]
 
 MOST = 50  # lines of one list
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _FEW = 3  # of a kind: they are listed, however many others there are
 
 
@@ -272,6 +272,16 @@ def summed(
             said.append(form.format(f"{many:,} {noun}{'' if many == 1 else 's'}" if noun else f"{many:,}"))
     if said:
         yield f"{start}{', '.join(said)} ({lists} lists them)"
+
+
+def amount(count: int) -> str:
+    """A number of bytes for people, as ``12.3 KiB``."""
+    if count < 1024:
+        return f"{count} bytes" if count != 1 else "1 byte"
+    power = 1
+    while count / 1024**power >= 1000 and power < len(_UNITS):
+        power += 1
+    return f"{count / 1024**power:.1f} {_UNITS[power - 1]}"
 
 
 def print_plan(

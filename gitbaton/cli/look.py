@@ -9,14 +9,19 @@ from datetime import datetime
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.columns import cut, screen, width
-from gitbaton.codec import bare, counted, in_quotes, plain, timestamp
-from gitbaton.model import Live, Oid, Stored
-from gitbaton.render import line, title
+from gitbaton.codec import Json, bare, counted, first_line, in_quotes, plain, timestamp
+from gitbaton.model import NOT_ENDED, Live, Oid, Stored
+from gitbaton.render import line, quoted, title
 from gitbaton.values import value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from gitbaton.store.turns import UnderWay
 
 Cell = tuple[tuple[str, str], ...]
 """Pieces of text, each with the slot of its colour."""
 
+TAKE_BACK = "'git baton revert' takes it back"
 LEAST, _TIGHT = 28, 20  # columns of the screen that the last column of a table gets before others go, or are cut
 _DIGITS, _NAME = 4, 12
 _MANY = 500  # ids of which git is not asked one by one whether they are unique
@@ -220,3 +225,33 @@ def _cut(cell: Cell, columns: int) -> Cell:
         kept.append((text[: len(piece)], slot))
         text = text[len(piece) :]
     return (*kept, (text, ""))
+
+
+def turn_step(one: UnderWay) -> str:
+    """What an open turn is called, as the checkpoint that would end it."""
+    return f"{NOT_ENDED}: {line(one.span.prompt)}" if one.span.prompt else NOT_ENDED
+
+
+def turn_sentence(one: UnderWay, prompt: str) -> str:
+    """An open turn with the beginning of its prompt, what it has changed so far, and the command that takes it back."""
+    said = f'{NOT_ENDED}: "{prompt}"' if prompt else NOT_ENDED
+    return f"{said}, {counted(len(one.paths), 'file')} so far; {TAKE_BACK}"
+
+
+def turn_document(one: UnderWay) -> dict[str, Json]:
+    """An open turn for ``--json``."""
+    session, since = one.span.session, one.span.since
+    return {
+        "track": one.track,
+        "agent": session.name if session is not None else None,
+        "session": session.session if session is not None else None,
+        "prompt": one.span.prompt,
+        "since": timestamp(since) if since is not None else None,
+        "began": one.span.began.id if one.span.began is not None else None,
+        "files": len(one.paths),
+    }
+
+
+def turn_header(one: UnderWay) -> str:
+    """An open turn for ``--porcelain``: the track, how many files, and the prompt."""
+    return f"# open-turn {quoted(one.track)}\t{len(one.paths)}\t{quoted(first_line(one.span.prompt))}"

@@ -1,14 +1,12 @@
-"""Options and arguments of the verbs: declared once; read here where a line is well formed, by typer for help and mistakes."""
+"""Options and arguments of the verbs, and those before the verb: declared once, read here where a line is well formed."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Optional
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional
-
+from gitbaton import terminal
+from gitbaton.errors import UsageError
+from gitbaton.git.repo import Repo
 from gitbaton.values import value
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta; None without it
 
@@ -59,19 +57,15 @@ class Declared:
                 yield off, False
 
 
-def declared(command: Callable[..., int], tables: Iterable[type] = ()) -> list[Declared]:
-    """The parameters of a function in their order, then those that tables of them declare."""
+def declared(command: Callable[..., int]) -> list[Declared]:
+    """Return the parameters of a function in their order, then the fields of the tables that its ``**typed`` stands for."""
     code, defaults = command.__code__, command.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     known = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     found = [_declared(name, command.__annotations__[name], known) for name in names if name != "ctx"]
+    tables = command.__annotations__["typed"].__metadata__ if "typed" in command.__annotations__ else ()
     fields = [(table(), name, kind) for table in tables for name, kind in table.__annotations__.items()]
     return found + [_declared(name, kind, {name: getattr(empty, name)}) for empty, name, kind in fields]
-
-
-def of_verb(module: ModuleType) -> list[Declared]:
-    """The parameters of a verb: those of its ``command``, and of the tables that stand for its ``**typed``."""
-    return declared(module.command, getattr(module, "TABLES", ()))
 
 
 def _declared(name: str, annotation: Any, known: Mapping[str, Any]) -> Declared:
@@ -153,3 +147,43 @@ def _options(
 def after(words: list[str]) -> int | None:
     """How many words stand after ``--``: paths or a command, whatever they look like."""
     return len(words) - words.index("--") - 1 if "--" in words else None
+
+
+@value
+class Globals:
+    """The options before the verb."""
+
+    repo_root: Optional[str] = None
+    checkpoint_dir: Optional[str] = None
+    color: str = "auto"
+    pager: bool = True
+    repo: Optional[Repo] = None
+
+
+def main(
+    ctx: Call,
+    repo_root: Annotated[
+        Optional[str], Option(metavar="DIR", help="Work in the repository that holds DIR, instead of the current one.")
+    ] = None,
+    checkpoint_dir: Annotated[
+        Optional[str],
+        Option(metavar="DIR", help="Where LATEST.md and LATEST.json go: below the root, or absolute (runtime/checkpoints)."),
+    ] = None,
+    color: Annotated[str, Option(metavar="WHEN", help="Colour: always, never or auto; --color alone means always.")] = "auto",
+    pager: Annotated[bool, Option("--pager/--no-pager", help="Send long output to a terminal through the pager.")] = True,
+    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
+) -> int:
+    """Hand the baton over inside git: checkpoints of an agent's work, kept in the repository itself."""
+    if checkpoint_dir == "":
+        raise UsageError("--checkpoint-dir is empty")
+    if color not in ("always", "never", "auto"):
+        raise UsageError(f"--color is '{color}'; it can be 'always', 'never' or 'auto'")
+    ctx.obj = Globals(repo_root=repo_root, checkpoint_dir=checkpoint_dir, color=color, pager=pager, repo=ctx.obj)
+    if version:
+        from gitbaton import __version__
+
+        terminal.say(f"git-baton {__version__}")
+        return 0
+    if ctx.invoked_subcommand is None:
+        raise UsageError("no verb is given", "'git baton -h' lists them")
+    return 0

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from gitbaton.cli.columns import broken, screen
-from gitbaton.cli.leading import main
-from gitbaton.cli.options import Argument, Declared, declared, of_verb
-from gitbaton.cli.verbs import GROUPS, VERBS, below, verb_module
+from gitbaton.cli.options import Argument, Declared, declared, main
+from gitbaton.cli.verbs import GROUPS, VERBS, below, verb_function
 from gitbaton.system.files import DATA, shipped
 
 GUIDE = {"share": "sharing", "keep": "keeping", "agents": "agents", "runs": "runs", "langgraph": "langgraph", "care": "storage"}
@@ -32,10 +31,10 @@ class Block(NamedTuple):
 
 def of(verb: str) -> list[Block]:
     """The page of a verb."""
-    module = verb_module(verb)
-    first, _, rest = (module.command.__doc__ or "").partition("\n")  # only Python 3.12 and older leave it indented
+    command = verb_function(verb)
+    first, _, rest = (command.__doc__ or "").partition("\n")  # only Python 3.12 and older leave it indented
     told, _, examples = f"{first}\n{textwrap.dedent(rest)}".partition("\n\nExamples:\n")
-    parameters = of_verb(module)
+    parameters = declared(command)
     blocks = [_head("name"), Block("text", f"git-baton-{verb.replace(' ', '-')} - {VERBS[verb]}")]
     blocks += [_head("synopsis"), Block("text", f"**git baton {verb}** {_synopsis(parameters)}".rstrip()), _head("description")]
     blocks += [Block("text", _bold(part)) for part in re.split(r"\n\s*\n", told.strip())]

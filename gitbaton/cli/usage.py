@@ -9,9 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from gitbaton import terminal
-from gitbaton.cli.leading import main
-from gitbaton.cli.options import AFTER, Declared, Option, after, declared, of_verb
-from gitbaton.cli.verbs import DESTROY, GROUPS, VERBS, below, find, verb_module
+from gitbaton.cli.options import AFTER, Declared, Option, after, declared, main
+from gitbaton.cli.verbs import DESTROY, GROUPS, VERBS, below, find, verb_function
 from gitbaton.errors import UsageError
 from gitbaton.git.repo import Repo
 
@@ -46,10 +45,10 @@ class Verbs(TyperGroup):
         if cmd_name not in VERBS:
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        module, under = verb_module(cmd_name), " ".join(below(cmd_name))
+        command, under = verb_function(cmd_name), " ".join(below(cmd_name))
         more = f"Verbs under it, each with its own -h: {under}\n\n" if under else ""
         more += f"'git baton help {cmd_name}' says more."
-        app.command(cmd_name, context_settings=CONTEXT, epilog=more)(typed(module.command, of_verb(module)))
+        app.command(cmd_name, context_settings=CONTEXT, epilog=more)(typed(command, declared(command)))
         return typer.main.get_command(app)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

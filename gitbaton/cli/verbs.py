@@ -2,8 +2,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
+    from collections.abc import Callable, Sequence
 
 # What ``git baton -h`` shows: a line of at most 60 characters a verb. One of two words stands under the first one.
 GROUPS: dict[str, dict[str, str]] = {
@@ -86,6 +85,34 @@ VERBS: dict[str, str] = {name: text for verbs in GROUPS.values() for name, text 
 # Verbs by the names that they had before 0.2; they work through 0.2.x.
 OLD = {"steps": "run show", "journal": "run show --records", "threads": "thread list"}
 OLD |= {verb: f"run {verb}" for verb in ("repair", "settle", "approve", "compensate")}
+# Verbs that stand in a file with others of their family.
+FILES = {
+    "": "status.standing",
+    "revert": "restore.revert",
+    "undo": "restore.undo",
+    "redo": "restore.redo",
+    "why": "blame.why",
+    "push": "exchange.push",
+    "fetch": "exchange.fetch",
+    "sync": "exchange.synchronize",
+    "import": "export.take_in",
+    "unpin": "pin.unpin",
+    "run list": "run_journal.list_runs",
+    "run verify": "run_journal.verify_run",
+    "run export": "run_journal.export_run",
+    "run prune": "run_journal.prune_runs",
+    "run why": "run_show.why",
+    "run settle": "run_decide.settle_step",
+    "run approve": "run_decide.approve_step",
+    "run compensate": "run_decide.compensate_steps",
+    "thread list": "thread.list_threads",
+    "thread log": "thread.log_thread",
+    "thread show": "thread.show_thread",
+    "thread delete": "thread.delete_thread",
+    "uninstall": "install.uninstall",
+    "complete": "completion.complete",
+}
+_VALUED = ("-p", "--step", "--output", "--keep", "--older")  # of journal
 # Verbs that take something away for good: nobody is led to one by a slip of the finger.
 DESTROY = ("prune", "forget", "uninstall", "run prune", "thread delete")
 
@@ -106,9 +133,24 @@ def below(name: str) -> dict[str, str]:
     return {other.split()[1]: text for other, text in VERBS.items() if other.startswith(f"{name} ")}
 
 
-def verb_module(name: str) -> "ModuleType":
-    """The module of a verb."""
+def verb_function(name: str) -> "Callable[..., int]":
+    """Import a verb and return its function; the parameters are its options. Of no verb: what ``git baton`` alone does."""
     import importlib
-    import keyword
 
-    return importlib.import_module(f"gitbaton.commands.{name.replace(' ', '_')}{'_' if keyword.iskeyword(name) else ''}")
+    module, _, function = FILES.get(name, f"{name.replace(' ', '_')}.command").partition(".")
+    found: Callable[..., int] = getattr(importlib.import_module(f"gitbaton.commands.{module}"), function)
+    return found
+
+
+def modern(words: list[str]) -> tuple[list[str], str]:
+    """A command line whose verb has an old name, and the hint for whoever typed it."""
+    old, new, rest = words[0], OLD[words[0]], words[1:]
+    if old == "steps" and (asked := [at for at, word in enumerate(rest) if word.partition("=")[0] == "--why"]):
+        _, equals, step = rest.pop(asked[0]).partition("=")
+        new, rest = "run why", [*([step] if equals else [rest.pop(asked[0])] if rest[asked[0] :] else []), *rest]
+    if old == "journal":
+        plain = [at for at, word in enumerate(rest) if word[:1] != "-" and (not at or rest[at - 1] not in _VALUED)]
+        if plain and rest[plain[0]] in ("show", "verify", "export", "prune"):
+            action = rest.pop(plain[0])
+            old, new = f"{old} {action}", new if action == "show" else f"run {action}"
+    return [*new.split(), *rest], f"'git baton {old}' is now 'git baton {new}'"

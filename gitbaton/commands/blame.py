@@ -1,4 +1,4 @@
-"""``git baton blame``."""
+"""``git baton blame`` and ``why``: where each line of a file came from."""
 
 import os
 import tempfile
@@ -11,10 +11,21 @@ from gitbaton.cli.columns import cut
 from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, plain
-from gitbaton.errors import BatonError, NotFoundError
-from gitbaton.render import path_in_quotes, stored_document, title
-from gitbaton.tools.blaming import Commit, Line, blame
+from gitbaton.codec import Json, bare, first_line, in_double_quotes, in_quotes, plain
+from gitbaton.errors import BatonError, NotFoundError, UsageError
+from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
+from gitbaton.render import (
+    in_shell,
+    path_in_quotes,
+    quote,
+    stored_document,
+    test_line,
+    test_result,
+    title,
+    turn_of,
+    turn_prompt,
+)
+from gitbaton.tools.blaming import Commit, Line, before, blame, turn_around
 
 _COLUMNS = (Column(), Column(goes=2), Column(goes=1, right=True), Column(goes=3), Column())
 _WORDS = 40  # columns of a checkpoint's words beside a line
@@ -92,3 +103,105 @@ def line_document(line: Line) -> dict[str, Json]:
         origin = {"checkpoint": stored_document(one)}
     text = line.text.decode("utf-8", "replace")
     return {"line": line.number, "text": text, "origin": origin, "path": line.path, "then": line.then}
+
+
+_SAID = 12  # lines of what the agent said
+
+
+def why(
+    ctx: Call,
+    place: Annotated[str, Argument(metavar="FILE:LINE", help="A line of a file of the work tree, as it is now.")],
+    json: AsJson = False,
+) -> int:
+    """Show the words behind a line: the checkpoint that it came with, its prompt, tests and what the agent said.
+
+    The checkpoint is the one that 'git baton blame' names. Conversations are shown as far as they are stored here.
+
+    Examples:
+        git baton why a.txt:1
+    """
+    file, _, number = place.rpartition(":")
+    if not file or not number.isdecimal() or len(number) > 9 or int(number) == 0:
+        raise UsageError(f"{in_quotes(place)} is not FILE:LINE", "such as src/num.py:13")
+    with opened(ctx) as baton, tempfile.TemporaryDirectory(prefix="gitbaton-") as scratch:
+        [line] = of_file(baton, scratch, ctx.obj.repo_root, file, [f"{number},+1"])
+        older = before(baton, line)
+        if json:
+            print_json({"file": file, **line_document(line), "before": [*older]})
+            return 0
+        with paged(ctx, baton) as look:
+            terminal.say(f"{plain(file)}:{number}   {shown(line).strip()}")
+            for text in _told(baton, look, line, older, in_shell(file)):
+                terminal.say(text)
+    return 0
+
+
+def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: str) -> list[str]:
+    one = line.origin
+    there = in_shell(f":(top){line.path}") if line.path != os.path.normpath(file) else file  # elsewhere, or renamed since
+    was = [_pair("before", plain(text).strip()) for text in older]
+    if one is None:
+        diff = [f"git baton diff -- {file}"] if baton.store.chains()[0] else []
+        return ["came since the newest checkpoint, and is in none yet", *was, *diff]
+    if isinstance(one, Commit):
+        oid = look.id(one.oid)
+        came = f"came with commit {oid}, {in_double_quotes(one.summary)}, {bare(one.author)}, {look.age(one.created)}"
+        return [came, *was, f"git show {oid} -- {there}"]
+    c, oid = one.checkpoint, look.id(one.id)
+    turn = f"turn {turn_of(c)} of " if turn_of(c) else "track "
+    prompted, by_hand = at_prompt(c.kind, c.step), c.kind == "auto" and c.step == BEFORE_PROMPT
+    client = f", {bare(c.agent.name)}" if c.agent and not by_hand else ""
+    came = f"came with {oid}, {turn}{bare(c.track)}, {look.age(c.created)}{client}"
+    previous = one.checkpoint.previous
+    kept = previous is not None and _is_there(baton, previous)
+    diff = [f"git baton diff {baton.short(previous)} {baton.short(one.id)} -- {there}"] if previous and kept else []
+    was += [] if kept or previous is None else [_pair("perhaps", "of an earlier one: those before it were removed")]
+    was += [_pair("perhaps", "by hand, before the next prompt")] if prompted and not by_hand else []
+    return [came, *quote([*_words(baton, look, one), *was], one), *diff, f"git baton show {baton.short(one.id)}"]
+
+
+def _is_there(baton: Baton, oid: Oid) -> bool:
+    try:
+        return bool(baton.resolve(oid))
+    except NotFoundError:  # pruned since
+        return False
+
+
+def _words(baton: Baton, look: Look, stored: Stored) -> list[str]:
+    """The words of a checkpoint and of the turn that it ended."""
+    c, seen = stored.checkpoint, stored.checkpoint.observed
+    if at_prompt(c.kind, c.step):  # what was observed is older than the files
+        if c.step == BEFORE_PROMPT:
+            return [_pair("step", "changed before a prompt, in no turn of this session: by hand, or by another agent")]
+        return [_pair("prompt", c.step.removeprefix(NOT_ENDED).removeprefix(": ").rpartition(LAST_PROMPT)[2])]
+    tells = stored if c.kind == "auto" else turn_around(baton, stored)
+    told = baton.told(tells) if tells is not None else None
+    asked = (told.asked if told else ()) or (tells.checkpoint.observed.asked if tells and tells.checkpoint.observed else ())
+    rows = []
+    if c.kind == "manual":
+        rows += [_pair("step", c.step), *([_pair("note", c.note)] if c.note else [])]
+        rows += [_pair("decision", one.text) for one in c.decided if one.made >= c.created]
+    prompt = turn_prompt(tells.checkpoint.step, asked) if tells is not None and asked else None
+    rows += [_pair("prompt", prompt.text)] if prompt is not None else []
+    rows += [_tests(look, run) for run in (seen.tests[:1] if seen else ())]
+    last = (one for one in (told.said, told.saying) if one) if told else ()
+    said = next((one for one in last if prompt is None or one.at >= prompt.at), None)
+    if said is not None:  # what was said before it was asked is another turn's
+        kept = said.text.strip().splitlines()
+        one = tells or stored
+        more = [f"... and {len(kept) - _SAID} lines more: git baton transcript show {baton.short(one.id)}"]
+        rows.append(_pair("said", "\n".join([*kept[:_SAID], *(more if len(kept) > _SAID else [])])))
+    return rows or [_pair("step", first_line(c.step))]
+
+
+def _tests(look: Look, run: TestRun) -> str:
+    """A test command, and how it ended in a sign and a word."""
+    command, ended = first_line(run.command), test_result(run)
+    rest = test_line(run, look.age(run.ended), run.edited).removeprefix(f"{command}: {ended}")
+    return f"{_pair('tests', command)}  {look.text(look.state(run.result, ended))}{plain(rest)}"
+
+
+def _pair(name: str, text: str) -> str:
+    """A name and its text, whose further lines stand below each other."""
+    first, *rest = [plain(row) for row in text.split("\n")]
+    return "\n".join([f"  {name:<9}{first}", *(f"{'':11}{row}" for row in rest)])

@@ -1,11 +1,10 @@
 """``git baton du``."""
 
 from gitbaton import terminal
-from gitbaton.cli.common import AsJson, opened, paged, print_json
+from gitbaton.cli.common import AsJson, amount, opened, paged, print_json
 from gitbaton.cli.look import Column
 from gitbaton.cli.options import Call
 from gitbaton.codec import Json, plain
-from gitbaton.commands.retaining import amount
 from gitbaton.retention.costs import costs
 
 NAMES = {

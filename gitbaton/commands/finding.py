@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gitbaton.codec import in_quotes, plain
-from gitbaton.commands.threads import fetched, meant, name, store_of
+from gitbaton.commands.thread import fetched, meant, name, store_of
 from gitbaton.errors import BatonError
 from gitbaton.render import path_in_quotes, quoted
 from gitbaton.store import Problem

@@ -1,11 +1,15 @@
-"""``git baton install``."""
+"""``git baton install`` and ``uninstall``."""
 
+import contextlib
+import os
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.cli.common import DryRun, opened, print_plan
+from gitbaton.cli.common import DryRun, Verbose, answer, askable, opened, print_plan
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.errors import UsageError
+from gitbaton.commands.completion import SHELLS, is_ours, place_of
+from gitbaton.commands.retaining import NO_TERMINAL
+from gitbaton.errors import NoAnswerError, UsageError
 from gitbaton.install import githooks as install
 from gitbaton.install.plan import apply, share
 
@@ -38,4 +42,43 @@ def command(
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="everything is in place")
     for notice in plan.notices:
         terminal.tell(f"hint: {notice}")
+    return 0
+
+
+def uninstall(
+    ctx: Call,
+    dry_run: DryRun = False,
+    purge: Annotated[bool, Option("--purge", help="Also delete all checkpoints, notes, LATEST and exported files.")] = False,
+    yes: Annotated[bool, Option("--yes", "-y", help="With --purge: do not ask.")] = False,
+    verbose: Verbose = False,
+) -> int:
+    """Take back what install did; with --purge also every checkpoint, after naming them and asking.
+
+    Our lines in info/exclude go as well; what they hid and stays is named. Hooks of agents and the completion of a shell, which
+    are not of this repository alone, stay, and the command that removes them is named.
+
+    Examples:
+        git baton uninstall --dry-run
+    """
+    with opened(ctx) as baton:
+        plan = install.plan_uninstall(baton, purge=purge)
+        joined = os.path.lexists(os.path.join(baton.repo.shared_dir, "agents"))
+        if purge and plan.steps and not dry_run and not yes:
+            if not askable():
+                raise UsageError("--purge asks before it deletes, and there is no terminal", NO_TERMINAL)
+            texts = [step.text for step in plan.steps]
+            print_plan(texts, dry_run=True, nothing="", verbose=verbose, to=terminal.tell)
+            if answer("delete all of this? Type 'yes': ") != "yes":
+                raise NoAnswerError("nothing was deleted")
+        if not dry_run:
+            apply(plan)
+    print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="nothing of ours is installed", verbose=verbose)
+    for notice in plan.notices:
+        terminal.warn(notice)
+    if joined:
+        terminal.tell("hint: the hooks of coding agents stay: 'git baton agent uninstall --all' takes them back")
+    for shell in SHELLS:
+        with contextlib.suppress(OSError):
+            if is_ours(place_of(shell)):  # of the user, whose other repositories have it, too
+                terminal.tell(f"hint: your completion of {shell} stays: 'git baton completion {shell} --uninstall' removes it")
     return 0

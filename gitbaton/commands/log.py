@@ -25,10 +25,9 @@ from gitbaton.cli.common import (
     refuse_no_paths,
     warn_all,
 )
-from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.look import TAKE_BACK, Cell, Column, Look, turn_document, turn_header, turn_step
 from gitbaton.cli.options import AFTER, Argument, Call, Option
 from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
-from gitbaton.commands import underway
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.model import INSIDE, KINDS, TURN_ENDED, Oid, Stored, is_turn
@@ -143,9 +142,9 @@ def command(
         going = _under_way(baton, history, everything=everything) if newest else None
         if json:
             listed: list[Json] = [{**stored_document(s), **pins.document(s.id)} for s in history.items]
-            print_json({"checkpoints": listed, **({"open_turn": underway.document(going)} if going else {})})
+            print_json({"checkpoints": listed, **({"open_turn": turn_document(going)} if going else {})})
         elif stable or nul:
-            more = [underway.header(going)] if going else []
+            more = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, map(_fields, history.items), nul=nul, foreign=history.items, more=more))
         else:
             if rows and not chosen and until is None:
@@ -315,8 +314,8 @@ def _lines(
         entries, drawn, names = _drawn(baton, look, rows)
         yield from names
     if going is not None:
-        said, track = underway.step(going), plain(going.track) if everything else ""
-        taken = ((said, ""), (f"  {underway.TAKE_BACK}", "home"))
+        said, track = turn_step(going), plain(going.track) if everything else ""
+        taken = ((said, ""), (f"  {TAKE_BACK}", "home"))
         cells.append(
             ("", ".", look.age(going.span.since), track, look.state("pending"), counted(len(going.paths), "file"), taken)
         )

@@ -1,7 +1,6 @@
 """``git baton mcp``."""
 
-from gitbaton.cli.leading import Globals
-from gitbaton.cli.options import Call
+from gitbaton.cli.options import Call, Globals
 from gitbaton.mcpserver import serve
 
 

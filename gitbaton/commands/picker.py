@@ -1,5 +1,4 @@
-"""The full-screen picker of ``git baton rewind``: checkpoints on the left, what is selected on the right, the plan before the
-deed. Needs textual."""
+"""The full-screen picker of ``git baton rewind``: checkpoints on the left, what is selected on the right. Needs textual."""
 
 from __future__ import annotations
 
@@ -10,15 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from rich.style import Style as RichStyle
 from rich.text import Text
 from textual import events, on, work
 from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.drivers.linux_driver import LinuxDriver
-from textual.scrollbar import ScrollBar
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar, ScrollBarRender
+from textual.strip import Strip
 from textual.style import Style
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -26,14 +30,10 @@ from textual.worker import WorkerFailed
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.cli.columns import ellipsis
+from gitbaton.cli.columns import ellipsis, width
 from gitbaton.cli.look import Cell, Look
 from gitbaton.codec import plain
-from gitbaton.commands.pickerdeeds import Deeds, Offers, Shown
-from gitbaton.commands.pickerkeys import BINDINGS, LIST_KEYS, MORE_KEYS, PANES, Key
-from gitbaton.commands.pickerpanes import CSS, Listing, Pane, PlainBar, Rows
-from gitbaton.commands.pickerviews import Line, Views, failed
-from gitbaton.commands.pickerviews import Shown as View
+from gitbaton.commands.pickerviews import Deeds, Offer, Offers, View, ViewLine, Views, failed
 from gitbaton.errors import BatonError
 from gitbaton.model import STEPPING, Oid, Op, Stored
 from gitbaton.render import quoted
@@ -43,6 +43,203 @@ from gitbaton.store.turns import UnderWay
 from gitbaton.tools import rewinding
 from gitbaton.tools.rewinding import URGENT, Row, counts
 from gitbaton.values import cast, replace
+
+PANES = ("words", "plan", "diff", "conversation")
+Key = tuple[str, str, str]
+"""A key, what it does in a word or two, and the action; the footer has those that fit, help all of them."""
+LIST_KEYS: tuple[Key, ...] = (
+    *(("enter", "plan", "enter"), ("/", "filter", "ask('filter')"), ("tab", "track", "track(1)"), ("1-4", "view", "turn(1)")),
+    *(("u", "undo", "step('undo')"), ("r", "redo", "step('redo')"), ("?", "keys", "help"), ("q", "quit", "leave")),
+    *(("n", "branch", "ask('branch')"), ("w", "worktree", "ask('worktree')"), ("p", "pin", "pin")),
+    *(("l", "label", "ask('label')"), ("y", "copy id", "copy")),
+)
+MORE_KEYS: tuple[tuple[str, str], ...] = (
+    ("up down", "another one; also k and j"),
+    ("enter", "the plan: take its turn back, or go back to it"),
+    ("/", "words, ids, tests to look for"),
+    ("tab", "another track; shift+tab back"),
+    ("1 2 3 4", "what the right side shows"),
+    ("3 or d", "again: the other diff"),
+    ("f F", "next, last file or message"),
+    ("space", "a page on; backspace: back"),
+    ("J K", "a line on, back"),
+    ("a", "all of what is long"),
+    ("u r", "the plan of an undo, a redo"),
+    ("n", "make a branch of it"),
+    ("w", "check it out beside this one"),
+    ("p", "pin it against prune, or not"),
+    ("l", "label what is here now"),
+    ("y", "copy its id"),
+    ("m", "list more, where -n limits it"),
+    ("ctrl+z", "stop; fg goes on"),
+    ("q", "leave; also ctrl+c"),
+    ("", ""),
+    ("in a plan:", ""),
+    ("enter", "do what is marked above it"),
+    ("tab", "mark the other; also left, right"),
+    ("c b", "the conversation, both"),
+    ("space", "overwrite this conflict, too"),
+    ("esc", "back to the list"),
+)
+
+BINDINGS: list[BindingType] = [
+    Binding("q", "leave"),
+    Binding("ctrl+c", "interrupt", priority=True),
+    Binding("ctrl+q", "leave", priority=True),
+    Binding("ctrl+z", "stop", priority=True),
+    Binding("slash", "ask('filter')"),
+    Binding("tab", "track(1)", priority=True),
+    Binding("shift+tab", "track(-1)", priority=True),
+    *(Binding(str(number), f"view('{name}')") for number, name in enumerate(PANES, 1)),
+    Binding("d", "view('diff')"),
+    Binding("right", "turn(1)"),
+    Binding("left", "turn(-1)"),
+    Binding("j", "move(1)"),
+    Binding("k", "move(-1)"),
+    Binding("down", "move(1)"),
+    Binding("up", "move(-1)"),
+    Binding("f", "part(1)"),
+    Binding("F", "part(-1)"),
+    Binding("J", "scroll(1)"),
+    Binding("K", "scroll(-1)"),
+    Binding("backspace", "page(-1)"),
+    Binding("a", "whole"),
+    Binding("enter", "enter", priority=True),
+    Binding("space", "space", priority=True),
+    Binding("escape", "home", priority=True),
+    Binding("c", "deed('conversation')"),
+    Binding("b", "deed('both')"),
+    Binding("u", "step('undo')"),
+    Binding("r", "step('redo')"),
+    Binding("n", "ask('branch')"),
+    Binding("w", "ask('worktree')"),
+    Binding("l", "ask('label')"),
+    Binding("p", "pin"),
+    Binding("y", "copy"),
+    Binding("m", "more"),
+    Binding("question_mark", "help"),
+]
+
+
+FOLDED = 4_000  # characters from which a line is folded anywhere, and not between words
+REVERSE, RESTING = RichStyle(reverse=True), RichStyle(reverse=True, dim=True)
+CSS = """
+Screen { background: ansi_default; color: ansi_default; }
+Static { link-color: ansi_default; link-background: ansi_default; link-style: none; link-background-hover: ansi_default;
+    link-color-hover: ansi_default; link-style-hover: underline; }
+#tracks, #views, #said, #keys { height: 1; width: 1fr; text-wrap: nowrap; text-overflow: clip; }
+#tracks, #keys, #said { padding: 0 1; }
+#asking { height: 1; padding: 0 1; display: none; }
+#question { width: auto; margin: 0 1 0 0; }
+#answer { height: 1; width: 1fr; border: none; padding: 0; background: ansi_default; }
+#middle { height: 1fr; }
+#list, #right { height: 1fr; padding: 0; background: ansi_default; }
+#list { width: 46%; max-width: 100; border: none; text-wrap: nowrap; text-overflow: clip; }
+#right { width: 1fr; padding: 0 0 0 1; border-left: solid ansi_bright_black; }
+#right.plain { border-left: ascii ansi_bright_black; }
+#head, #offers { height: auto; max-height: 4; }
+#offers { display: none; }
+#details { height: 1fr; background: ansi_default; scrollbar-size-vertical: 1; overflow-x: hidden; }
+#steps { height: 1fr; border: none; padding: 0; display: none; background: ansi_default; }
+OptionList > .option-list--option { padding: 0; }
+OptionList { scrollbar-size-vertical: 1; color: ansi_default; }
+OptionList > .option-list--option-highlighted { background: ansi_default; color: ansi_default; text-style: bold; }
+OptionList:focus > .option-list--option-highlighted {
+    background: ansi_default; color: ansi_default; text-style: bold;
+}
+"""
+
+
+class PlainBar(ScrollBarRender):
+    """A scroll bar in characters that any terminal has."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "]
+
+
+class Rows(OptionList):
+    """Rows of which the selected one is reversed, in whatever colours a terminal has; ``resting``: without the focus, too."""
+
+    resting = False
+
+    def render_line(self, y: int) -> Strip:
+        """A line on the screen."""
+        strip = super().render_line(y)
+        meta = next((segment.style.meta for segment in strip if segment.style and segment.style.meta), {})
+        if self.highlighted is None or meta.get("option") != self.highlighted or not (self.has_focus or self.resting):
+            return strip
+        return strip.apply_style(REVERSE if self.has_focus else RESTING)
+
+
+class Listing(Rows):
+    """The checkpoints; whoever changes the size has the rows fitted."""
+
+    resting = True
+
+    def __init__(self, fit: Callable[[], None]) -> None:
+        super().__init__(id="list", markup=False, compact=True)
+        self.refit = fit
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Another size."""
+        self.refit()
+
+
+class Pane(ScrollView, can_focus=False):
+    """The right side: any number of lines, of which only those on the screen are drawn."""
+
+    folded: Sequence[tuple[int, Text]] = ()
+    starts: Sequence[int] = ()
+    view = View([])
+
+    def __init__(self, style_of: Callable[[str], str]) -> None:
+        super().__init__(id="details")
+        self.style_of = style_of
+
+    def show(self, view: View) -> None:
+        """Other lines, from their beginning, or from their end where that counts."""
+        self.view = view
+        self.fold()
+        self.call_after_refresh(self.scroll_to, y=self.max_scroll_y if view.last else 0, animate=False, immediate=True)
+
+    def on_resize(self, _: events.Resize) -> None:
+        """Another size."""
+        self.fold()
+
+    def fold(self) -> None:
+        """Fold the lines that are too long."""
+        room, starts = max(self.scrollable_content_region.width, 1), list[int]()
+        folded: list[tuple[int, Text]] = []
+        for line in self.view.lines:
+            indent = min(width(line.label), room // 2)
+            text = Text(line.text, self.style_of(line.slot), end="")
+            if width(line.text) <= room - indent:
+                parts = [text]
+            elif len(line.text) > FOLDED:
+                parts = list(text.divide(range(room - indent, len(line.text), room - indent)))
+            else:
+                parts = list(text.wrap(self.app.console, room - indent))
+            starts.append(len(folded))
+            label = Text.assemble((line.label[:indent], self.style_of("heading")), parts[0], end="")
+            folded += [(0, label), *((indent, part) for part in parts[1:])]
+        self.folded, self.starts, self.virtual_size = folded, starts, Size(room, len(folded))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """A line on the screen."""
+        at, room = self.scroll_offset.y + y, self.scrollable_content_region.width
+        if at >= len(self.folded):
+            return Strip.blank(room, self.rich_style)
+        indent, text = self.folded[at]
+        strip = Strip(Text(" " * indent).append_text(text).render(self.app.console)).apply_style(self.rich_style)
+        return strip.adjust_cell_length(room, self.rich_style)
+
+    def to_part(self, by: int) -> None:
+        """The next part, or the one before."""
+        places = [self.starts[at] for at in self.view.parts]
+        here = self.scroll_offset.y
+        found = [y for y in places if y > here] if by > 0 else [y for y in reversed(places) if y < here]
+        self.scroll_to(y=found[0] if found else here, animate=False)
+
 
 T = TypeVar("T")
 
@@ -111,7 +308,7 @@ class Picker(App[int]):
         self.pane, self.now, self.whole, self.told = "words", True, False, ""
         self.sought, self.question = "", ""
         self.op: Op | None = None  # that was picked; else it is the one that the row is meant for
-        self.shown: Shown | None = None
+        self.shown: Offer | None = None
         self.offers = Offers(())
         self.meant, self.changed = order, ""
         self.ordered: list[Step] = []
@@ -344,7 +541,7 @@ class Picker(App[int]):
         finally:
             self.reading = False
         if not self.rows:
-            self.details.show(View([Line("no checkpoint of this track can be read")]))
+            self.details.show(View([ViewLine("no checkpoint of this track can be read")]))
 
     def _full(self) -> bool:
         """Whether as many rows are listed as may be at once."""
@@ -440,7 +637,7 @@ class Picker(App[int]):
                 "diff": lambda: (
                     views.diff(row, now=now, whole=whole) if isinstance(row, Row) else views.open_diff(row, whole=whole)
                 ),
-                "conversation": lambda: views.talk(row, whole=whole) if isinstance(row, Row) else View([Line(UNTAKEN)]),
+                "conversation": lambda: views.talk(row, whole=whole) if isinstance(row, Row) else View([ViewLine(UNTAKEN)]),
             }
             self._show(await self._asked(question[pane]))
         except BatonError as error:
@@ -464,7 +661,7 @@ class Picker(App[int]):
 
     # The plan, and the deed.
 
-    def _show_plan(self, shown: Shown) -> None:
+    def _show_plan(self, shown: Offer) -> None:
         """A plan, a line for each path; the paths that are in doubt first."""
         at, plan = self.steps.highlighted, shown.plan
         self.shown = shown
@@ -485,7 +682,7 @@ class Picker(App[int]):
         self.steps.highlighted = min(at or 0, self.steps.option_count - 1)
         self._draw_frame()
 
-    def _draw_offers(self, plans: Sequence[Shown]) -> None:
+    def _draw_offers(self, plans: Sequence[Offer]) -> None:
         """What can be done at a row, each with what would change; the one that is marked reversed."""
         place, parts = self.query_one("#offers", Static), list[Any]()
         for number, one in enumerate(plans):
@@ -542,7 +739,7 @@ class Picker(App[int]):
         self._carry_out(shown, what)
 
     @work(group="deed")
-    async def _carry_out(self, shown: Shown, what: str) -> None:
+    async def _carry_out(self, shown: Offer, what: str) -> None:
         """The plan that is shown, and no other; else the new one is shown."""
         self.say(f"{shown.plan.name}: at work", "stale")
         count = len(self.deeds.restored)
@@ -754,7 +951,9 @@ class Picker(App[int]):
     def action_help(self) -> None:
         """All keys, on the right side."""
         if not self.planning:
-            self._show(View([Line(text, label=f"{key:<{10}}") for key, text in MORE_KEYS], "keys; 1 to 4 show the checkpoint"))
+            self._show(
+                View([ViewLine(text, label=f"{key:<10}") for key, text in MORE_KEYS], "keys; 1 to 4 show the checkpoint")
+            )
 
     def action_space(self) -> None:
         """In a plan: overwrite this conflict, too, or not. Else a page further on the right side."""

@@ -1,27 +1,33 @@
-"""What the picker shows of a checkpoint: its line in the list, its words, its changes file by file, its conversation."""
+"""What the picker shows of a checkpoint (its line, words, changes, conversation), and what it does to the repository."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from gitbaton import transcripts
+from gitbaton import terminal, transcripts
+from gitbaton.agents.values import agent_of
 from gitbaton.baton import Baton
 from gitbaton.cli.columns import cut, padded, width
-from gitbaton.cli.look import Cell, Look
-from gitbaton.codec import counted, plain
-from gitbaton.commands import underway
+from gitbaton.cli.common import warn_all
+from gitbaton.cli.look import TAKE_BACK, Cell, Look, turn_step
+from gitbaton.codec import counted, in_quotes, plain
+from gitbaton.commands.restore import plan_conversation, show_plan, tell_written
 from gitbaton.commands.transcript import blocks
-from gitbaton.errors import BatonError
-from gitbaton.model import NOT_ENDED, Oid
+from gitbaton.errors import BatonError, UsageError
+from gitbaton.model import NOT_ENDED, Oid, Op, Stored, is_turn
 from gitbaton.render import age, line, observed_pairs, quoted, quoting, title, verdict
+from gitbaton.restore.values import Order, Plan, Restored
+from gitbaton.retention.pins import set_pin
 from gitbaton.store.meta import Meta, read
 from gitbaton.store.turns import UnderWay
 from gitbaton.survey import tests_then
-from gitbaton.tools import rewinding
+from gitbaton.tools import branching, conversations, rewinding, worktrees
 from gitbaton.tools.rewinding import Row
+from gitbaton.values import replace
 
 MANY = 2_000  # lines of a patch or a conversation that are shown at once
 LONGEST = 1_000  # characters of one of them
@@ -33,7 +39,7 @@ KEPT = ("old mode", "new mode", "rename from", "Binary files")
 HUNK = {"@": "restored", "+": "green", "-": "failed", "\\": "pending"}
 
 
-class Line(NamedTuple):
+class ViewLine(NamedTuple):
     """A line of the right side in a slot's colour; where it is too long, what follows stands below what follows its label."""
 
     text: str
@@ -41,20 +47,20 @@ class Line(NamedTuple):
     label: str = ""
 
 
-class Shown(NamedTuple):
+class View(NamedTuple):
     """A view: its lines, what stands above them, where its parts begin, how many lines are left out; ``last``: what counts is
     at the end."""
 
-    lines: Sequence[Line]
+    lines: Sequence[ViewLine]
     head: str = ""
     parts: Sequence[int] = ()
     more: int = 0
     last: bool = False
 
 
-def failed(error: BatonError) -> Shown:
+def failed(error: BatonError) -> View:
     """Why there is nothing to show."""
-    return Shown([Line(plain(error.message)), *(Line(plain(hint), label="hint: ") for hint in error.hints)])
+    return View([ViewLine(plain(error.message)), *(ViewLine(plain(hint), label="hint: ") for hint in error.hints)])
 
 
 class Views:
@@ -88,9 +94,9 @@ class Views:
         parts = [(f"{blank} . {look.age(one.span.since) if one.span.since else '':>4} ", "")]
         parts += [(tests if wide else tests[:1], slot), (files, "")]
         used = sum(width(text) for text, _ in parts)
-        return (*parts, (cut(underway.step(one), max(room - used, 1)), ""))
+        return (*parts, (cut(turn_step(one), max(room - used, 1)), ""))
 
-    def open_words(self, one: UnderWay) -> Shown:
+    def open_words(self, one: UnderWay) -> View:
         """What the open turn was asked for, whose it is, and what it has changed since the newest checkpoint."""
         agent, since = one.span.session, one.span.since
         parts = [
@@ -98,21 +104,21 @@ class Views:
             *([age(since, self.baton.clock())] if since else []),
             *([f"by {line(agent.name)}"] if agent else []),
         ]
-        found = [Line(", ".join(parts), "pending"), Line("")]
-        found += [Line(text, "manual") for text in plain(one.span.prompt, keep="\n\t").strip("\n").split("\n")]
-        found += [Line(""), *(Line(quoted(path), label="changed ".ljust(LABEL)) for path in one.paths[:MANY])]
-        return Shown([*found, Line(""), Line(underway.TAKE_BACK)], more=max(len(one.paths) - MANY, 0))
+        found = [ViewLine(", ".join(parts), "pending"), ViewLine("")]
+        found += [ViewLine(text, "manual") for text in plain(one.span.prompt, keep="\n\t").strip("\n").split("\n")]
+        found += [ViewLine(""), *(ViewLine(quoted(path), label="changed ".ljust(LABEL)) for path in one.paths[:MANY])]
+        return View([*found, ViewLine(""), ViewLine(TAKE_BACK)], more=max(len(one.paths) - MANY, 0))
 
     def sought(self, row: Row | UnderWay) -> str:
         """What the filter looks at."""
         if isinstance(row, UnderWay):
-            return "\n".join([underway.step(row), row.span.session.name if row.span.session else "", *row.paths]).lower()
+            return "\n".join([turn_step(row), row.span.session.name if row.span.session else "", *row.paths]).lower()
         c = row.stored.checkpoint
         prompts = [one.text for one in c.observed.asked] if c.observed else []
         fields = (row.stored.id, c.kind, verdict(row.stored), c.step, c.note, c.next_cmd, c.label or "", row.agent or "")
         return "\n".join([*fields, *prompts]).lower()
 
-    def words(self, row: Row) -> Shown:
+    def words(self, row: Row) -> View:
         """What somebody wrote, and what was seen; whether it is pinned, and what is newer than it."""
         stored, c, baton = row.stored, row.stored.checkpoint, self.baton
         if self.marks is None:
@@ -120,7 +126,12 @@ class Views:
         step, ran = title(stored)
         parts = [c.kind, ran.result if ran else verdict(stored), age(c.created, baton.clock())]
         parts += [f"by {line(row.agent)}"] if row.agent else []
-        found = [Line(stored.id, "id"), Line(", ".join(parts), "pending"), Line(""), *self._pair("", step, row, "manual")]
+        found = [
+            ViewLine(stored.id, "id"),
+            ViewLine(", ".join(parts), "pending"),
+            ViewLine(""),
+            *self._pair("", step, row, "manual"),
+        ]
         given = [("after", c.headline if c.carried and c.headline != step else ""), ("note", c.note), ("next", c.next_cmd)]
         given += [*(("decision", text) for text in c.decisions), *c.extra]
         seen = observed_pairs(c.observed, tests_then(baton.store, stored), baton.told(stored), self.look.age)
@@ -133,15 +144,15 @@ class Views:
         facts += [("changed", f"{counted(changes.files, 'file')} +{changes.added} -{changes.removed}")] if changes else []
         facts += [("newer", f"{counted(newer, 'checkpoint')} of the track, which stay")] if newer else []
         known = [part for key, text in facts if text for part in self._pair(key, text, row)]
-        return Shown([*found, Line(""), *told, *([Line("")] if told else []), *known])
+        return View([*found, ViewLine(""), *told, *([ViewLine("")] if told else []), *known])
 
-    def _pair(self, key: str, text: str, row: Row, slot: str = "") -> Iterator[Line]:
+    def _pair(self, key: str, text: str, row: Row, slot: str = "") -> Iterator[ViewLine]:
         """A name and its text, which can forge no other."""
         label = f"{line(key):<{LABEL - 1}} " if key else ""
         for number, part in enumerate(plain(text, keep="\n\t").strip("\n").split("\n")):
-            yield Line(part, slot, quoting(row.stored) + (" " * len(label) if number else label))
+            yield ViewLine(part, slot, quoting(row.stored) + (" " * len(label) if number else label))
 
-    def diff(self, row: Row, *, now: bool, whole: bool) -> Shown:
+    def diff(self, row: Row, *, now: bool, whole: bool) -> View:
         """What changed since a checkpoint, or in it, against the one before; file by file, its beginning where it is long."""
         if now:
             patch, warnings = rewinding.since(self.baton, row.stored)
@@ -150,25 +161,31 @@ class Views:
             patch, warnings, said = rewinding.within(self.baton, row.stored), [], "in it, against the checkpoint before"
         return self._by_file(patch, warnings, said, whole=whole)
 
-    def open_diff(self, one: UnderWay, *, whole: bool) -> Shown:
+    def open_diff(self, one: UnderWay, *, whole: bool) -> View:
         """What the open turn has changed since the newest checkpoint, file by file."""
         patch, warnings = rewinding.since(self.baton, self.baton.tip(one.track))
         return self._by_file(patch, warnings, "since the newest checkpoint, until now", whole=whole)
 
-    def _by_file(self, patch: bytes, warnings: Sequence[str], said: str, *, whole: bool) -> Shown:
-        files, lines, parts, more = list(_files(patch)), [Line(text, "stale") for text in warnings], [], 0
+    def _by_file(self, patch: bytes, warnings: Sequence[str], said: str, *, whole: bool) -> View:
+        files, lines, parts, more = list(_files(patch)), [ViewLine(text, "stale") for text in warnings], [], 0
         if len(files) > 1:
             wide = min(max(width(file.name) for file in files), 60)
-            lines += [Line(f"{f.sign} {padded(f.name, wide, right=False)}  {f.changed}", f.slot) for f in files] + [Line("")]
+            lines += [ViewLine(f"{f.sign} {padded(f.name, wide, right=False)}  {f.changed}", f.slot) for f in files] + [
+                ViewLine("")
+            ]
         for file in files:
             kept = file.rows if whole else file.rows[: max(MANY - len(lines), 0)]
             more += len(file.rows) - len(kept)
             if kept or not more:
                 parts.append(len(lines))
-                lines += [Line(f"{file.sign} {file.name}  {file.changed}", "manual"), *_coloured(kept, whole=whole), Line("")]
-        return Shown(lines, f"{counted(len(files), 'file') if files else 'no file'} changed {said}", parts, more)
+                lines += [
+                    ViewLine(f"{file.sign} {file.name}  {file.changed}", "manual"),
+                    *_coloured(kept, whole=whole),
+                    ViewLine(""),
+                ]
+        return View(lines, f"{counted(len(files), 'file') if files else 'no file'} changed {said}", parts, more)
 
-    def talk(self, row: Row, *, whole: bool) -> Shown:
+    def talk(self, row: Row, *, whole: bool) -> View:
         """The conversation up to a checkpoint, as far as it is stored here or its client keeps it; its end where it is long."""
         stored, baton = row.stored, self.baton
         try:
@@ -178,22 +195,26 @@ class Views:
             kept = [("asked", one) for one in told.asked] if told else []
             kept += [("said", one) for one in (told.said, told.saying) if one] if told else []
             around = [part for key, one in kept for part in self._pair(key, one.text, row)]
-            return Shown([*failed(error).lines, Line(""), *around], "what was said around it" if around else "")
+            return View([*failed(error).lines, ViewLine(""), *around], "what was said around it" if around else "")
         mark = quoting(stored)
-        rows = list[Line]()
+        rows = list[ViewLine]()
         for who, said in found:
-            rows += [Line(who, "manual", mark), *(Line(text, label=f"{mark}    ") for text in said), Line("", label=mark)]
+            rows += [
+                ViewLine(who, "manual", mark),
+                *(ViewLine(text, label=f"{mark}    ") for text in said),
+                ViewLine("", label=mark),
+            ]
         shown = rows[:-1] if whole else rows[-MANY - 1 : -1]
         lines = [row._replace(text=_short(row.text.expandtabs(4), whole=whole)) for row in shown]
         parts = [at for at, row in enumerate(shown) if row.slot]
-        return Shown(lines, f"{counted(len(found), 'message')}, up to it", parts, len(rows) - 1 - len(shown), last=True)
+        return View(lines, f"{counted(len(found), 'message')}, up to it", parts, len(rows) - 1 - len(shown), last=True)
 
 
 def _short(text: str, *, whole: bool) -> str:
     return text if whole else cut(text, LONGEST)
 
 
-class File(NamedTuple):
+class PatchFile(NamedTuple):
     """A file of a patch: what became of it, its name, the lines added and removed, and its hunks."""
 
     sign: str
@@ -203,7 +224,7 @@ class File(NamedTuple):
     rows: list[str]
 
 
-def _files(patch: bytes) -> Iterator[File]:
+def _files(patch: bytes) -> Iterator[PatchFile]:
     """The files of a patch, without what only programs read."""
     text = patch.decode("utf-8", "surrogateescape")
     starts = [*FILE.finditer(text)]
@@ -216,9 +237,111 @@ def _files(patch: bytes) -> Iterator[File]:
         counts = {mark: sum(row[:1] == mark for row in rows) for mark in "+-"}
         rows = [row for row in head.split("\n") if row.startswith(KEPT)] + rows
         count = " ".join(f"{mark}{many}" for mark, many in counts.items() if many)
-        yield File(sign, name, count, {"+": "green", "-": "failed"}.get(sign, "stale"), rows)
+        yield PatchFile(sign, name, count, {"+": "green", "-": "failed"}.get(sign, "stale"), rows)
 
 
-def _coloured(rows: Sequence[str], *, whole: bool) -> Iterator[Line]:
+def _coloured(rows: Sequence[str], *, whole: bool) -> Iterator[ViewLine]:
     for row in rows:
-        yield Line(_short(plain(row, keep="\t").expandtabs(4), whole=whole), HUNK.get(row[:1], ""))
+        yield ViewLine(_short(plain(row, keep="\t").expandtabs(4), whole=whole), HUNK.get(row[:1], ""))
+
+
+class Offer(NamedTuple):
+    """A plan that somebody looks at. ``talk``: how the conversation would be written back; else ``why`` it cannot be."""
+
+    order: Order
+    plan: Plan
+    talk: conversations.Plan | None = None
+    why: str = ""
+
+    @property
+    def spoken(self) -> str:
+        """What can become of the conversation, in a line."""
+        lines = self.talk.data.count(b"\n") if self.talk else 0
+        return f"{counted(lines, 'line')}, as a new session of {in_quotes(self.talk.agent)}" if self.talk else self.why
+
+
+class Offers(NamedTuple):
+    """What can be done at a row: ``plans``, of which the one at ``first`` is meant until another is picked; ``why`` a turn
+    cannot be taken back, in words."""
+
+    plans: tuple[Offer, ...]
+    first: int = 0
+    why: str = ""
+
+
+class Deeds:
+    """What was done, in its order: ``restored``, with what was said of each, and of all of it ``told``: what says it when the
+    screen is gone. Every method raises BatonError."""
+
+    def __init__(self, baton: Baton, look: Look) -> None:
+        self.baton, self.look = baton, look
+        self.restored: list[tuple[Restored, tuple[str, ...]]] = []
+        self.told: list[Callable[[], None]] = []
+
+    def shown(self, order: Order, op: Op, stored: Stored | None = None) -> Offer:
+        """The plan of a restore, revert, undo or redo; with ``stored`` also what its conversation could become."""
+        plan = rewinding.preview(self.baton, order, op)
+        if stored is None:
+            return Offer(order, plan)
+        try:
+            return Offer(order, plan, plan_conversation(self.baton, stored, foreign=order.foreign))
+        except BatonError as error:
+            return Offer(order, plan, why=plain(error.message))
+
+    def offered(self, order: Order, stored: Stored | None, *, talk: bool) -> Offers:
+        """To take back the turn of a checkpoint, or the open one, where it is of one, and to go back to it; with ``talk`` also
+        what its conversation could become."""
+        back = rewinding.of_turn(order, stored)
+        if stored is None:
+            return Offers((self.shown(back, "revert"),))
+        there = self.shown(replace(order, checkpoint=stored.id), "restore", stored if talk else None)
+        plan, why = rewinding.turn_back(self.baton, back)
+        plans = (*([Offer(back, plan)] if plan else []), there)
+        return Offers(plans, 0 if is_turn(stored.checkpoint.kind, stored.checkpoint.step) else len(plans) - 1, why)
+
+    def carry_out(self, shown: Offer, *, files: bool, talk: bool) -> rewinding.Outcome | None:
+        """Restore files, write the conversation, or both, just as shown; None for a conversation alone. Where the files would
+        become something else now neither happens."""
+        outcome = rewinding.carry_out(self.baton, shown.order, shown.plan) if files else None
+        done = outcome.restored if outcome else None
+        if outcome and done:
+            said = (*outcome.said, *done.warnings)
+            self.restored.append((done, said))
+            self.told.append(partial(show_plan, done.plan, done.safety, said, dry_run=False, json=False))
+        if talk and shown.talk and (done or not files):
+            conversations.apply(shown.talk)
+            self.told.append(partial(tell_written, shown.talk, shown.plan.target, dry_run=False))
+        return outcome
+
+    def branch(self, stored: Stored, name: str) -> str:
+        """A branch of a checkpoint, as 'git baton branch' makes it."""
+        plan = branching.plan(self.baton, name, stored)
+        at = branching.apply(self.baton, plan)
+        what = self.look.named(stored) if plan.commit else ((plan.reason, ""),)
+        return self._said(f"branch {in_quotes(plan.name)} at {self.baton.abbreviate(at)}: ", what, plan.warnings)
+
+    def worktree(self, stored: Stored, place: str) -> str:
+        """A work tree of a checkpoint, as 'git baton worktree' makes it."""
+        directory = os.path.expanduser(place)
+        plan = worktrees.plan(self.baton, stored, directory)
+        worktrees.apply(self.baton, plan)
+        return self._said(f"checked out in {in_quotes(directory)}: ", self.look.named(stored), plan.warnings)
+
+    def pin(self, stored: Stored) -> str:
+        """A pin set, or the one there is taken back."""
+        pinned = set_pin(self.baton, stored.id, pinned=True)[1]
+        if not pinned:
+            set_pin(self.baton, stored.id, pinned=False)
+        return self._said("pinned " if pinned else "no longer pinned ", self.look.named(stored), ())
+
+    def label(self, name: str) -> str:
+        """A checkpoint of now with a label, of the current track, as 'git baton snapshot --label' takes it."""
+        if not name.strip():
+            raise UsageError("the label is empty")
+        done = self.baton.snapshot(label=name, agent=agent_of(os.environ))
+        return self._said(f"{plain(done.stored.checkpoint.track)} ", self.look.named(done.stored), done.warnings)
+
+    def _said(self, text: str, what: Cell, warnings: Sequence[str]) -> str:
+        """What was done, in a line, to be said again when the screen is gone."""
+        self.told += [partial(terminal.say, self.look.fit(text, what)), partial(warn_all, list(warnings))]
+        return "; ".join(["".join([text, *(piece for piece, _ in what)]), *map(plain, warnings)])

@@ -1,4 +1,4 @@
-"""``git baton pin``, and what unpin does as it does."""
+"""``git baton pin`` and ``unpin``."""
 
 from typing import Annotated, Optional
 
@@ -32,3 +32,12 @@ def set_and_say(ctx: Call, checkpoint: str, *, pinned: bool, called: Optional[st
         name = f"as {look.short(called.strip())}: " if called and changed else ""
         terminal.say(look.fit(said, name, look.named(stored)))
     return 0
+
+
+def unpin(ctx: Call, checkpoint: Pinned) -> int:
+    """Take a pin back: the next prune goes by its rules again.
+
+    Examples:
+        git baton unpin parser~1
+    """
+    return set_and_say(ctx, checkpoint, pinned=False)

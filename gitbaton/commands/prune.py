@@ -8,6 +8,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import (
     AsJson,
     Verbose,
+    amount,
     apart_document,
     askable,
     opened,
@@ -20,7 +21,7 @@ from gitbaton.cli.common import (
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
-from gitbaton.commands.retaining import FREED, amount, clean, consented, discreet, laid_out
+from gitbaton.commands.retaining import FREED, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import KINDS, Stored
 from gitbaton.render import line, title
@@ -163,7 +164,7 @@ def _prune_threads(
     ctx: Call, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool, verbose: bool
 ) -> int:
     """Remove checkpoints of LangGraph's threads that nobody needs any more, or only say which; the exit code."""
-    from gitbaton.commands.threads import meant, store_of
+    from gitbaton.commands.thread import meant, store_of
     from gitbaton.retention.threads import Plan, apply, broken, plan, weighed
     from gitbaton.threads.reports import missing
 
@@ -214,7 +215,7 @@ def _facts(store: "ThreadStore", made: "of_threads.Plan") -> Told:
 
 
 def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
-    from gitbaton.commands.threads import name
+    from gitbaton.commands.thread import name
 
     for part in made.parts:
         yield (
@@ -225,7 +226,7 @@ def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
 
 
 def _planned_threads(look: Look, made: "of_threads.Plan", told: Told, verbose: bool) -> Iterator[str]:
-    from gitbaton.commands.threads import name
+    from gitbaton.commands.thread import name
 
     def said(part: "of_threads.Part", entry: "Entry") -> tuple[Cell | str, str, Cell | str]:
         known = told[part.thread, part.namespace, entry.id]

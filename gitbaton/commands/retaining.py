@@ -19,21 +19,10 @@ if TYPE_CHECKING:
     from gitbaton.cli.look import Look
     from gitbaton.secrets import Redactor
 
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
 FREED = "'git gc' frees their bytes; git runs it in its own time"
 NO_TERMINAL = "--dry-run prints the plan; --yes answers"
 _Plan = TypeVar("_Plan")
 _Done = TypeVar("_Done")
-
-
-def amount(count: int) -> str:
-    """A number of bytes for people, as ``12.3 KiB``."""
-    if count < 1024:
-        return f"{count} bytes" if count != 1 else "1 byte"
-    power = 1
-    while count / 1024**power >= 1000 and power < len(_UNITS):
-        power += 1
-    return f"{count / 1024**power:.1f} {_UNITS[power - 1]}"
 
 
 def marked(baton: Baton) -> Meta:

@@ -11,10 +11,9 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.columns import cut, screen
 from gitbaton.cli.common import From, Track, left_out, looking, one_meant, opened, tell_error, warn_all
-from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.look import Cell, Column, Look, turn_step
 from gitbaton.cli.options import Call, Option
 from gitbaton.codec import counted, in_quotes, plain
-from gitbaton.commands import underway
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
@@ -147,7 +146,7 @@ def _open_cells(one: "UnderWay", look: Look) -> list[Union[Cell, str]]:
         "",
         "",
         cut(agent, MAX_AGENT),
-        underway.step(one),
+        turn_step(one),
     ]
 
 
@@ -258,7 +257,7 @@ class Talk:
         many = len(self.listed)
         if answer == "0" and self.going is not None:
             terminal.say("")
-            terminal.say(underway.step(self.going))
+            terminal.say(turn_step(self.going))
             terminal.say(f"changed so far: {counted(len(self.going.paths), 'file')}")
             return None
         number = int(answer) if answer.isascii() and answer.isdecimal() and len(answer) < 10 else 0

@@ -74,7 +74,7 @@ class RunWords:
 def command(
     ctx: Call,
     words: Annotated[Texts, Argument(metavar="[RUN] [-- CMD...]", help="RUN: with --continue; CMD: with --step.")] = None,
-    **typed: Any,
+    **typed: Annotated[Any, RunWords, StepWords],
 ) -> int:
     """Run a command as a step that is done once: with the same inputs its result is served, after a crash it is recovered.
 
@@ -107,9 +107,6 @@ def command(
     names, argv = words[:count], words[count:]
     _check(run, step, names, argv)
     return _carry_out(ctx, run, step, names[0] if names else run.run, argv)
-
-
-TABLES = (RunWords, StepWords)  # what ``**typed`` is made of
 
 
 def _check(run: RunWords, step: StepWords, names: list[str], argv: list[str]) -> None:

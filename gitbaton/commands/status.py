@@ -1,4 +1,4 @@
-"""``git baton status``."""
+"""``git baton status``, its rows of what is at risk, and what ``git baton`` alone says."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -6,24 +6,39 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE, Baton, TrackStatus
-from gitbaton.cli.common import AsJson, Nul, Porcelain, left_out, looking, one_of, opened, print_json, warn_all
-from gitbaton.cli.look import Cell, Column, Look
+from gitbaton.cli.common import (
+    MOST,
+    AsJson,
+    Nul,
+    Porcelain,
+    amount,
+    left_out,
+    looking,
+    one_of,
+    opened,
+    paged,
+    print_json,
+    warn_all,
+)
+from gitbaton.cli.look import Cell, Column, Look, turn_document, turn_header, turn_sentence
 from gitbaton.cli.options import Call, Option
 from gitbaton.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
-from gitbaton.commands import underway
-from gitbaton.errors import MENDS, NotFoundError, RecordError, UsageError
+from gitbaton.commands.verify import since_head
+from gitbaton.errors import MENDS, AmbiguousNameError, NotARepositoryError, NotFoundError, RecordError, UsageError
 from gitbaton.git.questions import worktrees
 from gitbaton.git.reffiles import folders
 from gitbaton.model import Live, Stored
 from gitbaton.render import (
     decisions_document,
     happened,
+    in_shell,
     kept_here,
     leads,
     line,
     live_document,
     passed,
     porcelain,
+    quoted,
     since_run,
     stored_document,
     title_of,
@@ -36,6 +51,7 @@ from gitbaton.values import replace
 
 if TYPE_CHECKING:
     from gitbaton.store.turns import UnderWay
+    from gitbaton.tools.atrisk import AtRisk, Row
 
 TABLE = (
     Column(name="  TRACK", named=True),
@@ -84,8 +100,6 @@ def command(
     one_of(watch=watch, json=json, porcelain=stable or nul)
     one_of(**{"at-risk": risk, "watch": watch})
     if risk:
-        from gitbaton.commands.riskrows import show_at_risk
-
         return show_at_risk(ctx, everything=everything, json=json, stable=stable or nul, nul=nul)
     if watch:
         return _watch(ctx, everything=everything)
@@ -102,7 +116,7 @@ def command(
             silent = state.paused(baton.repo, baton.clock())
             ends = None if silent is None or silent.until is None else timestamp(silent.until)
             more: dict[str, Json] = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
-            more |= {"open_turn": underway.document(going)} if going else {}
+            more |= {"open_turn": turn_document(going)} if going else {}
             print_json({"tracks": listed, **more})
         elif stable or nul:
             flat = []
@@ -110,7 +124,7 @@ def command(
                 c, said = t.stored.checkpoint, verdict(t.stored, t.live.since)
                 head = ("*" if t.current else "", c.track, t.stored.id, timestamp(c.created), said)
                 flat.append((*head, str(t.live.drift), c.headline, t.place or "", since_of(t.stored, t.live)))
-            also = [underway.header(going)] if going else []
+            also = [turn_header(going)] if going else []
             terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=[t.stored for t in tracks], more=also))
         elif tracks:
             for text in dashboard(baton, looking(ctx, baton), tracks, going, everything=everything):
@@ -131,7 +145,7 @@ def _watch(ctx: Call, *, everything: bool) -> int:
     """The dashboard, drawn again when a ref, HEAD or an index of any work tree moves, or a session says something."""
     if not os.isatty(1) or os.environ.get("TERM", "dumb") == "dumb":
         raise UsageError("--watch draws on a terminal, and this is none", "git baton status")
-    from gitbaton.cli.watching import watch
+    from gitbaton.cli.waiting import watch
 
     def draw() -> tuple[list[str], Callable[[], bool]]:
         with opened(ctx) as baton:
@@ -183,7 +197,7 @@ def dashboard(
     else:
         yield said
     if going is not None:
-        yield look.fit(underway.sentence(going, look.cut(line(going.span.prompt))))
+        yield look.fit(turn_sentence(going, look.cut(line(going.span.prompt))))
     if silent:
         yield look.fit(f"{state.told_pause(silent)}; 'git baton pause --end' ends that")
 
@@ -243,3 +257,211 @@ def _who(baton: Baton, look: Look, stored: Stored) -> str:
     if session.ended:
         return f"{name}, ended"
     return f"{name}, at work" if session.open and idle < AT_WORK else f"{name}, idle {look.lasting(idle)}"
+
+
+RISK_TABLE = (
+    Column(name="SIZE", right=True),
+    Column(name="AGE", goes=2, right=True),
+    Column(name="REASON"),
+    Column(name="TAKEN BY", goes=1),
+    Column(name="PATH"),
+)
+RISK_COLUMNS = ("size", "files", "commits", "changed", "reason", "by", "whole", "path")
+TAKES = (("clean", "'git clean -fdx'"), ("checkout", "'git checkout .'"))
+NOTHING = "nothing is at risk: checkpoints or HEAD hold all that is here"
+
+
+def show_at_risk(ctx: Call, *, everything: bool, json: bool, stable: bool, nul: bool) -> int:
+    """Print what only this work tree has."""
+    with opened(ctx, talks="" if json or stable else "looking at files") as baton:
+        import tempfile
+
+        from gitbaton.tools.atrisk import at_risk
+
+        with tempfile.TemporaryDirectory(prefix="gitbaton-") as folder:
+            found = at_risk(baton, folder)
+        if json:
+            print_json(_document(found))
+        elif stable:
+            terminal.write(porcelain(RISK_COLUMNS, map(_fields, found.rows), nul=nul))
+        elif not found.rows:
+            terminal.say(NOTHING)
+        else:
+            with paged(ctx, baton) as look:
+                shown = found.rows if everything else found.rows[:MOST]
+                cells = [
+                    (
+                        ("" if row.whole else ">= ") + amount(row.size),
+                        look.age(row.changed) if row.changed else "",
+                        row.reason,
+                        row.by,
+                        quoted(row.path) + _counted(row),
+                    )
+                    for row in shown
+                ]
+                for text in look.table(RISK_TABLE, cells, heading=True):
+                    terminal.say(text)
+                if len(shown) < len(found.rows):
+                    terminal.say(f"and {len(found.rows) - len(shown):,} more (--all lists them)")
+                terminal.say(_sum(found))
+        if not (json or stable):
+            for path in found.worktrees:
+                place = in_shell(os.path.relpath(os.path.join(baton.repo.layout.root or "", path)))
+                terminal.say(f"{quoted(path)} is a work tree of its own: git -C {place} baton status --at-risk")
+    return 0
+
+
+def _counted(row: "Row") -> str:
+    """How much a row stands for, where that is not one file."""
+    if row.commits:
+        return f" ({row.commits:,} commit{'s' * (row.commits != 1)})"
+    if row.path.endswith("/") and (row.files or not row.whole):
+        return f" ({row.files:,} file{'s' * (row.files != 1)})" if row.files else " (not looked into)"
+    return ""
+
+
+def _sum(found: "AtRisk") -> str:
+    files, size, commits = found.taken()
+    each = [f"{command} takes {many:,}" for by, command in TAKES if (many := found.taken(by)[0])]
+    said = f"{files:,} file{'s' * (files != 1)}" + (f" and {commits:,} commit{'s' * (commits != 1)}" if commits else "")
+    return f"{said}, {amount(size)}, that no checkpoint holds: {', '.join([*each, 'a dead disk all'])}"
+
+
+def _document(found: "AtRisk") -> dict[str, Json]:
+    rows: list[Json] = [
+        {
+            "path": path_document(row.path),
+            "reason": row.reason,
+            "by": row.by,
+            "size": row.size,
+            "files": row.files,
+            "commits": row.commits,
+            "changed": timestamp(row.changed) if row.changed else None,
+            "whole": row.whole,
+        }
+        for row in found.rows
+    ]
+    sums: dict[str, Json] = {}
+    for name, takers in (("clean", ("clean",)), ("checkout", ("checkout",)), ("disk", ())):
+        files, size, commits = found.taken(*takers)
+        sums[name] = {"files": files, "size": size, "commits": commits}
+    return {"at_risk": rows, "sum": sums, "worktrees": [path_document(path) for path in found.worktrees]}
+
+
+def _fields(row: "Row") -> tuple[str, ...]:
+    numbers = (str(row.size), str(row.files), str(row.commits))
+    return (*numbers, timestamp(row.changed) if row.changed else "", row.reason, row.by, "yes" if row.whole else "no", row.path)
+
+
+BEGIN = (
+    ('git baton snapshot "what is done" --next-cmd "what is next"', "take one"),
+    ("git baton agent install claude", "let the agent do it"),
+)
+MOVED = "'git baton diff' shows what changed since"
+AWAY = "taken in another work tree; 'git baton restore --dry-run' shows what its files change here"
+AWAY_FOREIGN = "taken in another work tree; 'git baton restore --foreign --dry-run' shows what its files change here"
+NEXT = 'git baton snapshot "what is done" --next-cmd "what is next"'
+
+
+def standing(ctx: Call) -> int:
+    """Say where the current track stands, in five lines at most, and how to begin where there is none."""
+    try:
+        with opened(ctx) as baton:
+            look = looking(ctx, baton)
+            try:
+                stored = baton.here(baton.tip())
+            except (NotFoundError, AmbiguousNameError):
+                _without(baton, look)
+                _runs(baton)
+            else:
+                _say(baton, look, stored)
+    except NotARepositoryError as error:
+        if error.hints or ctx.obj.repo_root is not None:
+            raise
+        terminal.say(f"{plain(error.message)}")
+        terminal.say("'git init' begins one; 'git baton -h' lists the verbs")
+    return 0
+
+
+def _without(baton: Baton, look: Look) -> None:
+    """No track is current: how to begin, or how to choose one."""
+    tips = baton.readable_tips()
+    left_out(tips.problems)
+    if not tips.items:
+        terminal.say("No checkpoints here yet.")
+        rows = [*_fetching(baton), *BEGIN]
+    else:
+        terminal.say(f"{counted(len(tips.items), 'track')}, and none is current in this work tree.")
+        name = in_shell(tips.items[0].checkpoint.track)
+        rows = [("git baton status", "shows them")]
+        rows += _taking(name) if tips.items[0].foreign else [(f"git baton tracks use {name}", "goes on with the newest")]
+    _suggest(look, rows)
+
+
+def _fetching(baton: Baton) -> list[tuple[str, str]]:
+    """How to come by what others have pushed, where there is a remote to ask."""
+    from gitbaton.git.remotes import find
+
+    try:
+        find(baton.repo, None, baton.repo.layout.root or ".")
+    except UsageError:
+        return []
+    return [("git baton fetch", "bring what others have pushed")]
+
+
+def _taking(name: str) -> list[tuple[str, str]]:
+    """How to go on from a track that was fetched."""
+    return [
+        (f"git baton resume --track {name}", "what is done and what comes next, in somebody else's words"),
+        (f"git baton restore {name} --foreign", "its files"),
+    ]
+
+
+def _runs(baton: Baton) -> None:
+    """What is to be gone on with besides a track."""
+    from gitbaton.running.current import unfinished
+
+    runs = unfinished(baton)
+    if len(runs) > 1:
+        terminal.say(f"{len(runs)} runs are not finished: git baton run list")
+    elif runs:
+        terminal.say(plain(f"run '{runs[0].run}' is not finished: {runs[0].command}"))
+
+
+def _suggest(look: Look, rows: list[tuple[str, str]]) -> None:
+    """Commands, each with what it does, as far as that has room."""
+    wide = max(len(words) for words, _ in rows)
+    for words, what in rows:
+        said = f"{words:{wide}}  {what}"
+        terminal.say(said if look.columns is None or len(said) <= look.columns else words)
+
+
+def _say(baton: Baton, look: Look, stored: Stored) -> None:
+    live = baton.verify(stored.checkpoint.track)[1]
+    c, mark = stored.checkpoint, look.mark(stored)
+    name = (*mark, (plain(c.track), "current"))
+    where = f"from {', '.join(map(plain, origins))}" if (origins := baton.store.origins(c.track)) else "from elsewhere"
+    drift = ((where, "foreign"),) if stored.foreign else look.drift(live)
+    since = f"  since the words: {said}" if (said := since_of(stored, live)) else ""
+    facts = (
+        *tests_of(stored, live, look),
+        (f"  {look.age(c.created)}  ", ""),
+        *drift,
+        (since, ""),
+        (f"  {plain(stored.restored)}" if stored.restored else "", ""),
+    )
+    next_ = [((("next", "heading"),), (*mark, (line(c.next_cmd), "")))] if c.next_cmd else []
+    for text in look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]):
+        terminal.say(text)
+    if stored.foreign:
+        _suggest(look, _taking(in_shell(c.track)))
+    elif any(not word.word.startswith("committed:") for word in live.drift.words):
+        if c.files is None or baton.repo.layout.root is None or c.files.worktree.same(baton.repo.worktree_id()):
+            terminal.say(since_head(baton, stored, live) or MOVED)
+        else:
+            terminal.say(AWAY_FOREIGN if stored.foreign_words else AWAY)
+    elif not c.next_cmd:
+        terminal.say(NEXT)
+    if not stored.foreign:  # five lines may be taken
+        _runs(baton)
+    warn_all([*uncompared(live), *baton.newer([stored])])

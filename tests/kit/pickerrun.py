@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.commands import picker, pickerdeeds, pickerviews, restore
+from gitbaton.commands import picker, pickerviews, restore
 from gitbaton.errors import BatonError
 from gitbaton.main import run
 from gitbaton.model import Stored
@@ -109,7 +109,7 @@ def main(words: list[str]) -> int:
     picker.Picker.complain = lambda self, error: hands.errors.append(error)  # type: ignore
     picker.Picker.run = lambda self: hands.sit_down(self)  # type: ignore
     terminal.given_back = contextlib.nullcontext  # type: ignore
-    pickerdeeds.show_plan = told  # type: ignore[attr-defined]
+    pickerviews.show_plan = told  # type: ignore[attr-defined]
     os.isatty = lambda _: True
     os.environ["TERM"] = "xterm"
     sys.argv[1:] = ["rewind", *(word for word in words[1:] if word not in SAYING)]

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 import typer
 
-from gitbaton.cli.leading import main
-from gitbaton.cli.options import Argument, Declared, declared, of_verb, read, read_leading
+from gitbaton.cli.options import Argument, Declared, declared, main, read, read_leading
 from gitbaton.cli.usage import CONTEXT, typed
-from gitbaton.cli.verbs import VERBS, verb_module
+from gitbaton.cli.verbs import VERBS, verb_function
 from tests.kit import Sandbox
 from tests.kit.tables import each
 
@@ -44,7 +43,7 @@ ODD = (
 
 
 def parameters(verb: str) -> list[Declared]:
-    return of_verb(verb_module(verb)) if verb else declared(main)
+    return declared(verb_function(verb) if verb else main)
 
 
 def by_typer(known: list[Declared]) -> Callable[[list[str]], dict[str, Any] | None]:

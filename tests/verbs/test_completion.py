@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.cli.options import Argument, of_verb
-from gitbaton.cli.verbs import GROUPS, below, verb_module
+from gitbaton.cli.options import Argument, declared
+from gitbaton.cli.verbs import GROUPS, below, verb_function
 from tests.kit import Sandbox
 from tests.kit.places import ROOT
 
@@ -56,7 +56,7 @@ def test_everything_that_may_follow_is_offered_with_what_it_means(two: Sandbox) 
     assert set(offered(two, "help st")) == {"status", "storage"}
     assert offered(two, "diff -- ") == {"": "files"} and offered(two, "nobody ") == {}
     for verb in ("verify", "run why"):
-        known = [name for p in of_verb(verb_module(verb)) if not isinstance(p.of, Argument) for name, _ in p.names()]
+        known = [name for p in declared(verb_function(verb)) if not isinstance(p.of, Argument) for name, _ in p.names()]
         assert set(offered(two, f"{verb} --")) == {name for name in known if name.startswith("--")} | {"--help"}
 
 

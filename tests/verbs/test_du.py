@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gitbaton.commands.retaining import amount
+from gitbaton.cli.common import amount
 from tests.kit import Sandbox
 
 

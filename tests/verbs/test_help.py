@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.cli import pages
-from gitbaton.cli.verbs import GROUPS, OLD, VERBS, verb_module
+from gitbaton.cli.verbs import GROUPS, OLD, VERBS, verb_function
 from gitbaton.main import call
 from tests.kit import Sandbox
 from tests.kit.tables import each
@@ -24,7 +24,7 @@ ALONE = ("rewind", "mcp", "drill")  # they want a terminal, a client, a minute: 
 
 def examples(verb: str) -> list[str]:
     """The command lines that a verb's page shows."""
-    told = (verb_module(verb).command.__doc__ or "").partition("Examples:\n")[2]
+    told = (verb_function(verb).__doc__ or "").partition("Examples:\n")[2]
     return [row.split("   # ")[0].strip() for row in told.splitlines() if row.strip()]
 
 

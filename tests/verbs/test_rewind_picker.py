@@ -417,7 +417,7 @@ def test_n_limits_the_list_and_m_lists_more(box: Sandbox) -> None:
 
 @pytest.mark.deep
 def test_every_key_of_the_footer_and_of_help_does_something(box: Sandbox) -> None:
-    from gitbaton.commands import pickerkeys as module
+    from gitbaton.commands import picker as module
 
     async def keys(picker: Picker, pilot: Pilot[Any]) -> None:
         await pilot.press("question_mark")

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from gitbaton.commands.run_why import difference
+from gitbaton.commands.run_show import difference
 from gitbaton.commands.stepping import plan_of, step_named
 from gitbaton.errors import NoAnswerError, RunError
 from gitbaton.journal.prune import plan

@@ -1,20 +1,37 @@
-"""Exchange with a remote (push, fetch, sync): opening it, the question before a first push, what is said and its JSON."""
+"""``git baton push``, ``fetch`` and ``sync``: the exchange, the question before a first push, words and JSON."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Optional, Union
 
 from gitbaton import sync, terminal
 from gitbaton.baton import Baton
-from gitbaton.cli.common import apart_document, askable, confirmed, picked, summed, tell_error, told_apart, warn_all
+from gitbaton.cli.common import (
+    AsJson,
+    Verbose,
+    amount,
+    apart_document,
+    askable,
+    confirmed,
+    looking,
+    opened,
+    picked,
+    print_json,
+    summed,
+    tell_error,
+    told_apart,
+    warn_all,
+)
 from gitbaton.cli.look import Cell, Look
-from gitbaton.cli.options import Option
+from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, bare, check_track, counted, in_quotes, path_document, plain, timestamp
-from gitbaton.commands.retaining import amount
-from gitbaton.errors import MENDS, UsageError
+from gitbaton.errors import MENDS, RecordError, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import first_few, in_shell, line, some
+from gitbaton.sync.items import said
+from gitbaton.sync.push import Manner
 from gitbaton.sync.threads import called
 from gitbaton.sync.values import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing
 from gitbaton.threads.names import LATE
@@ -365,3 +382,165 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
         **picked(done, "warnings", "failure", "keeps", "contents"),
         "broken": apart_document(done.apart),
     }
+
+
+def push(
+    ctx: Call,
+    words: Annotated[
+        Optional[list[str]],
+        Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL or a path; default: as git chooses."),
+    ] = None,
+    track: Tracks = None,
+    transcripts: Annotated[
+        bool, Option("--with-transcripts", help="Also push the conversations that the checkpoints name.")
+    ] = False,
+    threads: Annotated[bool, Option("--threads", help="Also push threads: all, or those that are named.")] = False,
+    runs: Annotated[bool, Option("--runs", help="Also push the journals of runs.")] = False,
+    prune: Annotated[bool, Option("--prune", help="Delete threads there that were deleted here.")] = False,
+    yes: Yes = False,
+    scan: Scan = True,
+    timeout: Timeout = TIMEOUT,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    json: AsJson = False,
+) -> int:
+    """Push tracks to a remote, by default all: what it lacks, with pins, tombstones and notes.
+
+    With --threads a name that is no track here or there is a thread's: then only the threads and tracks that are named go.
+    The first push of a track, run or thread shows what becomes public and asks; without a terminal it needs --yes or
+    baton.push. Where the remote has checkpoints that are not here, it is refused: 'git baton sync'.
+
+    REMOTE is a configured name, a URL or a path; without it the one that git would push to. The question names what becomes
+    public beyond the branches of the remote: commits, untracked files, bytes. A clone's own first push asks, too, where it
+    would make such private things public.
+
+    Every message, file and file name that the remote lacks is looked through for secrets first (in files only for formats that
+    nothing else has, in compressed ones for none), and one stops the push, unless --no-scan is given. Safety checkpoints are
+    never sent. --timeout bounds the whole exchange (60 seconds). Exits with 1 when the remote refuses or cannot be reached.
+
+    Examples:
+        git baton push origin --dry-run
+        git baton push origin parser --yes
+    """
+    if prune and not threads:
+        raise UsageError("--prune deletes threads, and needs --threads")
+    kinds = {"transcripts": transcripts, "threads": threads, "runs": runs, "prune": prune}
+    with (
+        opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton,
+        exchange(baton, "push", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice),
+    ):
+        agree = partial(ask_consent, remote, yes=yes)
+        done = sync.push(baton, line, choice, Manner(agree=agree, scan=scan, write=not dry_run))
+        if json:
+            print_json({"remote": remote.shown, "dry_run": dry_run, "places": [pushing_document(part) for part in done]})
+        else:
+            look, hint = looking(ctx, baton), f"git baton sync {in_shell(remote.shown)}"
+            for part in done:
+                say_pushing(look, baton, remote, part, verbose=verbose, dry_run=dry_run, hint=hint)
+            say_apart({ref: why for part in done for ref, why in part.apart.items()}, done)
+    return 1 if any(part.refused for part in done) else 0  # something did not reach the remote that should have
+
+
+def fetch(
+    ctx: Call,
+    words: Annotated[
+        Optional[list[str]],
+        Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
+    ] = None,
+    track: Tracks = None,
+    prune: Annotated[bool, Option("--prune", help="Drop what was fetched of what is gone there.")] = False,
+    transcripts: Annotated[bool, Option("--with-transcripts", help="Also fetch conversations.")] = False,
+    threads: Annotated[bool, Option("--threads", help="Also fetch threads: all, or those that are named.")] = False,
+    runs: Annotated[bool, Option("--runs", help="Also fetch the journals of runs.")] = False,
+    timeout: Timeout = TIMEOUT,
+    verbose: Verbose = False,
+    json: AsJson = False,
+) -> int:
+    """Fetch tracks from a remote, by default all, and change none of the tracks here.
+
+    They land below refs/baton/remotes/. 'git baton sync' joins them, and so does the first snapshot of a track that is only
+    there. With --threads a name that is no track there is a thread's: then only the threads and tracks that are named come.
+
+    What is only fetched is shown as foreign. --prune drops what was fetched of tracks (with --runs of runs, with --threads of
+    threads, too) that are gone there. A file made by 'git bundle' will do for REMOTE.
+
+    Examples:
+        git baton fetch origin
+    """
+    kinds = {"transcripts": transcripts, "threads": threads, "runs": runs}
+    with opened(ctx, talks="" if json else "looking at tracks") as baton:
+        with exchange(baton, "fetch", words, track, timeout, **kinds) as (remote, line, choice):
+            seen, found = sync.fetch(baton, line, choice, prune=prune)
+        problem = ""  # why nothing of what the remote has can be joined
+        try:
+            said(baton.store, seen)
+        except RecordError as error:
+            problem = error.message
+        whole = not problem and not found.broken
+        if json:
+            print_json({"remote": remote.shown, **gathered_document(found), "problem": problem})
+        else:
+            say_gathered(looking(ctx, baton), remote, found, verbose=verbose)
+            if not (found.rows or found.strange):
+                terminal.say(f"{in_quotes(remote.shown)} has no tracks")
+            if problem:
+                tell_error(problem, ())
+            say_apart(found.apart)
+        warn_all(baton.refresh())
+    return 0 if whole else 1
+
+
+def synchronize(
+    ctx: Call,
+    words: Annotated[
+        Optional[list[str]],
+        Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
+    ] = None,
+    track: Tracks = None,
+    transcripts: Annotated[bool, Option("--with-transcripts", help="Also exchange conversations.")] = False,
+    threads: Annotated[bool, Option("--threads", help="Also exchange threads: all, or those that are named.")] = False,
+    yes: Yes = False,
+    scan: Scan = True,
+    timeout: Timeout = TIMEOUT,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    json: AsJson = False,
+) -> int:
+    """Fetch, join and push tracks, by default all that are here or there; again when somebody was faster.
+
+    With --threads a name that is no track here or there is a thread's: then only the threads and tracks that are named count.
+    A joined track has the checkpoints of both sides in the order of time, and is the same on all machines. A bundle is fetched
+    and joined.
+
+    A checkpoint dated more than ten minutes in the future is listed and left out. With --threads each thread has, by id, the
+    checkpoints of both sides, less what either removed since they last met.
+
+    Examples:
+        git baton sync origin --yes
+    """
+    from gitbaton.retention import removing
+
+    kinds = {"transcripts": transcripts, "threads": threads}
+    with opened(ctx, dry_run=dry_run, talks="" if json else "looking at tracks") as baton:
+        with exchange(baton, "sync", words, track, timeout, dry_run=dry_run, **kinds) as (remote, line, choice):
+            manner = Manner(agree=partial(ask_consent, remote, yes=yes), scan=scan, write=not dry_run, partly=True)
+            done = sync.sync(baton, line, choice, manner)
+            if json:
+                moved: dict[str, Json] = {"fetched": gathered_document(done.gathered)}
+                moved["joined"] = joining_document(done.joining)
+                moved["pushed"] = [pushing_document(part) for part in done.pushing]
+                ends: dict[str, Json] = {"failure": done.failure, "rounds": done.rounds}
+                print_json({"remote": remote.shown, "dry_run": dry_run, **moved, **ends})
+            else:
+                look = looking(ctx, baton)
+                say_gathered(look, remote, done.gathered, verbose=verbose, news_only=True)
+                say_joining(look, baton, done.joining, verbose=verbose, dry_run=dry_run)
+                for part in done.pushing:
+                    say_pushing(look, baton, remote, part, verbose=verbose, dry_run=dry_run)
+                if done.failure:
+                    tell_error(f"not pushed: {done.failure}", ())
+                say_apart(done.apart, done.pushing)
+        if not dry_run:
+            warn_all([*baton.refresh(), *removing.refresh(baton)])
+    parts = (done.gathered.broken, done.joining.broken, done.failure, *(part.refused for part in done.pushing))
+    return 1 if any(parts) else 0

@@ -1,4 +1,4 @@
-"""``git baton run compensate``."""
+"""``git baton run approve``, ``settle`` and ``compensate``."""
 
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -13,7 +13,57 @@ if TYPE_CHECKING:
     from gitbaton.running.context import Context
 
 
-def command(
+def approve_step(
+    ctx: Call,
+    step: Annotated[str, Argument(metavar="STEP", help="A step that waits at its gate.")],
+    reject: Annotated[bool, Option("--reject", help="Close the gate, and undo the effects that lead to it.")] = False,
+    run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
+    foreign: Annotated[bool, Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,
+    json: Annotated[bool, Option("--json", help="Print one JSON object a line for what happens.")] = False,
+) -> int:
+    """Open the gate at which a step waits; the next run carries it out.
+
+    The approval is of the inputs that it waits with: with others it waits again.
+
+    --reject closes it and undoes the effects that lead to it.
+
+    Examples:
+        git baton run approve review --run nightly
+    """
+    from gitbaton.commands.stepping import decided, plan_of, step_named, told
+    from gitbaton.running.effects import approve
+
+    with decided(ctx, run, json=json, foreign=foreign) as (at, context):
+        plan = plan_of(context)
+        return told(at, approve(context, step_named(context, plan, step), reject, plan))
+
+
+def settle_step(
+    ctx: Call,
+    step: Annotated[str, Argument(metavar="STEP", help="A step whose outcome is unknown.")],
+    done: Annotated[bool, Option("--done", help="Its effect happened.")] = False,
+    undone: Annotated[bool, Option("--undone", help="Its effect did not happen, or was undone by hand.")] = False,
+    run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
+    wait: Annotated[Optional[str], Option(metavar="TIME", help="How long to wait while another is at the step (2h).")] = None,
+    json: Annotated[bool, Option("--json", help="Print one JSON object a line for what happens.")] = False,
+) -> int:
+    """Decide an outcome that nobody knows: whether the effect of a step happened before it was interrupted.
+
+    With --done what lies in its outputs is its result; with --undone it may run again.
+
+    Examples:
+        git baton run settle publish --undone --run nightly
+    """
+    if done == undone:
+        raise UsageError("--done and --undone exclude each other" if done else "neither --done nor --undone is given")
+    from gitbaton.commands.stepping import decided, plan_of, step_named, told, waiting
+    from gitbaton.running.recovery import settle
+
+    with decided(ctx, run, json=json, wait=waiting(wait)) as (at, context):
+        return told(at, settle(context, step_named(context, plan_of(context), step), done).code)
+
+
+def compensate_steps(
     ctx: Call,
     steps: Annotated[Optional[list[str]], Argument(metavar="[STEP]...", help="Default: all, where --run is given.")] = None,
     run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
