@@ -164,6 +164,5 @@ def _complain(message: str, hints: tuple[str, ...], code: int) -> int:
     from gitbaton.codec import plain
 
     terminal.tell("fatal: " + plain(" ".join(message.split("\n"))))
-    for hint in hints:
-        terminal.tell("hint: " + plain(hint))
+    terminal.tell_hints(hints)
     return code

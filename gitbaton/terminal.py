@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 PAGER_ENV = {"LESS": "FRX", "LV": "-c"}
@@ -43,6 +43,20 @@ def say(text: str) -> None:
     """One line of what the caller asked for, on standard output."""
     still()
     sys.stdout.write(text + "\n")
+
+
+def say_lines(texts: Iterable[str]) -> None:
+    """Write lines of what the caller asked for, each as it comes."""
+    for text in texts:
+        say(text)
+
+
+def tell_hints(texts: Iterable[str]) -> None:
+    """Write each text as ``hint: ...`` on standard error, in one line that drives no terminal."""
+    from gitbaton.codec import plain
+
+    for text in texts:
+        tell("hint: " + plain(text))
 
 
 def write(text: str) -> None:

@@ -144,8 +144,7 @@ def checkpoint_of(baton: Baton, name: Optional[str], track: Optional[str]) -> St
 def tell_error(why: str, hints: Sequence[str]) -> None:
     """One line and its hints on standard error, where other lines follow."""
     terminal.tell(f"error: {plain(why)}")
-    for hint in hints:
-        terminal.tell(f"hint: {plain(hint)}")
+    terminal.tell_hints(hints)
 
 
 def told_apart(broken: Mapping[str, str]) -> bool:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from gitbaton.codec.words import ODD_BLANKS, in_quotes, is_hidden, plain
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound=str)
 
 
-Json = None | bool | int | str | list["Json"] | dict[str, "Json"]
+Json = None | bool | int | str | Sequence["Json"] | Mapping[str, "Json"]
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 8

@@ -4,8 +4,8 @@ import os
 from typing import Annotated, Optional
 
 from gitbaton import terminal
-from gitbaton.cli.columns import cut, screen
-from gitbaton.cli.common import DryRun, one_of, opened, print_json, print_plan, say_findings, warn_all
+from gitbaton.cli.columns import fitted
+from gitbaton.cli.common import DryRun, one_of, opened, picked, print_json, print_plan, say_findings, warn_all
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, check_new_track, in_quotes, path_document, plain
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
@@ -116,8 +116,7 @@ def _carry_out(ctx: Call, where: Place, plan: Plan, dry_run: bool, nothing: str)
     else:
         apply(plan, lambda text: terminal.say(plain(text)))
     warn_all(plan.notices)
-    for remark in plan.remarks:
-        terminal.tell(f"hint: {plain(remark)}")
+    terminal.tell_hints(plan.remarks)
     if where.level == "project" and not dry_run:
         with opened(ctx) as baton:
             share(baton.repo)
@@ -127,18 +126,17 @@ def _list(places: list[Place], *, json: bool) -> int:
     rows = levels.rows(places)
     here = {row.client.name: levels.program(row.client, places[0].env) is not None for row in rows}
     if json:
-        items: list[Json] = []
-        for row in rows:
-            said: dict[str, Json] = {"agent": row.client.name, "level": row.level, "file": path_document(row.path)}
-            said |= {"state": row.state, "tracks": list(row.tracks), "client_on_path": here[row.client.name]}
-            items.append({**said, "reason": row.reason})
-        print_json({"agents": items})
+        print_json({"agents": [_document(row, here=here[row.client.name]) for row in rows]})
         return 0
-    columns = screen()[0]
     for row in rows:
         client = "on PATH" if here[row.client.name] else "not on PATH"
         names = [f"'{name}'" for name in row.tracks if name is not None]
         more = f", track {', '.join(names)}" if names else f": {row.reason}" if row.reason else ""
-        text = plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")
-        terminal.say(cut(text, columns) if columns else text)
+        terminal.say(fitted(plain(f"{row.client.name:<9} {row.level:<8} {row.state:<14} {row.file} ({client}){more}")))
     return 0
+
+
+def _document(row: levels.Row, *, here: bool) -> Json:
+    """Return the JSON of a client at a level; ``here``: whether its program is on PATH."""
+    head: dict[str, Json] = {"agent": row.client.name, "level": row.level, "file": path_document(row.path)}
+    return {**head, **picked(row, "state", "tracks"), "client_on_path": here, "reason": row.reason}

@@ -51,11 +51,9 @@ def command(
 
         verdict = bisection.search(baton, plan, words, out=2 if json else 1, say=say)
         if json:
-            changes: list[Json] = []
-            for c in verdict.changes:
-                changes.append({"path": path_document(c.path), **picked(c, "added", "deleted")})
             candidates = [stored_document(c) for c in verdict.candidates]
-            found: dict[str, Json] = {"first_bad": candidates[0] if verdict.found else None, "candidates": [*candidates]}
+            changes = [{"path": path_document(c.path), **picked(c, "added", "deleted")} for c in verdict.changes]
+            found: dict[str, Json] = {"first_bad": candidates[0] if verdict.found else None, "candidates": candidates}
             print_json({**found, "good": stored_document(verdict.good), "changes": changes, "tried": verdict.tried})
         else:
             _show(look, verdict)
@@ -65,12 +63,10 @@ def command(
 def _show(look: Look, verdict: bisection.Verdict) -> None:
     if not verdict.found:
         terminal.say("only checkpoints that cannot be tried are left; the first bad one is one of")
-        for stored in verdict.candidates:
-            terminal.say(look.fit(look.named(stored)))
+        terminal.say_lines(look.fit(look.named(stored)) for stored in verdict.candidates)
         return
     first = verdict.candidates[0]
-    terminal.say(f"{look.id(first.id)} is the first bad checkpoint")
-    terminal.say(key_value("step", first.checkpoint.step))
-    terminal.say(key_value("note", first.checkpoint.note))
-    terminal.say(look.fit("against ", look.named(verdict.good)))
+    words = (key_value("step", first.checkpoint.step), key_value("note", first.checkpoint.note))
+    against = look.fit("against ", look.named(verdict.good))
+    terminal.say_lines([f"{look.id(first.id)} is the first bad checkpoint", *words, against])
     terminal.write(verdict.stat)

@@ -57,8 +57,7 @@ def command(
             ids = look.ids(one.oid if isinstance(one, Commit) else one.id for one in (line.origin for line in found) if one)
             wide = len(str(found[-1].number)) if found else 1
             rows = [[*_origin(look, ids, line), f"{line.number:{wide}}  {shown(line)}"] for line in found]
-            for text in look.table(_COLUMNS, rows):
-                terminal.say(text)
+            terminal.say_lines(look.table(_COLUMNS, rows))
     return 0
 
 
@@ -131,8 +130,7 @@ def why(
             return 0
         with paged(ctx, baton) as look:
             terminal.say(f"{plain(file)}:{number}   {shown(line).strip()}")
-            for text in _told(baton, look, line, older, in_shell(file)):
-                terminal.say(text)
+            terminal.say_lines(_told(baton, look, line, older, in_shell(file)))
     return 0
 
 

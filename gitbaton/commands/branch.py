@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from gitbaton import terminal
-from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, print_json, warn_all
+from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, picked, print_json, warn_all
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, in_quotes, path_document, plain
+from gitbaton.codec import in_quotes, path_document, plain
 from gitbaton.render import line, quoting
 from gitbaton.tools import branching
 
@@ -29,9 +29,9 @@ def command(
         plan = branching.plan(baton, name, checkpoint_of(baton, checkpoint, track))
         at = None if dry_run else branching.apply(baton, plan)
         if json:
-            made: dict[str, Json] = {"name": path_document(plan.name), "commit": at, "parent": plan.parent}
-            made |= {"added": plan.commit is not None, "reason": plan.reason, "checkpoint": plan.checkpoint.id}
-            print_json({"plan" if dry_run else "branch": made, "warnings": list(plan.warnings)})
+            head = {"name": path_document(plan.name), "commit": at, "parent": plan.parent, "added": plan.commit is not None}
+            made = {**head, "reason": plan.reason, "checkpoint": plan.checkpoint.id}
+            print_json({"plan" if dry_run else "branch": made, **picked(plan, "warnings")})
         else:
             parent = baton.abbreviate(plan.parent)
             said = f"would make branch {in_quotes(plan.name)} at {parent}"

@@ -64,29 +64,30 @@ def _mend(baton: Baton, remote: str | None, *, dry_run: bool, verbose: bool, jso
     amiss = bool(found.lost or found.left or found.theirs or warnings)
     warn_all(warnings)
     if json:
-        refs: list[Json] = [{"ref": m.name, "old": m.old, "new": m.new, "text": m.said} for m in found.moves]
-        counts: dict[str, Json] = {"ok": not amiss, "torn": [*torn], "written": len(found.objects), "found": found.found}
+        refs = [{"ref": m.name, "old": m.old, "new": m.new, "text": m.said} for m in found.moves]
         lost, left = ([picked(item, "where", "what") for item in items] for items in (found.lost, found.left))
-        theirs: list[Json] = [picked(item, "text", "hint") for item in found.theirs]
-        print_json({**counts, "refs": refs, "lost": [*lost], "left": [*left], "theirs": theirs})
+        theirs = [picked(item, "text", "hint") for item in found.theirs]
+        counts: dict[str, Json] = {"ok": not amiss, "torn": torn, "written": len(found.objects), "found": found.found}
+        print_json({**counts, "refs": refs, "lost": lost, "left": left, "theirs": theirs})
         return int(amiss)
-    texts = [f"torn: object {oid}" for oid in torn]
-    texts += [f"damaged: {in_quotes(path)}" for path in (*found.packs, *found.files)]
-    texts += [
-        f"damaged: the line {in_quotes(text[:80].decode('utf-8', 'replace').rstrip())} of 'packed-refs'" for text in found.lines
+    lines = [in_quotes(text[:80].decode("utf-8", "replace").rstrip()) for text in found.lines]
+    asked = dry_run and found.lost and remote is None and questions.matching(baton.repo, r"^remote\..*\.url$")
+    written = f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere"
+    more = "     a remote may still have it: git baton doctor --mend --dry-run --from-remote REMOTE"
+    texts = [
+        *(f"torn: object {oid}" for oid in torn),
+        *(f"damaged: {in_quotes(path)}" for path in (*found.packs, *found.files)),
+        *(f"damaged: the line {text} of 'packed-refs'" for text in lines),
+        *(f"log: the log of {in_quotes(name)} is written anew without what cannot be read" for name, _ in found.logs),
+        *([written] if found.objects else []),
+        *(f"ref: {in_quotes(move.name)} {(move.new or 'goes')[:10]}: {plain(move.said)}" for move in found.moves),
+        *(f"lost: {plain(item.where)}: {plain(item.what)}" for item in found.lost),
+        *([more] if asked else []),
+        *(f"left as it is: {plain(item.where)}: {plain(item.what)}" for item in found.left),
+        *(text for item in found.theirs for text in (f"not ours: {plain(item.text)}", f"     {plain(item.hint)}")),
+        *([] if found.changes or amiss else ["nothing is damaged"]),
     ]
-    texts += [f"log: the log of {in_quotes(name)} is written anew without what cannot be read" for name, _ in found.logs]
-    if found.objects:
-        texts.append(f"written: {counted(len(found.objects), 'object')}, {found.found} of them found elsewhere")
-    texts += [f"ref: {in_quotes(move.name)} {(move.new or 'goes')[:10]}: {plain(move.said)}" for move in found.moves]
-    texts += [f"lost: {plain(item.where)}: {plain(item.what)}" for item in found.lost]
-    if dry_run and found.lost and remote is None and questions.matching(baton.repo, r"^remote\..*\.url$"):
-        texts.append("     a remote may still have it: git baton doctor --mend --dry-run --from-remote REMOTE")
-    texts += [f"left as it is: {plain(item.where)}: {plain(item.what)}" for item in found.left]
-    texts += [text for item in found.theirs for text in (f"not ours: {plain(item.text)}", f"     {plain(item.hint)}")]
-    texts += [] if found.changes or amiss else ["nothing is damaged"]
     rows = [(text.partition(":")[0], text) for text in texts]
     words = {"torn": ("torn: {}", "object"), "damaged": ("damaged: {}", "file"), "log": ("logs: {}", ""), "ref": ("{}", "ref")}
-    for text in summed(rows, words, verbose=verbose, lists="--verbose"):
-        terminal.say(text)
+    terminal.say_lines(summed(rows, words, verbose=verbose, lists="--verbose"))
     return int(amiss)

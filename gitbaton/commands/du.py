@@ -4,7 +4,7 @@ from gitbaton import terminal
 from gitbaton.cli.common import AsJson, amount, opened, paged, print_json
 from gitbaton.cli.look import Column
 from gitbaton.cli.options import Call
-from gitbaton.codec import Json, plain
+from gitbaton.codec import plain
 from gitbaton.retention.costs import costs
 
 NAMES = {
@@ -28,13 +28,12 @@ def command(ctx: Call, json: AsJson = False) -> int:
     with opened(ctx, talks="" if json else "counting bytes") as baton:
         found = costs(baton)
         if json:
-            rows: list[Json] = [{"kind": c.kind, "name": c.name or None, "own": c.own, "shared": c.shared} for c in found]
-            print_json({"parts": rows, "own": sum(c.own for c in found)})
+            parts = [{"kind": c.kind, "name": c.name or None, "own": c.own, "shared": c.shared} for c in found]
+            print_json({"parts": parts, "own": sum(c.own for c in found)})
             return 0
         cells = [(amount(c.own), amount(c.shared), f"{NAMES.get(c.kind, c.kind)} {plain(c.name)}".strip()) for c in found]
         cells += [(amount(sum(c.own for c in found)), "", "in all, without what is shared")]
         with paged(ctx, baton) as look:
             columns = (Column(name="OWN", right=True), Column(name="SHARED", right=True), Column())
-            for text in look.table(columns, cells, heading=True):
-                terminal.say(text)
+            terminal.say_lines(look.table(columns, cells, heading=True))
     return 0

@@ -115,12 +115,13 @@ def _say_public(remote: Remote, public: Exposure) -> None:
     terminal.tell(
         f"first push of {_listed(names, public.threads)} to {bare(remote.shown)}; beyond what its refs hold this makes public:"
     )
-    parts = [counted(public.checkpoints, "checkpoint"), counted(public.commits, "unpublished commit")]
-    parts += [counted(public.untracked, "untracked file")]
-    parts = parts if public.tracks else []
-    parts += [f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []
-    parts += [f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []
-    parts += [amount(public.bytes)]
+    counts = ((public.checkpoints, "checkpoint"), (public.commits, "unpublished commit"), (public.untracked, "untracked file"))
+    parts = [
+        *(counted(many, noun) for many, noun in counts if public.tracks),
+        *([f"{counted(public.records, 'record')} with what the steps read, wrote and printed"] if public.runs else []),
+        *([f"{counted(public.states, 'checkpoint')} of threads with all their values"] if public.threads else []),
+        amount(public.bytes),
+    ]
     terminal.tell("  " + ", ".join(parts))
     if public.secret_files:
         named = some(len(public.secret_files), first_few(public.secret_files))
@@ -157,8 +158,7 @@ def say_gathered(look: Look, remote: Remote, found: Gathered, *, verbose: bool, 
         (row.state, look.fit(f"{_brief(look, row.item)}: {_fetched_text(row, there)}", *_fetched_step(row))) for row in rows
     )
     words = {state: (f"{{}} {state}", "") for state in ("new", "newer", "rewritten", "same", "gone", "pruned")}
-    for text in summed(texts, words, verbose=verbose, lists="--verbose"):
-        terminal.say(text)
+    terminal.say_lines(summed(texts, words, verbose=verbose, lists="--verbose"))
     for row in found.rows:
         if row.state == "broken":
             terminal.warn(f"{_full(row.item)} of {there} is left out: {row.reason}")
@@ -207,8 +207,7 @@ def say_joining(look: Look, baton: Baton, found: Joining, *, verbose: bool, dry_
         back = "; it was deleted here, and went on there" if row.back else ""
         if parts:
             texts.append((row.item[0], look.fit(f"{_brief(look, row.item)}: {parts}{was}{back}")))
-    for text in summed(texts, _ITEMS, start=f"{would}joined: ", verbose=verbose, lists="--verbose"):
-        terminal.say(text)
+    terminal.say_lines(summed(texts, _ITEMS, start=f"{would}joined: ", verbose=verbose, lists="--verbose"))
     for row in found.rows:
         if row.problem:
             terminal.warn(f"{_full(row.item)} is not joined: {row.problem}")
@@ -240,8 +239,7 @@ def say_pushing(
     if dry_run and done.exposure is not None:
         _say_public(remote, done.exposure)
     if not done.failure and (dry_run or not (done.hits or _halted(done))):
-        for text in summed(rows, _ITEMS, start=f"{would}push ", verbose=verbose, lists="--verbose"):
-            terminal.say(text)
+        terminal.say_lines(summed(rows, _ITEMS, start=f"{would}push ", verbose=verbose, lists="--verbose"))
         if done.contents:
             terminal.say(f"{would}push the content of {counted(done.contents, 'file')} by git-lfs")
         if not rows and not (done.declined or done.private):
@@ -334,9 +332,14 @@ def _halted(done: Pushing) -> bool:
 def gathered_document(found: Gathered) -> dict[str, Json]:
     """The JSON object of a fetch."""
     names = ("state", "count", "reason")
-    rows = {"tracks": _documents(found.rows, "track", "state", "count", "step", "reason")}
-    rows |= {"runs": _documents(found.rows, "run", *names), "threads": _documents(found.rows, "thread", *names)}
-    return {**rows, "left_out": list(found.strange), "others": found.others, "broken": apart_document(found.apart)}
+    return {
+        "tracks": _documents(found.rows, "track", "state", "count", "step", "reason"),
+        "runs": _documents(found.rows, "run", *names),
+        "threads": _documents(found.rows, "thread", *names),
+        "left_out": list(found.strange),
+        "others": found.others,
+        "broken": apart_document(found.apart),
+    }
 
 
 def joining_document(found: Joining) -> dict[str, Json]:
@@ -350,7 +353,7 @@ def _documents(rows: Sequence[Union[Fetched, Joined]], kind: str, *names: str) -
     """The JSON objects of the items of a kind: what each is, and some attributes by their names."""
     found: list[Json] = []
     for row in (row for row in rows if row.item[0] == kind):
-        late: list[Json] = [{"id": item.id, "created": timestamp(item.created)} for item in row.late]
+        late = [{"id": item.id, "created": timestamp(item.created)} for item in row.late]
         found.append({**_named(row.item), **picked(row, *names), **({"future": late} if kind == "track" else {})})
     return found
 
@@ -367,12 +370,12 @@ def _by_name(public: Exposure) -> dict[str, Json]:
 def pushing_document(done: Pushing) -> dict[str, Json]:
     """The JSON object of a push to one place."""
     public = ("tracks", "checkpoints", "commits", "untracked", "bytes", "runs", "records", "threads", "states", "observed")
-    moves: list[Json] = []
-    for move in done.moves:
-        named: dict[str, Json] = {"track": None, "run": None, "thread": None, "namespace": "", **_named(move.item)}
-        seen: dict[str, Json] = {"action": move.action, "old": move.seen, "new": move.new}
-        counts = picked(move, "count", "dropped", "forgotten", "commits", "untracked", "reason")
-        moves.append({"ref": move.ref, **named, **seen, **counts})
+    unnamed: dict[str, Json] = {"track": None, "run": None, "thread": None, "namespace": ""}
+    counts = ("new", "count", "dropped", "forgotten", "commits", "untracked", "reason")
+    moves = [
+        {"ref": move.ref, **unnamed, **_named(move.item), "action": move.action, "old": move.seen, **picked(move, *counts)}
+        for move in done.moves
+    ]
     return {
         "moves": moves,
         "first": {**picked(done.exposure, *public), **_by_name(done.exposure)} if done.exposure is not None else None,
@@ -526,11 +529,12 @@ def synchronize(
             manner = Manner(agree=partial(ask_consent, remote, yes=yes), scan=scan, write=not dry_run, partly=True)
             done = sync.sync(baton, line, choice, manner)
             if json:
-                moved: dict[str, Json] = {"fetched": gathered_document(done.gathered)}
-                moved["joined"] = joining_document(done.joining)
-                moved["pushed"] = [pushing_document(part) for part in done.pushing]
-                ends: dict[str, Json] = {"failure": done.failure, "rounds": done.rounds}
-                print_json({"remote": remote.shown, "dry_run": dry_run, **moved, **ends})
+                moved: dict[str, Json] = {
+                    "fetched": gathered_document(done.gathered),
+                    "joined": joining_document(done.joining),
+                    "pushed": [pushing_document(part) for part in done.pushing],
+                }
+                print_json({"remote": remote.shown, "dry_run": dry_run, **moved, **picked(done, "failure", "rounds")})
             else:
                 look = looking(ctx, baton)
                 say_gathered(look, remote, done.gathered, verbose=verbose, news_only=True)

@@ -12,6 +12,7 @@ from gitbaton.cli.common import (
     apart_document,
     looking,
     opened,
+    picked,
     print_json,
     summed,
     tell_error,
@@ -136,11 +137,17 @@ def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: boo
 def document(made: Forgetting, proof: Proof, *, dry_run: bool) -> dict[str, Json]:
     """The JSON of what was, or would be, forgotten."""
     rewritten = [(stored.id, part.taken.get(stored.id, ())) for part in made.safety for stored in part.rewritten]
-    safety: list[Json] = [{"id": oid, "taken": [path_document(path) for path in paths]} for oid, paths in rewritten]
-    still: list[Json] = [{"what": item.what, "by": item.by, "checkpoints": list(item.ids)} for item in proof.held]
-    result: dict[str, Json] = {"dry_run": dry_run, "everywhere": made.everywhere, "forgotten": list(made.ids)}
-    result |= {"along": [stored.id for stored in made.along], "safety": safety, "held": still, "said": list(proof.said)}
-    result |= {"unread": list(proof.unread), "broken": apart_document(made.broken)}
-    result["ended"] = [track for track, items in made.stay.items() if not items]
-    result["pinned"] = list(made.pinned)
-    return result | {"transcripts": [talk.ref for talk in made.conversations], "remotes": list(made.remotes)}
+    return {
+        "dry_run": dry_run,
+        "everywhere": made.everywhere,
+        "forgotten": list(made.ids),
+        "along": [stored.id for stored in made.along],
+        "safety": [{"id": oid, "taken": [path_document(path) for path in paths]} for oid, paths in rewritten],
+        "held": [{"what": item.what, "by": item.by, "checkpoints": list(item.ids)} for item in proof.held],
+        **picked(proof, "said", "unread"),
+        "broken": apart_document(made.broken),
+        "ended": [track for track, items in made.stay.items() if not items],
+        "pinned": list(made.pinned),
+        "transcripts": [talk.ref for talk in made.conversations],
+        "remotes": list(made.remotes),
+    }

@@ -40,7 +40,7 @@ def command(
             apply(plan)
             share(baton.repo)
     print_plan([s.text for s in plan.steps], dry_run=dry_run, nothing="everything is in place")
-    for notice in plan.notices:
+    for notice in plan.notices:  # one may have lines to copy
         terminal.tell(f"hint: {notice}")
     return 0
 

@@ -27,7 +27,7 @@ from gitbaton.cli.common import (
 )
 from gitbaton.cli.look import TAKE_BACK, Cell, Column, Look, turn_document, turn_header, turn_step
 from gitbaton.cli.options import AFTER, Argument, Call, Option
-from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
+from gitbaton.codec import counted, in_quotes, plain, timestamp
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.model import INSIDE, KINDS, TURN_ENDED, Oid, Stored, is_turn
@@ -141,7 +141,7 @@ def command(
         newest = wanted is None and not graph and (name is None or baton.is_track(name))
         going = _under_way(baton, history, everything=everything) if newest else None
         if json:
-            listed: list[Json] = [{**stored_document(s), **pins.document(s.id)} for s in history.items]
+            listed = [{**stored_document(s), **pins.document(s.id)} for s in history.items]
             print_json({"checkpoints": listed, **({"open_turn": turn_document(going)} if going else {})})
         elif stable or nul:
             more = [turn_header(going)] if going else []

@@ -136,10 +136,9 @@ def _planned(baton: Baton, look: Look, made: Plan, verbose: bool) -> Iterator[st
 def _done(made: Plan) -> Iterator[str]:
     yield from _went((f"track {in_quotes(part.track)}", part) for part in made.tracks)
     safety = sum(len(piece.remove) for piece in made.safety)
-    if safety:
-        yield f"{counted(safety, 'safety checkpoint')} removed"
-    if made.conversations:
-        yield f"{counted(len(made.conversations), 'transcript')} removed"
+    for many, noun in ((safety, "safety checkpoint"), (len(made.conversations), "transcript")):
+        if many:
+            yield f"{counted(many, noun)} removed"
     yield "nothing to remove" if made.empty else FREED
 
 
@@ -149,15 +148,21 @@ def _document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
     def row(stored: Stored) -> dict[str, Json]:
         return {"id": stored.id, "step": stored.checkpoint.step, "created": timestamp(stored.checkpoint.created)}
 
-    tracks: list[Json] = []
-    for part in made.tracks:
-        keep: list[Json] = [{**row(stored), "reasons": list(reasons)} for stored, reasons in part.keep]
-        remove: list[Json] = [{**row(stored), "kind": stored.checkpoint.kind} for stored in part.remove]
-        tracks.append({"track": part.track, "keep": keep, "remove": remove})
-    safety: list[Json] = [{"ref": p.chain.ref, "remove": [s.id for s in p.remove]} for p in made.safety]
-    talks: list[Json] = [picked(talk, "agent", "session", "ref") for talk in made.conversations]
-    result: dict[str, Json] = {"dry_run": dry_run, "tracks": tracks, "safety": safety, "transcripts": talks}
-    return {**result, "bytes": made.bytes, "broken": apart_document(made.broken)}
+    return {
+        "dry_run": dry_run,
+        "tracks": [
+            {
+                "track": part.track,
+                "keep": [{**row(stored), "reasons": reasons} for stored, reasons in part.keep],
+                "remove": [{**row(stored), "kind": stored.checkpoint.kind} for stored in part.remove],
+            }
+            for part in made.tracks
+        ],
+        "safety": [{"ref": part.chain.ref, "remove": [stored.id for stored in part.remove]} for part in made.safety],
+        "transcripts": [picked(talk, "agent", "session", "ref") for talk in made.conversations],
+        "bytes": made.bytes,
+        "broken": apart_document(made.broken),
+    }
 
 
 def _prune_threads(
@@ -202,8 +207,7 @@ def _prune_threads(
         else:
             with paged(ctx, baton) as look:
                 went = [*_went(_named(made)), "nothing to remove" if made.empty else FREED]
-                for text in _planned_threads(look, made, told, verbose) if dry_run else went:
-                    terminal.say(text)
+                terminal.say_lines(_planned_threads(look, made, told, verbose) if dry_run else went)
     return 0 if told_apart(made.broken) else 1
 
 
@@ -241,11 +245,14 @@ def _document_of_threads(made: "of_threads.Plan", told: Told, *, dry_run: bool) 
         ts = told[part.thread, part.namespace, entry.id].ts
         return {"id": entry.id, "ts": timestamp(ts) if ts is not None else None}
 
-    rows: list[Json] = []
-    for part in made.parts:
-        kept: list[Json] = [{**row(part, entry), "reasons": [*reasons]} for entry, reasons in part.keep]
-        gone: list[Json] = [row(part, entry) for entry in part.remove]
-        rows.append({"thread": part.thread, "namespace": part.namespace, "keep": kept, "remove": gone})
+    rows = [
+        {
+            **picked(part, "thread", "namespace"),
+            "keep": [{**row(part, entry), "reasons": reasons} for entry, reasons in part.keep],
+            "remove": [row(part, entry) for entry in part.remove],
+        }
+        for part in made.parts
+    ]
     return {"dry_run": dry_run, "threads": rows, "bytes": made.bytes, "broken": apart_document(made.broken)}
 
 

@@ -267,10 +267,8 @@ def show_plan(
         return
     if plan.op == "revert" and dry_run and plan.steps:
         terminal.say(fitted(f"would be done: {plan.what}"))
-    for text in _before(plan):
-        terminal.say(text)
-    for text in _told(plan, safety, dry_run=dry_run, verbose=verbose):
-        terminal.say(text)
+    terminal.say_lines(_before(plan))
+    terminal.say_lines(_told(plan, safety, dry_run=dry_run, verbose=verbose))
     if safety is not None:
         terminal.say(fitted({"undo": "undone: ", "redo": "redone: "}.get(plan.op, "done: ") + plan.what))
         terminal.tell(f"hint: {_back(plan.op)}")
@@ -281,8 +279,7 @@ def show_plan(
     if plan.op == "restore" and later:
         stay = "1 file not in that checkpoint stays" if later == 1 else f"{later:,} files not in that checkpoint stay"
         terminal.tell(f"hint: {stay}; --exact removes what it does not hold, and undo brings it back")
-    for text in _hints(plan):
-        terminal.tell(f"hint: {text}")
+    terminal.tell_hints(_hints(plan))
     warn_all(said)
 
 

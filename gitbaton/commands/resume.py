@@ -52,28 +52,26 @@ def command(
             raise NotFoundError(error.message, *error.hints, *hints) from None
         told = baton.told(found.stored)
         if json:
-            value: dict[str, Json] = {"checkpoint": stored_document(found.stored)}
-            if found.live:
-                value["live"] = live_document(found.live)
-            if found.since:
-                value["since"] = since_document(found.since)
-            if told is not None:
-                value["told"] = told_document(told)
-            value["decisions"] = decisions_document(found.stored.checkpoint, found.changes)
-            value["runs"] = [one.document for one in runs]
-            print_json({**value, "warnings": list(found.warnings)})
+            value: dict[str, Json] = {
+                "checkpoint": stored_document(found.stored),
+                **({"live": live_document(found.live)} if found.live else {}),
+                **({"since": since_document(found.since)} if found.since else {}),
+                **({"told": told_document(told)} if told is not None else {}),
+                "decisions": decisions_document(found.stored.checkpoint, found.changes),
+                "runs": [one.document for one in runs],
+                "warnings": list(found.warnings),
+            }
+            print_json(value)
         else:
             here = baton.abbreviate(found.live.head.oid) if found.live else ""
-            head = baton.abbreviate(found.stored.checkpoint.head)
-            later = found.live.tests if found.live else tests_then(baton.store, found.stored)
-            seen = observed_pairs(found.stored.checkpoint.observed, later, told)
             c, back = found.stored.checkpoint, found.stored.restored
+            head = baton.abbreviate(c.head)
+            later = found.live.tests if found.live else tests_then(baton.store, found.stored)
+            seen = observed_pairs(c.observed, later, told)
             rows = resume_lines(c, head, found.live, here, found.since, seen, found.changes, back)
-            for row in quote(rows, found.stored):
-                terminal.say(row)
-            for one in runs:
-                terminal.say(key_value("run", f"{one.run}: {'; '.join(one.why)}"))
-                terminal.say(key_value("run_continue", one.going_on))
+            terminal.say_lines(quote(rows, found.stored))
+            going_on = ((("run", f"{one.run}: {'; '.join(one.why)}"), ("run_continue", one.going_on)) for one in runs)
+            terminal.say_lines(key_value(*pair) for pairs in going_on for pair in pairs)
         tell_foreign(baton, found.stored)
     warn_all(found.warnings)
     for text in sentences(found.live) if found.live else ():

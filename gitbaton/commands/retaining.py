@@ -64,7 +64,7 @@ def clean(baton: Baton, value: Json, redactor: "Redactor | None" = None) -> Json
     """A JSON value whose texts say no secret, as redaction is set or as ``redactor`` sees it."""
     if isinstance(value, str):
         return (redactor or baton.redactor).text(value)
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [clean(baton, item, redactor) for item in value]
     return {key: clean(baton, item, redactor) for key, item in value.items()} if isinstance(value, dict) else value
 

@@ -246,8 +246,7 @@ class Talk:
         self.look.columns = (columns or 80) - 1  # a full last column makes some terminals begin another line
         count = max(1, min(self.limit, (height or 24) - BESIDE_THE_LIST))
         found = rewinding.page(self.baton, self.track, self.after, count, len(self.listed) + 1)
-        for text in table(found.rows, self.look, None if self.listed else self.going):
-            terminal.say(text)
+        terminal.say_lines(table(found.rows, self.look, None if self.listed else self.going))
         left_out(found.problems)
         self.listed += found.rows
         self.after = found.after

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.common import print_json
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, in_quotes, plain
+from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import UsageError
 
 if TYPE_CHECKING:
@@ -111,9 +111,7 @@ def _foretell(context: "Context", names: list[str], plan: "Optional[Plan]", *, j
             said = f"would stop at the effect of {in_quotes(name)}: the line that undoes it is not recorded in full (a secret)"
         found.append((name, line, plain(said)))
     if json:
-        rows: list[Json] = [{"step": name, "compensate": line} for name, line, _ in found]
-        print_json({"run": context.run, "undo": rows})
+        print_json({"run": context.run, "undo": [{"step": name, "compensate": line} for name, line, _ in found]})
     else:
-        for text in [said for *_, said in found] or ["no effect stands"]:
-            terminal.say(text)
+        terminal.say_lines([said for *_, said in found] or ["no effect stands"])
     return 0 if found else 1

@@ -8,7 +8,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.common import ARun, AsJson, DryRun, opened, paged, picked, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
 from gitbaton.cli.options import Argument, Call, Option
-from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
+from gitbaton.codec import counted, in_quotes, plain, timestamp
 from gitbaton.errors import MENDS, BatonError, UsageError
 from gitbaton.journal import prune
 from gitbaton.journal.audit import export, to_export, verify
@@ -47,15 +47,19 @@ def list_runs(ctx: Call, json: AsJson = False) -> int:
         journal, last = Journal(baton.repo, author=b"", clock=baton.clock), remembered(baton.repo)
         rows = sorted((_row(baton, journal, run) for run in {**journal.refs(), **journal.fetched()}), key=_newest, reverse=True)
         if json:
-            found: list[Json] = []
-            for row in rows:
-                at = {"at": timestamp(row.at) if row.at is not None else None, "current": row.run == last}
-                found.append({**picked(row, "run", "foreign", "why", "done", "steps"), **at, "finished": not row.why})
+            found = [
+                {
+                    **picked(row, "run", "foreign", "why", "done", "steps"),
+                    "at": timestamp(row.at) if row.at is not None else None,
+                    "current": row.run == last,
+                    "finished": not row.why,
+                }
+                for row in rows
+            ]
             print_json({"runs": found})
             return 0
         with paged(ctx, baton) as look:
-            for text in look.table(RUNS, [_cells(look, row, current=row.run == last) for row in rows]):
-                terminal.say(text)
+            terminal.say_lines(look.table(RUNS, [_cells(look, row, current=row.run == last) for row in rows]))
     return 0
 
 
@@ -99,8 +103,7 @@ def verify_run(
         if json:
             print_json({"run": run, **picked(report, "records", "keys", "unproved", "problems")})
             return 1 if report.problems else 0
-        for text in report.problems:
-            terminal.say(plain(text))
+        terminal.say_lines(map(plain, report.problems))
         keys = f"{counted(report.keys, 'key')} made again{f', {report.unproved} could not be' if report.unproved else ''}"
         found = counted(len(report.problems), "problem") if report.problems else "whole"
         terminal.say(f"run '{run}': {counted(report.records, 'record')}, {keys}: {found}")
@@ -133,8 +136,7 @@ def export_run(
         if json:
             print_json({"run": run, "dry_run": dry_run, "folder": folder, "files": [file.path for file in planned]})
         elif dry_run:
-            for file in planned:
-                terminal.say(plain(f"would write {folder}/{file.path}"))
+            terminal.say_lines(plain(f"would write {folder}/{file.path}") for file in planned)
         else:
             terminal.say(f"{counted(len(planned), 'file')} written into {in_quotes(folder)}")
         return 0
@@ -173,11 +175,10 @@ def prune_runs(
         stay = (*planned.kept, *kept)
         code = 1 if kept or any(row.torn for row in stay) else 0
         if json:
-            drops: list[Json] = [picked(drop, "run", "was", "records", "effects") for drop in gone]
+            drops = [picked(drop, "run", "was", "records", "effects") for drop in gone]
             print_json({"dry_run": dry_run, "dropped": drops, "kept": [picked(row, "run", "why") for row in stay]})
             return code
-        for row in stay:
-            terminal.say(plain(f"run '{row.run}' stays: {row.why}"))
+        terminal.say_lines(plain(f"run '{row.run}' stays: {row.why}") for row in stay)
         for drop in gone:
             stand = f"{counted(drop.effects, 'effect')} of its steps {'stands' if drop.effects == 1 else 'stand'}, "
             said = f"run '{drop.run}': {counted(drop.records, 'record')}, {stand if drop.effects else ''}was {drop.was}"

@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.common import ARun, picked, print_json
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import Json, plain
+from gitbaton.codec import plain
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side, waiting
 from gitbaton.errors import UsageError
@@ -68,8 +68,8 @@ def command(
 def _foretell(made: Repair, *, json: bool) -> int:
     """Print what a repair would do."""
     if json:
-        seeds: list[Json] = [{"step": name, **picked(cause, "kind", "path")} for name, cause in made.seeds]
-        region: list[Json] = [forecast_document(item) for item in made.forecasts]
+        seeds = [{"step": name, **picked(cause, "kind", "path")} for name, cause in made.seeds]
+        region = [forecast_document(item) for item in made.forecasts]
         print_json({"run": made.run, "seeds": seeds, "region": region, **picked(made, "writes")})
         return 0
     for name, cause in made.seeds:

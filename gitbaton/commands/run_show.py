@@ -66,8 +66,7 @@ def command(
             print_json({**document(report), **({"foreign": True} if foreign else {})})
         else:
             look = looking(ctx, at.baton)
-            for text in look.table(TABLE, [_cells(look, item, at.baton.settings.short) for item in report.lines]):
-                terminal.say(text)
+            terminal.say_lines(look.table(TABLE, [_cells(look, item, at.baton.settings.short) for item in report.lines]))
             end = "finished" if report.finished else f"not finished: {'; '.join(map(plain, report.why))}"
             terminal.say(f"run '{report.run}': {end}")
             if foreign:
@@ -117,13 +116,17 @@ def _cells(look: Look, item: Line, short: int) -> tuple[Cell | str, ...]:
 
 def document(report: Report) -> dict[str, Json]:
     """The JSON of a run's steps."""
-    rows: list[Json] = []
-    for item in report.lines:
-        row = picked(item, "step", "state", "exit")
-        row["at"] = timestamp(item.at) if item.at is not None else None
-        row |= picked(item, "duration_ms", "key", "attempts", "nondeterministic", "effect", "pid", "host")
-        row["moved"] = [path_document(path) for path in item.moved]
-        rows.append({**row, "next": {name: item for name, item in forecast_document(item.would).items() if name != "step"}})
+    names = ("duration_ms", "key", "attempts", "nondeterministic", "effect", "pid", "host")
+    rows = [
+        {
+            **picked(item, "step", "state", "exit"),
+            "at": timestamp(item.at) if item.at is not None else None,
+            **picked(item, *names),
+            "moved": [path_document(path) for path in item.moved],
+            "next": {name: fact for name, fact in forecast_document(item.would).items() if name != "step"},
+        }
+        for item in report.lines
+    ]
     return {**picked(report, "run", "finished", "why", "plan"), "steps": rows}
 
 
@@ -134,13 +137,15 @@ def _say_records(ctx: Call, baton: Baton, journal: Journal, run: str, step: Opti
         names = dict.fromkeys(logged.record.step for logged in records if logged.record.step is not None)
         raise NotFoundError(f"run '{run}' has no step {in_quotes(line(step))}", f"steps: {', '.join(map(line, names))}")
     if json:
-        state = fold(records)
-        listed: list[Json] = []
-        for logged in rows:
-            parts: dict[str, Json] = dict(sorted(logged.parts.items()))
-            row: dict[str, Json] = {"commit": logged.commit, "foreign": logged.foreign, "parts": parts}
-            listed.append({**row, "record": record_document(logged.record)})
-        print_json({"run": run, **picked(state, "lineage", "foreign", "finished", "why"), "records": listed})
+        listed = [
+            {
+                **picked(one, "commit", "foreign"),
+                "parts": dict(sorted(one.parts.items())),
+                "record": record_document(one.record),
+            }
+            for one in rows
+        ]
+        print_json({"run": run, **picked(fold(records), "lineage", "foreign", "finished", "why"), "records": listed})
         return
     with paged(ctx, baton) as look:
         cells: list[tuple[Cell | str, ...]] = []
@@ -161,8 +166,7 @@ def _say_records(ctx: Call, baton: Baton, journal: Journal, run: str, step: Opti
             mark = ("> " if logged.foreign else "", "foreign")
             when, said = f"{record.at:%Y-%m-%d %H:%M:%S}", " ".join(text for text in details if text)
             cells.append(((mark, (when, "")), f"{record.seq}", line(record.step or "-"), ((record.type, colour),), said))
-        for text in look.table(RECORDS, cells):
-            terminal.say(text)
+        terminal.say_lines(look.table(RECORDS, cells))
 
 
 def why(
@@ -182,16 +186,13 @@ def why(
             terminal.tell(FOREIGN.format(name))
         item, differences = at.engine().why(name, step)
         if json:
-            rows: list[Json] = []
-            for c in differences:
-                path = path_document(c.path) if c.path is not None else None
-                rows.append({"kind": c.kind, "path": path, "old": c.old, "new": c.new})
-            mark: dict[str, Json] = {"foreign": True} if foreign else {}
-            print_json({"run": name, **mark, **forecast_document(item), "differences": rows})
+            paths = [path_document(c.path) if c.path is not None else None for c in differences]
+            rows = [
+                {"kind": c.kind, "path": path, "old": c.old, "new": c.new} for c, path in zip(differences, paths, strict=True)
+            ]
+            print_json({"run": name, **({"foreign": True} if foreign else {}), **forecast_document(item), "differences": rows})
             return 0
-        terminal.say(f"{plain(step)}: {would(item)}")
-        for cause in differences:
-            terminal.say(difference(cause, at.baton.settings.short))
+        terminal.say_lines([f"{plain(step)}: {would(item)}", *(difference(c, at.baton.settings.short) for c in differences)])
     return 0
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.cli.common import AsJson, one_of, opened, print_json
+from gitbaton.cli.common import AsJson, one_of, opened, picked, print_json
 from gitbaton.cli.options import Argument, Call, Option
 from gitbaton.codec import Json, in_quotes, path_document
 from gitbaton.commands.retaining import clean, discreet
@@ -60,7 +60,7 @@ def command(
 
             places = list(placed(baton, report.hits))
         if json:
-            rows: list[Json] = [_document(hit, state) for hit, state in places]
+            rows = [_document(hit, state) for hit, state in places]
             print_json({"checkpoints": report.checkpoints, "hits": clean(baton, rows, scanner(baton))})
         else:
             _show(baton, places)
@@ -73,19 +73,14 @@ def command(
 
 def _document(hit: Hit, state: "Optional[State]") -> Json:
     """A hit as JSON: words have a field, files a path and a line."""
-    name = path_document(hit.path)
-    file = hit.line or hit.kind == UNFILTERED
-    place: dict[str, Json] = {"field": None if file else name, "path": name if file else None}
-    line = hit.line or None
-    held: list[Json] = list(hit.held)
-    thread: Json = None
+    name, file, thread = path_document(hit.path), hit.line or hit.kind == UNFILTERED, None
     if state is not None:
         from gitbaton.commands.finding import id_of
 
         at = id_of(state, hit.path)
         thread = {"remote": state.remote, "name": state.thread, "namespace": state.namespace, "checkpoint": at}
-    said: dict[str, Json] = {"kind": hit.kind, "shown": hit.shown, "held": held, "thread": thread}
-    return {"checkpoint": hit.checkpoint, "commit": hit.commit, **place, "line": line, **said}
+    place: dict[str, Json] = {"field": None if file else name, "path": name if file else None, "line": hit.line or None}
+    return {**picked(hit, "checkpoint", "commit"), **place, **picked(hit, "kind", "shown", "held"), "thread": thread}
 
 
 def _show(baton: Baton, places: list[Place]) -> None:
@@ -99,12 +94,10 @@ def _show(baton: Baton, places: list[Place]) -> None:
         kind = "its bytes did not pass its filter" if hit.kind == UNFILTERED else hit.kind
         terminal.say(f"{place}: {kind}{' ' + hit.shown if hit.shown else ''}")
     ungated = [hit for hit, _ in places if hit.kind == UNFILTERED]
-    for hint in unfiltered_hints(baton, ungated):
-        terminal.tell(f"hint: {hint}")
+    terminal.tell_hints(unfiltered_hints(baton, ungated))
     places = [place for place in places if place[0].kind != UNFILTERED]
     sure = [place for place in places if place[0].kind != NOT_SCANNED]
-    for hint in forgets(baton, (hit for hit, _ in sure)):
-        terminal.tell(f"hint: {hint}")
+    terminal.tell_hints(forgets(baton, (hit for hit, _ in sure)))
     if removes(sure):
         terminal.tell(f"hint: {REMOVE}")
     if any(hit.kind != NAMED for hit, _ in sure):

@@ -81,8 +81,7 @@ def command(
             pins = marked(baton)
             marks = [("foreign=yes", stored.foreign_words), ("pinned=yes", pins.pinned(stored.id))]
             marks += [(key_value("name", name), True) for name in (pins.names.get(stored.id),) if name]
-            for text in (text for text, on in marks if on):
-                terminal.say(text)
+            terminal.say_lines((text for text, on in marks if on))
             head = [
                 ("kind", c.kind),
                 ("label", c.label or ""),
@@ -96,8 +95,7 @@ def command(
             changes = baton.decision_changes(stands)
             said = resume_lines(stands.checkpoint, c.head or "", None, "", observed=seen, changes=changes)
             said += [key_value("withdrew", f"{one.number}: {one.text}") for one in baton.withdrew(stored)]
-            for text in quote([*(key_value(*pair) for pair in head), *said, *_files(c.files)], stored):
-                terminal.say(text)
+            terminal.say_lines(quote([*(key_value(*pair) for pair in head), *said, *_files(c.files)], stored))
             if forms:
                 from gitbaton.tools import comparing
 

@@ -171,8 +171,7 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
         terminal.write(porcelain(COLUMNS, [row], nul=False))
     else:
         terminal.say(fitted(f"{c.track} {baton.short(stored.id)} {line(c.step)}"))
-        for one in snapshot.ended:
-            terminal.say(fitted(f"withdrew decision {one.number}: {line(one.text)}"))
+        terminal.say_lines(fitted(f"withdrew decision {one.number}: {line(one.text)}") for one in snapshot.ended)
         if c.previous is None:
             _say_new(baton, c.track, named=named)
     warn_all([*snapshot.warnings, *skipped_lines(skipped, baton.short(stored.id), verbose=verbose)])
@@ -184,8 +183,7 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
 
 def _withdrew(of: Plan | Snapshot) -> dict[str, Json]:
     """The decisions that end, where any do."""
-    ended: list[Json] = [{"number": one.number, "text": one.text} for one in of.ended]
-    return {"withdrawn": ended} if ended else {}
+    return {"withdrawn": [picked(one, "number", "text") for one in of.ended]} if of.ended else {}
 
 
 def _say_how(baton: Baton, skipped: Sequence[Skipped]) -> None:
@@ -228,17 +226,17 @@ def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
     elif stable:
         terminal.write(porcelain(COLUMNS, [(c.track, "", c.step, "", "", "", str(len(skipped)))], nul=False))
     else:
-        terminal.say(fitted(f"would record {c.track}: {line(c.step)}"))
-        for one in plan.ended:
-            terminal.say(fitted(f"would withdraw decision {one.number}: {line(one.text)}"))
-        for one in c.decided[-_LISTED:]:
-            terminal.say(fitted(f"would {_done_to(one, c, plan.request.keep)} decision {one.number}: {line(one.text)}"))
-        if len(c.decided) > _LISTED:
-            terminal.say(f"would take over {len(c.decided) - _LISTED} more")
-        if kept := kept_names(c):
-            terminal.say(fitted(f"would keep {kept}"))
-        if c.files:
-            terminal.say(f"would capture tree {c.files.tree}")
-        terminal.say(f"would {'' if plan.request.set_current else 'not '}make the track current in this work tree")
+        keep, more, kept = plan.request.keep, len(c.decided) - _LISTED, kept_names(c)
+        told = (f"would {_done_to(one, c, keep)} decision {one.number}: {line(one.text)}" for one in c.decided[-_LISTED:])
+        rows = [
+            fitted(f"would record {c.track}: {line(c.step)}"),
+            *(fitted(f"would withdraw decision {one.number}: {line(one.text)}") for one in plan.ended),
+            *map(fitted, told),
+            *([f"would take over {more} more"] if more > 0 else []),
+            *([fitted(f"would keep {kept}")] if kept else []),
+            *([f"would capture tree {c.files.tree}"] if c.files else []),
+            f"would {'' if plan.request.set_current else 'not '}make the track current in this work tree",
+        ]
+        terminal.say_lines(rows)
     warn_all([*plan.warnings, *skipped_lines(skipped, verbose=verbose)])
     return 0

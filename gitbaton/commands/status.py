@@ -17,6 +17,7 @@ from gitbaton.cli.common import (
     one_of,
     opened,
     paged,
+    picked,
     print_json,
     warn_all,
 )
@@ -107,28 +108,26 @@ def command(
         tracks, problems = baton.status()
         going = _under_way(baton, tracks)
         if json:
-            listed: list[Json] = []
-            for t in tracks:
-                item: dict[str, Json] = {"current": t.current, "checkpoint": stored_document(t.stored)}
-                item["decisions"] = decisions_document(t.stored.checkpoint)
-                item |= {"live": live_document(t.live), "place": None if t.place is None else path_document(t.place)}
-                listed.append({**item, "remotes": list(t.remotes)} if t.remotes else item)
+            listed = [
+                {
+                    "current": t.current,
+                    "checkpoint": stored_document(t.stored),
+                    "decisions": decisions_document(t.stored.checkpoint),
+                    "live": live_document(t.live),
+                    "place": None if t.place is None else path_document(t.place),
+                    **({"remotes": t.remotes} if t.remotes else {}),
+                }
+                for t in tracks
+            ]
             silent = state.paused(baton.repo, baton.clock())
             ends = None if silent is None or silent.until is None else timestamp(silent.until)
-            more: dict[str, Json] = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
-            more |= {"open_turn": turn_document(going)} if going else {}
-            print_json({"tracks": listed, **more})
+            paused = {"paused": {"since": timestamp(silent.since), "until": ends}} if silent else {}
+            print_json({"tracks": listed, **paused, **({"open_turn": turn_document(going)} if going else {})})
         elif stable or nul:
-            flat = []
-            for t in tracks:
-                c, said = t.stored.checkpoint, verdict(t.stored, t.live.since)
-                head = ("*" if t.current else "", c.track, t.stored.id, timestamp(c.created), said)
-                flat.append((*head, str(t.live.drift), c.headline, t.place or "", since_of(t.stored, t.live)))
             also = [turn_header(going)] if going else []
-            terminal.write(porcelain(COLUMNS, flat, nul=nul, foreign=[t.stored for t in tracks], more=also))
+            terminal.write(porcelain(COLUMNS, map(_fields, tracks), nul=nul, foreign=[t.stored for t in tracks], more=also))
         elif tracks:
-            for text in dashboard(baton, looking(ctx, baton), tracks, going, everything=everything):
-                terminal.say(text)
+            terminal.say_lines(dashboard(baton, looking(ctx, baton), tracks, going, everything=everything))
         warn_all(baton.newer([t.stored for t in tracks]))
     left_out(problems)
     warn_all(list(dict.fromkeys(text for t in tracks for text in uncompared(t.live))))
@@ -242,6 +241,12 @@ def _cells(baton: Baton, look: Look, t: TrackStatus) -> tuple[Cell | str, ...]:
     )
 
 
+def _fields(t: TrackStatus) -> tuple[str, ...]:
+    c, said = t.stored.checkpoint, verdict(t.stored, t.live.since)
+    head = ("*" if t.current else "", c.track, t.stored.id, timestamp(c.created), said)
+    return (*head, str(t.live.drift), c.headline, t.place or "", since_of(t.stored, t.live))
+
+
 def _who(baton: Baton, look: Look, stored: Stored) -> str:
     """The client that took a checkpoint, and whether its session is at work, as far as that has left word here."""
     agent = stored.checkpoint.agent
@@ -283,7 +288,7 @@ def show_at_risk(ctx: Call, *, everything: bool, json: bool, stable: bool, nul: 
         if json:
             print_json(_document(found))
         elif stable:
-            terminal.write(porcelain(RISK_COLUMNS, map(_fields, found.rows), nul=nul))
+            terminal.write(porcelain(RISK_COLUMNS, map(_risk_fields, found.rows), nul=nul))
         elif not found.rows:
             terminal.say(NOTHING)
         else:
@@ -299,8 +304,7 @@ def show_at_risk(ctx: Call, *, everything: bool, json: bool, stable: bool, nul: 
                     )
                     for row in shown
                 ]
-                for text in look.table(RISK_TABLE, cells, heading=True):
-                    terminal.say(text)
+                terminal.say_lines(look.table(RISK_TABLE, cells, heading=True))
                 if len(shown) < len(found.rows):
                     terminal.say(f"and {len(found.rows) - len(shown):,} more (--all lists them)")
                 terminal.say(_sum(found))
@@ -328,27 +332,21 @@ def _sum(found: "AtRisk") -> str:
 
 
 def _document(found: "AtRisk") -> dict[str, Json]:
-    rows: list[Json] = [
+    rows = [
         {
             "path": path_document(row.path),
-            "reason": row.reason,
-            "by": row.by,
-            "size": row.size,
-            "files": row.files,
-            "commits": row.commits,
+            **picked(row, "reason", "by", "size", "files", "commits"),
             "changed": timestamp(row.changed) if row.changed else None,
             "whole": row.whole,
         }
         for row in found.rows
     ]
-    sums: dict[str, Json] = {}
-    for name, takers in (("clean", ("clean",)), ("checkout", ("checkout",)), ("disk", ())):
-        files, size, commits = found.taken(*takers)
-        sums[name] = {"files": files, "size": size, "commits": commits}
+    takers = {"clean": ("clean",), "checkout": ("checkout",), "disk": ()}
+    sums = {name: dict(zip(("files", "size", "commits"), found.taken(*by), strict=True)) for name, by in takers.items()}
     return {"at_risk": rows, "sum": sums, "worktrees": [path_document(path) for path in found.worktrees]}
 
 
-def _fields(row: "Row") -> tuple[str, ...]:
+def _risk_fields(row: "Row") -> tuple[str, ...]:
     numbers = (str(row.size), str(row.files), str(row.commits))
     return (*numbers, timestamp(row.changed) if row.changed else "", row.reason, row.by, "yes" if row.whole else "no", row.path)
 
@@ -451,8 +449,7 @@ def _say(baton: Baton, look: Look, stored: Stored) -> None:
         (f"  {plain(stored.restored)}" if stored.restored else "", ""),
     )
     next_ = [((("next", "heading"),), (*mark, (line(c.next_cmd), "")))] if c.next_cmd else []
-    for text in look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]):
-        terminal.say(text)
+    terminal.say_lines(look.table((Column(named=True), Column()), [(name, step_of(stored, look)), ("", facts), *next_]))
     if stored.foreign:
         _suggest(look, _taking(in_shell(c.track)))
     elif any(not word.word.startswith("committed:") for word in live.drift.words):

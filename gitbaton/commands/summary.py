@@ -32,6 +32,5 @@ def command(
     """
     with opened(ctx) as baton:
         moment = None if since is None else moment_of(baton.store, since, "as in '2 hours ago' or '2026-01-31'")
-        for row in summary(baton, part(baton, which, track, moment), os.path.expanduser("~")):
-            terminal.say(row)
+        terminal.say_lines(summary(baton, part(baton, which, track, moment), os.path.expanduser("~")))
     return 0

@@ -165,14 +165,18 @@ def list_threads(ctx: Call, json: AsJson = False) -> int:
         here = {(row.thread, row.namespace) for row in rows} | wrong.keys()
         elsewhere = {place: remotes for place, remotes in sorted(fetched(baton).items()) if place not in here}
         if json:
-            there: list[Json] = []
-            for row in rows:
-                head = {**picked(row, "thread", "namespace"), "checkpoints": row.count, "newest": row.newest.id}
-                head |= {"foreign": True} if (row.thread, row.namespace) in strange else {}
-                there.append({**head, **said_document(row.facts), "interrupt": row.waits})
-            more: list[Json] = [
-                {"thread": thread, "namespace": space, "remotes": [*remotes]} for (thread, space), remotes in elsewhere.items()
+            there = [
+                {
+                    **picked(row, "thread", "namespace"),
+                    "checkpoints": row.count,
+                    "newest": row.newest.id,
+                    **({"foreign": True} if (row.thread, row.namespace) in strange else {}),
+                    **said_document(row.facts),
+                    "interrupt": row.waits,
+                }
+                for row in rows
             ]
+            more = [{"thread": thread, "namespace": space, "remotes": names} for (thread, space), names in elsewhere.items()]
             print_json({"threads": there, "fetched": more})
         else:
             with paged(ctx, baton) as look:
@@ -186,16 +190,14 @@ def list_threads(ctx: Call, json: AsJson = False) -> int:
                         (_named(row.thread, row.namespace), ""),
                     )
                     cells.append((named, look.age(told.ts), many, state))
-                for text in look.table((Column(), Column(right=True, goes=1), Column(goes=2), Column()), cells):
-                    terminal.say(text)
+                terminal.say_lines(look.table((Column(), Column(right=True, goes=1), Column(goes=2), Column()), cells))
                 there_only = []
                 for number, ((thread, space), remotes) in enumerate(elsewhere.items()):
                     why = unusable(baton, (thread, space), remotes[0]) if number < _CHECKED else ""
                     said = f"broken there: {plain(why)}" if why else joins(remotes[0])
                     named = (("> ", "foreign"), (_named(thread, space), ""))
                     there_only.append((named, f"fetched from {name(', '.join(remotes))} only: {said}"))
-                for text in look.table((Column(), Column()), there_only):
-                    terminal.say(text)
+                terminal.say_lines(look.table((Column(), Column()), there_only))
     for (thread, space), reason in wrong.items():
         terminal.warn(f"{in_quotes(_named(thread, space))} is left out: {plain(reason)}")
     return 0
@@ -220,27 +222,36 @@ def log_thread(
     with place_of(ctx, thread, namespace) as (baton, store, place):
         rows = steps(store, *place, limit)
         if json:
-            listed: list[Json] = []
-            for step in rows:
-                row = {**picked(step.entry, "id", "parent"), "commit": commit_of(step.entry), **said_document(step.facts)}
-                row |= {"run_id": step.facts.run or None, "changed": [*step.changed], "writes": step.writes}
-                listed.append({**row, "interrupt": step.waits, "fork": step.fork})
+            listed = [
+                {
+                    **picked(step.entry, "id", "parent"),
+                    "commit": commit_of(step.entry),
+                    **said_document(step.facts),
+                    "run_id": step.facts.run or None,
+                    "changed": [*step.changed],
+                    "writes": step.writes,
+                    "interrupt": step.waits,
+                    "fork": step.fork,
+                }
+                for step in rows
+            ]
             print_json({"thread": place[0], "namespace": place[1], "checkpoints": listed})
             return 0
         cells = []
         with paged(ctx, baton) as look:
             for step in rows:
                 parent = f"{name(step.entry.parent or '')}{', which is not here' if step.gone else ''}"
-                parts = [(WAITS, "waiting")] if step.waits else []
-                parts += [(f"(from {parent})", "drift")] if step.fork else []
-                parts += [(", ".join(map(name, step.changed)), "")] if step.changed else []
-                parts += [(counted(step.writes, "write"), "")] if step.writes else []
-                parts += [(f"run {step.facts.run}", "")] if step.facts.run else []
-                said = tuple(piece for part in parts for piece in (("  ", ""), part))[1:]
+                facts = (
+                    (step.waits, WAITS, "waiting"),
+                    (step.fork, f"(from {parent})", "drift"),
+                    (step.changed, ", ".join(map(name, step.changed)), ""),
+                    (step.writes, counted(step.writes, "write"), ""),
+                    (step.facts.run, f"run {step.facts.run}", ""),
+                )
+                said = tuple(piece for there, *part in facts if there for piece in (("  ", ""), (part[0], part[1])))[1:]
                 made = f"{step.facts.source or '?'} {step.facts.step}".rstrip()
                 cells.append((((name(step.entry.id), "id"),), look.age(step.facts.ts), made, said))
-            for text in look.table((Column(), Column(right=True, goes=1), Column(), Column()), cells):
-                terminal.say(text)
+            terminal.say_lines(look.table((Column(), Column(right=True, goes=1), Column(), Column()), cells))
     return 0
 
 
@@ -289,8 +300,7 @@ def show_thread(
             terminal.write(dumps(whole, indent=2, allow_nan=False) + "\n")
             return 0
         with paged(ctx, baton) as look:
-            for text in _shown(found, place, look):
-                terminal.say(text)
+            terminal.say_lines(_shown(found, place, look))
         if found.unread:
             terminal.tell(f"hint: {EXTRA}")
     return 0
@@ -366,8 +376,7 @@ def delete_thread(
         store.delete(thread)
         remotes = sorted(elsewhere.get(thread, ()))
         if json:
-            there: list[Json] = [*remotes]
-            print_json({"thread": thread, "deleted": count, "remotes": there})
+            print_json({"thread": thread, "deleted": count, "remotes": remotes})
             return 0
         terminal.say(f"thread {in_quotes(name(thread))} deleted: {what}")
         for remote in remotes:

@@ -98,8 +98,9 @@ def command(
                     c = s.checkpoint
                     said = look.words(s, title_of(c), origin(s, baton.store.origins(c.track)))
                     listed.append((look.track(s, current=c.track == current), ids[s.id], look.age(c.created), said))
-                for text in look.table((Column(named=True), Column(goes=2), Column(right=True, goes=1), Column()), listed):
-                    terminal.say(text)
+                terminal.say_lines(
+                    look.table((Column(named=True), Column(goes=2), Column(right=True, goes=1), Column()), listed)
+                )
         warn_all(baton.newer(tips.items))
     left_out(tips.problems)
     return 0
@@ -173,9 +174,13 @@ def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_r
         if not dry_run:
             warnings += removing.refresh(baton)
         if json:
-            removed: list[Json] = [{"id": s.id, "step": s.checkpoint.step} for s in made.items]
-            said: dict[str, Json] = {"dry_run": dry_run, "track": made.track, "removed": removed}
-            said |= {"pinned": [s.id for s in made.pinned], "runs": [one.run for one in made.runs]}
+            said: dict[str, Json] = {
+                "dry_run": dry_run,
+                "track": made.track,
+                "removed": [{"id": s.id, "step": s.checkpoint.step} for s in made.items],
+                "pinned": [s.id for s in made.pinned],
+                "runs": [one.run for one in made.runs],
+            }
             print_json({key: clean(baton, item) for key, item in said.items()})
         else:
             many = counted(len(made.items), "checkpoint")

@@ -73,8 +73,7 @@ def _show(ctx: Call, baton: Baton, stored: Stored, raw: bytes, *, json: bool) ->
         block = (look.paint(who, "heading"), *(f"    {text}" for text in said), "")
         rows += [f"{prefix}{row}".rstrip() for row in block]
     with paged(ctx, baton):
-        for row in rows[:-1]:
-            terminal.say(row)
+        terminal.say_lines(rows[:-1])
 
 
 def blocks(baton: Baton, stored: Stored, raw: bytes) -> list[tuple[str, list[str]]]:

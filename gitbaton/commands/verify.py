@@ -7,7 +7,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import broken, screen
 from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
 from gitbaton.cli.options import Call, Option
-from gitbaton.codec import Json, in_quotes, plain
+from gitbaton.codec import in_quotes, plain
 from gitbaton.model import Live, Stored
 from gitbaton.render import in_shell, live_document, uncompared
 
@@ -50,10 +50,9 @@ def command(
     if quiet:
         return code
     if json:
-        facts: list[Json] = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
-        found = live_document(live)
-        strange: dict[str, Json] = {"foreign": True} if stored.foreign_words else {}
-        print_json({"track": stored.checkpoint.track, "id": stored.id, **strange, "live": found, "facts": facts})
+        facts = [{"word": w.word, "sentence": plain(w.sentence)} for w in live.drift.words]
+        strange = {"foreign": True} if stored.foreign_words else {}
+        print_json({"track": stored.checkpoint.track, "id": stored.id, **strange, "live": live_document(live), "facts": facts})
         return code
     for text in (f"{word.word}: {plain(word.sentence)}" for word in live.drift.words):
         terminal.say("\n".join(broken(text, screen()[0])))

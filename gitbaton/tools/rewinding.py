@@ -182,7 +182,7 @@ def preview(baton: Baton, order: Order, op: Op = "restore") -> Plan:
 
 def document(plan: Plan, safety: Stored | None, said: Sequence[str]) -> dict[str, Json]:
     """The JSON of a plan, or of what was done: ``safety`` is the state before it; ``said`` are the warnings."""
-    paths: list[Json] = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
+    paths = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
     head: dict[str, Json] = {"op": plan.op, "what": plan.what, "plan": plan.digest, "target": plan.target.id}
     return {**head, "safety": safety.id if safety else None, "paths": paths, "index": plan.index, "warnings": list(said)}
 
