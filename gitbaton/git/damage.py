@@ -32,7 +32,7 @@ _PSEUDO = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
 
 def loose(repo: Repo) -> Iterator[tuple[Oid, str]]:
-    """The objects of this repository's own that have a file of their own, each with its path."""
+    """Yield the objects of this repository's own that have a file of their own, each with its path."""
     for folder in sorted(os.listdir(repo.objects_dir)):
         place = os.path.join(repo.objects_dir, folder)
         try:
@@ -43,13 +43,13 @@ def loose(repo: Repo) -> Iterator[tuple[Oid, str]]:
 
 
 def torn(repo: Repo) -> dict[Oid, str]:
-    """Those of them whose file does not hold them, each with its path: every file is read and its id made again."""
+    """Return the loose objects with a file that does not hold them, each with its path: every file is read, its id computed."""
     return {oid: path for oid, path in loose(repo) if not _whole(repo, oid, path)}
 
 
 def since_start(repo: Repo) -> Mapping[Oid, str]:
-    """The loose objects that were torn before this machine was started. Those count that were written after the stamp of an
-    earlier start; without one, of all those that one look finds hollow. Where there is none the stamp is of this start."""
+    """Return the loose objects that were torn before this machine was started. Those count that were written after the stamp of
+    an earlier start; without one, of all those that one look finds hollow. Where there is none the stamp is of this start."""
     stamp = os.path.join(repo.shared_dir, STAMP)
     try:
         since: float | None = os.lstat(stamp).st_mtime
@@ -66,8 +66,7 @@ def since_start(repo: Repo) -> Mapping[Oid, str]:
 
 
 def set_aside(repo: Repo, found: Mapping[Oid, str]) -> list[str]:
-    """Move torn loose objects into a folder of ours, so that who writes them again is not told that they are there; what should
-    be said of it. Raises GitError."""
+    """Move torn loose objects into a folder of ours, so that git writes them again; return a warning. Raises GitError."""
     place = os.path.join(repo.shared_dir, BROKEN, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), "objects")
     try:
         for oid, path in found.items():
@@ -90,7 +89,7 @@ def _whole(repo: Repo, oid: Oid, path: str) -> bool:
 
 
 def listed(repo: Repo) -> dict[Oid, tuple[str, int]]:
-    """Every object that git finds here, reachable or not, with its type and size. Raises GitError."""
+    """Return every object that git finds here, reachable or not, with its type and size. Raises GitError."""
     result = repo.git.run("cat-file", "--batch-check", "--batch-all-objects", "--unordered", "--buffer")
     raw = result.out
     if result.code != 0:  # it gives up at a pack that does not fit its index
@@ -108,7 +107,7 @@ def _packs(repo: Repo) -> list[str]:
 
 
 def indexed(repo: Repo, pack: str) -> tuple[Oid, ...]:
-    """The objects that the index of a pack names; none where there is no index."""
+    """Return the objects that the index of a pack names; none where there is no index."""
     index = _read(pack.removesuffix(".pack") + ".idx")
     rows = repo.git.run("show-index", f"--object-format={repo.layout.algorithm}", stdin=index).out.split(b"\n")
     return tuple(row.split(b" ")[1].decode("ascii") for row in rows if row.count(b" ") > 0)
@@ -125,7 +124,7 @@ def move(repo: Repo, path: str, target: str) -> None:
 
 
 def missing_alternates(repo: Repo) -> list[str]:
-    """The object folders of other repositories that this one borrows from, and that are not there."""
+    """Return the object folders of other repositories that this one borrows from, and that are not there."""
     listed = _read(os.path.join(repo.objects_dir, "info", "alternates")).splitlines()
     rows = [os.fsdecode(row) for row in listed if row and not row.startswith(b"#")]
     return [row for row in rows if not os.path.isdir(os.path.join(repo.objects_dir, row))]
@@ -154,7 +153,7 @@ class Spare:
         self.door = BinaryObjects(self.git, layout.git_dir, layout.common_dir, layout.algorithm)
 
     def oids(self) -> list[Oid]:
-        """The objects that lie here."""
+        """Return the objects that lie here."""
         raw = self.git.run("cat-file", "--batch-check=%(objectname)", "--batch-all-objects", "--unordered", "--buffer").out
         return raw.decode("ascii", "replace").split()
 
@@ -210,7 +209,7 @@ class Lying:
 
 
 def lying(repo: Repo) -> dict[str, Lying]:
-    """Every ref below ``refs/`` that all work trees share, by name."""
+    """Return every ref below ``refs/`` that all work trees share, by name."""
     common = repo.layout.common_dir
     if os.path.isdir(os.path.join(common, "reftable")):
         refs = repo.objects.refs("refs/")
@@ -238,17 +237,17 @@ def _read(path: str) -> bytes:
 
 
 def packed_lines(repo: Repo) -> list[bytes]:
-    """The lines of git's file of packed refs, with their ends."""
+    """Return the lines of git's file of packed refs, with their ends."""
     return re.findall(rb"[^\n]*\n|[^\n]+\Z", packed_refs(repo.layout.common_dir))
 
 
 def bad_lines(repo: Repo) -> list[bytes]:
-    """Those that git cannot read: one of them, and git reads no ref at all."""
+    """Return the lines that git cannot read: with one of them there, git reads no ref at all."""
     return [line for line in packed_lines(repo) if not _PACKED.match(line)]
 
 
 def lacks_end(line: bytes) -> bool:
-    """Whether all that a bad line lacks is its end: the file was cut."""
+    """Whether a bad line lacks only its newline, since the file was cut."""
     return not line.endswith(b"\n") and _PACKED.match(line + b"\n") is not None
 
 
@@ -279,19 +278,19 @@ def put_file(repo: Repo, name: str, data: bytes | None, expected: bytes | None =
 
 
 def log_of(repo: Repo, name: str) -> tuple[list[bytes], list[bytes]]:
-    """The lines of a ref's log that are as git writes them, and the others."""
+    """Return the lines of a ref's log that are as git writes them, and the others."""
     lines = _read(os.path.join(repo.layout.common_dir, "logs", *name.split("/"))).splitlines()
     return [line for line in lines if _LOG.match(line)], [line for line in lines if not _LOG.match(line)]
 
 
 def logged(line: bytes) -> list[Oid]:
-    """What a ref pointed at before and after a line of its log."""
+    """Return the ids that a ref had before and after a line of its log."""
     found = _LOG.match(line)
     return [oid.decode() for oid in found.groups() if oid.strip(b"0")] if found is not None else []
 
 
 def beside(repo: Repo, ours: Iterable[str]) -> Iterator[Oid]:
-    """The ids beside refs that keep objects of the user's: HEAD and its like in each work tree, and every log of refs but
+    """Yield the ids beside refs that keep objects of the user's: HEAD and its like in each work tree, and every log of refs but
     ``ours``."""
     common, own = repo.layout.common_dir, tuple(ours)
     for place in (common, *glob(os.path.join(escape(common), "worktrees", "*"))):

@@ -18,12 +18,12 @@ _FETCH = ("--no-tags", "--no-write-fetch-head", "--recurse-submodules=no", "--fi
 
 
 def missing(objects: Objects, oids: Iterable[Oid]) -> dict[Oid, str]:
-    """Those of the ids that name no object here, each with the words that say so."""
+    """Return the ids that name no object here, each with a message."""
     return _without(objects, oids, 0)
 
 
 def unreadable(objects: Objects, oids: Iterable[Oid]) -> dict[Oid, str]:
-    """As ``missing``, and those that are torn: each object is read to its end."""
+    """Return the ids of objects that are missing or torn, each with a message; each object is read to its end."""
     return _without(objects, oids, LARGEST)
 
 
@@ -34,8 +34,8 @@ def _without(objects: Objects, oids: Iterable[Oid], limit: int) -> dict[Oid, str
 
 
 def promised(repo: Repo, oids: Iterable[Oid]) -> list[str]:
-    """Fetch objects that remotes have promised, as git does where a partial clone needs them; the remotes that were asked.
-    Nobody is asked for a password, and what does not come in time stays away."""
+    """Fetch objects that remotes have promised, as git does in a partial clone; return the remotes that were asked. There is no
+    prompt for a password, and what does not come within a minute stays away."""
     names = [
         key[len("remote.") : -len(".promisor")] for key, text in matching(repo, r"^remote\..*\.promisor$") if text != "false"
     ]
@@ -54,7 +54,7 @@ def promised(repo: Repo, oids: Iterable[Oid]) -> list[str]:
 
 
 def said(oid: Oid) -> str:
-    """The words for an object that cannot be read."""
+    """Return the words for an object that cannot be read."""
     return f"object {oid} is not here, or torn"
 
 
@@ -67,7 +67,7 @@ class Readable:
         self.tree = self._read("", tree, other) or other
 
     def _read(self, path: str, tree: Oid, other: Oid | None) -> Oid | None:
-        """What stands for a tree; None where nothing does."""
+        """Return the tree that stands for one; None where nothing of it can be read."""
         if tree == other:
             return tree
         entries = self._entries(tree)

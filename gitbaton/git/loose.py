@@ -51,7 +51,7 @@ def is_whole(path: str) -> bool:
 
 
 def is_hollow(path: str) -> bool:
-    """Whether a file is empty or begins with zeros, as the ones do whose bytes a power cut took: one look, not a proof."""
+    """Whether a file is empty or begins with a zero byte, as after a power cut: one byte is read, so it is no proof."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read(1) in (b"", b"\0")
@@ -60,8 +60,8 @@ def is_hollow(path: str) -> bool:
 
 
 def is_known(folder: str) -> bool:
-    """Whether all that git wrote since this machine was started is known to be whole, as a stamp in a folder of ours says; also
-    where nothing tells one start from another."""
+    """Whether the objects that git wrote since this machine was started are verified, as a stamp file says; also where one
+    start cannot be told from another."""
     try:
         return read_regular(os.path.join(folder, STAMP), 4096).decode("ascii", "replace") == boot()
     except OSError:
@@ -83,8 +83,8 @@ def index_is_torn(path: str, algorithm: Algorithm) -> bool:
 
 
 def index_anew(path: str) -> str:
-    """The command line that puts a damaged index aside and makes it anew from HEAD; a merge that is under way goes on. Where we
-    may only not read it, the one that changes that."""
+    """Return the command line that puts a damaged index aside and makes it anew from HEAD; a merge that is under way goes on.
+    Where we may only not read it, the one that changes that."""
     if os.path.lexists(path) and not os.access(path, os.R_OK):
         return f"chmod u+rw {quoted(path)}"
     busy = os.path.lexists(os.path.join(os.path.dirname(path), "MERGE_HEAD"))  # which `git reset` would end
@@ -104,14 +104,14 @@ def remember(objects: Sequence[NewObject]) -> None:
 
 
 def lately() -> list[NewObject]:
-    """What this process has written lately, whatever the store; the oldest is not remembered where it was much."""
+    """Return the objects that this process has written lately, in any store; of many only the newest 32 MiB."""
     with _lock:
         return list(_recent.values())
 
 
 def few_below(oids: Iterable[Oid], algorithm: Algorithm, held: Container[Oid]) -> list[NewObject] | None:
-    """The objects ``oids``, and all below these trees, but for what is ``held`` with all below it; None where they are not few,
-    or not all were written lately."""
+    """Return the objects ``oids``, and all below these trees, but for what is ``held`` with all below it; None where they are
+    not few, or not all were written lately."""
     found: dict[Oid, NewObject] = {}
     waiting, size = list(oids), 0
     while waiting:
@@ -184,7 +184,7 @@ def is_shared(folder: str) -> bool:
 
 
 def _write(folder: str, item: NewObject, sync: bool) -> None:
-    """One object that is not there, whole or not at all, under git's own name for what is under way, which gc removes."""
+    """Write one object that is not there, whole or not at all, under git's own name for a temporary file, which gc removes."""
     place = os.path.join(folder, item.oid[:2])
     path = os.path.join(place, item.oid[2:])
     if os.path.exists(path) and is_whole(path):  # not the torn one that a power cut leaves

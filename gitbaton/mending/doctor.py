@@ -57,7 +57,7 @@ _FIX, _INSTALL = "git baton doctor --fix", "git baton install"
 
 
 def examine(baton: Baton) -> list[Finding]:
-    """Every check, in a fixed order. Only looks; a check that cannot be made is itself a finding."""
+    """Make every check, in a fixed order. Only looks; a check that cannot be made is itself a finding."""
     found: list[Finding] = []
     checks = (
         _settings,
@@ -100,7 +100,7 @@ def _fine(name: str, text: str) -> Finding:
 
 
 def fix(baton: Baton) -> list[str]:
-    """Repair what is behind its chain, remove stale locks and what killed commands left; what could not be done comes back.
+    """Repair refs that are behind their chain, remove stale locks and what killed commands left; return what could not be done.
     Raises BatonError."""
     with baton.repo.lock(tuple(_locked(baton)), wait=LOCK_WAIT):  # taking it removes stale lock files beside these refs
         questions.trim_rewrites(baton.repo)
@@ -111,7 +111,7 @@ def fix(baton: Baton) -> list[str]:
 
 
 def _locked(baton: Baton) -> list[str]:
-    """The refs beside which a killed process may have left a lock file."""
+    """Return the refs beside which a killed process may have left a lock file."""
     tracks = (ref for track in baton.store.chains()[0] for ref in (chain_ref(track), tip_ref(track)))
     lost = (ref for refs in _gone_remotes(baton).values() for ref in refs)
     return [*tracks, NOTES, *baton.repo.objects.refs(RUNS), *lost]
@@ -232,7 +232,8 @@ def _refs(baton: Baton) -> Iterator[Finding]:
 
 
 def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
-    """Our refs that lead to what cannot be read, each with why: every loose object is read, and what is packed is only met."""
+    """Return our refs that lead to objects that cannot be read, each with why: every loose object is read, and packed ones are
+    only met."""
     store = baton.store
     found = unreadable_refs(store, refs)
     rest = {ref: oid for ref, oid in refs.items() if ref not in found}
@@ -266,7 +267,7 @@ def _ours(baton: Baton) -> Iterator[Finding]:
 
 
 def _runs_here(baton: Baton) -> Iterator[Finding]:
-    """Whether the journals of runs can be read; that one is unfinished is nobody's fault."""
+    """Yield the runs with a journal that cannot be read; an unfinished run is fine."""
     from gitbaton.journal.chain import Journal
     from gitbaton.journal.state import fold
 
@@ -293,7 +294,7 @@ def _work_trees(baton: Baton) -> Iterator[Finding]:
 
 
 def _own_files(baton: Baton) -> Iterator[Finding]:
-    """Whether what lies in the places of our files and folders is ours."""
+    """Whether the files and folders at our places are ours."""
     found = list(odd(baton.repo, baton.latest))
     for item in found[:_SHOWN]:
         yield _amiss("files", f"{in_quotes(item.path)} {item.why}", plain(item.mend))
@@ -330,7 +331,7 @@ def _threads(baton: Baton) -> Iterator[Finding]:
 
 
 def _claims(baton: Baton) -> Iterator[Finding]:
-    """Whether another machine holds a step: nobody else can see whether it still works at it."""
+    """Whether another machine holds a step: only that machine can tell if it still works at it."""
     from gitbaton.running.claims import Claims
 
     for held in Claims(baton.repo).elsewhere():
@@ -391,7 +392,7 @@ def _history(baton: Baton) -> Iterator[Finding]:
 
 
 def _filters(baton: Baton) -> Iterator[Finding]:
-    """Filters that tracked files stand behind and that do not clean them: what they hold stays on this machine then."""
+    """Yield the filters of tracked files that do not clean them: what these hold stays on this machine then."""
     repo = baton.repo
     rows = dict(questions.matching(repo, r"^filter\..*\.(clean|process)$"))
     tracked = zsplit(repo.git.out("ls-files", "-z")) if repo.layout.root else []
@@ -414,7 +415,7 @@ def _filters(baton: Baton) -> Iterator[Finding]:
 
 
 def _held(baton: Baton) -> Iterator[Finding]:
-    """What passed no filter, and is kept in files."""
+    """Yield the bytes that passed no filter and are kept in files."""
     files = HeldStore(baton.repo).names()
     if files:
         kinds = f"{counted(len(files), 'file')} that passed no filter, or that git ignores"
@@ -435,7 +436,7 @@ _UNNAMED = re.compile(r"/|.*:|.*-[0-9a-f]{12}\Z", re.DOTALL)
 
 
 def _remotes(baton: Baton) -> Iterator[Finding]:
-    """What the configuration fetches for us, and what was fetched of remotes that it has no more."""
+    """Yield the remotes from which 'git fetch' brings refs of ours, and those that are configured no more."""
     specs = own_refspecs(baton.repo)
     stale = {remote: meant for remote, _, meant in specs if remote != meant}
     for remote, meant in stale.items():
@@ -456,7 +457,7 @@ def _remotes(baton: Baton) -> Iterator[Finding]:
 
 
 def _gone_remotes(baton: Baton) -> dict[str, dict[str, Oid]]:
-    """The refs that were fetched of remotes that had a name and are configured no more, by that name."""
+    """Return the refs that were fetched of remotes that had a name and are configured no more, by that name."""
     there, found = set(names(baton.repo)), dict[str, dict[str, Oid]]()
     for ref, oid in baton.repo.objects.refs(REMOTES).items():
         remote = remote_of(ref)
@@ -475,7 +476,7 @@ def drop_held(baton: Baton) -> None:
 
 
 def _kept_elsewhere(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, Oid]:
-    """Those of the refs that lead to nothing that only they hold; none where that cannot be told."""
+    """Return the refs that lead to nothing that only they hold; none where that cannot be told."""
     others = {oid for ref, oid in baton.repo.objects.refs("refs/").items() if ref not in refs}
     try:
         alone = reachable(baton.repo, list(refs.values()), others)
@@ -504,7 +505,7 @@ _COPIES = ("broken", "lanes", "lanes.new")  # of what is the user's, or git's
 
 @value
 class Odd:
-    """What stands in the place of something of ours, or is not the owner's, why, and a command that mends it."""
+    """A file or folder at a place of ours that is not ours, or not the owner's: why, and a command that mends it."""
 
     path: str
     why: str
@@ -512,7 +513,7 @@ class Odd:
 
 
 def odd(repo: Repo, where: Place | None) -> Iterator[Odd]:
-    """All that is odd in the folders of ours of every work tree, and at the places of LATEST (``where``). Only looks."""
+    """Yield all that is odd in the folders of ours of every work tree, and at the places of LATEST (``where``). Only looks."""
     common = repo.layout.common_dir
     owner = None if repo.settings().get("core.sharedrepository") else os.stat(common).st_uid
     for _, git_dir, _ in questions.worktrees(repo):
@@ -535,7 +536,7 @@ def odd(repo: Repo, where: Place | None) -> Iterator[Odd]:
 
 
 def _move_aside(repo: Repo, path: str) -> str:
-    """The command that puts what is in the way of ours where nobody looks for it."""
+    """Return the command that moves a file out of a place of ours."""
     target = os.path.join(repo.layout.common_dir, f"{os.path.basename(path)}.odd")
     return f"mv {shlex.quote(path)} {shlex.quote(target)}"
 
@@ -561,7 +562,7 @@ def _below(repo: Repo, folder: str, owner: int | None, depth: int) -> Iterator[O
 
 
 def _wrong(name: str, folder: str, found: os.stat_result, depth: int) -> str:
-    """Why an entry of a folder of ours is none of ours; empty where it may be."""
+    """Return why an entry of a folder of ours is none of ours; empty where it may be."""
     is_folder, is_file = stat.S_ISDIR(found.st_mode), stat.S_ISREG(found.st_mode)
     swept = folder if depth == 1 and folder in _SWEPT else ""
     kinds = _FILES if depth == 0 else (name,) if swept == "isolated" else ()  # of which no folder is ours
@@ -577,7 +578,7 @@ def _other(repo: Repo, path: str, why: str) -> Odd:
 
 
 def _theirs(path: str, found: os.stat_result, owner: int | None) -> Iterator[Odd]:
-    """What is not the repository's owner's, or may not be read."""
+    """Yield an entry that does not belong to the repository's owner, or may not be read."""
     if owner is not None and found.st_uid != owner:
         mend = f"sudo chown -h {owner} {shlex.quote(plain(path))}"
         yield Odd(path=path, why=f"belongs to user {found.st_uid}, and the repository to user {owner}", mend=mend)

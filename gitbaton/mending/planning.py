@@ -65,8 +65,8 @@ def plan(baton: Baton, remote: str | None = None) -> Mend:
 
 
 class _MendPlanner:
-    """What becomes of each of our refs, in an order in which each finds what it needs: what was removed stays away, so pins and
-    tombstones come first; chains stand on nothing else; notes are made from chains."""
+    """The plan for each of our refs, made in order of need: pins and tombstones first, since what was removed stays away; then
+    chains; notes are made from chains."""
 
     def __init__(self, baton: Baton, survey: Survey) -> None:
         self.baton, self.survey = baton, survey
@@ -78,7 +78,7 @@ class _MendPlanner:
         self.nowhere: list[str] = []  # the records of chains that are gone, and to be had nowhere
 
     def mend(self, warnings: list[str]) -> Mend:
-        """All of it as one value: of what was made only what a ref leads to is written."""
+        """Return the plan as one value: of the objects that were made only those that a ref leads to are written."""
         self._meta()
         self._chains()
         self._records()
@@ -142,7 +142,7 @@ class _MendPlanner:
                 self.moves.append(RefMove(name=kept, new=ref.oid, old=None, raw=None, said="what it was stays"))
 
     def _meta(self) -> None:
-        """Pins and tombstones."""
+        """Plan the ref of pins and tombstones."""
         fetched = (name for name in self.survey.pointing if name.startswith(REMOTES) and name.endswith("/meta"))
         copies = [self.survey.pointing[name] for name in fetched]
         self.said, whole = rebuild.meta(self.survey, self.survey.pointing.get(META), copies)
@@ -166,7 +166,7 @@ class _MendPlanner:
         return Made(new=objects[-1].oid, lost=lost, said=said)
 
     def _chains(self) -> None:
-        """Tracks, fetched ones, too, and the states before each restore."""
+        """Plan the refs of tracks, fetched ones, too, and of the states before each restore."""
         survey, chains = self.survey, ChainMender(self.survey, self.dropped)
         names = [name for name in survey.ours if known(name)]
         orphans = [chain_ref(track) for name in names if (track := track_of(name)) and name.startswith(TIPS)]
@@ -194,7 +194,7 @@ class _MendPlanner:
             self._settle(META, self._made_of_meta("pins are of what is left of their checkpoints"))
 
     def _absent(self, name: str, made: Made) -> Made:
-        """Of a chain without a ref nothing lies here: where it may be had."""
+        """Say where a chain may be had that has no ref, and of which nothing is in this repository."""
         if name.startswith(SAFETY):  # there may have been none
             return replace(made, lost=())
         track = track_of(name) if name.startswith(CHAINS) else None
@@ -203,7 +203,7 @@ class _MendPlanner:
         return replace(made, lost=tuple(replace(lost, what="; ".join((lost.what, *ways))) for lost in made.lost))
 
     def _fits(self, name: str) -> Callable[[Checkpoint], bool] | None:
-        """Which checkpoints that lie about are of a chain; None for a ref of another kind."""
+        """Return a test for whether an unreachable checkpoint is of a chain; None for a ref of another kind."""
         if name.startswith(SAFETY):
             places = {SAFETY + prefix.rstrip("/"): (git, root) for prefix, git, root in self.survey.worktrees}
             here = questions.met(*places[name]) if name in places else None
@@ -214,7 +214,7 @@ class _MendPlanner:
         return None if track is None else lambda c: c.kind != "safety" and c.track == track
 
     def _records(self) -> None:
-        """RunMender, threads, conversations, and what else was fetched."""
+        """Plan the refs of runs, threads, conversations, and of what else was fetched."""
         survey, runs = self.survey, RunMender(self.survey)
         gone = [name for name in survey.missing if name.startswith(RUNS)]
         for name in sorted(name for name in (*survey.ours, *gone) if name not in self.settled and known(name)):
@@ -248,7 +248,7 @@ class _MendPlanner:
                 self._settle(name, Made(new=None, said="a mend had kept it, and it cannot be read any more"))
 
     def _derived(self) -> None:
-        """The notes, and the refs of tips that show no checkpoint; a refresh makes those anew."""
+        """Plan the notes, and the refs of tips that show no checkpoint; a refresh makes those anew."""
         survey = self.survey
         if NOTES in survey.ours and survey.broken(NOTES):
             stored = survey.store.everything(survey.store.chains()[0]).items
@@ -266,8 +266,8 @@ class _MendPlanner:
                 self._settle(name, Made(new=None, said="it is made anew from its chain"))
 
     def _files(self) -> Iterator[str]:
-        """What else of ours is put aside: files that stand where only refs of ours may and hold no id, damaged packs in which
-        there is nothing of the user's, and files of LATEST that hold nothing, or only the beginning of what ours begin with."""
+        """Yield the other files of ours to move away: those at the places of refs that hold no id, damaged packs in which there
+        is nothing of the user's, and files of LATEST that are empty or cut."""
         survey, where = self.survey, self.baton.latest
         yield from (os.path.join(survey.repo.shared_dir, "ours", *name.split("/")) for name in self.nowhere)
         for name, ref in survey.ours.items():
@@ -291,7 +291,7 @@ class _MendPlanner:
                 yield path
 
     def _logs(self) -> Iterator[tuple[str, tuple[bytes, ...]]]:
-        """The logs of our refs that hold lines which git cannot read or follow, each with the lines that it can."""
+        """Yield the logs of our refs that hold lines which git cannot read or follow, each with the lines that it can."""
         survey = self.survey
         for name in survey.ours:
             lines, bad = log_of(survey.repo, name)
@@ -302,7 +302,7 @@ class _MendPlanner:
                 yield name, tuple(kept)
 
     def _theirs(self, lines: Iterable[bytes]) -> Iterator[Theirs]:
-        """What is damaged and not ours; ``lines``: those of packed refs."""
+        """Yield the damage that is not ours to touch. ``lines``: the bad ones of packed refs."""
         survey = self.survey
         for line in lines:
             text = f"'packed-refs' has a line that git cannot read: {in_quotes(line[:80].decode('utf-8', 'replace').rstrip())}"
@@ -323,7 +323,8 @@ class _MendPlanner:
                 yield Theirs(text=f"the index of {in_quotes(root)} cannot be read", hint=hint)
 
     def _pointed(self, name: str) -> str:
-        """What makes a ref of the user's whole: the newest that its log says, or that a checkpoint on this branch stood on."""
+        """Return the command that mends a ref of the user's: to the newest commit in its log, or that a checkpoint of this
+        branch stood on."""
         survey = self.survey
         oids = [oid for line in log_of(survey.repo, name)[0] for oid in logged(line)][::-1]
         tips = survey.store.tips().items if name.startswith("refs/heads/") else ()
@@ -378,7 +379,7 @@ def apply(baton: Baton, mend: Mend) -> list[str]:
 
 
 def _moved(repo: Repo, door: BinaryObjects, place: str, m: RefMove) -> list[str]:
-    """RefMove one ref; what is in the way comes back."""
+    """Move one ref; return why it could not be moved."""
     if m.raw is not None or m.old is not None:
         put(repo, os.path.join(place, m.name), m.raw if m.raw is not None else f"{m.old}\n".encode(), sync=True)
     try:

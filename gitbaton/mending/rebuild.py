@@ -59,8 +59,8 @@ Row = tuple[Link, Stored] | str
 
 
 class ChainMender:
-    """Chains of one repository, one after the other: checkpoints that had to be kept with less are known to those that name
-    them. ``dropped``: whether a checkpoint was pruned or forgotten; None where nobody can tell any more."""
+    """Rebuilder of the chains of one repository: where a checkpoint has to be kept with less, and so has another id, those that
+    name it follow. ``dropped``: whether a checkpoint was pruned or forgotten; None where that is not known any more."""
 
     def __init__(self, survey: Survey, dropped: Callable[[Oid], bool] | None) -> None:
         self.survey, self.store, self.dropped = survey, survey.store, dropped
@@ -118,7 +118,7 @@ class ChainMender:
         return not self.survey.astray(value)
 
     def _rows(self, value: Oid | None, tip: Oid | None, fits: Fits) -> list[Row]:
-        """The checkpoints of a chain, newest first; where some are lost, a text that says what."""
+        """Return the checkpoints of a chain, newest first; where some are lost, a text that says what."""
         rows: list[Row] = []
         seen: set[Oid] = set()
         last: Stored | None = None
@@ -158,11 +158,12 @@ class ChainMender:
                 last, seen, due = found, {*seen, found.id}, found.checkpoint.previous
 
     def _read(self, oid: Oid, due: Oid | None) -> Row | None:
-        """A commit as a checkpoint of a chain, or why it is none; None where it cannot be read or is the user's. ``due``: the
-        id that it should have, where that is known.
+        """Read a commit as a checkpoint of a chain, or say why it is none; None where it cannot be read or is the user's.
+        ``due``: the id that it should have, where that is known.
 
-        Where history was rewritten, so that it holds another tree or stands on another base than its record says, it counts
-        as it is now; where it has no record, with the one that is due, if a blob holds that."""
+        Where history was rewritten, so that it holds another tree or stands on another base than its record says, it counts as
+        it is now; where it has no record, with the one that is due, if a blob holds that.
+        """
         commit = self.survey.commit(oid)
         if commit is None:
             return None
@@ -201,13 +202,13 @@ class ChainMender:
         return Link(id=oid_now, created=created, message=text, tree=commit.tree, base=base, author=commit.author), stored
 
     def _original(self, raw: bytes) -> Oid:
-        """The id of a checkpoint before git-filter-repo wrote the new ids of commits into its JSON."""
+        """Return the id of a checkpoint before git-filter-repo wrote the new ids of commits into its JSON."""
         if self._before:
             raw = _ID.sub(lambda found: self._before.get(found[0], found[0]), raw)
         return object_id(self.survey.algorithm, "blob", raw)
 
     def _next(self, last: Stored | None, due: Oid | None, seen: Collection[Oid], fits: Fits) -> Stored | None:
-        """The checkpoint below one: the one that it followed, else the newest older one that no ref reaches."""
+        """Return the checkpoint below one: the one that it followed, else the newest older one that no ref reaches."""
         known, oid = self.survey.checkpoints, due
         text = self.survey.text(due)
         there = known[due][0] if due in known else text
@@ -222,17 +223,18 @@ class ChainMender:
         return max(known[oid], key=self._rank) if oid in known else text if oid else None
 
     def _free(self, oid: Oid, seen: Collection[Oid]) -> bool:
-        """Whether a checkpoint was not taken yet, nor removed by somebody."""
+        """Whether a checkpoint was neither taken yet nor removed by a user."""
         return oid not in seen and not (self.dropped is not None and self.dropped(oid))
 
     def _rank(self, stored: Stored) -> tuple[bool, bool, int, Oid]:
-        """Which of several commits of one checkpoint is taken: one on a chain without what was removed, down to the root."""
+        """Return a key that prefers, of several commits of one checkpoint, one on a chain without removed ones, down to the
+        root."""
         oids = self.survey.first_parents(stored.commit) if stored.commit else [stored.id]
         clean = all(self._free(s.id, ()) for s in readable_checkpoints(self.store, oids))
         return clean, oids[-1] == self.store.root, len(oids), stored.commit
 
     def _of_text(self, stored: Stored, rows: Sequence[Row]) -> Link:
-        """A checkpoint of which only the JSON is left, as it was, as far as the rest of its commit can be known."""
+        """Rebuild a checkpoint of which only the JSON is left, as far as the rest of its commit can be known."""
         c, commits = stored.checkpoint, self.survey.commits
         authors = [row[0].author for row in rows if not isinstance(row, str)] or [
             s.author for s in commits.values() if s.message.endswith(b"}\n")
@@ -249,7 +251,7 @@ class ChainMender:
         return Link(id=stored.id, created=c.created, message=text, tree=tree, base=base, author=author)
 
     def _gap(self, above: Stored, below: Stored | None) -> Link:
-        """The record that stands for what is lost between two checkpoints: an automatic one without files."""
+        """Return the record that stands for what is lost between two checkpoints: an automatic one without files."""
         head = self._head(below.checkpoint) if below is not None else None
         lost = f"Checkpoint {above.checkpoint.previous}, or what it followed,"
         note = f"{lost} was on a damaged disk; doctor --mend left it out."
@@ -265,7 +267,7 @@ class ChainMender:
         )
 
     def _without(self, name: str, link: Link, stored: Stored, lost: list[Lost]) -> Link:
-        """The checkpoint without what cannot be read: such a path is skipped as unreadable, and has another id."""
+        """Return the checkpoint without what cannot be read: such a path is skipped as unreadable, and has another id."""
         new, base, tree = stored.checkpoint, link.base, link.tree
         files, where = new.files, f"{name}: {stored.id[:_SHORT]}"
         bad = [oid for oid in (tree, base, files.index.tree if files else None) if oid and self.survey.astray(oid)]
@@ -307,15 +309,15 @@ class ChainMender:
         return replace(link, id=oid, message=message(new.step, raw), tree=tree, base=base, commit=None)
 
     def _now(self, oid: Oid) -> Oid:
-        """What a checkpoint is called from now on."""
+        """Return the id that a checkpoint has from now on."""
         return self.renamed.get(oid, oid)
 
     def _here(self, here: Here | None) -> Here | None:
         return Here(at=self._now(here.at), top=self._now(here.top)) if here is not None else None
 
     def _of_index(self, files: FileState, link: Link, stored: Stored, gone: list[bytes]) -> tuple[FileState, Oid | None, bool]:
-        """The file state and the base of what is left of the index and of what lies beside it; whether a restore that the
-        checkpoint was taken before can still be undone."""
+        """Return the file state and the base of what is left of the index and of what lies beside it; whether a restore that
+        the checkpoint was taken before can still be undone."""
         side = beside(self.store, stored) or self._side(link, stored)
         head = self._head(stored.checkpoint)
         index = self._pruned(files.index.tree)[0] or self._tree(head)
@@ -341,8 +343,8 @@ class ChainMender:
         return replace(files, index=state, raw=raw, held=held, skipped=skipped), base, safe
 
     def _side(self, link: Link, stored: Stored) -> Oid | None:
-        """The tree beside the index of a checkpoint, where the commits that lead to it cannot be read: found by its commit's
-        id, or by that commit."""
+        """Return the tree beside the index of a checkpoint, where the commits that lead to it cannot be read: found by its
+        commit's id, or by that commit."""
         base = self.survey.commit(stored.base)
         if base is None:
             commits = self.survey.commits.values()
@@ -354,7 +356,7 @@ class ChainMender:
         return None
 
     def _pruned(self, tree: Oid) -> tuple[Oid | None, tuple[bytes, ...]]:
-        """A tree without what cannot be read, and the paths of that; None for one of which nothing is left."""
+        """Return a tree without what cannot be read, and the paths of that; None for one of which nothing is left."""
         if tree in self.survey.bad:
             return None, (b"",)
         if tree in self.survey.theirs:
@@ -378,11 +380,11 @@ class ChainMender:
         return self._trees[tree]
 
     def _head(self, checkpoint: Checkpoint) -> Oid | None:
-        """The commit that HEAD was at, where it can be read."""
+        """Return the commit that HEAD was at, where it can be read."""
         return checkpoint.head if self.survey.commit(checkpoint.head) is not None else None
 
     def _tree(self, commit: Oid | None) -> Oid:
-        """The tree of a commit; the empty one where there is none."""
+        """Return the tree of a commit; the empty one where there is none."""
         return self.store.tree_of(commit) or self.survey.make("tree", b"")
 
     def _commit(self, tree: Oid, parents: Sequence[Oid], author: bytes, text: bytes) -> Oid:
@@ -398,9 +400,11 @@ _LATEST = 3600  # seconds after a step began in which its record is sought
 
 
 def thread(survey: Survey, ref: str, tip: Oid | None) -> Made:
-    """The chain of a thread: each checkpoint that is whole, in the order of their ids. A commit does not say whose it is, so
-    where the newest one cannot be read, what lies about and no other thread reaches is taken only where it can be of this
-    thread alone: not where another has lost its newest one, too."""
+    """Rebuild the chain of a thread: each checkpoint that is whole, in the order of their ids.
+
+    A commit does not say which thread it is of. So where the newest one cannot be read, unreachable commits are taken only
+    where they can be of this thread alone: not where another thread has lost its newest one, too.
+    """
     read, algorithm = reader(survey), survey.algorithm
     chain = Chain(read, algorithm, None)
     found: dict[str, Entry] = {}
@@ -437,7 +441,7 @@ def thread(survey: Survey, ref: str, tip: Oid | None) -> Made:
 
 
 def _heads(survey: Survey, taken: set[Oid]) -> list[Oid]:
-    """The commits of threads that lie about and that no other follows."""
+    """Return the unreachable commits of threads that no other one follows."""
     ours = {oid: c for oid, c in survey.commits.items() if oid not in taken and c.author.startswith(AUTHOR + b" ")}
     heads: list[Oid] = []
     for oid in ours:
@@ -461,7 +465,7 @@ def _whole(survey: Survey, made: Entry) -> bool:
 
 
 def late(survey: Survey, ref: str, tip: Oid | None) -> Made:
-    """The writes that came late: those of each checkpoint that can be read."""
+    """Rebuild the writes that came late: those of each checkpoint that can be read."""
     read = reader(survey)
     rows: dict[str, Sequence[Batch]] = {}
     lost: list[Lost] = []
@@ -482,7 +486,7 @@ def late(survey: Survey, ref: str, tip: Oid | None) -> Made:
 
 
 def conversation(survey: Survey, ref: str, tip: Oid | None, agent: str, session: str) -> Made:
-    """A conversation: the longest that is whole, else the beginning of the longest."""
+    """Rebuild a conversation: the longest that is whole, else the beginning of the longest."""
     found: list[tuple[int, bool, Oid, bool, Commit, layout.Kept]] = []
     for oid in [*([tip] if tip is not None else []), *survey.commits]:
         try:
@@ -517,8 +521,8 @@ def conversation(survey: Survey, ref: str, tip: Oid | None, agent: str, session:
 
 
 def meta(survey: Survey, tip: Oid | None, others: Iterable[Oid]) -> tuple[Meta, bool]:
-    """Pins and tombstones: what the newest says, as far as it can be read, and what older ones, and those of remotes, do; and
-    whether one of them can be read whole. Whatever is united it says no less than any of them."""
+    """Return the union of the pins and tombstones of the newest meta, as far as it can be read, of older ones and of remotes'
+    copies; and whether one of them can be read whole."""
     trees = [commit.tree for commit in map(survey.commit, (tip, *others)) if commit is not None]
     trees += [commit.tree for commit in survey.commits.values() if commit.message == _META]
     found = [_meta_of(survey, tree) for tree in dict.fromkeys(trees)]
@@ -526,7 +530,7 @@ def meta(survey: Survey, tip: Oid | None, others: Iterable[Oid]) -> tuple[Meta, 
 
 
 def _meta_of(survey: Survey, tree: Oid) -> tuple[Meta, bool]:
-    """What of a meta's tree can be read, and whether that is all."""
+    """Return what can be read of a meta's tree, and whether that is all."""
     ids: dict[bytes, dict[Oid, Oid]] = {name: {} for name in _PARTS}
     top = survey.entries(tree)
     whole = top is not None
@@ -547,8 +551,8 @@ def _meta_of(survey: Survey, tree: Oid) -> tuple[Meta, bool]:
 
 
 def notes(survey: Survey, tip: Oid | None, said: Iterable[Stored], dropped: Callable[[Oid], bool] | None) -> Made:
-    """The notes: the text of each that can be read, of older ones where not, and the entries of the checkpoints ``said``.
-    ``dropped``: as of chains."""
+    """Rebuild the notes: the text of each that can be read, of older ones where not, and the entries of the checkpoints
+    ``said``. ``dropped``: as of chains."""
     survey.pointing.pop(NOTES, None)
     texts: dict[Oid, bytes] = {}
     last = survey.commit(tip)
@@ -610,10 +614,12 @@ class RunMender:
         self.survey, self.root = survey, survey.store.root
 
     def mended(self, run: str, tip: Oid | None) -> Made:
-        """A run whose ref points at ``tip`` (None: nobody knows). Where a record is gone of which nobody can say what it was,
-        the run stays as it is: whoever began it afresh might do for a second time what must not be done twice. Where nobody
-        knows which record is the newest, it could be anything here that cannot be read; else a mark on top of the run says that
-        more may have followed."""
+        """Rebuild a run from ``tip``, its ref; None where that is unknown.
+
+        Where a record is lost and it is not known what it was, the run stays as it is: begun afresh, it might do again what
+        must not be done twice. Where it is not known which record is the newest, it could be any object here that cannot be
+        read; else a mark on top of the run says that more may have followed.
+        """
         out = way_out(run)
         found, closed, last = self._chain(run, tip)
         lineages = {held.record.lineage for held in found.values()}
@@ -660,8 +666,8 @@ class RunMender:
         return any(self._commit(replace(kept[-1], author=author), parent) == tip for author in dates)
 
     def _chain(self, run: str, tip: Oid | None) -> tuple[dict[int, FoundRecord], dict[int, str], int | None]:
-        """The records that can be read from the newest commit down; of those that cannot, and by their subject closed a step
-        that had begun, that subject; and the number of the newest, where it is known."""
+        """Return the records that can be read from the newest commit down; of those that cannot, and by their subject closed a
+        step that had begun, that subject; and the number of the newest, where it is known."""
         oids = self.survey.first_parents(tip) if tip is not None else []
         found: dict[int, FoundRecord] = {}
         subjects: dict[int, bytes] = {}
@@ -697,7 +703,7 @@ class RunMender:
         return record if record is not None and record.run == run else None
 
     def about(self, run: str) -> list[FoundRecord]:
-        """The records of a run that lie about: in commits, or only as text."""
+        """Return the unreachable records of a run: in commits, or only as text."""
         held = filter(None, (self._held(run, commit) for commit in self.survey.commits.values()))
         found = {encode_record(one.record): one for one in held}
         who = next((one.author.rsplit(b" ", 2)[0] for one in found.values()), NOBODY)
@@ -711,7 +717,7 @@ class RunMender:
         return list(found.values())
 
     def _with_whole_parts(self, run: str, held: FoundRecord, lost: list[Lost]) -> FoundRecord:
-        """The record without what lies beside it and cannot be read; then its result is not served, and its key not made
+        """Return the record without what lies beside it and cannot be read; then its result is not served, and its key not made
         again."""
         record, parts, gone = held.record, dict(held.parts), list[str]()
         for name, oid in held.parts.items():
@@ -755,12 +761,12 @@ class RunMender:
 
 
 def way_out(run: str) -> str:
-    """What a person may do about a run that stays unreadable."""
+    """Return what a user may do about a run that stays unreadable."""
     return f"when you know that nothing of it would be done twice: git baton run prune {run} --force"
 
 
 def _mark(last: FoundRecord, seq: int) -> FoundRecord:
-    """The record that says that more may have followed."""
+    """Return the record that says that more may have followed."""
     old, text = last.record, "the ref of the run was lost, and perhaps records that followed"
     record = Record(
         type="release",

@@ -50,14 +50,14 @@ UNFINISHED = "unfinished"  # the file in the folder of what is put aside, while 
 
 
 def missing(ours: Ours, refs: Collection[str]) -> list[str]:
-    """The refs of the tracks and runs that were made here and are not among ``refs``, though nobody has removed them by us."""
+    """Return the refs of tracks and runs made here that are not among ``refs``, though gitbaton has not removed them."""
     tracks, runs = ({ref.removeprefix(prefix) for ref in refs if ref.startswith(prefix)} for prefix in (CHAINS, RUNS))
     found = [*(CHAINS + name for name in ours.missing("tracks", tracks)), *(RUNS + name for name in ours.missing("runs", runs))]
     return [ref for ref in found if known(ref)]
 
 
 def brought_back(repo: Repo, track: str) -> list[str]:
-    """How a track comes back that is gone here: from each remote that it was pushed to."""
+    """Return the commands that bring back a track that is gone: one for each remote it was pushed to."""
     place, name = os.path.join(repo.shared_dir, "pushed"), encode_track(track)
     try:
         remotes = [decode_track(remote) or "" for remote in sorted(os.listdir(place))]
@@ -68,13 +68,13 @@ def brought_back(repo: Repo, track: str) -> list[str]:
 
 
 class Survey(BinaryObjects):
-    """A repository as if it were mended, behind the door that all readers know: objects of ``made`` are there, torn ones are
-    not, and refs point where ``pointing`` says. ``store`` reads through it.
+    """A repository as if it were mended, as a door: objects of ``made`` are there, torn ones are not, and refs point where
+    ``pointing`` says. ``store`` reads through it.
 
-    ``ours``: our refs as they lie on disk; ``found``: those of ``made`` that were found elsewhere; ``theirs``: what the user's
+    ``ours``: our refs as they are on disk; ``found``: those of ``made`` that were found elsewhere; ``theirs``: what the user's
     refs, HEADs, indexes and logs reach, of which ``their_bad`` cannot be read, each with a path; ``their_all``: whether that is
-    known to be all; ``bad``: what of ours cannot be read, ``seen``: what could not at first; ``ends``: commits whose parents a
-    shallow clone does not have; ``promised``: whether a remote promised what is missing, as to a partial clone; ``unfinished``:
+    known to be all; ``bad``: what of ours cannot be read, ``seen``: what could not at first; ``ends``: commits without their
+    parents, in a shallow clone; ``promised``: whether a remote promised what is missing, as to a partial clone; ``unfinished``:
     the marks of mends that were killed; ``missing``: refs of chains made here that are gone, and that we did not remove.
     """
 
@@ -129,7 +129,7 @@ class Survey(BinaryObjects):
         return warnings
 
     def _their_roots(self) -> dict[Oid, bytes]:
-        """Where what the user's refs, HEADs, indexes and logs reach begins, each with its path where that is known."""
+        """Return the objects that the user's refs, HEADs, indexes and logs name, each with its path where that is known."""
         roots = {ref.oid: b"" for name, ref in self.lying.items() if name not in self.ours and ref.oid}
         logged = set(beside(self.repo, (*PREFIXES, NOTES)))  # a log may name what is long collected
         roots |= {oid: b"" for oid in logged if self.info(oid) is not None or oid in self.torn}
@@ -203,7 +203,7 @@ class Survey(BinaryObjects):
         return Object(oid=oid, kind=made.kind, size=size, data=made.data if size <= limit else None)
 
     def lies(self, oid: Oid, limit: int = 0) -> Object | None:
-        """As ``read``, of an object that lies in the repository."""
+        """Read an object of the repository itself, as ``read``."""
         try:
             found = super().info(oid)
             if found is not None and (found.size <= limit or oid in self.torn):
@@ -233,7 +233,7 @@ class Survey(BinaryObjects):
         return self._step_by_step(start, limit)
 
     def commit(self, oid: Oid | None) -> Commit | None:
-        """A commit, taken apart; None for what cannot be read, or is none."""
+        """Return a commit, taken apart; None for what cannot be read, or is none."""
         found = self.read(oid, LARGEST) if oid else None
         try:
             return parse_commit(found.data) if found is not None and found.kind == "commit" and found.data is not None else None
@@ -241,7 +241,7 @@ class Survey(BinaryObjects):
             return None
 
     def entries(self, tree: Oid) -> list[TreeEntry] | None:
-        """What a tree holds; None for what cannot be read, or is none."""
+        """Return the entries of a tree; None for one that cannot be read, or is none."""
         found = self.read(tree, LARGEST)
         try:
             return parse_tree(found.data, self.algorithm) if found and found.kind == "tree" and found.data is not None else None
@@ -300,7 +300,7 @@ class Survey(BinaryObjects):
         return found
 
     def text(self, oid: Oid | None) -> Stored | None:
-        """A checkpoint of which a blob holds the record, without a commit; None where there is no such blob."""
+        """Return a checkpoint of which a blob holds the record, without a commit; None where there is no such blob."""
         found = self.read(oid, MAX_COMMIT) if oid else None
         raw = found.data if found is not None and found.kind == "blob" and found.data is not None else b""
         try:
@@ -310,8 +310,9 @@ class Survey(BinaryObjects):
 
 
 class Reach:
-    """What some objects lead to: ``good`` can be read, ``bad`` cannot, each with a path at which it was met. ``stop``: what is
-    known already, with all that it leads to. With ``contents`` blobs are read, too, and not only looked up."""
+    """The objects that some lead to: ``good`` can be read, ``bad`` cannot, each with a path at which it was met. ``stop``:
+    objects that are known already, with all that they lead to. With ``contents`` blobs are read, too, and not only looked
+    up."""
 
     def __init__(self, survey: Survey, stop: Set[Oid] = frozenset(), *, contents: bool = False) -> None:
         self.survey, self.stop, self.contents = survey, stop, contents
@@ -348,7 +349,7 @@ class Reach:
             self.good.add(oid)
 
     def _below(self, oid: Oid, found: Object | None, path: bytes, blobs: dict[Oid, bytes]) -> list[tuple[Oid, bytes]]:
-        """What an object leads to: files come into ``blobs``, the rest comes back."""
+        """Return the commits and trees that an object leads to; files go into ``blobs``."""
         if found is None or found.data is None:
             return []
         try:
@@ -372,8 +373,8 @@ class Reach:
 
 @value
 class Lost:
-    """Something of ours that nobody can read any more: ``where`` names the checkpoint, run or thread, ``what`` a path, or what
-    else of it went."""
+    """A loss of ours: ``where`` names the checkpoint, run or thread, ``what`` a path, or what else of it cannot be read any
+    more."""
 
     where: str
     what: str
@@ -401,12 +402,15 @@ class Theirs:
 
 @value
 class Mend:
-    """What a mend will do. ``torn``: objects whose file is put aside, with its path; ``objects``: what is written, ``found`` of
-    it elsewhere; ``moves``: refs; ``ours``: of what is written anew what was made here, by the file that records it; ``lines``:
-    what goes from git's file of packed refs; ``logs``: logs of refs that are written anew without the lines that cannot be
-    read; ``packs``: those that only lack an index; ``files``: what else of ours is put aside; ``lost``: what is gone for good;
+    """A plan of a mend.
+
+    ``torn``: objects with the file that is moved away; ``objects``: what is written, ``found`` of it elsewhere;
+    ``moves``: refs; ``ours``: of what is written anew what was made here, by the file that records it; ``lines``: what goes
+    from git's file of packed refs; ``logs``: logs of refs that are written anew without the lines that cannot be read;
+    ``packs``: those that only lack an index; ``files``: what else of ours is moved away; ``lost``: what is gone for good;
     ``left``: what is ours and stays as it is, and why; ``theirs``: what is not ours; ``unfinished``: the marks of mends that
-    were killed."""
+    were killed.
+    """
 
     torn: tuple[tuple[Oid, str], ...] = ()
     objects: tuple[NewObject, ...] = ()
@@ -425,15 +429,15 @@ class Mend:
 
     @property
     def changes(self) -> bool:
-        """Whether anything is to be done."""
+        """Whether the mend has anything to do."""
         return bool(self.torn or self.objects or self.moves or self.lines or self.logs or self.packs or self.files)
 
 
 @value
 class Made:
-    """What became of one ref: where it is to point (None: nowhere), what is lost; ``said``: why, for people; ``left``: why it
-    stays as it is instead; ``ours``: of what is written anew, the ids of what was made here; ``keep``: whether what the ref
-    pointed at can be read, so that it stays reachable."""
+    """A rebuilt ref: where it is to point (None: nowhere), and what is lost. ``said``: why, for people; ``left``: why it stays
+    as it is instead; ``ours``: of what is written anew, the ids of what was made here; ``keep``: whether what the ref pointed
+    at can be read, so that it stays reachable."""
 
     new: Oid | None
     lost: tuple[Lost, ...] = ()

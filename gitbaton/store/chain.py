@@ -78,12 +78,12 @@ class History:
 
 
 def newest_first(items: Iterable[Stored]) -> tuple[Stored, ...]:
-    """Checkpoints in the order of a history."""
+    """Sort checkpoints in the order of a history."""
     return tuple(sorted(items, key=lambda s: (s.checkpoint.created, s.id), reverse=True))
 
 
 def root_objects(algorithm: Algorithm) -> list[NewObject]:
-    """The common root of all chains, after its tree: the same objects in every repository of one object format."""
+    """Return the common root of all chains, after its tree: the same objects in every repository of one object format."""
     empty = new_object(algorithm, "tree", b"")
     data = commit_data(tree=empty.oid, parents=(), author=b"gitbaton <gitbaton@localhost> 0 +0000", message=ROOT_MESSAGE)
     return [empty, new_object(algorithm, "commit", data)]
@@ -102,7 +102,7 @@ class Chains:
         self.pick: Callable[[Oid, int | None], list[Oid]] | None = None  # where only some of a chain's commits are wanted
 
     def chains(self) -> tuple[dict[str, Oid], list[Problem]]:
-        """All tracks by name with their chains' tips, and refs in our namespace that are not ours."""
+        """Return all tracks by name with their chains' tips, and refs in our namespace that are not ours."""
         found: dict[str, Oid] = {}
         problems = []
         listed = self.objects.refs(CHAINS, REMOTES)  # what is fetched costs no listing of its own
@@ -121,8 +121,8 @@ class Chains:
         return found, problems
 
     def elsewhere(self) -> dict[str, list[tuple[str, Oid]]]:
-        """The chains that were fetched, by track: each remote and what its chain's ref pointed at when the chains were last
-        listed."""
+        """Return the chains that were fetched, by track: each remote and what its chain's ref pointed at when the chains were
+        last listed."""
         if self._listed is None:
             self.chains()
         if self._elsewhere is None:
@@ -134,47 +134,48 @@ class Chains:
         return self._own is not None and track not in self._own and track in self.elsewhere()
 
     def at_remotes(self, track: str) -> list[tuple[str, Oid]]:
-        """The chains of a track that were fetched, as ``elsewhere`` has them, without a listing of all."""
+        """Return the chains of a track that were fetched, as ``elsewhere`` has them, without a listing of all."""
         names = [name for name in map(decode_track, sorted(below(self.repo, REMOTES))) if name is not None]
         asked = ((name, self._pointed(fetched_ref(name, track))) for name in names)
         return [(name, oid) for name, oid in asked if oid is not None and oid.strip("0")]
 
     def _pointed(self, ref: str) -> Oid | None:
-        """What a ref points at, whether or not that can be read; None when there is no such ref."""
+        """Return the id that a ref holds, readable or not; None when there is no such ref."""
         found = self.objects.info(ref)
         if found is not None:
             return found.oid
         return self.objects.refs(ref.rpartition("/")[0] + "/").get(ref) if there(self.repo, ref) else None
 
     def pointing(self, refs: Sequence[str]) -> dict[str, Oid]:
-        """What those of these refs that are there point at, also one that cannot be read."""
+        """Return the refs that are there with the ids that they hold, readable or not."""
         if len(refs) > _FEW:
             listed = self.objects.refs(*{ref.rpartition("/")[0] + "/" for ref in refs})
             return {ref: listed[ref] for ref in refs if ref in listed}
         return {ref: oid for ref in refs if (oid := self._pointed(ref)) is not None}
 
     def fetched(self) -> dict[str, list[tuple[str, Oid]]]:
-        """The tracks that exist only as fetched, each with its remotes and their chains' tips."""
+        """Return the tracks that exist only as fetched, each with its remotes and their chains' tips."""
         self.chains()
         return self.strange()
 
     def strange(self) -> dict[str, list[tuple[str, Oid]]]:
-        """As ``fetched``, as of the last listing of the chains: it costs none of its own."""
+        """Return what ``fetched`` does, as of the last listing of the chains, without a new one."""
         own = self._own
         return {} if own is None else {track: chains for track, chains in self.elsewhere().items() if track not in own}
 
     def origins(self, track: str) -> tuple[str, ...]:
-        """The remotes that a track which exists only as fetched is from, as of the last listing; none of any other track."""
+        """Return the remotes that a track which exists only as fetched is from, as of the last listing; none of any other
+        track."""
         return tuple(remote for remote, _ in self.elsewhere()[track]) if self._is_strange(track) else ()
 
     def tips(self) -> History:
-        """The newest checkpoint of every track, newest first."""
+        """Return the newest checkpoint of every track, newest first."""
         chains, problems = self.chains()
         found = self.tips_of(chains)
         return History(items=found.items, problems=(*problems, *found.problems))
 
     def tips_of(self, chains: Mapping[str, Oid]) -> History:
-        """As ``tips``, of tracks whose chains' tips are known."""
+        """Return the newest checkpoints of tracks by their chains' tips, newest first."""
         items: list[Stored] = []
         problems: list[Problem] = []
         read = self.objects.read_many(list(chains.values()), MAX_COMMIT)
@@ -186,11 +187,11 @@ class Chains:
         return History(items=newest_first(items), problems=tuple(problems))
 
     def own_tip(self, track: str) -> Stored | None:
-        """As ``tip``, but only of a track that this repository has itself: what a snapshot follows."""
+        """Return the newest checkpoint of a track, only where this repository has it itself: a snapshot follows that."""
         return self.tip_at(chain_ref(track), track)
 
     def at(self, ref: str, limit: int = MAX_READ) -> Object | None:
-        """The object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
+        """Return the object at a ref; None when there is no such ref. Raises RecordError when it cannot be read."""
         try:
             found = self.objects.read(ref, limit)
         except GitTimeoutError:
@@ -208,8 +209,8 @@ class Chains:
         return found
 
     def stored(self, found: Object | None, track: str | None, where: str) -> Stored:
-        """A chain commit as a checkpoint. The ref's name wins over the stored track, unless it names none (None); the tree
-        must be the stored one."""
+        """Return a chain commit as a checkpoint. The ref's name wins over the stored track, unless it names none (None); the
+        tree must be the stored one."""
         if found is None:
             raise RecordError(f"commit {where} cannot be read")
         if found.kind != "commit" or found.data is None:
@@ -230,31 +231,31 @@ class Chains:
         return Stored(id=oid, commit=found.oid, base=base, tree=commit.tree, raw=raw, checkpoint=checkpoint, foreign=foreign)
 
     def mark(self, track: str, ids: Iterable[Oid]) -> None:
-        """Say that checkpoints of a track are foreign, whoever made them. Called with the lock held."""
+        """Record that checkpoints of a track are foreign, whatever made them. Called with the lock held."""
         self.ours.drop(of_track(track), frozenset(ids), mixed=True)
 
     def present(self, oids: Iterable[Oid | None], limit: int = 0) -> tuple[Oid, ...]:
-        """Those of some objects that are there; with a limit, and of which those below it can be read."""
+        """Return the objects that are there; with a limit, of the smaller ones only those that can be read."""
         asked = sorted({oid for oid in oids if oid})
         return tuple(oid for oid, found in zip(asked, self.objects.read_many(asked, limit), strict=True) if found is not None)
 
     def commit(self, oid: Oid | None) -> Commit | None:
-        """A commit, taken apart; None when there is no such commit."""
+        """Return a commit, taken apart; None when there is no such commit."""
         found = self.objects.read(oid) if oid else None
         return parse_commit(found.data) if found is not None and found.kind == "commit" and found.data else None
 
     def tree_of(self, commit: Oid | None) -> Oid | None:
-        """The tree of a commit; None when there is no such commit."""
+        """Return the tree of a commit; None when there is no such commit."""
         found = self.commit(commit)
         return found.tree if found is not None else None
 
     def base_tree(self, head: Oid | None) -> Oid:
-        """The tree that files are counted against where no checkpoint came before: HEAD's; the empty tree where HEAD is unborn
-        or its commit is not here."""
+        """Return the tree that files are counted against where no checkpoint came before: HEAD's; the empty tree where HEAD is
+        unborn or its commit is not here."""
         return self.tree_of(head) or new_object(self.objects.algorithm, "tree", b"").oid
 
     def behind(self, tips: Iterable[Stored]) -> list[Stored]:
-        """Those of the tracks' newest checkpoints that their tip ref does not show yet."""
+        """Return the newest checkpoints that their tracks' tip refs do not show yet."""
         found = [(tip_ref(s.checkpoint.track), s) for s in tips]
         if len(found) > _FEW:
             shown = self.objects.refs(TIPS)
@@ -263,11 +264,12 @@ class Chains:
         return [s for shown, s in asked if shown is None or shown.oid != s.id]
 
     def linked(self, start: Oid, limit: int | None = None) -> list[Oid]:
-        """The commits of a chain from one on, newest first, its root perhaps the last; with ``pick`` those that it picks."""
+        """Return the commits of a chain from one on, newest first, its root perhaps the last; with ``pick`` those that it
+        picks."""
         return self.pick(start, limit) if self.pick else self.objects.first_parents(start, limit)
 
     def chain(self, ref: str, track: str | None, limit: int | None = None) -> History:
-        """The checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
+        """Return the checkpoints of the chain at a ref, as ``history``; ``track`` as in ``stored``. Raises NotFoundError."""
         start = self.at(ref, MAX_COMMIT)
         if start is None:
             raise NotFoundError(
@@ -285,7 +287,7 @@ class Chains:
         return History(items=tuple(items), problems=tuple(problems))
 
     def below(self, start: Stored, limit: int | None = None) -> History:
-        """A checkpoint and those below it in its chain, as ``history``."""
+        """Return a checkpoint and those below it in its chain, as ``history``."""
         track, oids = start.checkpoint.track, self.linked(start.commit, limit)
         found = list(self._walk(chain_ref(track), _chain_of(start), oids))
         items = [one for one in found if isinstance(one, Stored)]
@@ -296,7 +298,7 @@ class Chains:
         return History(items=tuple(items), problems=tuple(one for one in found if not isinstance(one, Stored)))
 
     def newest(self, tip: Stored) -> Iterator[Stored]:
-        """A tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
+        """Yield a tip and the checkpoints below it, one by one: for the first few of a long chain. A broken record ends it."""
         stored: Stored | None = tip
         while stored is not None:
             yield stored
@@ -310,12 +312,12 @@ class Chains:
                 return
 
     def tip_at(self, ref: str, track: str | None = None) -> Stored | None:
-        """The newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
+        """Return the newest checkpoint of the chain at a ref of any name; None when there is none. Raises RecordError."""
         found = self.at(ref, MAX_COMMIT)
         return None if found is None else self.stored(found, track, found.oid)
 
     def _walk(self, ref: str, track: str | None, oids: list[Oid]) -> Iterator[Stored | Problem]:
-        """What a chain holds; broken records that follow each other are one problem, and too many end the walk.
+        """Yield the checkpoints of a chain; broken records in a row are one problem, and too many end the walk.
 
         An id that stands there twice counts where it is newest: a server that lets nothing be rewritten gets it again.
         """
@@ -340,19 +342,19 @@ class Chains:
         yield from _merged(broken)
 
     def torn(self, track: str, oids: Sequence[Oid]) -> str:
-        """What is to be said where the last of a chain's commits, newest first, cannot be read; empty where it can."""
+        """Return a warning where the last of a chain's commits, newest first, cannot be read; empty where it can."""
         last = oids[-1]
         if last == self.root or next(iter(self.objects.read_many([last], 0))) is not None:
             return ""
         return f"the chain of track {in_quotes(track)} is torn: commit {last} cannot be read, nor what lies below it"
 
     def current(self) -> str | None:
-        """The current track of this work tree."""
+        """Return the current track of this work tree."""
         target = self.objects.symref(CURRENT)
         return track_of(target) if target and target.startswith(TIPS) else None
 
     def notes_tree(self) -> tuple[Oid | None, Oid | None]:
-        """The notes ref's commit and its tree. Raises RecordError when something else is there."""
+        """Return the notes ref's commit and its tree. Raises RecordError when something else is there."""
         found = self.at(NOTES)
         if found is None:
             return None, None
@@ -361,9 +363,9 @@ class Chains:
         return found.oid, parse_commit(found.data).tree
 
     def note(self, commit: Oid, tree: Oid | None) -> bytes:
-        """The note of a commit in a notes tree, empty when it has none; several blobs come one after the other.
+        """Return the note of a commit in a notes tree, empty when it has none; several blobs one after the other.
 
-        Raises RecordError for a note over 4 MiB: who edits it without having read it would lose it.
+        Raises RecordError for a note over 4 MiB: edited without having been read, it would be lost.
         """
         blobs = [self.objects.read(oid) for oid in find_notes(self.objects, tree, commit)]
         for blob in blobs:
@@ -372,17 +374,17 @@ class Chains:
         return b"\n".join(b.data for b in blobs if b is not None and b.kind == "blob" and b.data is not None)
 
     def noted(self, commit: Oid, tree: Oid | None) -> list[Oid]:
-        """The ids of the checkpoints that a commit's note names, newest first."""
+        """Return the ids of the checkpoints that a commit's note names, newest first."""
         return [oid for oid, _ in parse_note(self.note(commit, tree)).entries]
 
 
 def _chain_of(start: Stored) -> str | None:
-    """The track of the chain that a checkpoint stands in; None for a state before a restore, which stands in none's."""
+    """Return the track of the chain that a checkpoint stands in; None for a state before a restore, which stands in none's."""
     return start.checkpoint.track if start.checkpoint.kind != "safety" else None
 
 
 def _merged(broken: list[Problem]) -> list[Problem]:
-    """Broken records in a row as one problem."""
+    """Merge broken records in a row into one problem."""
     if len(broken) < 2:
         return broken
     count = f"{len(broken) - 1} more" if len(broken) < _MAX_BROKEN else "all"
@@ -428,7 +430,7 @@ def append_to(
 
 @contextmanager
 def _guard(repo: Repo, refs: tuple[str, ...], lock: Callable[[], Guard], stale: float) -> Iterator[None]:
-    """The lock of an attempt, under which alone a stale lock file may go."""
+    """Hold the lock of an attempt, under which alone a stale lock file may go."""
     with lock():
         clear_stale_locks(repo.layout.common_dir, refs, stale)
         yield
@@ -448,7 +450,7 @@ def landed(move: Callable[[], None], tip: Callable[[], Oid | None], commit: Oid)
 
 @value
 class Steps:
-    """What can be undone and redone in a work tree, the next one last, and the chain's newest commit."""
+    """The steps that can be undone and redone in a work tree, the next one last."""
 
     undo: tuple[Stored, ...]
     redo: tuple[Stored, ...]
@@ -473,7 +475,7 @@ def steps(store: Chains, ref: str) -> Steps:
 
 
 def replay(store: Chains, entries: Sequence[Stored]) -> Steps:
-    """The same for the checkpoints of such a chain, newest first. What was done in another repository is no step of ours."""
+    """Replay the checkpoints of such a chain, newest first. What was done in another repository is no step of ours."""
     undo: list[Stored] = []
     redo: list[Stored] = []
     for entry in reversed(entries):
@@ -493,7 +495,7 @@ def replay(store: Chains, entries: Sequence[Stored]) -> Steps:
 
 
 def beside(store: Chains, stored: Stored) -> Oid | None:
-    """The tree of the second parent of a checkpoint's index commit; None without one.
+    """Return the tree of the second parent of a checkpoint's index commit; None without one.
 
     It holds ``1/ 2/ 3/ flags modes`` and of ROOMS ``raw/ held/ held-index/``, and of a safety checkpoint the others and lists
     of paths.
@@ -507,7 +509,7 @@ def beside(store: Chains, stored: Stored) -> Oid | None:
 
 
 def in_beside(store: Chains, stored: Stored, name: bytes) -> Oid:
-    """The id of a folder of that tree. Raises RecordError when there is none."""
+    """Return the id of a folder of that tree. Raises RecordError when there is none."""
     tree = beside(store, stored)
     entry = lookup(store.objects, tree, name) if tree else None
     if entry is None or not entry.is_tree:
@@ -516,7 +518,7 @@ def in_beside(store: Chains, stored: Stored, name: bytes) -> Oid:
 
 
 def paths_beside(store: Chains, stored: Stored, name: bytes) -> list[str] | None:
-    """The paths that a blob of that tree lists, each ended by NUL; None where there is no such blob."""
+    """Return the paths that a blob of that tree lists, each ended by NUL; None where there is no such blob."""
     tree = beside(store, stored)
     entry = lookup(store.objects, tree, name) if tree else None
     found = store.objects.read(entry.oid, 256 << 20) if entry is not None else None
@@ -526,5 +528,5 @@ def paths_beside(store: Chains, stored: Stored, name: bytes) -> list[str] | None
 
 
 def take_back(store: Chains, ref: str, commit: Oid, previous: Oid | None) -> None:
-    """Remove the newest entry of a chain, whose restore has changed nothing. Raises RefConflictError."""
+    """Remove the newest entry of a chain, since its restore has changed nothing. Raises RefConflictError."""
     store.objects.update([RefChange(name=ref, new=previous, old=commit)])

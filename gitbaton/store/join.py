@@ -64,7 +64,7 @@ class Link:
 
     @property
     def carries(self) -> Oid | None:
-        """The manual checkpoint whose words it takes along. Raises RecordError for bytes that are no checkpoint."""
+        """The id of the manual checkpoint with the words that it takes along. Raises RecordError for bytes that are none."""
         raw = payload(self.message)
         carried = decode(raw).carried if b'"carried"' in raw else None
         return carried.id if carried is not None else None
@@ -77,12 +77,12 @@ class Link:
 
 @value
 class JoinPlan:
-    """What putting links into a track comes to.
+    """A plan to put links into a track.
 
     ``fresh``: the links that are new, ``added`` their number; ``removed``: ids that are no longer in the chain; ``objects`` to
-    write; ``change``: the move of the chain's ref, None when it stays, its end when no checkpoint is left. ``links``: the
-    chain as it will be above its first ``kept`` checkpoints, which nothing can have changed, oldest first. ``altered``: the ids
-    that come to stand on another commit than here, as the other side has them: no id says what lies beside the index.
+    write; ``change``: the move of the chain's ref, None when it stays, its end when no checkpoint is left. ``links``: the chain
+    as it will be above its first ``kept`` checkpoints, which nothing can have changed, oldest first. ``altered``: the ids that
+    come to stand on another commit than here, as the other side has them: no id says what lies beside the index.
     """
 
     fresh: tuple[Link, ...] = ()
@@ -95,12 +95,12 @@ class JoinPlan:
 
     @property
     def added(self) -> int:
-        """How many ids are new."""
+        """The number of ids that are new."""
         return len(self.fresh)
 
 
 def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
-    """A chain's checkpoints, oldest first: the track's own, or that of the commit ``start`` read as this track.
+    """Return a chain's checkpoints, oldest first: the track's own, or that of the commit ``start`` read as this track.
 
     Raises RecordError for a chain that is broken anywhere: what cannot be read would be lost by writing it again.
     """
@@ -111,7 +111,7 @@ def links(store: Store, track: str, start: Oid | None = None) -> list[Link]:
 
 
 def news(store: Store, track: str, start: Oid) -> list[Link]:
-    """The checkpoints of the chain at ``start`` above the last commit that it has in common with the track's own chain.
+    """Return the checkpoints of the chain at ``start`` above the last commit that it has in common with the track's own chain.
 
     As ``links``, and as good for a join; what both chains hold is not looked at. Raises RecordError.
     """
@@ -125,7 +125,7 @@ def news(store: Store, track: str, start: Oid) -> list[Link]:
 
 
 def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
-    """The commits of a chain, oldest first, without its root."""
+    """Return the commits of a chain, oldest first, without its root."""
     if start is None:
         return []
     oids = store.objects.first_parents(start)
@@ -136,7 +136,7 @@ def _commits(store: Store, track: str, start: Oid | None) -> list[Oid]:
 
 
 def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
-    """Chain commits, the oldest first, without their places. Raises RecordError for one that is broken."""
+    """Return chain commits, the oldest first, without their places. Raises RecordError for one that is broken."""
     found = list(_records(store, track, oids))
     bases = _bases(store, found)
     return [
@@ -163,7 +163,7 @@ def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[St
 
 
 def _bases(store: Store, found: Sequence[tuple[Stored, Commit]]) -> dict[Oid, Oid]:
-    """The heads of those chain commits whose second parent only stands in for HEAD, because HEAD was the first one.
+    """Return the heads of chain commits with a second parent that only stands in for HEAD, since HEAD was the first one.
 
     Elsewhere in a chain they need no stand-in; kept, it would make the commits depend on the way the chain grew.
     """
@@ -228,8 +228,8 @@ def joined(
 
 
 def _untouched(store: Store, own: Sequence[Oid], coming: Iterable[Link], dropped: Callable[[Oid], bool]) -> int:
-    """How many of a chain's first checkpoints stay as they are, whatever comes: none of them is dropped, and each is before
-    all that comes. Where the chain is not in order, or that cannot be seen, none."""
+    """Count the first checkpoints of a chain that stay as they are, whatever comes: none of them is dropped, and each is before
+    all that comes. Where the chain is not in order, or that cannot be seen, 0."""
     found = list(marks(store, own))
     if any(mark is None for mark in found):
         return 0
@@ -242,7 +242,7 @@ def _untouched(store: Store, own: Sequence[Oid], coming: Iterable[Link], dropped
 
 
 def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
-    """The places of chain commits in the order of time, taken from their bytes; None for one that does not show its own.
+    """Yield the places of chain commits in the order of time, taken from their bytes; None for one that does not show its own.
 
     Their JSON is not taken apart, so this says nothing of whether they can be used.
     """
@@ -251,7 +251,7 @@ def marks(store: Store, oids: Sequence[Oid]) -> Iterator[Mark | None]:
 
 
 def _payloads(store: Store, oids: Sequence[Oid]) -> Iterator[bytes]:
-    """The JSON of chain commits; empty where one has none."""
+    """Yield the JSON of chain commits; empty where one has none."""
     for found in store.objects.read_many(oids, MAX_COMMIT):
         try:
             yield payload(found.data.partition(b"\n\n")[2]) if found is not None and found.data is not None else b""
@@ -265,7 +265,7 @@ def _mark(store: Store, raw: bytes) -> Mark | None:
 
 
 def _below(store: Store, own: Sequence[Oid], kept: int) -> tuple[Oid, Oid]:
-    """The commit on which the rest of a chain is put, and its tree."""
+    """Return the commit on which the rest of a chain is put, and its tree."""
     if kept == 0:
         empty, root = root_objects(store.objects.algorithm)
         return root.oid, empty.oid
@@ -276,10 +276,10 @@ def _below(store: Store, own: Sequence[Oid], kept: int) -> tuple[Oid, Oid]:
 
 
 def merged(have: Iterable[Link], more: Iterable[Link]) -> list[Link]:
-    """The union by id in the order of time. Pure.
+    """Return the union by id in the order of time. Pure.
 
-    Of two commits with one id everybody takes the same: the one whose raw bytes without the parent lines are smaller, then the
-    one with the smaller base id; one without a base comes last, because a base keeps a user's commit.
+    Of two commits with one id every clone takes the same: the one with the smaller raw bytes without the parent lines, then
+    the one with the smaller base id; one without a base comes last, because a base keeps a user's commit.
     """
     chosen: dict[Oid, Link] = {}
     for link in (*have, *more):
@@ -295,7 +295,8 @@ def _rank(link: Link) -> tuple[bytes, bool, Oid]:
 
 
 def on_top(algorithm: Algorithm, parent: Oid, tree: Oid, union: Iterable[Link]) -> tuple[list[NewObject], list[Link]]:
-    """The links on top of the commit ``parent`` with its ``tree``, each where it will stand, and the objects to write. Pure.
+    """Put the links on top of the commit ``parent`` with its ``tree``; return the objects to write, and each link where it will
+    stand. Pure.
 
     A link that stands there already, byte for byte as it would be written, keeps its commit.
     """
@@ -317,7 +318,7 @@ def on_top(algorithm: Algorithm, parent: Oid, tree: Oid, union: Iterable[Link]) 
 
 
 def _require(store: Store, placed: Sequence[Link], objects: Sequence[NewObject]) -> None:
-    """Refuse to write a commit whose tree or base is not there: git could neither check, pack nor push the chain."""
+    """Raise RecordError for a commit to be written without its tree or base: git could neither check, pack nor push it."""
     kinds: dict[Oid, str] = {item.oid: item.kind for item in objects}
     written = [link for link in placed if link.commit in kinds]
     needs = [(link, oid, kind) for link in written for oid, kind in ((link.tree, "tree"), (link.base, "commit")) if oid]
@@ -332,8 +333,8 @@ def _require(store: Store, placed: Sequence[Link], objects: Sequence[NewObject])
 
 @value
 class ChainPlace:
-    """Where a checkpoint stands: its time as it is stored, its track, and its commit in that track's chain. ``noted``: the
-    commit in whose note it has an entry, None where it has none."""
+    """A place of a checkpoint: its time as it is stored, its track, and its commit in that track's chain. ``noted``: the
+    commit with an entry of it in its note, None where there is none."""
 
     created: bytes
     track: str
@@ -350,7 +351,7 @@ class Places:
         self._rest: dict[str, Iterator[dict[Oid, ChainPlace]]] = {}
 
     def find(self, oid: Oid, *tracks: str) -> ChainPlace | None:
-        """Where a checkpoint stands in the first of some tracks that has it; None in none that can be read."""
+        """Return the place of a checkpoint in the first of some tracks that has it; None where none that can be read does."""
         for track in tracks:
             known = self._known.setdefault(track, {})
             for more in () if oid in known else self._rest.setdefault(track, self._walk(track)):
@@ -362,11 +363,11 @@ class Places:
         return None
 
     def anywhere(self, oid: Oid, text: bytes) -> ChainPlace | None:
-        """Where a checkpoint stands, beginning with the track that its entry names."""
+        """Return the place of a checkpoint; the track that its entry names is looked at first."""
         return self.find(oid, *dict.fromkeys((track_in(text), *sorted(self.store.chains()[0]))))
 
     def noted(self, target: Oid, tracks: Collection[str] | None = None) -> dict[Oid, ChainPlace]:
-        """The checkpoints of all chains, or of some, that have an entry in the note of a commit."""
+        """Return the checkpoints of all chains, or of some, that have an entry in the note of a commit."""
         wanted, found = self.store.chains()[0] if tracks is None else tracks, dict[Oid, ChainPlace]()
         for track in wanted:
             self.find("", track)  # no checkpoint's: all are read
@@ -374,8 +375,8 @@ class Places:
         return found
 
     def settled(self, target: Oid, note: Note, gone: Callable[[Oid], bool]) -> Note:
-        """A note that says that it had older entries once, with those that the chains have: so it says so only where there
-        are more than it holds, and is the same in each clone whatever it held before."""
+        """Complete a note that says that it had older entries once from the chains: so it says so only where there are more
+        than it holds, and is the same in each clone whatever it held before."""
         there = {oid: place for oid, place in self.noted(target).items() if not gone(oid)}
         entries, times = dict(note.entries), {oid: place.created for oid, place in there.items()}
         for oid, text in note.entries:
@@ -386,11 +387,11 @@ class Places:
         return replace(note, entries=tuple(texts.items()), older=False)
 
     def checkpoint(self, place: ChainPlace) -> Checkpoint:
-        """The checkpoint there. Raises RecordError."""
+        """Return the checkpoint there. Raises RecordError."""
         return self.store.stored(self.store.objects.read(place.commit), place.track, place.commit).checkpoint
 
     def full(self, oid: Oid, text: bytes) -> bytes:
-        """The entry of a checkpoint as its chain has it; the given text where none does."""
+        """Return the entry of a checkpoint as its chain has it; the given text where none does."""
         place = self.anywhere(oid, text)
         try:
             return entry(oid, self.checkpoint(place)) if place is not None else text
@@ -424,12 +425,13 @@ def plan_notes(
     full: Callable[[Oid, bytes], bytes] | None = None,
     settle: Settle | None = None,
 ) -> tuple[list[NewObject], RefChange | None]:
-    """The objects to write so that each text is the note of its commit, and the move of the notes ref, None when it stays.
+    """Return the objects to write so that each text is the note of its commit, and the move of the notes ref, None when it
+    stays.
 
     The entries of the checkpoints ``removed`` go from all notes, wherever git has copied them, and then the new commit has no
     parent, so that it does not lead to the old text. Reads only. ``author`` has a date; ``onto``: a commit of notes and its
-    tree instead of ours; ``full``: see Note.render; ``settle``: what becomes of a note that says it had older entries, with
-    the commit that it is for. Raises RecordError when something else stands at the ref.
+    tree instead of ours; ``full``: see Note.render; ``settle``: what becomes of a note that says it had older entries, with the
+    commit that it is for. Raises RecordError when something else stands at the ref.
     """
     old, tree = store.notes_tree() if onto is None else onto
     pending = _Pending(store.objects)
@@ -461,8 +463,8 @@ def _without(
     full: Callable[[Oid, bytes], bytes] | None,
     settle: Settle | None,
 ) -> dict[Oid, bytes]:
-    """The blobs of a notes tree that have entries of checkpoints, or had some, and their text without these. Raises RecordError
-    for one that cannot be read."""
+    """Return the blobs of a notes tree that have entries of checkpoints, or had some, and their text without these. Raises
+    RecordError for one that cannot be read."""
     named: dict[Oid, Oid] = {}
     for target, blob in walk_notes(objects, tree):
         named.setdefault(blob, target)
@@ -490,9 +492,9 @@ def merged_note(
     full: Callable[[Oid, bytes], bytes] | None = None,
     settle: Callable[[Note], Note] | None = None,
 ) -> bytes:
-    """Several notes of one commit and new entries as one note: whoever joins the same ones writes the same.
+    """Merge several notes of one commit and new entries into one: every clone that joins the same ones writes the same.
 
-    ``times``: when checkpoints were created, as text that sorts; entries stand newest first, and one whose time is not known
+    ``times``: when checkpoints were created, as text that sorts; entries stand newest first, and one of unknown time
     after them. Entries of ``dropped`` checkpoints are left out; text that is not ours is kept; ``full``: see Note.render;
     ``settle``: what becomes of a note that says that it had older entries, and has no more than it can hold.
     """
@@ -514,8 +516,8 @@ def merged_note(
 
 
 def _all_text(one: bytes, other: bytes) -> bytes:
-    """Two texts that are not ours as one that has the paragraphs of both, in an order that is the same for all: whichever is
-    first, and whatever was put together before. Only a text that nothing differs from keeps its own."""
+    """Merge two texts that are not ours into one that has the paragraphs of both, in an order that is the same in all clones:
+    whichever is first, and whatever was put together before. Only a text that nothing differs from keeps its own."""
     first, second = ({p.strip(b"\n") for p in text.split(b"\n\n")} - {b""} for text in (one, other))
     if not first or not second:
         return one if first else other
@@ -546,7 +548,7 @@ class _Pending:
         return self.seen[spec]
 
     def below(self, root: Oid) -> list[NewObject]:
-        """The new trees that a root reaches, what they point at first."""
+        """Return the new trees that a root reaches, what they point at first."""
         item = self.made.pop(root, None)
         if item is None:
             return []
@@ -557,8 +559,8 @@ class _Pending:
 def put_notes(store: Store, notes: Mapping[Oid, bytes], seconds: int) -> None:
     """Make each text the note of its commit, in one commit of the notes ref. Called with the lock held.
 
-    ``seconds`` since 1970 date that commit. Raises RecordError when something else stands at the ref, RefConflictError
-    when somebody moved it meanwhile.
+    ``seconds`` since 1970 date that commit. Raises RecordError when something else stands at the ref, RefConflictError when
+    another process moved it meanwhile.
     """
     if not notes:
         return

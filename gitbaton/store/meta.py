@@ -1,4 +1,4 @@
-"""Pins and tombstones: a set that every clone may add to, and whose union is the same everywhere."""
+"""Pins and tombstones: a set that each clone may add to; their union is the same in all."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Meta:
         return self.pins.get(oid, 0) % 2 == 1
 
     def document(self, oid: Oid) -> dict[str, str | bool]:
-        """What --json says of a checkpoint's pin."""
+        """Return the fields of a checkpoint's pin for --json."""
         return {"pinned": self.pinned(oid), **({"name": self.names[oid]} if oid in self.names else {})}
 
     def dropped(self, oid: Oid) -> bool:
@@ -58,7 +58,7 @@ class Meta:
 
     @property
     def drops(self) -> bool:
-        """Whether any checkpoint may be dropped."""
+        """Whether the meta drops any checkpoint."""
         return bool(self.forgotten or self.pruned)
 
 
@@ -66,8 +66,8 @@ NOTHING = Meta()
 
 
 def union(*metas: Meta) -> Meta:
-    """All that any of them says; of two counts of one pin the higher, and of two names with one count the one that sorts last;
-    what is forgotten has no name. Whatever the order and grouping, the same. Pure."""
+    """Return all that any of them says; of two counts of one pin the higher, and of two names with one count the one that sorts
+    last; what is forgotten has no name. Whatever the order and grouping, the same. Pure."""
     pins: dict[Oid, tuple[int, str]] = {}
     for meta in metas:
         for oid, count in meta.pins.items():
@@ -79,7 +79,7 @@ def union(*metas: Meta) -> Meta:
 
 
 def read(store: Chains, ref: str = META) -> Meta:
-    """What the commit at a ref says; NOTHING where there is no such ref.
+    """Return the meta that the commit at a ref holds; NOTHING where there is no such ref.
 
     Raises RecordError that names the ref and what in it is not as gitbaton writes it: then nothing may be dropped or kept.
     """
@@ -126,7 +126,8 @@ def _said(store: Chains, ref: str) -> Meta:
 
 
 def pin_of(data: bytes) -> tuple[int, str] | None:
-    """The count and the name, if it has one, that a pin's blob says; None where it is not as gitbaton writes it. Pure."""
+    """Return the count and the name, if it has one, that a pin's blob says; None where it is not as gitbaton writes it.
+    Pure."""
     found = _PIN.match(data)
     if not data or found is None:
         return (1, "") if not data else None
@@ -154,7 +155,7 @@ def _entries(store: Chains, ref: str, path: str, tree: Oid) -> list[TreeEntry]:
 
 
 def _ids(store: Chains, ref: str, name: str, tree: Oid) -> dict[Oid, Oid]:
-    """The checkpoints that a folder names, each with the blob beside it."""
+    """Return the checkpoints that a folder names, each with the blob beside it."""
     found: dict[Oid, Oid] = {}
     folders = _entries(store, ref, name, tree)
     read = store.objects.read_many([e.oid for e in folders], _MAX_TREE)
@@ -177,7 +178,7 @@ def _blob(count: int, name: str) -> bytes:
 
 
 def _blobs(store: Chains, ref: str, name: str, ids: Mapping[Oid, Oid], *, plain: bool) -> dict[Oid, tuple[int, str]]:
-    """What the blobs of a folder say, as ``pin_of``. With ``plain`` all must be empty."""
+    """Parse the blobs of a folder as ``pin_of`` does. With ``plain`` all must be empty."""
     said = {new_object(store.objects.algorithm, "blob", b"").oid: (1, "")}
     blobs = sorted(set(ids.values()) - said.keys())
     for blob, found in zip(blobs, store.objects.read_many(blobs, 16 + MOST_BYTES), strict=True):
@@ -192,9 +193,10 @@ def _blobs(store: Chains, ref: str, name: str, ids: Mapping[Oid, Oid], *, plain:
 
 
 def objects_for(store: Chains, meta: Meta, parents: Iterable[Oid] = ()) -> list[NewObject]:
-    """The objects to write so that the last one, a commit, says what ``meta`` says.
+    """Return the objects to write for ``meta``; the last one is its commit.
 
-    Without ``parents`` everybody who knows the same writes the same commit; with some it follows one that may not be replaced.
+    Without ``parents`` every clone that knows the same writes the same commit; with some it follows one that may not be
+    replaced.
     """
     algorithm = store.objects.algorithm
     names = {oid: name for oid, name in meta.names.items() if oid not in meta.forgotten}

@@ -23,12 +23,12 @@ FORMAT = ("--encoding=UTF-8", "--format=%H %T %at %P")  # i18n.logOutputEncoding
 
 
 def nothing(store: Store) -> Oid:
-    """The empty tree."""
+    """Return the empty tree."""
     return new_object(store.objects.algorithm, "tree", b"").oid
 
 
 def tree_of(store: Store, commit: Oid | None) -> Oid | None:
-    """The tree of a commit; None where it cannot be read."""
+    """Return the tree of a commit; None where it cannot be read."""
     try:
         return store.tree_of(commit) if commit and is_oid(store.objects.algorithm, commit) else None
     except (GitError, RecordError):
@@ -36,7 +36,7 @@ def tree_of(store: Store, commit: Oid | None) -> Oid | None:
 
 
 def changes(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Step, Contents]:
-    """What each step makes of the wanted paths that it changes, by one process."""
+    """Return the new contents of the wanted paths that each step changes, by one process."""
     ordered = sorted({step for step in steps if step[0] != step[1]})
     if not ordered:
         return {}
@@ -50,7 +50,7 @@ def changes(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Step,
 
 
 def _parsed(out: bytes, wanted: Contents) -> dict[Step, Contents]:
-    """``diff-tree -z``: a line with two trees, then records that begin with a colon and their paths."""
+    """Parse ``diff-tree -z``: a line with two trees, then records that begin with a colon and their paths."""
     found: dict[Step, Contents] = {}
     names = {os.fsencode(path): path for path in wanted}
     contents: Contents = {}
@@ -73,7 +73,8 @@ def _parsed(out: bytes, wanted: Contents) -> dict[Step, Contents]:
 
 
 def _compared(store: Store, steps: Iterable[Step], wanted: Contents) -> dict[Step, Contents]:
-    """As ``_parsed``, where git cannot read every tree: what lies behind an unreadable one has no content that counts."""
+    """Return what ``_parsed`` does, where git cannot read every tree: a path behind an unreadable one has no content that
+    counts."""
     trees: dict[Oid, dict[bytes, str] | None] = {nothing(store): {}}
 
     def entries(oid: Oid) -> dict[bytes, str] | None:
@@ -130,12 +131,12 @@ class PlacedCheckpoint:
 
     @property
     def track(self) -> str:
-        """The track that it is of; a state before a restore is of the track whose checkpoint came back."""
+        """The track of the checkpoint; of a state before a restore that of the checkpoint that came back."""
         return self.stored.checkpoint.track
 
     @property
     def created(self) -> datetime:
-        """When it was taken."""
+        """The time at which the checkpoint was taken."""
         return self.stored.checkpoint.created
 
 
@@ -151,7 +152,7 @@ class ChainHistory:
         self._recent: dict[int, int] = {}
 
     def steps(self, base: Oid) -> Iterable[Step]:
-        """From a tree to the oldest checkpoint's, and on to the newest one's."""
+        """Return the steps from a tree to the oldest checkpoint's, and on to the newest one's."""
         after = [link.tree for link in self.links]
         return zip([base, *after[:-1]], after, strict=False)
 
@@ -163,14 +164,14 @@ class ChainHistory:
                 self.moves.setdefault(path, []).append((place, content))
 
     def runs(self, path: str) -> list[Run]:
-        """The contents of a path, one after the other."""
+        """Return the contents of a path, one after the other."""
         moves = self.moves.get(path, [])
         starts = moves if moves and moves[0][0] == 0 else [(0, self.start.get(path, "")), *moves]
         ends = [place for place, _ in starts[1:]] + [len(self.links)]
         return [(start, end, content) for (start, content), end in zip(starts, ends, strict=True)]
 
     def recent(self, seconds: int) -> int:
-        """The first place that is not dated before a time."""
+        """Return the first place that is not dated before a time."""
         if seconds not in self._recent:
             places = (place for place, link in enumerate(self.links) if link.seconds >= seconds)
             self._recent[seconds] = next(places, len(self.links))
@@ -183,7 +184,7 @@ class ChainHistory:
             self._after[place] = place + 1
 
     def next(self, place: int) -> int:
-        """The first place from here on that counts or is not known yet."""
+        """Return the first place from here on that counts or is not known yet."""
         start = place
         while place in self._after:
             place = self._after[place]
@@ -194,12 +195,12 @@ class ChainHistory:
 
 
 def read_lines(store: Store, chains: Mapping[str | None, Oid]) -> list[ChainHistory]:
-    """Chains as far as they can be read, by one process."""
+    """Read chains as far as they can be read, by one process."""
     return _lines(store, chains, _walked(store, chains))
 
 
 def newest_lines(store: Store, chains: Mapping[str | None, Oid], until: Oid) -> list[ChainHistory] | None:
-    """The newest part of chains; None where a checkpoint is not in that."""
+    """Return the newest part of chains; None where a checkpoint is not in that."""
     found = _walked(store, chains, f"--max-count={NEWEST}")
     return _lines(store, chains, found) if until in found else None
 
@@ -218,13 +219,13 @@ def _lines(store: Store, chains: Mapping[str | None, Oid], found: Mapping[Oid, C
 
 
 def listed(out: bytes) -> dict[Oid, ChainCommit]:
-    """What ``rev-list`` prints, by commit."""
+    """Parse the output of ``rev-list``, by commit."""
     rows = (row.split(" ") for row in out.decode("ascii", "replace").splitlines() if not row.startswith("commit "))
     return {r[0]: ChainCommit(oid=r[0], tree=r[1], seconds=_number(r[2]), parent=r[3] or None) for r in rows}
 
 
 def first_parents(found: Mapping[Oid, ChainCommit], start: Oid | None) -> Iterable[ChainCommit]:
-    """A commit and its first parents, as far as they are listed."""
+    """Yield a commit and its first parents, as far as they are listed."""
     while start is not None and (item := found.get(start)) is not None:
         yield item
         start = item.parent
@@ -235,7 +236,7 @@ def _number(text: str) -> int:
 
 
 def _step_by_step(store: Store, tips: Sequence[Oid]) -> dict[Oid, ChainCommit]:
-    """As ``rev-list`` would list them, up to what is missing or corrupt."""
+    """Return the commits that ``rev-list`` would list, up to one that is missing or corrupt."""
     found: dict[Oid, ChainCommit] = {}
     for tip in tips:
         at: Oid | None = tip

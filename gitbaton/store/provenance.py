@@ -1,7 +1,7 @@
 """Provenance: which checkpoints, runs and threads are ours, as ``<common dir>/baton/ours`` records it, by id.
 
-What no line of it names is foreign, whatever brought it: a refspec, a mirror, a bundle, a join. Who makes something writes its
-line before the ref moves: a line too many does no harm, and one too few would make a stranger of us.
+An object that no line names is foreign, whether a refspec, a mirror, a bundle or a join brought it. A writer records its line
+before the ref moves: a line too many does no harm, and with one too few our own would be foreign.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _LARGE = 1 << 16  # bytes beyond which a file is rather taken apart than looked 
 
 
 def of_track(track: str) -> str:
-    """The file of a track."""
+    """Return the file of a track."""
     return "tracks/" + encode_track(track)
 
 
 def of_run(run: str) -> str:
-    """The file of a run, whose lines name the commits of its records."""
+    """Return the file of a run; its lines name the commits of its records."""
     return "runs/" + encode_track(run)
 
 
 def record_of(ref: str) -> str:
-    """The file that says what of the chain at a ref is ours; empty for a ref whose chain nothing is said of."""
+    """Return the file that says which parts of the chain at a ref are ours; empty for a ref without such a file."""
     for prefix, kind in ((CHAINS, "tracks/"), (RUNS, "runs/")):
         if ref.startswith(prefix):
             return kind + ref.removeprefix(prefix)
@@ -51,7 +51,7 @@ def record_of(ref: str) -> str:
 
 
 def of_thread(ref: str) -> Oid:
-    """What the line of a thread says: a digest of its ref's name."""
+    """Return the line of a thread: a digest of its ref's name."""
     return digest("sha1", ref.encode()).hex()
 
 
@@ -66,7 +66,7 @@ class Ours:
         self._real: dict[str, bool] = {}
 
     def knows(self, name: str) -> bool:
-        """Whether anything of a name was made here."""
+        """Whether the record has a line for a name, so that something of it was made here."""
         return bool(self._said(name))
 
     def has(self, name: str, oid: Oid) -> bool:
@@ -79,7 +79,7 @@ class Ours:
         return line in self._apart[name][1]
 
     def ids(self, name: str) -> frozenset[Oid]:
-        """All ids of a file."""
+        """Return all ids of a file."""
         return _oids(self._said(name))
 
     def mixed(self, track: str) -> bool:
@@ -87,7 +87,7 @@ class Ours:
         return b"\n%s\n" % _MIXED in self._said(of_track(track))
 
     def names(self, kind: Kind) -> set[str]:
-        """The encoded names of the tracks or runs that have a file."""
+        """Return the encoded names of the tracks or runs that have a file."""
         if not begun(self.repo):
             return {name.partition("/")[2] for name in self._held() if name.startswith(kind)}
         try:
@@ -96,8 +96,8 @@ class Ours:
             return set()
 
     def missing(self, kind: Kind, there: Collection[str]) -> list[str]:
-        """The encoded names of tracks or runs of which something was made here, that have no ref ``there``, and that nobody has
-        removed by us: who does drops their lines."""
+        """Return the encoded names of tracks or runs made here that have no ref ``there``, and that gitbaton has not removed: a
+        removal drops their lines."""
         return sorted(name for name in self.names(kind).difference(there) if self.ids(f"{kind}/{name}"))
 
     def add(self, name: str, ids: Iterable[Oid], *, mixed: bool = False, sync: bool = True) -> None:
@@ -175,7 +175,7 @@ class Ours:
             sync_paths([self.repo.shared_dir])
 
     def damaged(self) -> list[tuple[str, str]]:
-        """The files that are not as we write them, each with what is wrong. Nothing becomes ours by them."""
+        """Return the files that are not as we write them, each with what is wrong. Nothing becomes ours by them."""
         found: list[tuple[str, str]] = []
         if os.path.lexists(self.folder) and not stat.S_ISDIR(os.lstat(self.folder).st_mode):
             return [(self.folder, "it is not a folder")]
@@ -211,7 +211,7 @@ class Ours:
         return said
 
     def _said(self, name: str) -> bytes:
-        """The bytes of a file; none where there is none that is ours."""
+        """Return the bytes of a file; none where there is none that is ours."""
         path = os.path.join(self.folder, name)
         try:
             state = os.lstat(path)
@@ -249,9 +249,11 @@ def _bytes(path: str) -> bytes | None:
 
 
 def held_before(repo: Repo) -> dict[str, list[bytes]]:
-    """What a repository held when an earlier version, which kept no record, last used it: the lines of each file. Of a track
-    it is what stands at or below the checkpoint that its tip shows, less what that version called foreign: it always left the
-    tip at the newest one, and no push or fetch of ours brings tips. None where no version was ever at work."""
+    """Return the lines of each file for what a repository held when an earlier version, which kept no record, last used it.
+
+    Of a track that is the checkpoint that its tip shows and those below it, less what that version called foreign: it always
+    left the tip at the newest one, and no push or fetch of ours brings tips. None where no version was ever used here.
+    """
     if not earlier(repo):
         return {}
     objects, found = repo.objects, dict[str, list[bytes]]()
@@ -277,7 +279,7 @@ def held_before(repo: Repo) -> dict[str, list[bytes]]:
 
 
 def _ids(objects: Objects, tip: Oid) -> list[Oid]:
-    """The checkpoints of a chain, newest first, as far as they can be read."""
+    """Return the checkpoints of a chain, newest first, as far as they can be read."""
     found: list[Oid] = []
     with suppress(BatonError):
         for item in objects.read_many(objects.first_parents(tip)):
@@ -288,5 +290,5 @@ def _ids(objects: Objects, tip: Oid) -> list[Oid]:
 
 
 def _oids(data: bytes) -> frozenset[Oid]:
-    """The ids among lines."""
+    """Return the ids among lines."""
     return frozenset(line for line in data.decode("ascii", "replace").split("\n") if OID.match(line))

@@ -62,7 +62,7 @@ class Store(Chains):
         return state.settle(self)
 
     def all_tips(self) -> History:
-        """As ``tips``, and those of the tracks that exist only as fetched."""
+        """Return the newest checkpoint of every track, those that exist only as fetched included."""
         own = self.tips()
         if not self.strange():
             return own
@@ -70,8 +70,8 @@ class Store(Chains):
         return History(items=newest_first([*own.items, *found.items]), problems=(*own.problems, *found.problems))
 
     def tip(self, track: str) -> Stored | None:
-        """The newest checkpoint of a track, a foreign one where the track exists only as fetched; None when there is no such
-        track. Raises RecordError when it is broken."""
+        """Return the newest checkpoint of a track, a foreign one where the track exists only as fetched; None when there is no
+        such track. Raises RecordError when it is broken."""
         stored = self.own_tip(track)
         chains = self.fetched().get(track) if stored is None and self.at_remotes(track) else None
         if not chains:
@@ -82,8 +82,8 @@ class Store(Chains):
         return found.items[0] if found.items else None
 
     def readable(self, track: str) -> Stored | None:
-        """As ``tip``, for who only looks: where the newest checkpoint cannot be read, the newest that can, and ``unread`` says
-        so. Raises RecordError when there is none."""
+        """Return the newest checkpoint of a track that can be read, for a verb that only looks; where that is not its newest,
+        ``unread`` says so. Raises RecordError when there is none."""
         try:
             return self.tip(track)
         except RecordError as error:
@@ -95,7 +95,7 @@ class Store(Chains):
             return found
 
     def has(self, track: str) -> bool:
-        """Whether there is a track, here or as fetched, also one whose newest checkpoint cannot be read."""
+        """Whether a track exists, here or as fetched, also one of which the newest checkpoint cannot be read."""
         return self._pointed(chain_ref(track)) is not None or bool(self.at_remotes(track))
 
     def is_foreign(self, track: str) -> bool:
@@ -103,24 +103,25 @@ class Store(Chains):
         return not self.ours.knows(of_track(track)) and self.has(track)
 
     def made_here(self) -> list[str]:
-        """The tracks of this repository of which anything was made here."""
+        """Return the tracks of this repository of which anything was made here."""
         chains, known = self.chains()[0], self.ours.names("tracks")
         return [track for track in chains if encode_track(track) in known]
 
     def meant(self) -> list[str]:
-        """The tracks that can be meant where none is named: those of here, if there are any, else those that came from
+        """Return the tracks that can be meant where none is named: those of here, if there are any, else those that came from
         elsewhere."""
         return self.made_here() or list(self.chains()[0]) or list(self.strange())
 
     def before(self, track: str) -> Stored | None:
-        """As ``tip``, for what a snapshot can do without: where only a remote's copy is broken, there is none."""
+        """Return the newest checkpoint of a track, as ``tip``, for a snapshot, which can do without: where only a remote's copy
+        is broken, None."""
         try:
             return self.tip(track)
         except RecordError:
             return self.own_tip(track)
 
     def history(self, track: str, limit: int | None = None) -> History:
-        """A track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
+        """Return a track's checkpoints, newest first; a broken one is named and left out. Raises NotFoundError."""
         try:
             return self.chain(chain_ref(track), track, limit)
         except NotFoundError:
@@ -129,7 +130,8 @@ class Store(Chains):
         return self._fetched_history(track, limit)
 
     def _fetched_history(self, track: str, limit: int | None) -> History:
-        """The checkpoints of a track that exists only as fetched, newest first, from all its remotes; all of them are foreign.
+        """Return the checkpoints of a track that exists only as fetched, newest first, from all its remotes; all of them are
+        foreign.
 
         What was dropped anywhere is left out. As of the last listing of the chains.
         """
@@ -138,7 +140,7 @@ class Store(Chains):
         return _history(self, track, remotes, _dropping(self, remotes, problems), problems, limit)
 
     def everything(self, tracks: Iterable[str], limit: int | None = None) -> History:
-        """All checkpoints of several tracks, or the newest of each, newest first."""
+        """Return all checkpoints of several tracks, or the newest of each, newest first."""
         items: list[Stored] = []
         problems: list[Problem] = []
         for track in tracks:
@@ -152,7 +154,7 @@ class Store(Chains):
         return History(items=newest_first(items), problems=tuple(problems))
 
     def whole(self, limit: int | None = None) -> History:
-        """All checkpoints of all tracks, newest first, also those that exist only as fetched."""
+        """Return all checkpoints of all tracks, newest first, also those that exist only as fetched."""
         if limit is not None:
             return _latest(self, limit)
         chains, broken = self.chains()
@@ -175,14 +177,14 @@ class Newer:
 
     @property
     def sentence(self) -> str:
-        """What should be said about it."""
+        """The warning about it."""
         many = f"{self.count} newer checkpoint{'' if self.count == 1 else 's'}"
         remote = plain(self.remote)
         return f"{remote} has {many} of track {in_quotes(self.track)}: 'git baton sync {remote}' joins them"
 
 
 def strays(store: Chains) -> list[Problem]:
-    """The refs below refs/baton/remotes whose name is not one that gitbaton writes."""
+    """Return the refs below refs/baton/remotes with a name that gitbaton does not write."""
     return [
         Problem(where=ref, reason="the name is not one that gitbaton writes")
         for ref in store.objects.refs(REMOTES)
@@ -202,26 +204,26 @@ def _is_ours(ref: str) -> bool:
 
 
 def dropping(store: Chains, remotes: Iterable[str]) -> meta.Meta:
-    """What this repository and remotes have pinned and dropped. Raises RecordError."""
+    """Return the union of the pins and tombstones of this repository and of remotes. Raises RecordError."""
     refs = [remote_ref(remote, "meta") for remote in remotes]
     return meta.union(meta.read(store), *(meta.read(store, ref) for ref in refs))
 
 
 def addresses(store: Chains) -> dict[str, tuple[str, str]]:
-    """What ``REMOTE/TRACK`` means: the remote and the track of each chain that was fetched, as of the last listing."""
+    """Return the remote and the track that ``REMOTE/TRACK`` means, of each chain that was fetched, as of the last listing."""
     return {f"{remote}/{track}": (remote, track) for track, chains in store.elsewhere().items() for remote, _ in chains}
 
 
 def history_at(store: Chains, remote: str, track: str, limit: int | None = None) -> History:
-    """The checkpoints that one remote has of a track, newest first, as far as they were fetched; all of them are foreign. What
-    was dropped anywhere is left out."""
+    """Return the checkpoints that one remote has of a track, newest first, as far as they were fetched; all of them are
+    foreign. What was dropped anywhere is left out."""
     problems: list[Problem] = []
     found = _history(store, track, [remote], _dropping(store, [remote], problems), problems, limit)
     return replace(found, origins={stored.id: (remote,) for stored in found.items})
 
 
 def _dropping(store: Chains, remotes: Iterable[str], problems: list[Problem]) -> meta.Meta:
-    """As ``dropping``; what cannot be read is a problem, and nothing is left out for it."""
+    """Return what ``dropping`` does; a meta that cannot be read is a problem, and leaves nothing out."""
     try:
         return dropping(store, remotes)
     except RecordError as error:
@@ -248,7 +250,7 @@ def _history(
 
 
 def apart(store: Chains, tracks: Mapping[str, Oid], known: Collection[Oid]) -> History:
-    """The checkpoints that remotes have of tracks which exist here, too, with these tips, newest first, but for those
+    """Return the checkpoints that remotes have of tracks which exist here, too, with these tips, newest first, but for those
     ``known``: as far as they were fetched; all of them foreign, with the remotes in ``origins``. What was dropped anywhere is
     left out. As of the last listing."""
     problems: list[Problem] = []
@@ -271,12 +273,12 @@ def apart(store: Chains, tracks: Mapping[str, Oid], known: Collection[Oid]) -> H
 
 
 def differing(tracks: Mapping[str, Oid], elsewhere: Mapping[str, list[tuple[str, Oid]]]) -> Iterator[tuple[str, str, Oid]]:
-    """Track, remote and tip of each fetched chain that is not one of these tracks as it stands here."""
+    """Yield track, remote and tip of each fetched chain that is not one of these tracks as it stands here."""
     return ((track, remote, oid) for track, chains in elsewhere.items() for remote, oid in chains if tracks.get(track) != oid)
 
 
 def _not_here(store: Chains, track: str, oid: Oid) -> list[Stored]:
-    """The checkpoints of a fetched chain whose commits the chain here lacks. Raises RecordError where it is broken."""
+    """Return the checkpoints of a fetched chain that the chain here lacks. Raises RecordError where it is broken."""
     own = store.objects.info(chain_ref(track))
     have = {store.root, *(store.objects.first_parents(own.oid) if own is not None else ())}
     above = [commit for commit in store.linked(oid) if commit not in have]
@@ -285,8 +287,8 @@ def _not_here(store: Chains, track: str, oid: Oid) -> list[Stored]:
 
 
 def _tips(store: Chains, tracks: Mapping[str, list[tuple[str, Oid]]]) -> History:
-    """The newest checkpoint of each of these tracks, newest first. Where a tip was dropped or cannot be read, what is below it
-    is looked at; else no more than the tips."""
+    """Return the newest checkpoint of each of these tracks, newest first. Where a tip was dropped or cannot be read, what is
+    below it is looked at; else no more than the tips."""
     problems: list[Problem] = []
     remotes = sorted({remote for chains in tracks.values() for remote, _ in chains})
     drops = _dropping(store, remotes, problems)
@@ -308,8 +310,8 @@ def _tips(store: Chains, tracks: Mapping[str, list[tuple[str, Oid]]]) -> History
 
 
 def newer(store: Chains, elsewhere: Mapping[str, list[tuple[str, Oid]]], tips: Iterable[Stored], now: datetime) -> list[Newer]:
-    """The remotes that have newer checkpoints of tracks than their ``tips`` here, as far as they were fetched and could be
-    joined; what cannot be read is none. Costs one read of a tip that this repository does not have as its own."""
+    """Return the remotes that have newer checkpoints of tracks than their ``tips`` here, as far as they were fetched and could
+    be joined; what cannot be read is none. Costs one read of a tip that this repository does not have as its own."""
     found = []
     for mine in tips:
         track = mine.checkpoint.track
@@ -336,7 +338,7 @@ def _count(store: Chains, remote: str, track: str, oid: Oid, mine: Stored, now: 
 
 
 def _latest(store: Store, limit: int) -> History:
-    """The newest checkpoints of all tracks, also of those that exist only as fetched: ``Store.whole`` cut to a number.
+    """Return the newest checkpoints of all tracks, also of those that exist only as fetched: ``Store.whole`` cut to a number.
 
     Tracks are read in the order of their tips, until those that follow are all older than what was found.
     """
@@ -354,14 +356,14 @@ def _latest(store: Store, limit: int) -> History:
 
 
 def _when(store: Chains, tips: Iterable[tuple[str, Oid]]) -> list[tuple[str, str]]:
-    """When the tips of tracks were taken, with the track; one that cannot be read counts as the newest, so that it is named."""
+    """Return the times of the tips of tracks; a tip that cannot be read counts as the newest, so that it is named."""
     listed, broken = sorted(tips), list[Problem]()
     times = {(track, oid): created for created, track, oid in dated(store, listed, broken)}
     return [(times.get(tip, "~"), tip[0]) for tip in listed]
 
 
 def _merged(store: Store, tips: Sequence[tuple[str, str]], chains: Mapping[str, Oid], limit: int) -> History:
-    """The newest checkpoints of tracks, read in the order of their tips."""
+    """Return the newest checkpoints of tracks, read in the order of their tips."""
     items: dict[Oid, Stored] = {}
     times: list[datetime] = []  # of the newest so far, as a heap
     problems, origins, done = list[Problem](), dict[Oid, tuple[str, ...]](), set[str]()
@@ -379,7 +381,7 @@ def _merged(store: Store, tips: Sequence[tuple[str, str]], chains: Mapping[str, 
 
 
 def _of_track(store: Store, track: str, chains: Mapping[str, Oid], limit: int) -> Iterator[History]:
-    """The newest checkpoints of a track here, and those that only remotes have of it."""
+    """Yield the newest checkpoints of a track here, and those that only remotes have of it."""
     mine = {track: chains[track]} if track in chains else {}
     there = bool(mine) and any(True for _ in differing(mine, {track: store.elsewhere().get(track, [])}))
     own = store.everything([track], None if there else limit)
@@ -392,13 +394,13 @@ DETACHED = "detached"
 
 
 def choose(store: Store, configured: str | None, given: str | None = None, *, automatic: bool = False) -> str:
-    """The track: the one given, GIT_BATON_TRACK, the current one, the only one of here, the one ``configured`` (baton.track),
-    or one named after the branch.
+    """Choose the track: the one given, GIT_BATON_TRACK, the current one, the only one of here, the one ``configured``
+    (baton.track), or one named after the branch.
 
     But for GIT_BATON_TRACK and the current one, it is never one that belongs to another work tree of this repository, nor one
-    that looks like a track of another name, nor in a bare repository one that is there and that nobody named, nor where nobody
-    writes words (``automatic``) a foreign one that is not given: then the name of this work tree's directory is added. Raises
-    UsageError for a given name that cannot be one.
+    that looks like a track of another name, nor in a bare repository one that is there and was not named, nor for a hook
+    (``automatic``) a foreign one that is not given: then the name of this work tree's directory is added. Raises UsageError for
+    a given name that cannot be one.
     """
     named, current = os.environ.get("GIT_BATON_TRACK"), store.current()
     if named and not given:
@@ -426,7 +428,7 @@ def makes_current(store: Store, track: str) -> bool:
 
 
 def within_reach(store: Store) -> set[str]:
-    """The tracks that do not belong to another work tree."""
+    """Return the tracks that do not belong to another work tree."""
     others, tips = _Others(store), store.tips()
     unread = {track for problem in tips.problems if (track := track_of(problem.where)) is not None}
     near = {s.checkpoint.track for s in tips.items if not others.own(s.checkpoint.track, s)}
@@ -434,7 +436,7 @@ def within_reach(store: Store) -> set[str]:
 
 
 def _own_name(store: Store, chains: dict[str, str], wanted: str, others: _Others, *, automatic: bool, new: bool) -> str:
-    """A name of this work tree's own, as near to the one wanted as can be; ``new``: of no track that is there."""
+    """Return a name of this work tree's own, as near to the one wanted as can be; ``new``: of no track that is there."""
     name, layout = _valid_name(wanted), store.repo.layout
     folder = os.path.basename(layout.root or layout.git_dir)
     for candidate in (name, _valid_name(f"{name} {folder}"), *(f"{name} {n}" for n in range(2, 1000))):
@@ -446,7 +448,7 @@ def _own_name(store: Store, chains: dict[str, str], wanted: str, others: _Others
 
 
 def _valid_name(name: str) -> str:
-    """A new track's name as near to ``name`` as can be."""
+    """Return a new track's name as near to ``name`` as can be."""
     try:
         return check_new_track(name)
     except UsageError:
@@ -493,13 +495,14 @@ def is_ours(ref: str) -> bool:
 
 
 def own_refs(store: Chains) -> dict[str, Oid]:
-    """Our refs and what they point at: chains, tips, notes, meta, and all else below ``refs/baton/``; zeros as in usage."""
+    """Return our refs and the ids that they hold: chains, tips, notes, meta, and all else below ``refs/baton/``; zeros as in
+    usage."""
     return {ref: oid for ref, oid in objectlists.all_refs(store.repo, *PREFIXES, NOTES).items() if is_ours(ref)}
 
 
 def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
-    """Those of ``refs``, which are ``own_refs``, that hold no id, or point at what cannot be read or at another kind of object
-    than such a ref does, each with why. What lies below is not looked at: that is ``torn_refs``."""
+    """Return the ``refs`` of ours that hold no id, or point at an object that cannot be read or is of another kind than such a
+    ref has, each with why. The objects below are not looked at: see ``torn_refs``."""
     found: dict[str, str] = {}
     for (ref, oid), item in zip(refs.items(), store.objects.read_many(list(refs.values()), MAX_COMMIT), strict=True):
         fetched = ref.startswith(REMOTES) and "/late/" not in ref
@@ -514,8 +517,8 @@ def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
 
 
 def torn_refs(store: Chains, refs: Mapping[str, Oid], without: Collection[Oid] = ()) -> dict[str, str]:
-    """Those of ``refs`` that lead to what cannot be read and ``without`` do not reach, each with why. Every object is read, so
-    this is for who has found that something is wrong; of many refs halves are asked until it is known which."""
+    """Return the ``refs`` that lead to objects that cannot be read and that ``without`` do not reach, each with why. Every
+    object is read, so call it only once damage is known; of many refs halves are asked until it is known which."""
     wrong = objectlists.unreadable(store.repo, refs.values(), without) if refs else ""
     if not wrong:
         return {}
@@ -527,14 +530,14 @@ def torn_refs(store: Chains, refs: Mapping[str, Oid], without: Collection[Oid] =
 
 
 def user_tips(store: Chains) -> list[Oid]:
-    """Where the user's refs and HEAD begin, as far as git can read that much of them."""
+    """Return the commits of the user's refs and HEAD, as far as git can read them."""
     oids = {oid for ref, oid in store.objects.refs("refs/").items() if not is_ours(ref) and oid.strip("0")}
     head = store.objects.head().oid
     return list(store.present({*oids, head}, MAX_COMMIT))
 
 
 def readable_checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]:
-    """Those of some commits that can be read and are checkpoints, whichever chain they are of."""
+    """Yield those of some commits that can be read and are checkpoints, of any chain."""
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         try:
             yield store.stored(found, None, oid)
@@ -543,7 +546,7 @@ def readable_checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]
 
 
 def newest_anywhere(store: Chains, track: str) -> Stored | None:
-    """The newest checkpoint of a track among all commits that lie here, reachable or not, for where its ref is broken; a
+    """Return the newest checkpoint of a track among all commits that lie here, reachable or not, for where its ref is broken; a
     foreign one where a remote has it. One look at every object. Raises GitError."""
     from gitbaton.git.damage import listed
 

@@ -21,17 +21,17 @@ BEFORE_MENDS = "refs/baton/broken/"
 
 
 def chain_ref(track: str) -> str:
-    """The ref of a track's chain of commits."""
+    """Return the ref of a track's chain of commits."""
     return CHAINS + encode_track(track)
 
 
 def tip_ref(track: str) -> str:
-    """The ref of a track's newest checkpoint, as a blob."""
+    """Return the ref of a track's newest checkpoint, as a blob."""
     return TIPS + encode_track(track)
 
 
 def track_of(ref: str) -> str | None:
-    """The track that a ref of ours belongs to; None when its name is not exactly what we write."""
+    """Return the track that a ref of ours belongs to; None when its name is not exactly what we write."""
     for prefix in (CHAINS, TIPS):
         if ref.startswith(prefix):
             return decode_track(ref.removeprefix(prefix))
@@ -39,26 +39,27 @@ def track_of(ref: str) -> str | None:
 
 
 def safety_ref(git_dir: str, common_dir: str) -> str:
-    """The ref of the chain of states before each restore in the work tree of ``git_dir``; named as git names work trees."""
+    """Return the ref of the chain of states before each restore in the work tree of ``git_dir``; named as git names work
+    trees."""
     if git_dir == common_dir:
         return SAFETY + "main-worktree"
     return SAFETY + "worktrees/" + git_dir.rstrip("/").rpartition("/")[2]
 
 
 def fetched_ref(remote: str, track: str) -> str:
-    """Where the chain of a remote's track lies."""
+    """Return the ref of the chain of a remote's track."""
     return remote_ref(remote, "tracks/" + encode_track(track))
 
 
 def remote_of(ref: str) -> tuple[str, str] | None:
-    """The remote that a ref was fetched from, and what stands below its name; None for any other ref."""
+    """Return the remote that a ref was fetched from, and what stands below its name; None for any other ref."""
     remote, _, rest = ref.removeprefix(REMOTES).partition("/")
     name = decode_track(remote) if ref.startswith(REMOTES) else None
     return None if name is None else (name, rest)
 
 
 def by_name(refs: Mapping[str, Oid], kind: str, name_of: Callable[[str], str | None]) -> dict[str, list[tuple[str, Oid]]]:
-    """What was fetched of a kind (``tracks/``, ``runs/``), by its name: the remotes that have it, and what they have; broken
+    """Group the refs of a kind (``tracks/``, ``runs/``) that were fetched by their name: the remotes, and what each has. Broken
     refs and names that are not ours are left out."""
     found: dict[str, list[tuple[str, Oid]]] = {}
     for ref, oid in sorted(refs.items()):
@@ -70,5 +71,5 @@ def by_name(refs: Mapping[str, Oid], kind: str, name_of: Callable[[str], str | N
 
 
 def remote_ref(remote: str, rest: str = "") -> str:
-    """Where what was fetched from a remote lies: ``tracks/<encoded track>``, ``notes``, ``meta``, ... below its name."""
+    """Return the ref of what was fetched from a remote: ``tracks/<encoded track>``, ``notes``, ``meta``, ... below its name."""
     return f"{REMOTES}{encode_track(remote)}/{rest}"

@@ -40,12 +40,12 @@ from gitbaton.values import replace, value
 
 
 class Revision:
-    """What a change of several tracks comes to. No ref moves before ``apply``; called with the lock held, or without it up to
-    ``prepare``: then ``apply`` finds what moved meanwhile.
+    """A change of several tracks, planned whole and then written.
 
-    ``meta``: what is pinned and dropped afterwards; set it before the first join. ``noted``: whether the notes follow, which
-    those that are broken cannot. ``warnings``: what should be said about it.
-    Raises RecordError where what stands at refs/baton/meta is not what gitbaton writes.
+    No ref moves before ``apply``; called with the lock held, or without it up to ``prepare``: then ``apply`` finds what moved
+    meanwhile. ``meta``: what is pinned and dropped afterwards; set it before the first join. ``noted``: whether the notes
+    follow, which those that are broken cannot. ``warnings``: what should be said about it. Raises RecordError where what stands
+    at refs/baton/meta is not what gitbaton writes.
     """
 
     def __init__(self, store: Store) -> None:
@@ -88,7 +88,8 @@ class Revision:
         return made
 
     def keep(self, track: str, ids: Collection[Oid]) -> JoinPlan:
-        """The track with only these checkpoints, their order and bytes kept; without any it goes. Raises RecordError."""
+        """Keep only these checkpoints of a track, in their order and with their bytes; without any it goes. Raises
+        RecordError."""
         self._keep[track] = frozenset(ids)
         return self._plan(track)
 
@@ -99,8 +100,7 @@ class Revision:
         return made
 
     def _forget_carried(self, track: str) -> None:
-        """Checkpoints that had another id when that was forgotten are forgotten, and with them automatic ones that carry
-        forgotten words on, wherever they were taken."""
+        """Forget checkpoints that had another id when that was forgotten, and automatic ones that carry their words."""
         forgotten = self.meta.forgotten
         if not forgotten:
             return
@@ -112,11 +112,11 @@ class Revision:
             self.meta = replace(self.meta, forgotten=more)
 
     def notes(self, texts: Mapping[Oid, bytes]) -> None:
-        """Fetched notes by the commit they are for: each is merged with the note that is here, entry by entry."""
+        """Merge fetched notes, by the commit they are for, with those that are here, entry by entry."""
         self._notes |= texts
 
     def also(self, objects: Iterable[NewObject], changes: Iterable[RefChange]) -> None:
-        """Further refs to move in the same transaction, and the objects that they need."""
+        """Move further refs in the same transaction, with the objects that they need."""
         self._also[0].extend(objects)
         self._also[1].extend(changes)
 
@@ -128,8 +128,9 @@ class Revision:
     def apply(self) -> None:
         """Write everything: objects; then chains, meta and notes in one transaction; then the tips' blobs.
 
-        A kill leaves the state before, or one that the next writer finishes. Raises RefConflictError when somebody moved a ref
-        meanwhile, and RecordError when the notes cannot be read and something must be removed from them: nothing is changed.
+        A kill leaves the state before, or one that the next writer finishes. Raises RefConflictError when another process moved
+        a ref meanwhile, and RecordError when the notes cannot be read and something must be removed from them: nothing is
+        changed.
         """
         if state.pending(self.store.repo):  # what is planned here was planned beside it
             self.warnings += self.store.settle()
@@ -189,7 +190,7 @@ class Revision:
         self._written = frozenset(item.oid for item in objects)
 
     def drawn(self) -> tuple[list[NewObject], list[RefChange], list[RefChange]]:
-        """What ``apply`` does: the objects, the moves of refs in one transaction, and those of the tips. Reads only."""
+        """Return what ``apply`` does: the objects, the moves of refs in one transaction, and those of the tips. Reads only."""
         plans = {track: plan for track, plan in self._plans.items() if plan.change is not None}
         objects = [*self._also[0], *(item for plan in plans.values() for item in plan.objects)]
         first = [*(plan.change for plan in plans.values() if plan.change is not None), *self._also[1]]
@@ -202,7 +203,7 @@ class Revision:
         return objects, first, self._tips(plans, objects)
 
     def _tips(self, plans: Mapping[str, JoinPlan], objects: list[NewObject]) -> list[RefChange]:
-        """The moves of the tips' refs; one that was behind before stays so: its repair also looks for lost notes."""
+        """Return the moves of the tips' refs; one that was behind before stays so: its repair also looks for lost notes."""
         shown = self.store.objects.refs(TIPS) if plans else {}
         changes = []
         for track, plan in plans.items():
@@ -220,12 +221,12 @@ class Revision:
         return changes
 
     def _raw(self, commit: Oid | None) -> bytes | None:
-        """The stored bytes of the checkpoint at a commit that is there."""
+        """Return the stored bytes of the checkpoint at a commit that is there."""
         found = self.store.commit(commit)
         return payload(found.message) if found is not None else None
 
     def _noted(self, plans: Mapping[str, JoinPlan]) -> tuple[list[NewObject], RefChange | None]:
-        """The notes' objects and the move of their ref. Where they cannot be read, what would be added is a warning."""
+        """Return the notes' objects and the move of their ref. Where they cannot be read, what would be added is a warning."""
         if not self.noted:
             return [], None
         removed = self.removed
@@ -242,7 +243,7 @@ class Revision:
             return [], None
 
     def _texts(self, plans: Mapping[str, JoinPlan]) -> dict[Oid, bytes]:
-        """The notes to write: with the entries of new manual checkpoints, and with what was fetched."""
+        """Return the notes to write: with the entries of new manual checkpoints, and with what was fetched."""
         new: dict[Oid, dict[Oid, bytes]] = {oid: {} for oid in self._notes}
         times: dict[Oid, bytes] = {}
         for plan in plans.values():
@@ -270,7 +271,7 @@ class Revision:
         return {commit: text for commit, text in texts.items() if text and text != here[commit]}
 
     def _settled(self, commit: Oid, note: Note) -> Note:
-        """A note that had older entries, as the chains have it afterwards."""
+        """Return a note that had older entries, as the chains have it afterwards."""
         return self.places.settled(commit, note, self._dropped())
 
     def _dropped(self) -> Callable[[Oid], bool]:
@@ -322,7 +323,7 @@ def note_deleted(repo: Repo, track: str, gone: Deleted) -> None:
 
 
 def find_deleted(repo: Repo, track: str) -> Deleted | None:
-    """Where the track of that name ended that went last; None where none is known. Raises RecordError."""
+    """Return where the track of that name ended that was deleted last; None where none is known. Raises RecordError."""
     path = _deleted_path(repo, track)
     try:
         found = parse(read_regular(path, _MOST_BYTES))

@@ -51,14 +51,15 @@ class Expression:
             raise UsageError(f"{in_quotes(text)} is not a regular expression: {os.fsdecode(said.value)}")
 
     def search(self, line: str) -> bool:
-        """Whether it occurs in a line."""
+        """Whether the expression occurs in a line."""
         if self.fixed is not None:
             return self.fixed.lower() in line.lower() if self.ignore_case else self.fixed in line
         data = line.encode("utf-8", "surrogateescape").replace(b"\0", b"?")
         return not self._c.regexec(self._compiled, data, 0, None, 0)
 
     def may_be_in(self, raw: bytes) -> bool:
-        """Whether it can occur in words that were encoded as JSON; only of plain letters and digits that is known."""
+        """Whether the expression can occur in words that were encoded as JSON; only of plain letters and digits that is
+        known."""
         if self.fixed is None or not _PLAIN.match(self.fixed):
             return True
         plain_word = self.fixed.encode("ascii")
@@ -67,7 +68,7 @@ class Expression:
 
 @value
 class Selection:
-    """What is wanted of a chain; an empty field asks for nothing, and of several all must hold.
+    """A filter of a chain; an empty field asks for nothing, and of several all must hold.
 
     ``since``, ``until``: moments, both included. ``kinds``, ``agents``: one of them. ``words``: one matches in a line of what
     was written for this checkpoint: step, note, decisions, next_cmd, label, prompt. ``text``: how often it occurs changed;
@@ -101,8 +102,8 @@ def check(store: Chains, wanted: Selection) -> None:
 
 
 def picked(store: Chains, wanted: Selection, start: Oid, limit: int | None) -> list[Oid]:
-    """The commits of the chain from ``start`` on that are wanted, newest first, at most so many; with them those that are no
-    checkpoint: who reads them says so. Raises GitError."""
+    """Return the commits of the chain from ``start`` on that are wanted, newest first, at most so many, and with them those
+    that are no checkpoint, which the reader reports. Raises GitError."""
     found: list[Oid] = []
     for most in (None,) if limit is None else (*_PARTS, None):
         links = _links(store, wanted, start, most)
@@ -117,7 +118,7 @@ def picked(store: Chains, wanted: Selection, start: Oid, limit: int | None) -> l
 
 
 def _links(store: Chains, wanted: Selection, start: Oid, most: int | None) -> list[_Link]:
-    """A chain as one process tells it; one that is torn, as far as it can be read."""
+    """Return a chain as one process tells it; one that is torn, as far as it can be read."""
     words = [] if most is None else [f"--max-count={most}"]
     for name, moment in (("max", wanted.since), ("min", wanted.until)):
         words += [f"--{name}-age={int(moment.timestamp())}"] if moment is not None else []
@@ -139,7 +140,7 @@ def _links(store: Chains, wanted: Selection, start: Oid, most: int | None) -> li
 
 
 def _fits(message: bytes, wanted: Selection) -> bool:
-    """Whether a record is wanted by what it says; one that cannot be read is: who reads it says so."""
+    """Whether a record is wanted by its words; an unreadable one is, and the reader reports it."""
     found = _MARKS.search(message)
     if found is not None:  # sooner told by its bytes than taken apart
         if wanted.kinds and found[1].decode() not in wanted.kinds:
@@ -167,7 +168,8 @@ def _between(created: str, wanted: Selection) -> bool:
 
 
 def _own(item: Any) -> list[str]:
-    """What was written for this very checkpoint: not the words that it carries, nor what was asked before its last turn."""
+    """Return what was written for this very checkpoint: not the words that it carries, nor what was asked before its last
+    turn."""
     turn = item["kind"] == "auto" and not at_prompt(item["kind"], item["step"])
     asked = (item.get("observed") or {}).get("asked") if turn else None
     found = [item["step"], item["label"] or "", *([asked[-1]["text"]] if asked else [])]
@@ -179,7 +181,7 @@ def _own(item: Any) -> list[str]:
 
 
 def _changing(store: Chains, wanted: Selection, links: Sequence[_Link], trees: Mapping[Oid, Oid]) -> list[_Link]:
-    """Those whose files changed against the checkpoint before, as pathspecs and a string ask; one git process compares all."""
+    """Return the commits that changed files against the checkpoint before, as pathspecs and a string ask; one git process."""
     pairs: dict[Oid, str] = {}
     for link in links:
         before = trees.get(link.parent) or store.tree_of(link.parent)

@@ -55,18 +55,22 @@ EDITS = 10
 
 @value
 class Session:
-    """``task``: the first line of what the user said first, ``prompt``: of what they said last. ``compacted``: the window was
+    """State of one session of a client.
+
+    ``task``: the first line of what the user said first, ``prompt``: of what they said last. ``compacted``: the window was
     compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
-    checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of whose age the agent
-    was told. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its conversation,
+    checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of which the agent
+    was told that it is old. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its conversation,
     ``session`` its own id where the name of the file does not say it. ``recorded``: when another session recorded its turn.
+
     ``asked_first`` and ``asked_last``: what the user said first and last, whole or its first 2,000 characters, redacted, and
     ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words.
-    ``began_at``: when the turn began whose end is not recorded yet, in milliseconds since 1970; ``began``: the checkpoint that
+    ``began_at``: when the turn began that has no recorded end, in milliseconds since 1970; ``began``: the checkpoint that
     was the track's newest once the prompt's own was kept, if there was one, and ``began_head``: HEAD then, or ``model.UNBORN``.
-    Neither, where the state that it began from could not be kept. ``edited``: what its tools edited in it, as
-    the client names the paths, newest first, with a NUL between."""
+    Neither, where the state that it began from could not be kept. ``edited``: what its tools edited in it, as the client names
+    the paths, newest first, with a NUL between.
+    """
 
     task: str = ""
     prompt: str = ""
@@ -116,8 +120,8 @@ _KINDS = {name: type(getattr(Session(), name)) for name in Session.__annotations
 
 
 def opening(prompt: str, redact: Callable[[str], str]) -> str:
-    """The beginning of the first line of what the user said, redacted before it is cut: of half a key nobody could tell that
-    it is one. What holds no word of a secret is not given to ``redact``, which takes time."""
+    """Return the beginning of the first line of what the user said, redacted before it is cut: half a key could not be
+    recognised. A prompt without any word of a secret is not given to ``redact``, which takes time."""
     from gitbaton.secrets.redactor import rows
 
     line = first_line(prompt)[:_LOOKED]
@@ -125,7 +129,7 @@ def opening(prompt: str, redact: Callable[[str], str]) -> str:
 
 
 def asked(session: Session, prompt: str, at: int, redact: Callable[[str], str]) -> dict[str, object]:
-    """What changes in a session's state when the user says something at a moment: its words, redacted before they are cut."""
+    """Return the changes of a session's state for a prompt at a moment: its words, redacted before they are cut."""
     from gitbaton.secrets.redactor import rows
 
     text = prompt.strip()[:_LOOKED]
@@ -135,13 +139,13 @@ def asked(session: Session, prompt: str, at: int, redact: Callable[[str], str]) 
 
 
 def load(repo: Repo, event: Event) -> Session:
-    """What was left; empty where nothing readable was."""
+    """Read the state of an event's session; empty where nothing readable was left."""
     return _read(_path(repo.own_dir, event.agent, event.session))
 
 
 def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
-    """What an agent's session left in the work tree that it was in last, and when, in seconds since 1970; None where it left
-    nothing, or that was pruned."""
+    """Return the state that an agent's session left in the work tree that it was in last, and when, in seconds since 1970; None
+    where it left nothing, or that was pruned."""
     linked = os.path.join(repo.layout.common_dir, "worktrees")
     try:
         others = [os.path.join(linked, name, "baton") for name in os.listdir(linked)]
@@ -157,22 +161,23 @@ def last(repo: Repo, agent: Agent) -> tuple[Session, float] | None:
 
 
 def at_work(repo: Repo, event: Event) -> Iterator[tuple[Event, Session, float]]:
-    """The other sessions of the same work tree whose turn goes on, or was cut short, as ``open_here`` has them: each said
-    something lately, and after another session recorded its turn, and no end of that was heard of."""
+    """Yield the other sessions of the same work tree with a turn that continues, or was cut short, as ``open_here`` has them:
+    each said something lately, after another session recorded its turn, and no end of it was heard."""
     since = time.time() - AT_WORK
     others = (one for one in open_here(repo) if (one[0].agent, one[0].session) != (event.agent, event.session))
     return (one for one in others if one[2] > max(since, one[1].recorded + _TICK))
 
 
 def open_here(repo: Repo) -> list[tuple[Event, Session, float]]:
-    """The sessions of a work tree of whose last turn no end was heard, that of the newest prompt first: an event that names
-    each, what it left, and when it said something last, in seconds since 1970."""
+    """Return the sessions of a work tree with a turn of which no end was heard, that of the newest prompt first: an event that
+    names each, its state, and when it said something last, in seconds since 1970."""
     return sorted((one for one in _known(repo, None) if one[1].open), key=lambda one: one[1].began_at, reverse=True)
 
 
 def unended(repo: Repo, event: Event, tip: Stored | None) -> list[tuple[Event, Session, float]]:
-    """The sessions of a work tree that did not end and may have said more than a tip knows: an event that names each, what it
-    left, and when it said something last, in seconds since 1970. That of an event first, if it goes on; the newest first."""
+    """Return the sessions of a work tree that did not end and may have said more than a tip knows: an event that names each,
+    what it left, and when it said something last, in seconds since 1970. That of an event first, if it goes on; the newest
+    first."""
     own, goes_on = (event.agent, event.session), event.source in _GOES_ON
     found = [] if event.source == "clear" else _known(repo, event)
     return [one for one in found if (goes_on or (one[0].agent, one[0].session) != own) and _may_be_new(repo, *one, tip)]
@@ -190,7 +195,7 @@ def _may_be_new(repo: Repo, of: Event, session: Session, at: float, tip: Stored 
 
 
 def _known(repo: Repo, event: Event | None) -> list[tuple[Event, Session, float]]:
-    """The sessions of a work tree that did not end, that of an event first, the others the newest first."""
+    """Return the sessions of a work tree that did not end, that of an event first, the others the newest first."""
     own, found = event and _path(repo.own_dir, event.agent, event.session), []
     for path, when in _left(os.path.join(repo.layout.git_dir, "baton", "sessions")):
         session = _read(path)
@@ -203,7 +208,7 @@ def _known(repo: Repo, event: Event | None) -> list[tuple[Event, Session, float]
 
 
 def _left(folder: str) -> list[tuple[str, float]]:
-    """The newest files that sessions have left in a folder, and when they were written."""
+    """Return the newest files that sessions have left in a folder, and when they were written."""
     try:  # no name of a session has a dot
         found = [(entry.path, entry.stat().st_mtime) for entry in os.scandir(folder) if "." not in entry.name]
     except OSError:  # nothing was left, or it was pruned meanwhile
@@ -212,7 +217,7 @@ def _left(folder: str) -> list[tuple[str, float]]:
 
 
 def written(path: str) -> float:
-    """When a file was written last, in seconds since 1970; 0 where there is none."""
+    """Return the time at which a file was last written, in seconds since 1970; 0 where there is none."""
     try:
         return os.lstat(path).st_mtime if path else 0.0
     except OSError:
@@ -253,8 +258,8 @@ def note(repo: Repo, event: Event, **changes: object) -> None:
 
 
 def follow(repo: Repo, folder: str, names: Mapping[Oid, Oid]) -> None:
-    """Have the sessions of the work tree whose own ``folder`` this is name checkpoints as they are called now; that is no sign
-    of life of them. What cannot be written stays: a checkpoint knows what it was called."""
+    """Rename checkpoints in the states of sessions, by the ``folder`` of their work tree; that is no sign of life of them. A
+    state that cannot be written stays: a checkpoint knows its earlier ids."""
     for path, _ in _left(os.path.join(folder, "sessions")):
         session = _read(path)
         now = {name: names[was] for name in _NAMING if (was := getattr(session, name)) in names}
@@ -266,19 +271,19 @@ def follow(repo: Repo, folder: str, names: Mapping[Oid, Oid]) -> None:
 
 
 def heard(repo: Repo, event: Event) -> float:
-    """When a session's hooks were last heard of, in seconds since 1970; 0 where nothing was left."""
+    """Return the time of a session's last hook, in seconds since 1970; 0 where nothing was left."""
     return written(_path(repo.own_dir, event.agent, event.session))
 
 
 def with_edited(session: Session, paths: Iterable[str]) -> str:
-    """What the tools of a session edited, with some more."""
+    """Return the paths that the tools of a session edited, with some more."""
     found = [path for path in dict.fromkeys((*paths, *session.edited.split("\0"))) if path and path.isprintable()]
     sizes = accumulate(len(path.encode()) + len(r"\u0000") for path in found)
     return "\0".join(path for path, size in zip(found, sizes, strict=True) if size <= _MAX_EDITED)
 
 
 def inside(paths: Iterable[str], root: str) -> dict[str, str]:
-    """Those of a client's paths that lie in the work tree, and each from its root."""
+    """Return the paths of a client that lie in the work tree, each with its path from the root."""
     tops = dict.fromkeys(top.rstrip("/") + "/" for top in (root, os.path.realpath(root)))
     found: dict[str, str] = {}
     for path in paths:
@@ -290,8 +295,8 @@ def inside(paths: Iterable[str], root: str) -> dict[str, str]:
 
 
 def save(repo: Repo, event: Event, **changes: object) -> Session:
-    """Leave what has changed, beside what other hooks of the session left meanwhile; the new state. What was said there only
-    the user can read, and those who share the repository. Raises OSError."""
+    """Write changes of a session's state, beside what other hooks of it wrote meanwhile; return the new state. Only the user
+    can read it, and those that the repository is shared with. Raises OSError."""
     before = load(repo, event)
     after = replace(before, **changes)
     path = _path(repo.own_dir, event.agent, event.session)
@@ -312,7 +317,7 @@ def _write(repo: Repo, path: str, session: Session) -> None:
 
 
 def facts_path(repo: Repo, event: Event) -> str:
-    """The file with what is known of the work of an event's session."""
+    """Return the file with what is known of the work of an event's session."""
     return _path(repo.own_dir, event.agent, event.session) + ".facts"
 
 
@@ -332,7 +337,7 @@ def _unread(repo: Repo, of: Event, agent: Agent) -> bool:
 
 
 def tenth_edit(repo: Repo, event: Event) -> float:
-    """When the tenth-newest edit of an event's session was made, in seconds since 1970; 0 where there were fewer."""
+    """Return the time of the tenth-newest edit of an event's session, in seconds since 1970; 0 where there were fewer."""
     try:
         found: Any = parse(read_regular(facts_path(repo, event), _MAX_FACTS))
         edits = found["facts"]["edits"]
@@ -348,7 +353,7 @@ def prune(repo: Repo) -> None:
 
 
 def turn(session: Session) -> Turn:
-    """What a session's turn began from, as its checkpoints say it."""
+    """Return the beginning of a session's turn, as its checkpoints record it."""
     return Turn(began=session.began or None, head=None if session.began else session.began_head or None)
 
 

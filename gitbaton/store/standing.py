@@ -51,8 +51,8 @@ _LOG = ("log", "-z", "--first-parent", "--no-notes", "--no-decorate", "--no-colo
 
 @value
 class Stands:
-    """What stands at a checkpoint: the decisions in the order of their numbers, those that were withdrawn, the greatest number
-    that was given, the note and the extras that are kept. ``known``: the decisions that words of here had already.
+    """Standing words at a checkpoint: the decisions in the order of their numbers, those that were withdrawn, the greatest
+    number that was given, the note and the extras that are kept. ``known``: the decisions that words of here had already.
     ``theirs``: what of the words of others is kept with them, and is not taken over."""
 
     decisions: tuple[Decision, ...] = ()
@@ -66,8 +66,8 @@ class Stands:
 
 @value
 class Given:
-    """What one snapshot says of standing words: decisions, each about all of ``about``, those that it withdraws, affirms or
-    takes for its own by their texts, and the names of what else is kept or is kept no longer."""
+    """A snapshot's changes of standing words: decisions, each about all of ``about``, those that it withdraws, affirms or takes
+    for its own by their texts, and the names of what else is kept or is kept no longer."""
 
     decisions: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Given:
 
 
 def of_words(stored: Stored) -> Stands:
-    """What stands by the words of one checkpoint, its own or carried ones."""
+    """Return what stands by the words of one checkpoint, its own or carried ones."""
     c, foreign = stored.checkpoint, stored.foreign_words
     s = c.standing or Standing()
     kept = tuple((key, text) for key, text in c.extra if key in s.extra)
@@ -96,8 +96,8 @@ def of_words(stored: Stored) -> Stands:
 
 
 def at(store: Chains, tip: Stored | None, limit: int | None = LOOKED) -> Stands:
-    """What stands at a checkpoint: what its words say; where others' checkpoints were joined, or it is one of theirs, the union
-    of what each line of checkpoints says that was not written on top of another. ``limit``: how many are looked at."""
+    """Return what stands at a checkpoint: what its words say; where foreign checkpoints were joined, or it is one, the union of
+    what each line of checkpoints says that was not written on top of another. ``limit``: how many are looked at."""
     if tip is None:
         return Stands()
     if not tip.foreign and not store.ours.mixed(tip.checkpoint.track):
@@ -116,7 +116,7 @@ def at(store: Chains, tip: Stored | None, limit: int | None = LOOKED) -> Stands:
 
 
 def _heads(items: Iterable[Stored]) -> Iterable[Stored]:
-    """Those of a chain's checkpoints, newest first, that no other one was written on top of, as its writer saw it."""
+    """Return those of a chain's checkpoints, newest first, that no other one was written on top of, as its writer saw it."""
     seen = set[Oid | None]()
     for stored in items:
         if stored.id not in seen:
@@ -125,8 +125,8 @@ def _heads(items: Iterable[Stored]) -> Iterable[Stored]:
 
 
 def union(parts: Sequence[Stands]) -> Stands:
-    """The decisions that stand by several words. Pure, and the same in whatever order they come. Where two decisions have one
-    number, the one that was made first keeps it."""
+    """Return the decisions that stand by several words. Pure, and the same in whatever order they come. Where two decisions
+    have one number, the one that was made first keeps it."""
     ended: dict[str, Withdrawn] = {}
     for one in (one for part in parts for one in part.withdrawn):
         other = ended.get(one.digest)
@@ -158,7 +158,7 @@ def union(parts: Sequence[Stands]) -> Stands:
 
 
 def _again(parts: Iterable[Stands]) -> dict[str, datetime]:
-    """The decisions that stand again by some words, and when they were withdrawn, as far as those words know."""
+    """Return the decisions that stand again by some words, and when they were withdrawn, as far as those words know."""
     found = dict[str, datetime]()
     for part in parts:
         ended = {one.digest: _moment(one.at) for one in part.withdrawn}
@@ -201,11 +201,11 @@ def asked(
     keep: Sequence[str] = (),
     meant: Callable[[str], str] = str,
 ) -> Given:
-    """What a snapshot with the words ``new`` on top of ``tip`` says of what stands: ``withdraw`` names decisions by number,
-    text or the unambiguous beginning of one, and ``note`` and ``extra.KEY``; so does ``keep``. ``meant`` makes of a text what
-    is stored for it.
+    """Return what a snapshot with the words ``new`` on top of ``tip`` changes of what stands.
 
-    Raises UsageError where nothing is meant, AmbiguousNameError where several could be.
+    ``withdraw`` names decisions by number, text or the unambiguous beginning of one, and ``note`` and ``extra.KEY``; so does
+    ``keep``. ``meant`` makes of a text what is stored for it. Raises UsageError where nothing is meant, AmbiguousNameError
+    where several could be.
     """
     track, names = new.track, {NOTE} if stands.note else set[str]()
     names |= {EXTRA + key for key, _ in stands.extra}
@@ -250,7 +250,7 @@ def _is_number(name: str) -> int | None:
 
 
 def _one(stands: Stands, track: str, name: str, meant: Callable[[str], str]) -> Decision:
-    """The decision that a number, a text or the beginning of one means."""
+    """Return the decision that a number, a text or the beginning of one means."""
     from shlex import quote
 
     hint = f"git baton resume --track {quote(plain(track))}"
@@ -277,7 +277,7 @@ def _one(stands: Stands, track: str, name: str, meant: Callable[[str], str]) -> 
 
 
 def _there(name: str, tip: Checkpoint | None, new: Checkpoint, *, gone: bool) -> str:
-    """The name of a note or an extra that is there to be kept: in the new words, else in those before."""
+    """Return the name of a note or an extra that is there to be kept: in the new words, else in those before."""
     before = tip if tip is not None and not gone else None
     if name == NOTE:
         there, what = bool(new.note or (before and before.note)), "note"
@@ -334,13 +334,13 @@ def taken_over(new: Checkpoint, tip: Checkpoint | None, stands: Stands, given: G
 
 
 def ended(stands: Stands, new: Checkpoint) -> tuple[Decision, ...]:
-    """The decisions that words withdraw of those that stood before."""
+    """Return the decisions that words withdraw of those that stood before."""
     gone = {one.number for one in (new.standing or Standing()).withdrawn if one.at is None}
     return tuple(one for one in stands.decisions if one.number in gone)
 
 
 def _note(new: Checkpoint, tip: Checkpoint | None, stands: Stands, given: Given) -> tuple[str, str]:
-    """The whole note, and the part of it that is kept: what was kept goes by a withdrawal only, not by another note."""
+    """Return the whole note, and the part of it that is kept: what was kept goes by a withdrawal only, not by another note."""
     kept = "" if NOTE in given.dropped else stands.note
     if NOTE in given.kept:
         said = new.note or (tip.note if tip else "")
@@ -351,7 +351,7 @@ def _note(new: Checkpoint, tip: Checkpoint | None, stands: Stands, given: Given)
 
 
 def _within(decisions: Sequence[Decision]) -> list[Decision]:
-    """Those that are taken over: of a stranger's no more than there is room for."""
+    """Return the decisions that are taken over: of foreign ones no more than there is room for."""
     room, left = MAX_SIZE - sum(_size(one.text) for one in decisions if not one.foreign), list[Decision]()
     for one in decisions:
         if one.foreign and (room := room - _size(one.text)) < 0:
@@ -372,7 +372,7 @@ def _size(text: str) -> int:
 
 
 def shown(c: Checkpoint, stands: Stands) -> Checkpoint:
-    """A checkpoint as it is shown: with what stands at it."""
+    """Return a checkpoint as it is shown: with what stands at it."""
     made = tuple(Decided(number=one.number, made=one.made, about=one.about, foreign=one.foreign) for one in stands.decisions)
     standing: Standing | None = Standing(
         decisions=made,
@@ -388,7 +388,7 @@ def shown(c: Checkpoint, stands: Stands) -> Checkpoint:
 
 
 def said(stands: Stands, given: Given, new: Checkpoint) -> list[str]:
-    """What should be said of words that a snapshot takes over, or does not."""
+    """Return the warnings about words that a snapshot takes over, or does not."""
     rows, name = list[str](), in_quotes(new.track)
     fresh = [one for one in new.decided if one.foreign and one.text not in stands.known]
     if fresh:
@@ -441,8 +441,8 @@ class _Edit:
 
 
 def _edits(store: Chains, tip: Stored, rows: Mapping[Oid, tuple[Oid, Oid]], paths: Sequence[str]) -> list[_Edit]:
-    """The checkpoints in which one of ``paths`` changed, newest first; ``rows``: tree and parent by commit. What stands below
-    one need not be what it was written on top of: chains are joined, and pruned."""
+    """Return the checkpoints in which one of ``paths`` changed, newest first; ``rows``: tree and parent by commit. What stands
+    below one need not be what it was written on top of: chains are joined, and pruned."""
     trees = {oid: old for oid, (_, parent) in rows.items() if (old := _tree(store, rows, parent))}
     found = differences(store.repo, [(old, rows[oid][0]) for oid, old in trees.items()], paths)
     touched = [oid for oid, old in trees.items() if found[old, rows[oid][0]]]
@@ -482,10 +482,13 @@ _FAR = 1000  # checkpoints of a chain below its newest one among which the one t
 
 @value
 class Stance:
-    """A track as it is in a work tree: ``stored`` is the checkpoint whose words and state are there, with what was asked and
-    seen since that was not taken back, and ``back`` says where that is. ``step``: the restore, undo or redo that led there, or
-    that brought other files, as its safety checkpoint; None where there was none, or a checkpoint followed. ``paths``: what
-    the step brought back where not all did; ``came``: the checkpoint that came back below one that carries its words."""
+    """The place of a work tree on a track: ``stored`` is the checkpoint of which the words and the state are there, with what
+    was asked and seen since that was not taken back, and ``back`` says where that is.
+
+    ``step``: the restore, undo or redo that led there, or that brought other files, as its safety checkpoint; None where there
+    was none, or a checkpoint followed. ``paths``: what the step brought back where not all did; ``came``: the checkpoint that
+    came back below one that carries its words.
+    """
 
     stored: Stored
     back: Back
@@ -495,8 +498,8 @@ class Stance:
 
 
 def last_steps(store: Store, track: str | None) -> tuple[Stored, ...]:
-    """The newest steps of this work tree's safety chain, newest first; only one where that is of the ``track`` that is asked
-    for. None where the newest is another work tree's."""
+    """Return the newest steps of this work tree's safety chain, newest first; only one where that is of the ``track`` that is
+    asked for. None where the newest is another work tree's."""
     layout = store.repo.layout
     try:
         step = store.tip_at(safety_ref(layout.git_dir, layout.common_dir))
@@ -512,7 +515,7 @@ def last_steps(store: Store, track: str | None) -> tuple[Stored, ...]:
 
 
 def stance(store: Store, tip: Stored, steps: Sequence[Stored]) -> Stance:
-    """Where this work tree is on the track of its newest checkpoint ``tip``, after ``steps``, the newest first."""
+    """Return the place of this work tree on the track of the newest checkpoint ``tip``, after ``steps``, the newest first."""
     track, last = tip.checkpoint.track, steps[0] if steps else None
     own = next((s for s in steps if s.checkpoint.track == track), None)
     done = own.checkpoint.restore if own is not None else None
@@ -537,7 +540,7 @@ def stance(store: Store, tip: Stored, steps: Sequence[Stored]) -> Stance:
 
 
 def _added(items: Sequence[Stored], at: Stored) -> tuple[Prompt, ...]:
-    """What the user said in some checkpoints and not in the one ``at`` which a work tree is, newest first."""
+    """Return what the user said in some checkpoints and not in the one ``at`` which a work tree is, newest first."""
     had = {_key(one) for one in at.checkpoint.observed.asked} if at.checkpoint.observed else set[object]()
     found = dict[object, Prompt]()
     for c in (s.checkpoint for s in items if at.foreign_words >= s.foreign):
@@ -554,7 +557,7 @@ def _key(one: Prompt) -> tuple[float, str]:
 
 
 def _gone_on(stored: Stored, newer: Sequence[Stored]) -> Stored:
-    """A checkpoint that came back with what clients had on record in newer ones that were not taken back."""
+    """Return a checkpoint that came back with what clients had on record in newer ones that were not taken back."""
     if not newer:
         return stored
     observed = stored.checkpoint.observed
@@ -564,7 +567,7 @@ def _gone_on(stored: Stored, newer: Sequence[Stored]) -> Stored:
 
 
 def _both(old: Observed, new: Observed) -> Observed:
-    """What two records tell, of each plan and each test command the newest; of turns and words that the old one does."""
+    """Merge two records: of each plan and each test command the newest; turns and words of both."""
     plans = {(one.agent, one.session): one for one in sorted((*old.plans, *new.plans), key=lambda one: one.changed)}
     tests = {one.command: one for one in sorted((*old.tests, *new.tests), key=lambda one: one.ended)}
     return replace(
@@ -581,7 +584,8 @@ def _both(old: Observed, new: Observed) -> Observed:
 
 
 def _all(old: Sequence[Prompt], new: Sequence[Prompt]) -> tuple[Prompt, ...]:
-    """All prompts in their order, those of sessions before first; an old one that a newer session knows is of one before."""
+    """Return all prompts in their order, those of sessions before first; an old one that a newer session knows is of one
+    before."""
     marks = {_key(one): one.earlier for one in new}
     before = any(marks.get(_key(one), False) and not one.earlier for one in old)
     kept = [replace(one, earlier=one.earlier or before) for one in old if _key(one) not in marks]
@@ -609,21 +613,21 @@ def gone_on(told: Told, later: Told) -> Told:
 
 
 def _decided(store: Store, stored: Stored, tip: Stored) -> Stored:
-    """The checkpoint that came back with what stands on its track: a restore takes files back, and withdraws nothing."""
+    """Return the checkpoint that came back with what stands on its track: a restore takes files back, and withdraws nothing."""
     if stored.id == tip.id:
         return stored
     return replace(stored, checkpoint=shown(stored.checkpoint, stands(store, tip, stored)))
 
 
 def stands(store: Store, tip: Stored, stored: Stored, limit: int | None = LOOKED) -> Stands:
-    """What stands on a track of which a checkpoint is here: what does at its newest one, and what was withdrawn since and taken
-    back. ``limit``: how many checkpoints of a joined track are looked at."""
+    """Return what stands on a track of which a checkpoint is here: what does at its newest one, and what was withdrawn since
+    and taken back. ``limit``: how many checkpoints of a joined track are looked at."""
     found = at(store, tip, limit)
     return again(found, at(store, stored, limit)) if stored.id != tip.id else found
 
 
 def has_words(store: Store, tip: Stored, stored: Stored, here: Here) -> bool:
-    """Whether a checkpoint has, or carries, the words that a step brought back: nobody has written others since."""
+    """Whether a checkpoint has, or carries, the words that a step brought back, so that no others were written since."""
     found = _between(store, tip, here)[0]
     return found is not None and _words(found) == _words(stored)
 
@@ -634,8 +638,8 @@ def _words(stored: Stored) -> Oid:
 
 
 def _between(store: Store, tip: Stored, here: Here) -> tuple[Stored | None, tuple[Stored, ...], tuple[Stored, ...]]:
-    """The checkpoint that came back, where the chain still has it, what was taken back above it, and what is newer than that.
-    Where the newest one that was taken back is pruned, what was written on top of it is newer."""
+    """Return the checkpoint that came back, where the chain still has it, what was taken back above it, and what is newer than
+    that. Where the newest one that was taken back is pruned, what was written on top of it is newer."""
     above = list[Stored]()
     for stored in islice(store.newest(tip), _FAR):
         if stored.id == here.at:
@@ -649,7 +653,7 @@ def _between(store: Store, tip: Stored, here: Here) -> tuple[Stored | None, tupl
 
 
 def _fetched(store: Store, tip: Stored, oid: Oid) -> Stored | None:
-    """A checkpoint of a track's chains at remotes."""
+    """Return a checkpoint of a track's chains at remotes."""
     for _, commit in store.at_remotes(tip.checkpoint.track):
         try:
             start = store.stored(store.objects.read(commit), tip.checkpoint.track, commit)
@@ -662,7 +666,7 @@ def _fetched(store: Store, tip: Stored, oid: Oid) -> Stored | None:
 
 
 def _paths(store: Store, step: Stored) -> tuple[str, ...]:
-    """What a step that some paths were named for has touched, as far as that is known."""
+    """Return the paths that a step touched for which some were named, as far as that is known."""
     try:
         pair = (step.tree, in_beside(store, step, AFTER))
         return tuple(differences(store.repo, [pair])[pair])

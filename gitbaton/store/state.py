@@ -38,7 +38,7 @@ class Newest:
     count: int
 
     def after(self, tip: Stored, *, new: bool) -> Newest:
-        """The same when a track has this tip now; ``new``: there was no such track before."""
+        """Return the same when a track has this tip now; ``new``: there was no such track before."""
         rows = [row for row in self.rows if row[3] != tip.checkpoint.track]
         return Newest(rows=_rows([tip], rows), count=self.count + new)
 
@@ -53,14 +53,15 @@ def _newest_path(repo: Repo) -> str:
 
 
 def mark(repo: Repo, words: Iterable[str | None]) -> str:
-    """What stays equal as long as no track has moved, none has become foreign or stopped being so, and ``words`` are the same;
-    empty where that cannot be known."""
+    """Return a text that stays equal as long as no track has moved, none has become foreign or stopped being so, and ``words``
+    are the same; empty where that cannot be known."""
     moved = folders(repo, CHAINS, TIPS, "baton/ours/tracks")
     return "" if moved is None else digest("sha1", "\0".join((_NEWEST, moved, *map(str, words))).encode()).hex()
 
 
 def take_newest(repo: Repo) -> Newest | None:
-    """The list, where it holds; it is gone until ``keep_newest``. Called with the lock held, before a ref of a track moves."""
+    """Return the list, where it holds; it is gone until ``keep_newest``. Called with the lock held, before a ref of a track
+    moves."""
     found = read_newest(repo)
     drop_newest(repo)
     return found
@@ -86,7 +87,7 @@ def keep_newest(repo: Repo, found: Newest) -> None:
 
 
 def read_newest(repo: Repo) -> Newest | None:
-    """The list, where it holds."""
+    """Return the list, where it holds."""
     try:
         header, moved, count, *rows, end, _ = read_regular(_newest_path(repo), 1 << 20).decode("ascii", "replace").split("\n")
         if (header, end) != (_NEWEST, "end") or moved != folders(repo, CHAINS, TIPS):
@@ -100,8 +101,8 @@ def read_newest(repo: Repo) -> Newest | None:
 
 
 def show_newest(store: Chains, known: Newest | None = None) -> tuple[History, int]:
-    """The newest checkpoints of the newest tracks, and how many other tracks there are. ``known`` is a list that is true now;
-    where none holds, every track is looked at. Called with the lock held."""
+    """Return the newest checkpoints of the newest tracks, and how many other tracks there are. ``known`` is a list that is true
+    now; where none holds, every track is looked at. Called with the lock held."""
     found = known or read_newest(store.repo)
     if found is None:
         return _listed(store)
@@ -109,7 +110,7 @@ def show_newest(store: Chains, known: Newest | None = None) -> tuple[History, in
 
 
 def _listed(store: Chains) -> tuple[History, int]:
-    """As ``show_newest``; where there are more tracks than are shown, of most only the time is read."""
+    """Return what ``show_newest`` does; where there are more tracks than are shown, of most only the time is read."""
     before = folders(store.repo, CHAINS, TIPS)
     chains, strange = store.chains()
     broken: list[Problem] = []
@@ -123,14 +124,14 @@ def _listed(store: Chains) -> tuple[History, int]:
 
 
 def _near(store: Chains, chains: Mapping[str, Oid], broken: list[Problem]) -> dict[str, Oid]:
-    """The newest tracks, with those that are as new as the last of them."""
+    """Return the newest tracks, with those that are as new as the last of them."""
     times = [(created, track) for created, track, _ in dated(store, list(chains.items()), broken)]
     edge = max(sorted((created for created, _ in times), reverse=True)[SHOWN - 1 : SHOWN], default="")
     return {track: chains[track] for created, track in times if created >= edge}
 
 
 def dated(store: Chains, tips: Sequence[tuple[str, Oid]], broken: list[Problem]) -> list[tuple[str, str, Oid]]:
-    """When the checkpoints at tips of tracks were taken, with track and commit; no more of them is looked at."""
+    """Return the times of the checkpoints at tips of tracks, with track and commit; no more of them is looked at."""
     times = []
     for (track, oid), found in zip(tips, store.objects.read_many([oid for _, oid in tips], MAX_COMMIT), strict=True):
         created = _CREATED.search(found.data) if found is not None and found.kind == "commit" and found.data else None
@@ -220,7 +221,7 @@ def _move_one(store: Chains, change: RefChange) -> list[str]:
 
 
 def _kept_changes(store: Chains) -> list[RefChange]:
-    """The changes of the file; none of a file that is not whole, as after a power loss."""
+    """Return the changes of the file; none of a file that is not whole, as after a power loss."""
     raw = read_regular(_path(store.repo), 64 << 20)
     if not raw.startswith(_HEADER) or not raw.endswith(_END):
         return []
@@ -241,14 +242,14 @@ _PAUSED = re.compile(rb"gitbaton paused 1\nuntil (-|[0-9]{1,12})\nsince ([0-9]{1
 
 @value
 class Pause:
-    """Since when hooks are silent, and until when; None: until somebody ends it."""
+    """A pause of the hooks: its begin and its end; None: until it is ended by hand."""
 
     since: datetime
     until: datetime | None
 
 
 def paused(repo: Repo, now: datetime) -> Pause | None:
-    """The pause of a repository that goes on at a moment; None where its hooks act. A file that cannot be read silences
+    """Return the pause of a repository that goes on at a moment; None where its hooks act. A file that cannot be read silences
     nothing. Never raises."""
     try:
         found = _PAUSED.fullmatch(read_regular(_pause_path(repo), 1 << 10))
@@ -275,7 +276,7 @@ def end_pause(repo: Repo, now: datetime) -> Pause | None:
 
 
 def told_pause(pause: Pause) -> str:
-    """A pause in words; its end_pause as a local time."""
+    """Return a pause in words; its end as a local time."""
     until = "until somebody ends it" if pause.until is None else f"until {pause.until.astimezone():%Y-%m-%d %H:%M}"
     return f"the hooks of this repository are silent {until}"
 

@@ -73,7 +73,7 @@ class UnderWay:
 
 @value
 class TurnEnd:
-    """What has ended a turn of which no end was heard, and when, in seconds since 1970: ``made``, somebody else's manual
+    """The end of a turn of which none was heard, and when, in seconds since 1970: ``made``, another session's or user's manual
     checkpoint, or else a commit, or the commit of a safety checkpoint. ``oid``: its id, ``tree``: what it holds."""
 
     at: float
@@ -84,9 +84,9 @@ class TurnEnd:
 
 @value
 class _Begun:
-    """A turn whose beginning is looked for down a chain. ``at``: when it began, in seconds since 1970, of one that only its
-    session's state tells of, and ``ended`` when something ended that, None where nothing has. ``lost``: whether the state that
-    it began from was not kept, because there was no time at its prompt: then nobody may take another one for it."""
+    """A turn with a beginning that is looked for down a chain. ``at``: when it began, in seconds since 1970, of one that only
+    its session's state tells of, and ``ended`` when something ended that, None where nothing has. ``lost``: whether the state
+    that it began from was not kept, because there was no time at its prompt: then no other state may be taken for it."""
 
     span: Span
     turn: Turn
@@ -96,10 +96,11 @@ class _Begun:
 
 
 def turns(store: Store, track: str) -> Iterator[Span]:
-    """The turns of a track, the newest first, by when they ended: first those of this work tree that are open.
+    """Yield the turns of a track, the newest first, by when they ended: first those of this work tree that are open.
 
     A checkpoint that does not say what its turn began from, as those of versions before, has it from the nearest older one that
-    was taken at a prompt, or at the end of a turn or session."""
+    was taken at a prompt, or at the end of a turn or session.
+    """
     tip = store.before(track)
     own = [_of_state(store, tip, *one) for one in sessions.open_here(store.repo) if one[1].began_at]
     known = {_key(one.span.session, one.turn) for one in own}
@@ -122,8 +123,8 @@ def turns(store: Store, track: str) -> Iterator[Span]:
 
 
 def under_way(store: Store, track: str, rules: Callable[[], Rules]) -> UnderWay | None:
-    """The turn of a track that is open in this work tree, where that has changed something that a capture under ``rules`` would
-    take in. It costs a look at a folder where none is open."""
+    """Return the turn of a track that is open in this work tree, where that has changed something that a capture under
+    ``rules`` would take in. It costs a look at a folder where none is open."""
     span = open_turn(store, track)
     tip = store.own_tip(track) if span is not None else None
     files = tip.checkpoint.files if tip is not None else None
@@ -142,8 +143,8 @@ def under_way(store: Store, track: str, rules: Callable[[], Rules]) -> UnderWay 
 
 
 def open_turn(store: Store, track: str) -> Span | None:
-    """The turn of a track that is open in this work tree, of several that of the newest prompt. It costs a look at a folder
-    where none is."""
+    """Return the turn of a track that is open in this work tree, of several that of the newest prompt. It costs a look at a
+    folder where none is."""
     known = any(_is_known(one[1]) for one in sessions.open_here(store.repo))
     here = takewhile(lambda span: span.open, turns(store, track)) if known else ()
     return next((span for span in here if span.before is not None), None)
@@ -155,14 +156,14 @@ def _is_known(session: Session) -> bool:
 
 
 def _key(agent: Agent | None, turn: Turn) -> tuple[str, str | None, Oid] | None:
-    """What the checkpoints of one turn have in common; None where they do not say."""
+    """Return what the checkpoints of one turn have in common; None where they do not say."""
     began = turn.began or turn.head
     return (agent.name, agent.session, began) if agent is not None and began else None
 
 
 def ending(store: Store, tip: Stored | None, agent: Agent, session: Session, said: float) -> TurnEnd | None:
-    """What has ended the open turn of an agent's session on the track of a ``tip``: the first commit or restore in this work
-    tree, or manual checkpoint of anybody else, after which it ``said`` nothing more; None where nothing has."""
+    """Return the end of the open turn of an agent's session on the track of a ``tip``: the first commit or restore in this work
+    tree, or manual checkpoint of another session or user, after which it ``said`` nothing more; None where there is none."""
     layout, found = store.repo.layout, list[TurnEnd]()
     commit = committed_after(store.repo, said, session.began_head)
     if commit is not None:
@@ -177,7 +178,7 @@ def ending(store: Store, tip: Stored | None, agent: Agent, session: Session, sai
 
 
 def _since(store: Store, tip: Stored | None, moment: float) -> list[Stored]:
-    """A tip and the checkpoints below it that are later than a moment, the newest first."""
+    """Return a tip and the checkpoints below it that are later than a moment, the newest first."""
     found = store.newest(tip) if tip is not None else ()
     return list(takewhile(lambda s: s.checkpoint.created.timestamp() > moment, found))
 
@@ -188,7 +189,7 @@ def _is_of(stored: Stored, agent: Agent) -> bool:
 
 
 def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, said: float) -> _Begun:
-    """The turn that a session's state tells of, up to what has ended it since it ``said`` something last."""
+    """Return the turn that a session's state tells of, up to what has ended it since it ``said`` something last."""
     agent, root = Agent(name=of.agent, session=of.session), store.repo.layout.root or "/"
     turn = sessions.turn(session)
     edited = frozenset(sessions.inside(session.edited.split("\0"), root).values())
@@ -202,7 +203,7 @@ def _of_state(store: Store, tip: Stored | None, of: Event, session: Session, sai
 
 
 def _recorded(store: Store, stored: Stored) -> _Begun | None:
-    """The turn that a checkpoint holds, up to there, if it holds one."""
+    """Return the turn that a checkpoint holds, up to there, if it holds one."""
     c = stored.checkpoint
     turn = c.turn or (Turn() if is_turn(c.kind, c.step) else None)
     if turn is None:
@@ -221,14 +222,15 @@ def _recorded(store: Store, stored: Stored) -> _Begun | None:
 
 
 def _prompt(c: Checkpoint) -> str:
-    """The last thing that the user said in the turn of a checkpoint, as its step or its client's records have it."""
+    """Return the last thing that the user said in the turn of a checkpoint, as its step or its client's records have it."""
     said = c.step.partition(": ")[2].rpartition(LAST_PROMPT)[2] if c.step.startswith(_TURNS) else ""
     asked = [one.text for one in (c.observed.asked if c.observed is not None else ()) if not one.earlier]
     return said or (asked[-1] if asked else "")
 
 
 def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Span]:
-    """The turns that are settled once a checkpoint is reached, down the chain, in their order; the others go on ``waiting``."""
+    """Yield the turns that are settled once a checkpoint is reached, down the chain, in their order; the others stay in
+    ``waiting``."""
     for number, one in enumerate(waiting):
         if one.lost or one.span.before is not None or (one.span.end is not None and one.span.end.id == stored.id):
             continue
@@ -261,13 +263,13 @@ def _base(store: Store, head: Oid | None) -> Oid:
 
 
 def _elsewhere(store: Store, oid: Oid) -> Stored | None:
-    """A checkpoint of some id among the newest of the newest tracks; None where it is not there."""
+    """Return a checkpoint of some id among the newest of the newest tracks; None where it is not there."""
     tips = islice(store.tips().items, _TRACKS)
     return next((stored for tip in tips for stored in islice(store.newest(tip), _FAR) if _is(stored, oid)), None)
 
 
 def _without(store: Store, one: _Begun, *, whole: bool) -> Span | None:
-    """A turn whose beginning a chain does not have, with what is known of the state that it began from; None where it is of
+    """Return a turn without its beginning in a chain, with what is known of the state that it began from; None where it is of
     another track."""
     if one.lost or one.span.before is not None:
         return one.span

@@ -69,11 +69,11 @@ class _Objects:
 
 
 def append(store: Store, draft: CheckpointDraft, warn: Callable[[str], None]) -> Stored:
-    """Put a checkpoint on top of its track; the ids it gets depend on what is there now.
+    """Append a checkpoint to its track; the ids it gets depend on what is there now.
 
-    Raises RefConflictError, naming who is in the way, when the chain cannot be moved for 8 seconds, and what ``draft.follow``
-    raises. Once the chain has
-    moved the checkpoint is recorded: what cannot be derived from it now is a warning, and the next command's work.
+    Raises RefConflictError, which names the process in the way, when the chain cannot be moved for 8 seconds, and what
+    ``draft.follow`` raises. Once the chain has moved the checkpoint is recorded: a note or a tip that cannot be derived from it
+    now is a warning, and the next command's work.
     """
     ref = chain_ref(check_track(draft.checkpoint.track))
     for derived in (NOTES, tip_ref(draft.checkpoint.track)):
@@ -88,7 +88,7 @@ def append(store: Store, draft: CheckpointDraft, warn: Callable[[str], None]) ->
 
 
 def _own(store: Store, stored: Stored, warn: Callable[[str], None]) -> None:
-    """Somebody here has written words: what stands below them is foreign no more."""
+    """Make the checkpoints below words that were written here foreign no more."""
     track = stored.checkpoint.track
     try:
         store.ours.own(of_track(track), (below.id for below in store.history(track).items))
@@ -148,7 +148,8 @@ def append_safety(store: Store, ref: str, draft: CheckpointDraft) -> Stored:
 
 @contextmanager
 def contents(store: Store, draft: CheckpointDraft) -> Iterator[CheckpointDraft]:
-    """The draft, what is large of it on disk: for the time before the lock, which the block takes. Raises CollectedError."""
+    """Yield the draft, what is large of it on disk: for the time before the lock, which the block takes. Raises
+    CollectedError."""
     files = draft.checkpoint.files
     store.repo.stow(draft.stages)
     trees = [draft.tree, *([files.index.tree] if files else ()), *(item.oid for item in draft.stages[-1:])]
@@ -206,7 +207,7 @@ def _root(batch: _Objects) -> Oid:
 def _base(
     batch: _Objects, draft: CheckpointDraft, checkpoint: Checkpoint, author: bytes, first: Oid, head_tree: Oid | None
 ) -> Oid | None:
-    """The second parent: HEAD, or a commit of the index when the index says more than HEAD does."""
+    """Return the second parent: HEAD, or a commit of the index when the index says more than HEAD does."""
     head, files = checkpoint.head, checkpoint.files
     staged = files.index.tree if files else head_tree
     empty = batch.add("tree", b"")
@@ -226,7 +227,8 @@ def _base(
 def _derived(
     store: Store, batch: _Objects, stored: Stored, author: bytes, warn: Callable[[str], None]
 ) -> list[list[RefChange]]:
-    """The note first and the tip last, each on its own: a tip that is up to date proves that the note is, too."""
+    """Return the moves of the note and of the tip, each on its own and the tip last: where it is up to date, the note is,
+    too."""
     changes = []
     checkpoint = stored.checkpoint
     if checkpoint.kind == "manual" and checkpoint.head is not None:
@@ -284,7 +286,7 @@ def _repair_once(store: Store, tip: Stored, warn: Callable[[str], None]) -> None
 
 
 def _unshown(store: Store, tip: Stored, shown: Oid | None) -> list[Stored]:
-    """The checkpoints above the one that the tip ref shows, oldest first; only the newest when it shows a stranger."""
+    """Return the checkpoints above the one that the tip ref shows, oldest first; only the newest when it shows a stranger."""
     items = store.history(tip.checkpoint.track, MAX_ENTRIES).items
     if shown is None:
         return list(reversed(items))
@@ -293,7 +295,7 @@ def _unshown(store: Store, tip: Stored, shown: Oid | None) -> list[Stored]:
 
 
 def _missing_note(store: Store, batch: _Objects, stored: Stored) -> list[list[RefChange]]:
-    """The note of a checkpoint that has none yet; it keeps the chain commit's author. Raises RecordError."""
+    """Return the note of a checkpoint that has none yet; it keeps the chain commit's author. Raises RecordError."""
     head = stored.checkpoint.head
     if stored.checkpoint.kind != "manual" or head is None or store.tree_of(head) is None:
         return []
