@@ -61,8 +61,9 @@ class Session:
     compacted, and the model may not know the baton any more. ``ended``: the session has ended, and nothing came since.
     ``taken``: when a checkpoint was last thought of, in seconds since 1970. ``turns``: how many turns have ended without a
     checkpoint since one of the words of ``words``, the id of a manual checkpoint. ``nudged``: the one of which the agent
-    was told that it is old. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its conversation,
-    ``session`` its own id where the name of the file does not say it. ``recorded``: when another session recorded its turn.
+    was told that it is old. ``open``: a turn has begun, and its end was not heard of. ``transcript``: the file with its
+    conversation, ``session`` its own id where the name of the file does not say it. ``recorded``: when another session recorded
+    its turn.
 
     ``asked_first`` and ``asked_last``: what the user said first and last, whole or its first 2,000 characters, redacted, and
     ``..._at`` when, in milliseconds since 1970; nothing where ``baton.observe`` or ``baton.transcripts`` keeps no words.
