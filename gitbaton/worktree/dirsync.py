@@ -29,16 +29,6 @@ _KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 _MOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)  # something else has taken its place
 
 
-class _Folder:
-    """What is known of a folder in the copy."""
-
-    __slots__ = ("files", "folders")
-
-    def __init__(self) -> None:
-        self.files: dict[str, Pair] = {}
-        self.folders: dict[str, _Folder] = {}
-
-
 class Tree:
     """The tree below ``target``, which ``sync`` makes equal to the one below ``source``: files with modes and times, symbolic
     links as they are, empty folders, too. ``.git`` at the top and the folders in ``skip`` (real paths) are left alone.
@@ -51,7 +41,7 @@ class Tree:
         self.source, self.target, self.skip, self._adopt = source, target, skip, adopt
         self.copier = Copier()
         self.left_out: list[str] = []
-        self._top = _Folder()
+        self._known: dict[str, dict[str, Pair]] = {}  # files of the copy as the last sync left them, by folder and name
         self._settled = 0
         self._skipped: dict[str, set[str]] = {"": {".git"}}
         for place in skip:
@@ -63,59 +53,57 @@ class Tree:
         """Make ``target`` equal to ``source`` as it is now. A file that changes meanwhile is as it was at some moment, or as
         the next call finds it."""
         self.left_out = []
+        made: dict[str, dict[str, Pair]] = {}
         here = open_folder(self.source)
         try:
             there = open_folder(self.target)
             try:
-                self._folder(here, there, "", self._top)
+                self._folder(here, there, "", made)
                 _set_time(there, os.fstat(here))
             finally:
                 os.close(there)
         finally:
             os.close(here)
-        self._settled = time.time_ns()
+        self._known, self._settled = made, time.time_ns()
 
-    def _folder(self, here: int, there: int, path: str, known: _Folder) -> None:
-        now = time.time_ns()
+    def _folder(self, here: int, there: int, path: str, made: dict[str, dict[str, Pair]]) -> None:
+        now, known, pairs = time.time_ns(), self._known.get(path, {}), made.setdefault(path, {})
         theirs = {n: s for n, s in self._listed(here, path).items() if stat.S_IFMT(s.st_mode) in _KINDS}
         ours = self._listed(there, path)
-        for name in [*ours]:
-            if name not in theirs or stat.S_IFMT(theirs[name].st_mode) != stat.S_IFMT(ours[name].st_mode):
-                self._drop(name, there, known, ours)
+        for name, old in ours.items():
+            if name not in theirs or stat.S_IFMT(theirs[name].st_mode) != stat.S_IFMT(old.st_mode):
+                remove(name, there)
         for name, found in theirs.items():
             kind = stat.S_IFMT(found.st_mode)
             if kind == stat.S_IFDIR:
-                self._deeper(name, here, there, path, known, found)
+                self._deeper(name, here, there, path, made, found)
                 continue
-            old, pair = ours.get(name), known.files.get(name)
-            if pair is not None and old is not None and pair[0] == signature(found) and pair[1] == signature(old):
+            copy, pair = ours.get(name), known.get(name)
+            if pair is not None and copy is not None and pair[:2] == (signature(found), signature(copy)):
                 if not pair[2] and _settled(pair[1][3], self._settled):
+                    pairs[name] = pair
                     continue
                 if _same(name, here, there, kind):
-                    known.files[name] = (pair[0], pair[1], not _settled(pair[0][3], now))
+                    pairs[name] = (*pair[:2], not _settled(pair[0][3], now))
                     continue
-            if old is not None:
-                self._drop(name, there, known, ours)
-            self._copy(name, here, there, path, known, kind)
-        folders = {name for name, found in theirs.items() if stat.S_ISDIR(found.st_mode)}
-        for gone in known.files.keys() - (theirs.keys() - folders):
-            del known.files[gone]
-        for gone in known.folders.keys() - folders:
-            del known.folders[gone]
+            remove(name, there)
+            self._copy(name, here, there, path, pairs, kind)
 
-    def _deeper(self, name: str, here: int, there: int, path: str, known: _Folder, found: os.stat_result) -> None:
+    def _deeper(
+        self, name: str, here: int, there: int, path: str, made: dict[str, dict[str, Pair]], found: os.stat_result
+    ) -> None:
         """A folder, and what it holds."""
         below = f"{path}/{name}" if path else name
         try:
             source = open_folder(name, here)
         except OSError:
             self.left_out.append(below)
-            self._drop(name, there, known, {})
+            remove(name, there)
             return
         try:
             target = _open_own(name, there)
             try:
-                self._folder(source, target, below, known.folders.setdefault(name, _Folder()))
+                self._folder(source, target, below, made)
                 if os.fstat(target).st_mode != found.st_mode:
                     os.fchmod(target, stat.S_IMODE(found.st_mode))
                 _set_time(target, found)
@@ -124,10 +112,9 @@ class Tree:
         finally:
             os.close(source)
 
-    def _copy(self, name: str, here: int, there: int, path: str, known: _Folder, kind: int) -> None:
+    def _copy(self, name: str, here: int, there: int, path: str, pairs: dict[str, Pair], kind: int) -> None:
         """Copy a file or link; one that has just gone, or become something else, is left to the next time."""
         began = time.time_ns()
-        known.files.pop(name, None)
         try:
             if name == ".git" and kind == stat.S_IFREG and path and self._adopted(here, path):
                 found, made = os.lstat(name, dir_fd=here), os.lstat(name, dir_fd=there)
@@ -142,18 +129,12 @@ class Tree:
                 raise
             remove(name, there)
         else:
-            known.files[name] = (signature(found), signature(made), not _settled(found.st_ctime_ns, began))
+            pairs[name] = (signature(found), signature(made), not _settled(found.st_ctime_ns, began))
 
     def _adopted(self, here: int, path: str) -> bool:
         with open(open_regular(".git", here), "rb") as file:
             text = file.read(8192)
         return text.startswith(_LINK) and self._adopt(path, text)
-
-    def _drop(self, name: str, there: int, known: _Folder, ours: Stats) -> None:
-        remove(name, there)
-        known.files.pop(name, None)
-        known.folders.pop(name, None)
-        ours.pop(name, None)
 
     def _listed(self, fd: int, path: str) -> Stats:
         """What is in a folder, with what each is."""
@@ -172,41 +153,40 @@ class Tree:
         repositories' own: each with the signature of the one in ``source`` where that is as it was then, and whether one is in
         ``target`` now."""
         found: dict[str, tuple[Signature | None, bool]] = {}
-        fd = open_folder(self.target)
+        fd, gone = open_folder(self.target), dict(self._known)
         try:
-            self._compare(fd, "", self._top, found)
+            self._compare(fd, "", gone, found)
         finally:
             os.close(fd)
+        for folder, files in gone.items():
+            for name, pair in files.items():
+                path = os.path.join(folder, name)
+                there = look_at(os.path.join(self.source, path))
+                if there is not None and not stat.S_ISDIR(there[4]) and ".git" not in path.split("/"):
+                    found[path] = (there if there == pair[0] else None, False)
         return found
 
-    def _compare(self, fd: int, path: str, known: _Folder, found: dict[str, tuple[Signature | None, bool]]) -> None:
-        prefix, ours = path + "/" if path else "", self._listed(fd, path)
-        folders = {name for name, at in ours.items() if stat.S_ISDIR(at.st_mode)}
-        suspects = {}
-        for name, at in ours.items():
-            pair = known.files.get(name)
+    def _compare(
+        self, fd: int, path: str, gone: dict[str, dict[str, Pair]], found: dict[str, tuple[Signature | None, bool]]
+    ) -> None:
+        """Look at a folder of the copy; in ``gone`` is left what was not met."""
+        prefix, left, suspects = path + "/" if path else "", dict(gone.get(path, {})), {}
+        gone[path] = left
+        for name, at in self._listed(fd, path).items():
             if name == ".git":
                 continue
-            if name in folders:
+            if stat.S_ISDIR(at.st_mode):
                 below = _open_own(name, fd)
                 try:
-                    self._compare(below, prefix + name, known.folders.get(name, _NOTHING), found)
+                    self._compare(below, prefix + name, gone, found)
                 finally:
                     os.close(below)
-            elif pair is not None:
+            elif (pair := left.pop(name, None)) is not None:
                 moved = pair[1] != signature(at)
                 if moved or (not pair[2] and not _settled(pair[1][3], self._settled)):
                     suspects[name] = (pair[0], moved, at.st_mode)
             elif stat.S_IFMT(at.st_mode) in _KINDS:
                 found[prefix + name] = (None, True)
-        gone = [(prefix + name, pair) for name, pair in known.files.items() if name not in ours or name in folders]
-        for name, folder in known.folders.items():
-            if name not in folders:
-                gone += _below(prefix + name, folder)
-        for name, pair in gone:
-            there = look_at(os.path.join(self.source, name))
-            if there is not None and not stat.S_ISDIR(there[4]) and ".git" not in name.split("/"):
-                found[name] = (there if there == pair[0] else None, False)
         if suspects:
             differing = self._differing(fd, path, suspects)
             found |= {prefix + name: (then, stat.S_IFMT(suspects[name][2]) in _KINDS) for name, then in differing}
@@ -231,17 +211,8 @@ class Tree:
             os.close(here)
 
 
-_NOTHING = _Folder()
-
-
 def _settled(ctime: int, moment: int) -> bool:
     return lasting(ctime, moment, _TICK)
-
-
-def _below(path: str, known: _Folder) -> Iterator[tuple[str, Pair]]:
-    yield from ((f"{path}/{name}", pair) for name, pair in known.files.items())
-    for name, folder in known.folders.items():
-        yield from _below(f"{path}/{name}", folder)
 
 
 def _open_own(name: str, above: int) -> int:
