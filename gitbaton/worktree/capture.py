@@ -58,14 +58,12 @@ OURS = re.compile(r"[0-9]+\.[0-9]+(?:\.gone)?\Z")
 class Captured:
     """The work tree as ``tree``; the index as ``staged`` (its stage-0 entries), flags and unmerged stages.
 
-    ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all.
-    ``stages`` are objects not yet written, the last one the tree ``1/ 2/ 3/ flags raw/ held/`` of an index commit's second
-    parent; ``kept`` are the files whose bytes, or stand-ins for them, it holds, because a checkout of ``tree`` would not give
-    them back; ``shut`` are the paths that their filter did not clean, and ignored ones that are held: git always finds them
-    changed;
-    ``modes`` are the permissions that are narrower than a checkout would give; ``links`` are symbolic links where
-    core.symlinks says that there are none.
-    ``warning``: what should be said of the capture; ``blind``: why it had better not be recorded.
+    ``flags_more`` are flags that ``flags`` has no room for; a blob in ``stages`` then holds them all. ``stages`` are objects
+    not yet written, the last one the tree ``1/ 2/ 3/ flags raw/ held/`` of an index commit's second parent; ``kept`` are the
+    files with bytes, or stand-ins for them, in it, because a checkout of ``tree`` would not give them back; ``shut`` are the
+    paths that their filter did not clean, and ignored ones that are held: git always finds them changed; ``modes`` are the
+    permissions that are narrower than a checkout would give; ``links`` are symbolic links where core.symlinks says that there
+    are none. ``warning``: what should be said of the capture; ``blind``: why it had better not be recorded.
     """
 
     tree: Oid
@@ -84,7 +82,7 @@ class Captured:
 
 
 class _Changes:
-    """What differs from the index: tracked paths, untracked ones, and what to leave alone.
+    """The differences to the index: tracked paths, untracked ones, and what to leave alone.
 
     ``tracked`` is None when git could not say, so that it must look at everything; ``never`` are untracked paths of ours.
     """
@@ -99,8 +97,8 @@ class _Changes:
         return self.tracked is None or bool(self.tracked or self.untracked)
 
     def few(self) -> list[str] | None:
-        """All the paths, when they are few enough to be named one by one, and no attributes are among them that may be gone:
-        by those in the index git may have found other files unchanged."""
+        """Return all the paths, when they are few enough to be named one by one, and no attributes are among them that may
+        be gone: by those in the index git may have found other files unchanged."""
         if self.tracked is None or len(self.tracked) + len(self.untracked) > _FEW:
             return None
         if any(p.rpartition("/")[2] == ".gitattributes" for p in self.tracked):
@@ -110,7 +108,8 @@ class _Changes:
 
 @contextmanager
 def private_folder(repo: Repo) -> Iterator[str]:
-    """A folder of our own in the git directory; what killed processes left there goes after an hour. Raises GitError."""
+    """Provide a folder of our own in the git directory; what killed processes left there goes after an hour. Raises
+    GitError."""
     parent = os.path.join(repo.own_dir, "tmp")
     folder = os.path.join(parent, f"{os.getpid()}.{time.monotonic_ns()}")
     try:
@@ -127,7 +126,7 @@ def private_folder(repo: Repo) -> Iterator[str]:
 
 
 def _lives(name: str) -> bool:
-    """Whether a process runs that has the number with which a folder's name begins: a step may take longer than an hour."""
+    """Whether the process runs that a folder's name begins with: a step may take longer than an hour."""
     number = name.partition(".")[0]
     try:
         os.kill(int(number), 0)
@@ -139,11 +138,11 @@ def _lives(name: str) -> bool:
 
 
 def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False) -> Captured:
-    """The state of the work tree and index of ``repo`` now, as objects in its object store.
+    """Store the state of the work tree and index of ``repo`` now as objects.
 
-    Equal to ``git add -A`` on a private index, plus edits that assume-unchanged and skip-worktree hide, less what
-    ``rules`` and the file system refuse. ``reachable`` are trees known to be kept by gc (see PrivateIndex.facts).
-    The real index is read and never written. Raises GitError.
+    Equal to ``git add -A`` on a private index, plus edits that assume-unchanged and skip-worktree hide, less what ``rules`` and
+    the file system refuse. ``reachable`` are trees known to be kept by gc (see PrivateIndex.facts). The real index is read and
+    never written. Raises GitError.
     """
     return capture_with_index(repo, folder, rules, reachable, fresh=fresh)[0]
 
@@ -151,8 +150,8 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *
 def capture_with_index(
     repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False
 ) -> tuple[Captured, PrivateIndex, Facts]:
-    """As ``capture``, with the private index that the tree was written from, whose stat data fits the work tree, and what
-    the real index says. The index lies in ``folder`` and may still be the real one, to be read only, until it is copied.
+    """Capture, and return also the private index that the tree was written from, with stat data that fits the work tree, and
+    the facts of the real index. The index is in ``folder`` and may still be the real one, to be read only, until it is copied.
 
     ``fresh``: as if the index were HEAD's, each file read anew. So it is, with a warning, where git cannot read the index.
     """
@@ -235,21 +234,21 @@ def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
 
 
 def _blind(index: PrivateIndex, unreadable: Mapping[str, str]) -> str:
-    """What to say where more than half of the tracked files cannot be read; one that is missing was deleted."""
+    """Return a warning if more than half of the tracked files cannot be read; one that is missing was deleted."""
     tracked = zsplit(index.git.out("ls-files", "-z")) if unreadable else []
     shut = sum(covered(path, unreadable) is not None for path in tracked)
     return f"{shut} of {len(tracked)} tracked files cannot be read" if 2 * shut > len(tracked) else ""
 
 
 def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Collection[str]) -> Captured:
-    """The same, and the exact bytes of more paths, which need not differ from the index. What was captured counts, with the
-    index that it came with. Raises GitError."""
+    """Return the capture with the exact bytes of more paths, which need not differ from the index. What was captured counts,
+    with the index that it came with. Raises GitError."""
     more = keep(index, captured.tree, [*{*paths}.difference(captured.kept.oids)])
     return with_modes(replace(captured, kept=captured.kept | more), index, facts, captured.modes) if more else captured
 
 
 def with_modes(captured: Captured, index: PrivateIndex, facts: Facts, modes: Modes) -> Captured:
-    """The same with these permissions."""
+    """Return the capture with these permissions."""
     stages = _stages(index, facts, captured.kept, captured.skipped, modes, captured.links)
     return replace(captured, modes=modes, stages=stages)
 
@@ -262,7 +261,7 @@ def _stages(
 
 
 def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
-    """What differs, by two listings at once: stat of what is tracked, and the untracked files."""
+    """List what differs, by two listings at once: stat of what is tracked, and the untracked files."""
     tracked, others = index.listings()
     changes = _Changes()
     changes.skipped = [Skipped(path=p, reason="special-file") for p in specials(index.git, root, set(facts.gitlinks))]
@@ -284,7 +283,7 @@ def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rule
 
 
 class _Intake:
-    """Brings the changes into the private index with git's own ``add``, whatever stands in its way."""
+    """The intake of changes into the private index with git's own ``add``, whatever stands in its way."""
 
     def __init__(self, index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules, changes: _Changes) -> None:
         self.index, self.facts, self.folder, self.root, self.rules, self.changes = index, facts, folder, root, rules, changes
@@ -300,7 +299,7 @@ class _Intake:
         self.appeared: list[str] = []  # taken in, though they were not there when changes were listed
 
     def run(self) -> list[Skipped]:
-        """Take everything in; what did not get in, and why. Raises GitError when git can take nothing in."""
+        """Take everything in, and return what did not get in, and why. Raises GitError when git can take nothing in."""
         skipped: list[Skipped] = []
         paths, culprits, users = self.changes.few(), set[str](), self.index.git
         self._require()
@@ -323,7 +322,8 @@ class _Intake:
         return skipped
 
     def hold_ignored(self) -> list[Skipped]:
-        """Hold here what git ignores and a command is about to remove: no push takes it along. Those that are not held, too."""
+        """Hold here what git ignores and a command is about to remove, and return all that is ignored: no push takes it
+        along."""
         skipped, self.going = self._hold(dict.fromkeys(self.rules.going[0], ""), {}, IGNORED_HELD)
         return [*self.rules.going[1], *skipped]
 
@@ -333,8 +333,8 @@ class _Intake:
         self._shut({path: d.driver for path, d in found.items()})
 
     def _require(self) -> None:
-        """Have git stop at whatever its filter does not clean: it would store that as it is. Asks git only where filters are in
-        play."""
+        """Have git stop at whatever its filter does not clean: it would store that as it is. Asks git only where filters are
+        in play."""
         changes = self.changes
         paths = [*(changes.tracked or ()), *(p for p in changes.untracked if not p.endswith("/"))]
         if changes.tracked is None or any(p.rpartition("/")[2] == ".gitattributes" for p in paths):  # any may be looked at
@@ -353,8 +353,8 @@ class _Intake:
             self._shut(filtered_until_now(repo, self.folder, rest, self.rules.past()))
 
     def _uncovered(self, changed: Collection[str]) -> dict[str, str]:
-        """What stands behind a filter only by attributes that are gone from disk, and will be from the tree: of the files that
-        changed, and of those so young that git would look at them again."""
+        """Return what stands behind a filter only by attributes that are gone from disk, and will be from the tree: of the
+        files that changed, and of those so young that git would look at them again."""
         none = self.index.git.changed({"GIT_INDEX_FILE": os.path.join(self.folder, "none")})
         still, made = filters(none, list(self.behind)), self.index.signature[2]
         return {p: d for p, d in self.behind.items() if still.get(p) != d and (p in changed or self._younger(p, made))}
@@ -368,7 +368,7 @@ class _Intake:
             return False
 
     def _filtered_add(self, paths: list[str] | None) -> Result:
-        """``add``, without what a filter fails on: git then stops and keeps the *old* index, and ``write-tree`` succeeds.
+        """Run ``add`` without what a filter fails on: git then stops and keeps the *old* index, and ``write-tree`` succeeds.
 
         After a few such files no other that stands behind the same filter is tried.
         """
@@ -389,7 +389,8 @@ class _Intake:
             self._shut(more)
 
     def _dead(self) -> set[str]:
-        """The filters that do not even start: where a long-running one is missing git names no path. Each is asked once."""
+        """Return the filters that do not even start: where a long-running one is missing git names no path. Each is asked
+        once."""
         first = {driver: path for path, driver in reversed(self.behind.items()) if driver not in self.asked}
         self.asked |= first.keys()
         words = ("hash-object", "--stdin")
@@ -402,13 +403,13 @@ class _Intake:
         self.index.put({p: f"{mode} {oid}" for p, (mode, oid) in self._entries(paths).items()} if paths else {})
 
     def _culprit(self, said: str) -> tuple[str, str]:
-        """The path that git stopped at, and its filter; other lines before may look like the beginning of that one."""
+        """Return the path that git stopped at, and its filter; other lines before may look like the beginning of that one."""
         found = [m for start in _FATAL.finditer(said) if (m := FILTER.match(said, start.start()))]
         known = [m for m in found if m.group(1) in self.behind or os.path.lexists(os.path.join(self.root, m.group(1)))]
         return (known[0].group(1), known[0].group(2)) if known else ("", "")
 
     def _add(self, paths: list[str] | None) -> Result:
-        """``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
+        """Run ``git add`` of paths, or of everything, less those left out and those that a filter fails on."""
         specs = [":(top)"] if paths is None else self._named(paths)
         if not specs:
             return Result(code=0, out=b"", err="")
@@ -418,8 +419,8 @@ class _Intake:
         return _add(self.index, self.index.git, specs, update=self.rules.untracked == "none", many=many, count=count)
 
     def _named(self, paths: list[str]) -> list[str]:
-        """Pathspecs for what was listed, and for no more: where a file stood, a directory may stand by now, and what is in it
-        was not looked at."""
+        """Return pathspecs for what was listed, and for no more: where a file stood, a directory may stand by now, and what
+        is in it was not looked at."""
         folders = {*self.facts.gitlinks, *(p.rstrip("/") for p in self.changes.untracked if p.endswith("/"))}
         above = {p[:at] for p in self.changes.untracked for at, char in enumerate(p.rstrip("/")) if char == "/"} - folders
         named = [p for p in paths if p not in self.shut and p not in above]
@@ -448,7 +449,7 @@ class _Intake:
         return culprits
 
     def _left_behind(self) -> set[str]:
-        """Paths that still differ from the private index after ``add`` failed on some."""
+        """Return paths that still differ from the private index after ``add`` failed on some."""
         listing = ("ls-files", "-o", "-z", "--exclude-standard")
         untracked = [] if self.rules.untracked == "none" else zsplit(self.index.git.out(*listing))
         specs = [f":(top,exclude,literal){p}" for p in self.shut]
@@ -475,7 +476,7 @@ class _Intake:
         return left
 
     def _entries(self, paths: Collection[str]) -> dict[str, tuple[str, str]]:
-        """The entries of some paths in the private index, but for those in conflict: mode and id."""
+        """Return the entries of some paths in the private index, but for those in conflict: mode and id."""
         specs = [f":(top,literal){p}" for p in paths] if len(paths) <= _FEW else []
         rows = index_entries(self.index.git, specs)
         return {path: (mode, oid) for mode, oid, stage, path in rows if stage == "0" and path in paths}
@@ -483,9 +484,9 @@ class _Intake:
     def _hold(
         self, paths: Mapping[str, str], there: Mapping[str, tuple[str, str]], reason: str
     ) -> tuple[list[Skipped], list[str]]:
-        """Keep files here that passed no filter, each with its name, or that git ignores; what is skipped, with the reason, and
-        the paths that have an entry. A tracked file's entry (``there``) stays as git made it, and a stand-in is that of any
-        other; what the index holds just as it is on disk git has let pass itself."""
+        """Keep files here that passed no filter, each with its name, or that git ignores; return what is skipped, with the
+        reason, and the paths that have an entry. A tracked file's entry (``there``) stays as git made it, and a stand-in is
+        that of any other; what the index holds just as it is on disk git has let pass itself."""
         index, repo, store = self.index, self.index.repo, HeldStore(self.index.repo)
         head = {path: (d.committed.mode, d.committed.oid) for path, d in self.doubted.items() if d.committed is not None}
         known = {path: entry for path, entry in there.items() if path not in self.doubted} | head
@@ -529,15 +530,15 @@ class _Intake:
         return skipped, [*entries]
 
     def _link(self, path: str) -> bytes | None:
-        """Where a symbolic link leads; None where there is none."""
+        """Return the target of a symbolic link; None where there is none."""
         try:
             return os.readlink(os.fsencode(os.path.join(self.root, path)))
         except OSError:
             return None
 
     def examined(self) -> list[str]:
-        """What was taken in, to be looked at for bytes that a checkout would not give back. Git is asked where it may know of
-        more: where it has looked at everything."""
+        """Return the paths that were taken in, to be looked at for bytes that a checkout would not give back. Git is asked
+        where it may know of more: where it has looked at everything."""
         changes = self.changes
         paths = [*(changes.tracked or ()), *changes.untracked, *self.appeared]
         held = {path for path, _, _ in self.kept.held}
@@ -546,18 +547,18 @@ class _Intake:
         return [path for path in dict.fromkeys(paths) if path not in held]
 
     def touched(self) -> list[str] | None:
-        """The paths whose permissions nobody knows from an earlier look; None where git could not say."""
+        """Return the paths with permissions that no earlier look has seen; None where git could not say."""
         changes = self.changes
         files = [p for p in (*changes.untracked, *self.appeared, *self.going) if not p.endswith("/")]
         return None if changes.tracked is None else [*changes.tracked, *files]
 
     def _differing(self, kinds: str) -> list[str]:
-        """Paths whose entry in the private index is not the staged one."""
+        """Return paths with an entry in the private index that is not the staged one."""
         options = ("--cached", "-z", "--name-only", "--no-renames", f"--diff-filter={kinds}", "--ignore-submodules=all")
         return zsplit(self.index.git.out("diff-index", *options, self.facts.tree))
 
     def _reason(self, path: str, culprit: bool) -> str:
-        """Why git did not take a path in."""
+        """Return why git did not take a path in."""
         full = os.path.join(self.root, path)
         if special(full):
             return "special-file"
@@ -577,8 +578,8 @@ class _Intake:
 
 
 def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool, many: bool = False, count: int = 0) -> Result:
-    """``git add``, with nothing in its way that is only there to warn a person. ``many``: into a pack, as git does with what
-    it takes for large. ``count``: how many files that will be, where that is known."""
+    """Run ``git add``, with nothing in its way that is only there to warn a person. ``many``: into a pack, as git does with
+    what it takes for large. ``count``: how many files that will be, where that is known."""
     index.unlock()
     settings = ["core.safecrlf=false", "advice.addEmbeddedRepo=false", "advice.addIgnoredFile=false"]
     settings += ["core.bigFileThreshold=1", "pack.compression=1", "pack.packSizeLimit=0"] if many else []
@@ -598,7 +599,7 @@ def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool, many:
 
 
 def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
-    """The private index as a tree; a path still unmerged there could not be read and has no entry."""
+    """Write the private index as a tree; a path still unmerged there could not be read and has no entry."""
     if facts.stages:
         unread = {row.split("\t", 1)[1] for row in zsplit(index.git.out("ls-files", "-u", "-z"))}
         if unread:
@@ -617,8 +618,8 @@ class Doubtful:
 
 
 def doubtful(index: PrivateIndex, facts: Facts, root: str, untracked: Collection[str]) -> dict[str, Doubtful]:
-    """The staged files that differ from HEAD, and from a commit that is just being merged or picked, and stand behind a filter
-    that does not run now. Asks git only where something is staged and filters may be in play. Raises GitError."""
+    """Return the staged files that differ from HEAD, and from a commit that is just being merged or picked, and stand behind
+    a filter that does not run now. Asks git only where something is staged and filters may be in play. Raises GitError."""
     repo, head = index.repo, None
     with suppress(GitError):  # of a commit that cannot be read, nobody knows what it holds
         head = _commit_tree(repo.objects, repo.objects.head().oid)
@@ -662,8 +663,8 @@ def _holds(objects: Objects, tree: Oid | None, path: str, oid: Oid) -> bool:
 
 
 def without(index: PrivateIndex, facts: Facts, found: Mapping[str, Doubtful]) -> tuple[Facts, list[tuple[str, str, Oid]]]:
-    """What the index says, with stand-ins for these files; and the stand-ins: path, mode and blob. The bytes are kept here.
-    Raises GitError."""
+    """Return the facts of the index with stand-ins for these files, and the stand-ins: path, mode and blob. The bytes are
+    kept here. Raises GitError."""
     from gitbaton.worktree.checkout import Entry, changed_tree
 
     repo, store, texts = index.repo, HeldStore(index.repo), dict[str, NewObject]()
@@ -686,8 +687,8 @@ def without(index: PrivateIndex, facts: Facts, found: Mapping[str, Doubtful]) ->
 
 
 def real_entry(repo: Repo, path: str, entry: Entry, held: Mapping[str, HeldOid]) -> Entry | None:
-    """What an entry of a staged state stands for, written as git had it; itself where it stands for nothing, and None where the
-    bytes are not here. Raises GitError."""
+    """Return what an entry of a staged state stands for, written as git had it; itself where it stands for nothing, and None
+    where the bytes are not here. Raises GitError."""
     if held.get(path) != entry.oid:
         return entry
     from gitbaton.worktree.checkout import Entry

@@ -30,10 +30,10 @@ _MOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO)  
 
 
 class Tree:
-    """The tree below ``target``, which ``sync`` makes equal to the one below ``source``: files with modes and times, symbolic
+    """A tree below ``target``, which ``sync`` makes equal to the one below ``source``: files with modes and times, symbolic
     links as they are, empty folders, too. ``.git`` at the top and the folders in ``skip`` (real paths) are left alone.
 
-    ``adopt`` is given the folder and the text of each ``.git`` file further down, and says whether it has written the copy's.
+    ``adopt`` takes the folder and the text of each ``.git`` file further down, and returns whether it has written the copy's.
     Everything raises OSError for what it cannot do in ``target``.
     """
 
@@ -92,7 +92,7 @@ class Tree:
     def _deeper(
         self, name: str, here: int, there: int, path: str, made: dict[str, dict[str, Pair]], found: os.stat_result
     ) -> None:
-        """A folder, and what it holds."""
+        """Sync a folder, and what it holds."""
         below = f"{path}/{name}" if path else name
         try:
             source = open_folder(name, here)
@@ -137,7 +137,7 @@ class Tree:
         return text.startswith(_LINK) and self._adopt(path, text)
 
     def _listed(self, fd: int, path: str) -> Stats:
-        """What is in a folder, with what each is."""
+        """Return the entries of a folder, each with its stat."""
         skipped, found = self._skipped.get(path, ()), {}
         with os.scandir(fd) as entries:
             for entry in entries:
@@ -150,7 +150,7 @@ class Tree:
 
     def changed(self) -> dict[str, tuple[Signature | None, bool]]:
         """Return the files and links in ``target`` that are new, changed or gone since ``sync``, less those of nested
-        repositories' own: each with the signature of the one in ``source`` where that is as it was then, and whether one is in
+        repositories' own: each with the signature of the one in ``source`` if that is as it was then, and whether one is in
         ``target`` now."""
         found: dict[str, tuple[Signature | None, bool]] = {}
         fd, gone = open_folder(self.target), dict(self._known)
@@ -169,7 +169,7 @@ class Tree:
     def _compare(
         self, fd: int, path: str, gone: dict[str, dict[str, Pair]], found: dict[str, tuple[Signature | None, bool]]
     ) -> None:
-        """Look at a folder of the copy; in ``gone`` is left what was not met."""
+        """Compare a folder of the copy; what is not met is left in ``gone``."""
         prefix, left, suspects = path + "/" if path else "", dict(gone.get(path, {})), {}
         gone[path] = left
         for name, at in self._listed(fd, path).items():
@@ -258,9 +258,10 @@ _TRIES = 3
 
 
 class Copier:
-    """Copies files and symbolic links from one folder to another, and remembers on which devices reflinks fail.
+    """A copier of files and symbolic links from one folder to another, which remembers on which devices reflinks fail.
 
-    ``cloned``: whether one was made so."""
+    ``cloned``: whether one was made so.
+    """
 
     def __init__(self) -> None:
         self.cloned = False
@@ -300,7 +301,7 @@ class Copier:
         return found, made
 
     def _fill(self, reader: int, writer: int, found: os.stat_result) -> None:
-        """The bytes that a file has now; what somebody appends meanwhile is left for the next time."""
+        """Copy the bytes that a file has now; what is appended meanwhile is left for the next time."""
         if sys.platform == "linux" and found.st_size > 16384 and found.st_dev not in self._unable:
             try:
                 fcntl.ioctl(writer, _FICLONE, reader)
@@ -314,7 +315,7 @@ class Copier:
 
 
 def _stream(reader: int, writer: int, size: int) -> None:
-    """A file as far as it went when it was looked at, holes left out. Raises OSError."""
+    """Copy a file as far as it went when it was looked at, holes left out. Raises OSError."""
     at = 0
     while at < size:
         try:

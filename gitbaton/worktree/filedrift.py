@@ -50,7 +50,7 @@ class _Suspect:
 
 
 def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, list[str]]:
-    """For each tree the paths, in git's order, at which a capture under ``rules`` would now hold something else.
+    """Return for each tree the paths, in git's order, at which a capture under ``rules`` would now hold something else.
 
     A path that git cannot read or hash counts as different. Nothing is written into the object store and the index is only
     read. Empty without a work tree. Raises GitError.
@@ -61,8 +61,8 @@ def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, l
 def compare_files(
     repo: Repo, rules: Rules, trees: Sequence[Oid], specs: Sequence[str] = ()
 ) -> tuple[dict[Oid, list[str]], list[str], str]:
-    """As ``changed_paths``, and the submodules that stand where they stood and hold what no commit of theirs has; and what
-    should be said of the index. ``specs``: pathspecs of all that has to be looked at."""
+    """Return what ``changed_paths`` does, the submodules at their recorded commit that hold what no commit of theirs has,
+    and a warning about the index. ``specs``: pathspecs of all that has to be looked at."""
     distinct = list(dict.fromkeys(trees))
     if repo.layout.root is None or not distinct:
         return {}, [], ""
@@ -88,7 +88,7 @@ def _compared(
 
 @contextmanager
 def _scratch() -> Iterator[str]:
-    """A folder of our own outside the repository, which may be one that we cannot write."""
+    """Provide a folder of our own outside the repository, which may be one that we cannot write."""
     name = f"gitbaton-{os.getpid()}.{time.monotonic_ns()}"
     folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
     try:
@@ -102,7 +102,7 @@ def _scratch() -> Iterator[str]:
 
 
 class _Comparison:
-    """One look at a work tree, against one state of its index."""
+    """One comparison of a work tree, against one state of its index."""
 
     def __init__(
         self, index: PrivateIndex, folder: str, root: str, rules: Rules, trees: list[Oid], specs: Sequence[str] = ()
@@ -113,7 +113,7 @@ class _Comparison:
         self.unsaved: list[str] = []
 
     def run(self) -> dict[Oid, list[str]]:
-        """The paths that differ, by tree."""
+        """Return the paths that differ, by tree."""
         first = self.trees[0]
         # Neither asks the work tree: what is hidden there does not matter to them.
         staged = self.index.git.start("diff-index", *_STAGED, first, "--", *self.specs)
@@ -137,8 +137,8 @@ class _Comparison:
         return self._compare(base, [{}, *deltas])
 
     def _suspect_tracked(self, result: Result) -> None:
-        """What ``diff-files`` names; without a filter where it fails, for then the path is named all the same, and before that
-        without a look into submodules, which stops git where one is broken."""
+        """Suspect what ``diff-files`` names. Where a filter fails, ask without it, for then the path is named all the same;
+        where a submodule is broken, which stops git, ask without a look into submodules."""
         if result.code:
             result = modified(self.index.git, *TRACKED[1:])
         for change in records(result.out)[0][1]:
@@ -160,7 +160,7 @@ class _Comparison:
             self.suspects[path] = _Suspect(staged=entry, like=None, mode=None)
 
     def _settle_intent_to_add(self, base: Mapping[str, Change]) -> None:
-        """A deleted file whose entry is empty may be one that was only intended to be added: ask the tree itself."""
+        """Ask the tree itself of each deleted file with an empty entry: it may be one that was only intended to be added."""
         objects, first = self.index.repo.objects, self.trees[0]
         nothing = object_id(objects.algorithm, "blob", b"")
         for path, suspect in self.suspects.items():
@@ -169,7 +169,8 @@ class _Comparison:
                 self.suspects[path] = _Suspect(staged=None, like=None, mode=None)
 
     def _compare(self, base: Mapping[str, Change], deltas: list[dict[str, Change]]) -> dict[Oid, list[str]]:
-        """Compose: what a tree holds at a path is told by its difference to the first one, or the first one's to the index."""
+        """Compose: what a tree holds at a path follows from its difference to the first one, or the first one's to the
+        index."""
         first = {path: suspect.staged for path, suspect in self.suspects.items()} | {p: c.before for p, c in base.items()}
         index = {path: change.after for path, change in base.items()}
         then = [first | {path: change.after for path, change in delta.items()} for delta in deltas]
@@ -181,7 +182,7 @@ class _Comparison:
         return found
 
     def _present(self, then: list[dict[str, Entry]]) -> dict[str, Entry]:
-        """The present entry of every suspect; ``?`` where something stands that no tree of ``then`` can hold."""
+        """Return the present entry of every suspect; ``?`` where something stands that no tree of ``then`` can hold."""
         wanted = []
         for path, suspect in self.suspects.items():
             kinds = {entry[:3] for entries in then for entry in (entries.get(path),) if entry}
@@ -198,10 +199,10 @@ class _Comparison:
         return now
 
     def _hash(self, paths: list[str]) -> dict[str, str]:
-        """The entries that ``git add`` would make, by ``git update-index`` on an index of just these paths.
+        """Return the entries that ``git add`` would make, by ``git update-index`` on an index of just these paths.
 
-        Unlike ``hash-object`` it takes links, nested repositories and any name, and sees the entries that are there: git
-        keeps CRLF where the entry has it, and the mode where the file system has none.
+        Unlike ``hash-object`` it takes links, nested repositories and any name, and sees the entries that are there: git keeps
+        CRLF where the entry has it, and the mode where the file system has none.
         """
         git = self.index.git.changed({"GIT_INDEX_FILE": self.index.path + ".hashed"}, *_SMALL)
         context = self._attributes()
@@ -215,10 +216,11 @@ class _Comparison:
         return {path: f"{mode} {oid}" for mode, oid, _, path in index_entries(git) if path in good}
 
     def _index(self, git: Git, paths: list[str]) -> set[str]:
-        """Bring paths into the index of ``git``, storing no object; those that got in. Git stops at the first it cannot take.
+        """Bring paths into the index of ``git``, storing no object, and return those that got in. Git stops at the first it
+        cannot take.
 
-        What a filter fails on is hashed as it is on disk, and after a few files the filter is switched off for all that
-        are left: so a capture would store them.
+        What a filter fails on is hashed as it is on disk, and after a few files the filter is switched off for all that are
+        left: so a capture would store them.
         """
         good, waiting, failures = set[str](), [(git, paths)], dict[str, int]()
         for _ in range(_PATIENCE):
@@ -242,7 +244,7 @@ class _Comparison:
         return good
 
     def _attributes(self) -> dict[str, list[str]]:
-        """The entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""
+        """Return the entries of attribute files, which git reads from the index where a sparse checkout has none on disk."""
         if not self.index.repo.boolean("core.sparsecheckout"):
             return {}
         found = index_entries(self.index.git, [":(top,glob)**/.gitattributes"])

@@ -77,15 +77,15 @@ class Files:
         but: Mapping[str, Entry] = MappingProxyType({}),
         follow: bool = False,
     ) -> FileSet:
-        """The files that globs (in their normal form) match now, their blobs and trees written into the store.
+        """Return the files that globs (in their normal form) match now, their blobs and trees written into the store.
 
         Bytes are those on disk, whatever filters say, but for what stands behind a filter: that is kept here, and a stand-in is
-        stored; modes 100644, 100755 by the owner's x bit where core.filemode counts,
-        120000. FIFOs, sockets and devices are passed over, as is everything named ``.git``; no symbolic link is followed. Files
-        over 100 MiB, and with ``store`` none all regular files, are recorded by digest. A file that changes while it is read is
-        read again, and after five times taken as it was last seen. ``inside``: refuse symbolic links that lead out of the root,
-        but for those that are as in ``but``. ``follow``: what symbolic links lead to is there, too (``led_to``).
-        Raises GitError that names the file or folder which cannot be read.
+        stored. Modes are 100644, 100755 by the owner's x bit where core.filemode counts, and 120000. FIFOs, sockets, devices
+        and everything named ``.git`` are passed over; no symbolic link is followed. Files over 100 MiB, and with ``store`` none
+        all regular files, are recorded by digest. A file that changes while it is read is read again, after five times taken as
+        it was last seen. ``inside``: refuse symbolic links that lead out of the root, but for those that are as in ``but``.
+        ``follow``: add what symbolic links lead to (``led_to``). Raises GitError that names the file or folder which cannot be
+        read.
         """
         entered: set[str] = set()
         found, bare, passed = self.walk(globs, entered)
@@ -108,14 +108,14 @@ class Files:
         )
 
     def known(self, path: str, found: os.stat_result, digest: bool = False) -> Entry | None:
-        """The entry of a file that was seen with this stat, if it was read before and has not changed since."""
+        """Return the entry of a file that was seen with this stat, if it was read before and has not changed since."""
         if self.gate.shut(path):  # what was read before may have been read without its filter
             return None
         return self._cache.get(path, signature(found), digest=digest)
 
     def take(self, found: Iterable[Found], *, digest: bool = False) -> dict[str, Entry]:
-        """The entries of files that were seen with these stats, their blobs in the store; those that are gone by now are left
-        out. Raises GitError."""
+        """Return the entries of files that were seen with these stats, their blobs in the store; those that are gone by now
+        are left out. Raises GitError."""
         entries: dict[str, Entry] = {}
         fresh: list[str] = []
         found = list(found)
@@ -136,7 +136,7 @@ class Files:
         return entries
 
     def _read(self, paths: Sequence[str], digest: bool) -> Iterator[tuple[str, Entry | None]]:
-        """Read files, and write what was read in portions."""
+        """Read files, writing what was read in portions, and yield each with its entry; None for one that is gone."""
         held: list[NewObject] = []
         size = 0
         for path in paths:
@@ -159,7 +159,7 @@ class Files:
         self.store.write(held)
 
     def tree(self, entries: Mapping[str, Entry]) -> Oid:
-        """Write the tree of entries whose blobs are there; its id. Raises GitError."""
+        """Write the tree of entries that have their blobs stored, and return its id. Raises GitError."""
         rows = tuple((path, entry.mode, entry.oid) for path, entry in entries.items())
         known = self._trees.pop(rows, None)
         if known is None or self.store.missing(known):
@@ -172,7 +172,7 @@ class Files:
         return known[-1]
 
     def outward(self, entries: Iterable[Entry]) -> dict[str, str]:
-        """The symbolic links among files that lead out of the root now, with their targets."""
+        """Return the symbolic links among files that lead out of the root now, with their targets."""
         found = {}
         for path in (entry.path for entry in entries if entry.mode == LINK):
             try:
@@ -184,8 +184,8 @@ class Files:
         return found
 
     def walk(self, globs: Sequence[str], entered: set[str] | None = None) -> tuple[list[Found], set[str], set[str]]:
-        """The files that globs match, with their stats, the empty folders that were met, and what was passed over. The folders
-        that were gone through are added to ``entered``. Raises GitError."""
+        """Return the files that globs match, with their stats, the empty folders that were met, and what was passed over.
+        The folders that were gone through are added to ``entered``. Raises GitError."""
         found: list[Found] = []
         bare: set[str] = set()
         passed: set[str] = set()
@@ -208,7 +208,7 @@ class Files:
         return found, bare, passed
 
     def _bare_above(self, path: str) -> set[str]:
-        """The deepest folder above a path, if it is empty."""
+        """Return the deepest folder above a path, if it is empty."""
         while path := path.rpartition("/")[0]:
             full = os.path.join(self.root, path)
             if os.path.isdir(full):
@@ -240,7 +240,7 @@ class Files:
     def _folder(
         self, folder: str, matches: Callable[[str], bool], found: list[Found], bare: set[str], passed: set[str]
     ) -> list[str]:
-        """Look at one folder: its files that match are added, and itself if it is empty; the folders in it come back."""
+        """List one folder: add its files that match, and itself if it is empty, and return the folders in it."""
         prefix, deeper, name = folder + "/" if folder else "", [], ""
         try:
             with os.scandir(os.path.join(self.root, folder)) as listed:
@@ -272,7 +272,7 @@ class Files:
 
 
 def folder_modes(root: str, folders: Iterable[str]) -> dict[str, int]:
-    """The permission bits of folders, and whether they pass their group on; of those that are not there, nothing."""
+    """Return the permission bits of folders, and whether they pass their group on; of those that are not there, nothing."""
     found = {}
     for folder in folders:
         with suppress(OSError):
@@ -290,7 +290,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def unmatched(globs: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
-    """The globs that match none of the paths."""
+    """Return the globs that match none of the paths."""
     left = [(glob, matcher((glob,))) for glob in dict.fromkeys(globs)]
     for path in paths:
         if not left:
@@ -300,9 +300,9 @@ def unmatched(globs: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def led_to(files: Files, globs: Sequence[str], entries: Iterable[Entry]) -> dict[str, Entry]:
-    """What is read through links: the links on the way to where globs begin; what they and the links among ``entries`` lead to
-    inside the root, by real path; and of a regular file of at most 100 MiB outside of it the digest, under a name that no
-    other file of a set can have. Raises GitError."""
+    """Return what is read through links: the links on the way to where globs begin; what they and the links among
+    ``entries`` lead to inside the root, by real path; and of a regular file of at most 100 MiB outside of it the digest,
+    under a name that no other file of a set can have. Raises GitError."""
     found: dict[str, Entry] = {}
     waiting = [entry.path for entry in entries if entry.mode == LINK]
     for start in filter(None, roots(globs)):
@@ -351,7 +351,7 @@ class FileCache:
         self.learned = 0  # bytes read and files, in a measure of what reading them again would cost
 
     def get(self, path: str, found: Signature, *, digest: bool) -> Entry | None:
-        """The entry of a file that has not changed since it was read."""
+        """Return the entry of a file that has not changed since it was read."""
         key = _DIGEST + path if digest else path
         known = self._known.get(key)
         if known is None and (row := self._stored_now().get(key)) is not None:
@@ -382,7 +382,8 @@ class FileCache:
 
 
 def _load(place: str, root: str) -> dict[str, Learned]:
-    """What a file of ours says of the files below ``root``; nothing where it is torn, of another format or another root."""
+    """Return what a cache file says of the files below ``root``; nothing where it is torn, of another format or another
+    root."""
     try:
         data = read_regular(place)
     except OSError:

@@ -53,10 +53,10 @@ class Entry:
 
 @value
 class FileSet:
-    """What globs matched: a tree with every file in it, the files by path, the globs that matched nothing, the paths of the
-    files that are recorded by digest only, the empty folders where files could match, and the permission bits of the
-    regular files; ``passed``: what matched and is no file, or may be in no tree; ``folder_modes``: of the folders above these
-    files, and where files could match, their permission bits and whether they pass their group on."""
+    """The files that globs matched: a tree with every file in it, the files by path, the globs that matched nothing, the
+    paths recorded by digest only, the empty folders where files could match, and the permission bits of the regular files.
+    ``passed``: what matched and is no file, or may be in no tree. ``folder_modes``: of the folders above these files, and
+    where files could match, the permission bits and whether they pass their group on."""
 
     tree: Oid
     entries: Mapping[str, Entry]
@@ -69,7 +69,7 @@ class FileSet:
 
 
 def is_safe(path: str) -> bool:
-    """Whether a path of a record may be a path below the work tree: relative, no way up, nothing of git's own."""
+    """Whether a record's path may be a path below the work tree: relative, no way up, nothing of git's own."""
     return all(_is_safe(os.fsencode(part)) for part in path.split("/"))
 
 
@@ -79,7 +79,7 @@ def hides(path: str) -> bool:
 
 
 def parents(path: str) -> list[str]:
-    """The directories above a path, the top's child first."""
+    """Return the directories above a path, the top's child first."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
@@ -102,7 +102,7 @@ def is_digest(data: bytes) -> bool:
 
 
 def marked(objects: Objects, entries: Mapping[str, Entry | None], held: Callable[[Held], bool]) -> dict[str, Entry | None]:
-    """Entries, by their blobs those marked that are recorded by digest only: a record may not list them all. So are those that
+    """Mark the entries that are recorded by digest only, by their blobs: a record may not list them all. So are those that
     passed no filter, unless what they stand for is ``held`` here."""
     asked = {e.oid for e in entries.values() if e is not None and not e.digest and e.mode != LINK}
     oids = list(asked)
@@ -119,8 +119,8 @@ def marked(objects: Objects, entries: Mapping[str, Entry | None], held: Callable
 
 
 def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dict[str, Entry]:
-    """The files of a tree by path, those of ``digests`` marked as recorded by digest. Raises RecordError for a tree that is
-    not there, or that holds what we do not write: odd modes, submodules, names like ``.git`` or ``..``."""
+    """Return the files of a tree by path, those of ``digests`` marked as recorded by digest. Raises RecordError for a tree
+    that is not there, or that holds what we do not write: odd modes, submodules, names like ``.git`` or ``..``."""
     found: dict[str, Entry] = {}
     level = [("", tree)]
     for _ in range(_MAX_DEPTH):
@@ -156,7 +156,7 @@ def same(one: Entry | None, other: Entry | None) -> bool:
 
 
 def differences(have: Mapping[str, Entry], want: Mapping[str, Entry]) -> dict[str, Entry | None]:
-    """What must be written (or removed: None) to make one set of files the other."""
+    """Return what must be written (or removed: None) to make one set of files the other."""
     return {path: want.get(path) for path in sorted(have.keys() | want.keys()) if not same(have.get(path), want.get(path))}
 
 
@@ -176,8 +176,8 @@ class Read:
 
 
 class Reader:
-    """How to read files: the object format of their ids, whether the owner's x bit counts, how many bytes may be ``held``.
-    What is larger goes to ``stream``, which gives a blob's id for an open file; without one it is only hashed. ``gate``: has
+    """A reader of files: ``algorithm`` of their ids, whether the owner's x bit counts, how many bytes may be ``held``. What
+    is larger goes to ``stream``, which returns a blob's id for an open file; without one it is only hashed. ``gate`` has
     stand-ins for what stands behind a filter."""
 
     def __init__(self, algorithm: Algorithm, *, filemode: bool, held: int = 8 << 20, gate: Gate | None = None) -> None:
@@ -186,8 +186,8 @@ class Reader:
     def read(
         self, path: str, name: str, *, digest: bool, stream: Stream | None = None, folder: int | None = None
     ) -> Read | None:
-        """The regular file or symbolic link at ``path`` (below the open ``folder``, where one is given); None where there is
-        none. ``name`` is what errors call it. Raises GitError for a file that cannot be read."""
+        """Return the regular file or symbolic link at ``path`` (below the open ``folder``, where one is given); None where
+        there is none. ``name`` is what errors call it. Raises GitError for a file that cannot be read."""
         found: Read | None = None
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -205,7 +205,7 @@ class Reader:
         return found
 
     def mode(self, found: os.stat_result) -> str:
-        """The mode that git would give a file."""
+        """Return the mode that git would give a file."""
         if stat.S_ISLNK(found.st_mode):
             return LINK
         return EXECUTABLE if self.filemode and found.st_mode & 0o100 else FILE
@@ -258,7 +258,7 @@ class Reader:
         )
 
     def _hash(self, fd: int, size: int) -> Oid:
-        """The id of the blob that an open file would be."""
+        """Return the id of the blob that an open file would be."""
         import hashlib
 
         made = hashlib.new(self.algorithm, b"blob %d\0" % size, usedforsecurity=False)
@@ -267,12 +267,12 @@ class Reader:
         return made.hexdigest()
 
     def oid(self, read: Read) -> Oid:
-        """The id of the blob that holds, or would hold, what was read."""
+        """Return the id of the blob that holds, or would hold, what was read."""
         return read.oid if read.oid is not None else object_id(self.algorithm, "blob", read.data or b"")
 
 
 def _bytes(fd: int, most: int) -> bytes:
-    """What an open file holds, as far as it does not grow over ``most`` while it is read."""
+    """Return the bytes of an open file, at most ``most`` of them: it may grow while it is read."""
     chunks, left = [], most
     while left > 0 and (chunk := os.read(fd, min(left, _CHUNK))):
         chunks.append(chunk)
@@ -281,7 +281,7 @@ def _bytes(fd: int, most: int) -> bytes:
 
 
 def _digest(fd: int) -> bytes:
-    """The text that stands for an open file in a tree."""
+    """Return the text that stands for an open file in a tree."""
     import hashlib
 
     made, size = hashlib.sha256(), 0
@@ -292,14 +292,14 @@ def _digest(fd: int) -> bytes:
 
 
 def hashed(data: bytes) -> str:
-    """The SHA-256 of bytes."""
+    """Return the SHA-256 of bytes."""
     import hashlib
 
     return hashlib.sha256(data).hexdigest()
 
 
 def digest_text(sha256: str, size: int) -> bytes:
-    """The text that stands in a tree for a file recorded by digest only."""
+    """Return the text that stands in a tree for a file recorded by digest only."""
     return f"gitbaton digest 1\nsha256 {sha256}\nsize {size}\n".encode()
 
 
@@ -315,7 +315,7 @@ class ObjectStore:
         self._fresh: set[Oid] = set()
 
     def missing(self, oids: Iterable[Oid]) -> set[Oid]:
-        """Those of the ids that name no object any more. Raises GitError."""
+        """Return those of the ids that name no object any more. Raises GitError."""
         rest = self._not_loose(set(oids) - self.repo.stowed)
         mark = self.repo.object_store()[0]
         if mark != self._mark:
@@ -335,8 +335,8 @@ class ObjectStore:
         return gone
 
     def _not_loose(self, oids: set[Oid]) -> set[Oid]:
-        """The ids of no loose object; old ones among the others count as new from now on, as with git, so that
-        no gc takes them."""
+        """Return the ids of no loose object; old ones among the others count as new from now on, as with git, so that no gc
+        takes them."""
         folders: dict[str, set[str]] = {}
         rest = set()
         for oid in oids:

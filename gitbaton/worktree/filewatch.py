@@ -30,8 +30,8 @@ Clean = dict[str, Entry]  # tracked files that were as in the index, as the inde
 
 @value
 class Stray:
-    """A path outside a write set that changed: the blob that was there before and the one that is there now, None where there
-    was, or is, nothing, or nothing that was kept."""
+    """A path outside a write set that changed: the blob from before and the one of now, None where there was, or is,
+    nothing, or nothing that was kept."""
 
     path: str
     before: Oid | None
@@ -40,9 +40,9 @@ class Stray:
 
 @value
 class Strays:
-    """What changed outside a write set, by path. ``before`` and ``after`` are the images that are kept, with a tree of each;
-    ``unkept`` the paths that had or have content of which there is no image: too large, unreadable, or no file. ``modes``: the
-    permission bits that were seen before, ``most``: those of all other files and of folders, where git gives more."""
+    """The changes outside a write set, by path. ``before`` and ``after`` are the images that are kept, with a tree of each;
+    ``unkept`` are the paths with content of which there is no image: too large, unreadable, or no file. ``modes``: the
+    permission bits that were seen before; ``most``: those of all other files and of folders, where git gives more."""
 
     found: tuple[Stray, ...]
     before: Mapping[str, Entry]
@@ -64,13 +64,12 @@ class _Seen:
 
 
 class Watch:
-    """Everything tracked, and untracked but not ignored, outside a write set (``matches``), as it is when this is made.
+    """A watch of everything tracked, and untracked but not ignored, outside a write set (``matches``), from when this is made.
 
     Ignored files are not watched, also where the rules go meanwhile, nor what is in nested repositories and submodules. What is
-    modified or untracked is stored
-    (files over ``max_size`` bytes are not, and of what was not read before at most ``MOST_ANEW`` bytes, the smallest files
-    first: the others are noticed by their stat); of what is as in the index, the index's blob is the image. ``folder`` is one
-    of our own, for a private copy of the index. Raises GitError.
+    modified or untracked is stored, but for files over ``max_size`` bytes; of what was not read before at most ``MOST_ANEW``
+    bytes are, the smallest files first: the others are noticed by their stat. The image of what is as in the index is the
+    index's blob. ``folder`` is for a private copy of the index. Raises GitError.
     """
 
     def __init__(self, files: Files, matches: Callable[[str], bool], folder: str, *, max_size: int) -> None:
@@ -90,8 +89,8 @@ class Watch:
         return named and not self._matches(path)
 
     def _listed(self) -> tuple[set[str], Clean, list[str] | None]:
-        """The paths that may differ from the index, and those among them that are tracked, as the index has them; and all that
-        differ, watched or not, None where git could not say."""
+        """Return the paths that may differ from the index, and those among them that are tracked, as the index has them; and
+        all that differ, watched or not, None where git could not say."""
         git = self._index.git
         tracked, others = git.start(*_TRACKED), git.start(*OTHERS)
         result = tracked.finish()
@@ -113,7 +112,7 @@ class Watch:
         return {p: _Seen(stat=s, entry=entries.get(p), sure=s is None or settled(signature(s), now)) for p, s in stats.items()}
 
     def _affordable(self, found: list[tuple[str, os.stat_result]]) -> list[tuple[str, os.stat_result]]:
-        """Those files that are known already, and the smallest others."""
+        """Return those files that were read before, and the smallest others."""
         if sum(s.st_size for _, s in found) <= MOST_ANEW:
             return found
         kept, left = [], MOST_ANEW
@@ -135,7 +134,7 @@ class Watch:
         )
 
     def changed(self) -> Strays:
-        """What is different now; what is there now is stored, too. Raises GitError."""
+        """Return what is different now, and store what is there now. Raises GitError."""
         listed, clean, _ = self._listed()
         listed -= self._uncovered(listed, clean)
         # What was untracked may be ignored by now.
@@ -147,7 +146,8 @@ class Watch:
         return self._strays({p: (before[p], after[p]) for p in sorted(suspects - same, key=os.fsencode)})
 
     def _uncovered(self, listed: Collection[str], clean: Clean) -> set[str]:
-        """The untracked paths that are seen only now because ignore rules are gone which covered them: nobody watched them."""
+        """Return the untracked paths that are seen only now because ignore rules are gone which covered them: they were not
+        watched."""
         new = [p for p in listed if p not in self._before and p not in clean]
         repo, rules = self._files.repo, [os.path.join(folder, ".gitignore") for folder in folders_of(new)]
         then = self._excludes if new and self._excludes != excludes(repo) else None
@@ -170,7 +170,7 @@ class Watch:
         return signature(now) != signature(seen.stat)
 
     def _same_to_git(self, clean: Clean, after: Mapping[str, _Seen]) -> set[str]:
-        """Files that were only touched, though their bytes are not those in the index: git converts them."""
+        """Return the files that were only touched, though their bytes are not those in the index: git converts them."""
         there = [p for p in clean if after[p].entry is not None and "\n" not in p]
         asked = [p for p in may_convert(self._files.repo, self._files.root, there, self._index.git) if clean[p].mode != LINK]
         if not asked:
@@ -215,7 +215,7 @@ def _equal(before: _Seen, after: _Seen) -> bool:
 
 
 def _stat(path: str) -> os.stat_result | None:
-    """What stands at a path; None for nothing, and for a folder, whose files are paths of their own."""
+    """Return the stat of a path; None where there is nothing, and for a folder: its files are paths of their own."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -224,7 +224,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _entries(listing: bytes, *, filemode: bool) -> dict[str, Entry | None]:
-    """The paths of a raw listing, with the entries of the index; none for one in conflict, which comes twice."""
+    """Return the paths of a raw listing, with the entries of the index; none for one in conflict, which comes twice."""
     found: dict[str, Entry | None] = {}
     for change in records(listing)[0][1]:
         mode, _, oid = (change.before or "").partition(" ")

@@ -23,7 +23,7 @@ _MOST = 16 << 20  # bytes of an attributes file that git reads, and more
 
 
 def setting(repo: Repo, key: str) -> str:
-    """The value of a setting that we heed, in small letters; empty where there is none."""
+    """Return the value of a setting that we heed, in small letters; empty where there is none."""
     return repo.settings().get(key, [""])[-1].lower()
 
 
@@ -33,7 +33,7 @@ def has_links(repo: Repo) -> bool:
 
 
 def has_attributes(repo: Repo, root: str, paths: Iterable[str], word: bytes = b"") -> bool:
-    """Whether any attributes file may speak of ``paths``: one on disk, which has the ``word`` in it, or one that only a tree
+    """Whether an attributes file may speak of ``paths``: one on disk, which has the ``word`` in it, or one that only a tree
     or a sparse index holds."""
     env, settings = repo.git.env, repo.settings()
     if any(settings.get(key, [""])[-1] for key in ("core.attributesfile", "attr.tree")) or env.get("GIT_ATTR_SOURCE"):
@@ -52,7 +52,7 @@ def has_attributes(repo: Repo, root: str, paths: Iterable[str], word: bytes = b"
 
 
 def folders_of(paths: Iterable[str]) -> set[str]:
-    """The top and every folder above some paths; a slash at the end of one is no folder of its own."""
+    """Return the top and every folder above some paths; a slash at the end of one is no folder of its own."""
     folders = {""}
     for path in paths:
         folder = os.path.dirname(path.rstrip("/"))
@@ -63,7 +63,7 @@ def folders_of(paths: Iterable[str]) -> set[str]:
 
 
 def _speaks(place: str, word: bytes) -> bool:
-    """Whether there is an attributes file, and the word is in it, as far as it can be read."""
+    """Whether an attributes file exists, and has the word in it, as far as it can be read."""
     if not os.path.lexists(place):
         return False
     try:
@@ -73,7 +73,7 @@ def _speaks(place: str, word: bytes) -> bool:
 
 
 def _system(search: str) -> list[str]:
-    """Where the git that is on PATH may keep the system's attributes."""
+    """Return the paths at which the git that is on PATH may keep the system's attributes."""
     places = ["/etc/gitattributes"]
     program = next((p for folder in search.split(os.pathsep) if os.access(p := os.path.join(folder, "git"), os.X_OK)), None)
     for name in {program, os.path.realpath(program)} if program else ():
@@ -83,7 +83,7 @@ def _system(search: str) -> list[str]:
 
 
 def filters(git: Git, paths: Sequence[str], *options: str) -> dict[str, str]:
-    """The filter that each of ``paths`` stands behind, if it does, by the attributes of now or where ``options`` of
+    """Return the filter that each of ``paths`` stands behind, if it does, by the attributes of now or where ``options`` of
     ``check-attr`` say."""
     stdin = b"".join(os.fsencode(p) + b"\0" for p in paths)
     fields = zsplit(git.out("check-attr", *options, "-z", "--stdin", "filter", stdin=stdin)) if paths else []
@@ -92,8 +92,8 @@ def filters(git: Git, paths: Sequence[str], *options: str) -> dict[str, str]:
 
 
 def gated(repo: Repo, root: str, paths: Sequence[str], git: Git | None = None) -> dict[str, str]:
-    """As ``filters``, without a process where no attributes file speaks of filters. ``git`` says which index counts, else it
-    is the repository's; a ``root`` that is not its work tree has attributes of its own, too."""
+    """Return the filters as ``filters`` does, without a process where no attributes file speaks of filters. ``git`` says
+    which index counts, else it is the repository's; a ``root`` that is not its work tree has attributes of its own, too."""
     if not paths or not (has_attributes(repo, root, paths, _WORD) or _only_in_index(repo, root, paths)):
         return {}
     found = filters(git or repo.git, paths)
@@ -122,7 +122,7 @@ def may_have_attributes(repo: Repo) -> bool:
 
 
 def _index(repo: Repo) -> bytes:
-    """The bytes of the index; none where it cannot be read."""
+    """Return the bytes of the index; none where it cannot be read."""
     try:
         with open(repo.layout.index, "rb") as file:
             return file.read()
@@ -131,13 +131,13 @@ def _index(repo: Repo) -> bytes:
 
 
 def requiring(git: Git, names: Collection[str]) -> Git:
-    """The same git, for which these filters are required, also those that are not configured: it stops at a file that one of
-    them does not clean, and stores nothing of it."""
+    """Return the same git, for which these filters are required, also those that are not configured: it stops at a file that
+    one of them does not clean, and stores nothing of it."""
     return configured(git, {f"filter.{name}.required": "true" for name in sorted(names)})
 
 
 def configured(git: Git, settings: dict[str, str]) -> Git:
-    """The same git with other settings. A key with an equals sign does not fit behind ``-c``, which else wins."""
+    """Return the same git with other settings. A key with an equals sign does not fit behind ``-c``, which else wins."""
     plain = [f"{key}={text}" for key, text in settings.items() if "=" not in key]
     odd = {key: text for key, text in settings.items() if "=" in key}
     count = git.env.get("GIT_CONFIG_COUNT", "")
@@ -149,7 +149,7 @@ def configured(git: Git, settings: dict[str, str]) -> Git:
 
 
 class Gate:
-    """Reads files for a set that no filter touches: in place of what stands behind a filter comes a stand-in."""
+    """The filter gate of a file set, which no filter touches: a stand-in replaces what stands behind a filter."""
 
     def __init__(self, repo: Repo, root: str) -> None:
         self.repo, self.root = repo, root
@@ -167,8 +167,8 @@ class Gate:
         return self._drivers.get(path) is not None
 
     def stand_in(self, path: str, fd: int, *, store: bool) -> bytes | None:
-        """What is recorded in place of an open file's bytes, which are kept here with ``store``; None where the bytes
-        themselves are. Raises GitError."""
+        """Return what is recorded in place of an open file's bytes, which are kept here with ``store``; None where the bytes
+        themselves are recorded. Raises GitError."""
         driver = self._drivers.get(path)
         if driver is None:
             return None
@@ -185,8 +185,8 @@ _DIGEST = re.compile(rb"(?<![0-9a-zA-Z])[0-9a-f]{32,}(?![0-9a-zA-Z])")
 
 
 def kept_by(path: bytes, data: bytes) -> str:
-    """What keeps the content that a blob at a path points to: LFS, ANNEX, DVC, or OTHER where it only looks like a pointer, to
-    be believed behind a filter alone; empty where it points to nothing."""
+    """Return the tool that keeps the content which a blob at a path points to: LFS, ANNEX, DVC, or OTHER where it only looks
+    like a pointer, to be believed behind a filter alone; empty where it points to nothing."""
     if len(data) > MOST or b"\0" in data or data.startswith(_STAND_IN):
         return ""
     if _LFS.match(data):
@@ -200,6 +200,6 @@ def kept_by(path: bytes, data: bytes) -> str:
 
 
 def lfs_oid(data: bytes) -> str:
-    """The id by which git-lfs knows the content of a pointer; empty where it is none of its."""
+    """Return the id by which git-lfs knows the content of a pointer; empty where it is none of its."""
     found = _LFS.match(data)
     return found[1].decode("ascii") if found else ""

@@ -29,7 +29,7 @@ def is_wild(glob: str) -> bool:
 
 
 def literal_of(piece: str) -> str | None:
-    """A name without its quotes, or None when it has wildcards."""
+    """Return a name without its quotes, or None when it has wildcards."""
     return None if is_wild(piece) else re.sub(r"\\(.)", r"\1", piece, flags=re.DOTALL)
 
 
@@ -51,7 +51,7 @@ def tokens_of(piece: str) -> Tokens:
 
 
 def _members(listed: str) -> str:
-    """Return what stands between brackets, for a regular expression."""
+    """Return a class between brackets as a regular expression has it."""
     ranges = ""
     for found in _MEMBER.finditer(listed):
         low, high = found[1], found[2] or found[1]
@@ -65,7 +65,7 @@ def _members(listed: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def same_name(a: Tokens, b: Tokens) -> bool:
-    """Whether some name that a file may have is one of both. ``said`` in a state is what was consumed, in lower case, as long
+    """Whether a name that a file may have matches both. ``said`` in a state is what was consumed, in lower case, as long
     as it may become one of the names that no file has."""
     start: tuple[int, int, str | None] = (0, 0, "")
     seen, todo = {start}, [start]
@@ -94,13 +94,14 @@ def _common(a: str, b: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def name_matcher(tokens: Tokens) -> Callable[[str], object]:
-    """What tells whether a name is one of these."""
+    """Return a predicate: whether a name matches the tokens."""
     return re.compile(name_regex(tokens) + r"\Z", re.DOTALL).match
 
 
 def name_regex(tokens: Tokens) -> str:
-    """The names as a regular expression. Each stretch of characters after a ``*`` is taken where it first fits and never tried
-    elsewhere (``(?>``): that is enough, and it keeps the time in proportion to the length. The end of the name must follow."""
+    """Return the names as a regular expression. Each stretch of characters after a ``*`` is taken where it first fits and
+    never tried elsewhere (``(?>``): that is enough, and it keeps the time in proportion to the length. The end of the name
+    must follow."""
     if tokens == (STAR,):
         return "[^/]+"
     parts = [""]
@@ -124,8 +125,9 @@ Elements = tuple[Tokens | None, ...]
 
 
 def check(glob: str) -> str:
-    """The glob in its normal form, relative to the top of the work tree: without ``.``, ``..`` and doubled slashes, ``folder/``
-    as ``folder/**``. Raises UsageError when it is empty, absolute, malformed, or names something outside or in ``.git``."""
+    """Return the glob in its normal form, relative to the top of the work tree: without ``.``, ``..`` and doubled slashes,
+    ``folder/`` as ``folder/**``. Raises UsageError when it is empty, absolute, malformed, or names something outside or in
+    ``.git``."""
     if not glob:
         raise UsageError("a glob is empty", "'.' means every file of the work tree")
     if glob[0] == "/":
@@ -176,8 +178,8 @@ def _add(names: list[str], piece: str, glob: str) -> None:
 
 
 def relative(glob: str, prefix: str) -> str:
-    """The normal form of a glob that was given in folder ``prefix`` (relative to the top, '' for the top itself). Raises
-    UsageError as check()."""
+    """Return the normal form of a glob that was given in folder ``prefix`` (relative to the top, '' for the top itself).
+    Raises UsageError as check()."""
     if not prefix or not glob or glob[0] in "/!":
         return check(glob)
     whole = f"{quote(prefix)}/{glob}"
@@ -188,14 +190,14 @@ def relative(glob: str, prefix: str) -> str:
 
 
 def quote(path: str) -> str:
-    """A glob for exactly that path and what is below it."""
+    """Return a glob for exactly that path and what is below it."""
     return re.sub(r"([\\*?\[{]|^!)", r"\\\1", path)
 
 
 @lru_cache(maxsize=1 << 14)
 def fixed(glob: str) -> str:
-    """The path that everything which a glob in its normal form matches is, or is below: the names before its first wildcard,
-    unquoted; '' for the top."""
+    """Return the path that everything which a glob in its normal form matches is, or is below: the names before its first
+    wildcard, unquoted; '' for the top."""
     names: list[str] = []
     for piece in glob.split("/"):
         literal = literal_of(piece)
@@ -206,8 +208,8 @@ def fixed(glob: str) -> str:
 
 
 def roots(globs: Sequence[str]) -> tuple[str, ...]:
-    """The paths to look at for all files that globs in their normal form match, none below another, sorted: folders, but
-    those of globs without wildcards may be files, and need not exist. '' is the top."""
+    """Return the paths to look at for all files that globs in their normal form match, none below another, sorted: folders,
+    but those of globs without wildcards may be files, and need not exist. '' is the top."""
     found = {fixed(glob) for glob in globs}
     if "" in found:
         return ("",)
@@ -215,7 +217,8 @@ def roots(globs: Sequence[str]) -> tuple[str, ...]:
 
 
 def matcher(globs: Sequence[str]) -> Callable[[str], bool]:
-    """Whether one of these globs, in their normal form, matches a path: '/'-separated, relative to the top, surrogateescape."""
+    """Return a predicate: whether a path ('/'-separated, relative to the top, surrogateescape) matches one of these globs in
+    their normal form."""
     plain = frozenset(fixed(glob) for glob in globs if not is_wild(glob))
     wild = [_path_regex(_elements(glob)) for glob in dict.fromkeys(globs) if is_wild(glob)]
     search = re.compile("|".join(wild), re.DOTALL).match if wild else None
@@ -229,7 +232,7 @@ def matcher(globs: Sequence[str]) -> Callable[[str], bool]:
 
 
 def below(globs: Sequence[str]) -> Callable[[str], bool]:
-    """Whether files below a folder ('' for the top) can match one of these globs in their normal form."""
+    """Return a predicate: whether files below a folder ('' for the top) can match one of these globs in their normal form."""
     ways = [_way(glob) for glob in dict.fromkeys(globs)]
 
     def enter(folder: str) -> bool:
@@ -244,7 +247,7 @@ def below(globs: Sequence[str]) -> Callable[[str], bool]:
 
 @lru_cache(maxsize=1 << 14)
 def _way(glob: str) -> tuple[tuple[Callable[[str], object], ...], bool]:
-    """What the folders on the way to what a glob matches are called, and whether any others may follow."""
+    """Return matchers of the folders' names on the way to what a glob matches, and whether any others may follow."""
     elements = _elements(glob)
     deep = _DEEP in elements or not is_wild(glob)
     lead = elements[: elements.index(_DEEP)] if _DEEP in elements else elements if deep else elements[:-1]
@@ -252,13 +255,13 @@ def _way(glob: str) -> tuple[tuple[Callable[[str], object], ...], bool]:
 
 
 def overlap(a: Sequence[str], b: Sequence[str]) -> tuple[str, str] | None:
-    """The first glob of ``a`` and the first of ``b`` (in their normal forms) that some path matches both of; None when no path
-    can. Exact, whatever files there are."""
+    """Return the first glob of ``a`` and the first of ``b`` (in their normal forms) that some path matches both of; None
+    when no path can. Exact, whatever files there are."""
     return next(((one, other) for one in a for other in b if meet(one, other)), None)
 
 
 def meet(a: str, b: str) -> bool:
-    """Whether some path can match both of two globs in their normal form."""
+    """Whether a path can match both of two globs in their normal form."""
     (lead_a, tail_a), (lead_b, tail_b) = _ends(a), _ends(b)
     if not (lead_a.startswith(lead_b) or lead_b.startswith(lead_a)):
         return False
@@ -269,7 +272,7 @@ def meet(a: str, b: str) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _ends(glob: str) -> tuple[str, str]:
-    """What every path that matches begins with, and what it ends with, as far as a glance shows."""
+    """Return what every path that matches begins with, and what it ends with, as far as a glance shows."""
     if not is_wild(glob):
         return fixed(glob), ""
     return fixed(glob), re.split(r"[]*?\\]", glob)[-1].lstrip("/")
@@ -282,7 +285,7 @@ def _within_git(path: str) -> bool:
 
 
 def above(path: str) -> Iterator[str]:
-    """The folders above a path, the top not among them."""
+    """Yield the folders above a path, the top not among them."""
     at = path.find("/")
     while at > 0:
         yield path[:at]
@@ -295,7 +298,7 @@ def _elements(glob: str) -> Elements:
 
 @lru_cache(maxsize=1 << 14)
 def _variants(glob: str) -> tuple[Elements, ...]:
-    """The plain sequences of names that a glob means together; one that ends in ``**`` asks for a name at least."""
+    """Return the plain sequences of names that a glob means together; one that ends in ``**`` asks for a name at least."""
     elements = _elements(glob)
     if elements[-1] is _DEEP:
         return ((*elements, (STAR,)),)
@@ -304,7 +307,7 @@ def _variants(glob: str) -> tuple[Elements, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _cross(a: Elements, b: Elements) -> bool:
-    """Whether some path is one of both."""
+    """Whether a path can match both sequences of names."""
     seen, todo = {(0, 0)}, [(0, 0)]
     while todo:
         i, j = todo.pop()
@@ -324,8 +327,8 @@ def _name(element: Tokens | None) -> Tokens:
 
 
 def _path_regex(elements: Elements) -> str:
-    """Each stretch of names after a ``**`` is taken where it first fits and never tried elsewhere (``(?>``): that is enough,
-    and it keeps the time in proportion to the length of the path."""
+    """Return the paths as a regular expression. Each stretch of names after a ``**`` is taken where it first fits and never
+    tried elsewhere (``(?>``): that is enough, and it keeps the time in proportion to the length of the path."""
     parts: list[list[str]] = [[]]
     for element in elements:
         if element is _DEEP:

@@ -32,7 +32,7 @@ DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", r
 
 @value
 class Facts:
-    """What an index says beside its paths: a pure function of its bytes (and of core.sparseCheckout).
+    """The facts of an index beside its paths: a pure function of its bytes (and of core.sparseCheckout).
 
     ``tree`` holds the stage-0 entries; ``stages`` are (stage, path, mode, id) of unmerged paths; ``gitlinks`` are paths.
     ``lost`` are paths of which the staged content is gone: they are not in the tree.
@@ -57,7 +57,7 @@ class PrivateIndex:
         self.git = repo.git.changed({"GIT_INDEX_FILE": source}, *EXACT)
 
     def copy(self) -> None:
-        """From here on work on the copy; until then ``git`` only reads the original, which saves copying it."""
+        """Copy the index, and work on the copy from here on; until then ``git`` only reads the original."""
         if self.copied:
             return
         self.copied = True
@@ -69,8 +69,8 @@ class PrivateIndex:
         self.git = self.git.changed({"GIT_INDEX_FILE": self.path}, "core.splitIndex=false")
 
     def listings(self, specs: Sequence[str] = ()) -> tuple[Process, Process]:
-        """Two listings under way: which tracked paths differ from the index, and which paths are untracked; perhaps only of
-        what pathspecs match.
+        """Return two listings under way: which tracked paths differ from the index, and which paths are untracked; perhaps only
+        of what pathspecs match.
 
         Those that were started ahead count while the index is the very file that they read.
         """
@@ -85,16 +85,16 @@ class PrivateIndex:
         return start_listings(self.git)
 
     def whole(self) -> bool:
-        """Whether all that was read came from one and the same index; somebody else may have written it meanwhile."""
+        """Whether the index was the same for all that was read; another process may have written it meanwhile."""
         return not self.torn if self.copied else signature(self.source, self.width) == (self.signature, self.checksum)
 
     def known_facts(self) -> Facts | None:
-        """What the index says, if it was asked before; trees in it may have been collected since."""
+        """Return the facts of the index if they are cached; trees in them may have been collected since."""
         key = self.key()
         return _load(self._cache(), key) if key else None
 
     def hidden(self) -> Facts:
-        """The paths with a bit that hides edits from git, and those of other repositories; without a tree. Raises
+        """Return the paths with a bit that hides edits from git, and those of other repositories; without a tree. Raises
         DamagedIndexError."""
         known = self.known_facts()
         if known is not None:
@@ -102,7 +102,7 @@ class PrivateIndex:
         return _read(self, self._sparse(), tree=False)
 
     def _listed(self, *options: str) -> bytes:
-        """What ``git ls-files`` says of an index that is whole. Raises DamagedIndexError."""
+        """Return what ``git ls-files`` says of an index that is whole. Raises DamagedIndexError."""
         result = self.git.run("ls-files", *options)
         source = self.path if self.copied else self.source
         if result.code != 0 or (os.path.lexists(source) and index_is_torn(source, self.repo.layout.algorithm)):
@@ -112,7 +112,8 @@ class PrivateIndex:
         return result.out
 
     def facts(self, reachable: Collection[Oid]) -> Facts:
-        """What the index says. A cached answer counts only while its tree is one of ``reachable``, which gc must keep."""
+        """Return the facts of the index. Cached ones count only while their tree is one of ``reachable``, which gc must
+        keep."""
         known = self.known_facts()
         if known is not None and known.tree in reachable:
             self.relied = not self.copied
@@ -128,15 +129,15 @@ class PrivateIndex:
         return self.repo.boolean("core.sparsecheckout")
 
     def key(self) -> str:
-        """What stands for the bytes of the index, and for how they are read; empty where git wrote no checksum."""
+        """Return a key of the bytes of the index, and of how they are read; empty where git wrote no checksum."""
         return f"{self.checksum.hex()} {int(self._sparse())}" if any(self.checksum) else ""
 
     def _cache(self) -> str:
         return os.path.join(self.repo.own_dir, "index-facts")
 
     def reveal(self, facts: Facts, root: str) -> Facts:
-        """Take off what hides edits from ``git add``: assume-unchanged, skip-worktree where a file is there, and the commit of
-        a submodule where a plain folder with files stands; what the index says then."""
+        """Take off what hides edits from ``git add``: assume-unchanged, skip-worktree where a file is there, and the commit
+        of a submodule where a plain folder with files stands; return the facts of the index then."""
         for bit, option in (("a", "--no-assume-unchanged"), ("s", "--no-skip-worktree")):
             paths = [f.path for f in facts.flags if bit in f.bits]
             if bit == "s":
@@ -155,7 +156,7 @@ class PrivateIndex:
         return replace(facts, gitlinks=tuple(path for path in facts.gitlinks if path not in self.plain))
 
     def cover(self, untracked: Iterable[str]) -> dict[str, str]:
-        """Put back the commits of submodules in whose folders none of the ``untracked`` paths lies; the others."""
+        """Put back the commits of submodules that have none of the ``untracked`` paths in their folder; return the others."""
         above = {folder for path in untracked for folder in parents(path)}
         empty = {path: entry for path, entry in self.plain.items() if path not in above}
         self.put(empty)
@@ -163,7 +164,8 @@ class PrivateIndex:
         return self.plain
 
     def unlock(self) -> None:
-        """Remove the lock that a killed git left on the copy (a file that shrinks under it kills it); nobody else writes it."""
+        """Remove the lock that a killed git left on the copy (a file that shrinks under it kills it); no other process
+        writes it."""
         with suppress(FileNotFoundError):
             os.unlink(self.path + ".lock")
 
@@ -179,8 +181,8 @@ class PrivateIndex:
         self.write("update-index", "-z", "--index-info", stdin=index_info(rows, self.width))
 
     def write_tree(self) -> Oid:
-        """The tree of the copy's stage-0 entries; it must hold no unmerged path. What is gone of them and is on disk is stored
-        anew."""
+        """Write the tree of the copy's stage-0 entries; it must hold no unmerged path. What is gone of them and is on disk
+        is stored anew."""
         try:
             return self.write("write-tree").decode("ascii").strip()
         except GitError:
@@ -189,7 +191,7 @@ class PrivateIndex:
             return self.write("write-tree").decode("ascii").strip()
 
     def write(self, *args: str, stdin: bytes = b"") -> bytes:
-        """A command that writes the copy, in an empty work tree and keeping the copy's mtime.
+        """Run a command that writes the copy, in an empty work tree and keeping the copy's mtime.
 
         Git would read racily clean files again while it writes, only to mark those that differ: it stops where a required
         filter fails, and dies where a file shrinks under it. With its old mtime the copy needs no marks.
@@ -206,8 +208,8 @@ class PrivateIndex:
 
 
 def index_info(wanted: Mapping[str, Iterable[str]], width: int) -> bytes:
-    """Lines for ``update-index -z --index-info``, by path what is to stand there: ``MODE ID`` and perhaps a stage. All that was
-    there goes first, so that a file can make room for a directory. ``width``: of an id, in bytes."""
+    """Return lines for ``update-index -z --index-info``, by path what is to stand there: ``MODE ID`` and perhaps a stage.
+    All that was there goes first, so that a file can make room for a directory. ``width``: of an id, in bytes."""
     gone = [f"0 {'00' * width}\t{path}\0" for path in wanted]
     new = [f"{row}\t{path}\0" for path, rows in wanted.items() for row in rows]
     return os.fsencode("".join(gone + new))
@@ -224,8 +226,8 @@ def _is_plain_folder(path: str) -> bool:
 
 
 def fresh_index(repo: Repo, folder: str) -> str:
-    """An index of HEAD's tree in ``folder``, without what is known of files: ``git add`` reads each of them, and stores what is
-    not here. It is empty where HEAD's tree cannot be read."""
+    """Make an index of HEAD's tree in ``folder``, without stat data: ``git add`` reads each file, and stores what is not
+    here. It is empty where HEAD's tree cannot be read."""
     path = os.path.join(folder, "fresh")
     git = repo.git.changed({"GIT_INDEX_FILE": path}, "core.splitIndex=false")
     if git.run("read-tree", "HEAD").code != 0:
@@ -234,7 +236,8 @@ def fresh_index(repo: Repo, folder: str) -> str:
 
 
 def store_anew(index: PrivateIndex, paths: Collection[str] | None = None) -> bool:
-    """Store what files hold of whose entries in an index (those of some paths) the objects are gone; whether there was any."""
+    """Store anew the content of files with entries in an index (at some paths) that name an object which is gone; return
+    whether there was any."""
     root, objects = index.repo.layout.root, index.repo.objects
     if root is None:
         return False
@@ -255,15 +258,15 @@ def store_anew(index: PrivateIndex, paths: Collection[str] | None = None) -> boo
 
 
 def without_filter(git: Git, name: str) -> Git:
-    """The same without a filter driver."""
+    """Return the same git without a filter driver."""
     return configured(
         git, {f"filter.{name}.{key}": text for key, text in (("required", "false"), ("clean", ""), ("process", ""))}
     )
 
 
 def modified(git: Git, *options: str, specs: Sequence[str] = ()) -> Result:
-    """What ``git diff-files`` says and warns of, though a broken submodule or a filter that fails may make it stop. Raises
-    GitError."""
+    """Return what ``git diff-files`` says and warns of, though a broken submodule or a filter that fails may make it stop.
+    Raises GitError."""
     submodules = "dirty"
     for _ in range(MAX_FILTERS):
         result = git.run("diff-files", "-z", "--no-renames", *options, f"--ignore-submodules={submodules}", "--", *specs)
@@ -279,7 +282,8 @@ def modified(git: Git, *options: str, specs: Sequence[str] = ()) -> Result:
 
 
 def index_entries(git: Git, specs: Iterable[str] = ()) -> Iterator[tuple[str, str, str, str]]:
-    """Mode, id, stage and path of what the index of ``git`` holds, perhaps only of what pathspecs match. Raises GitError."""
+    """Yield mode, id, stage and path of the entries in the index of ``git``, perhaps only of what pathspecs match. Raises
+    GitError."""
     for row in zsplit(git.out("ls-files", "-s", "-z", "--", *specs)):
         meta, path = row.split("\t", 1)
         mode, oid, stage = meta.split(" ")
@@ -287,7 +291,8 @@ def index_entries(git: Git, specs: Iterable[str] = ()) -> Iterator[tuple[str, st
 
 
 def real_links(index: PrivateIndex, root: str) -> tuple[str, ...]:
-    """The paths of an index at which a symbolic link stands, where core.symlinks says that git makes text files of them."""
+    """Return the paths of an index at which a symbolic link stands, where core.symlinks says that git makes text files of
+    them."""
     if has_links(index.repo):
         return ()
     links = (path for mode, _, _, path in index_entries(index.git) if mode == LINK)
@@ -336,7 +341,8 @@ def _save(repo: Repo, path: str, temporary: str, key: str, facts: Facts) -> None
 
 
 def _read(index: PrivateIndex, sparse: bool, *, tree: bool = True) -> Facts:
-    """Ask git: one listing, and one ``tree``. ``ls-files -v`` shows every bit but intent-to-add, which no tree holds."""
+    """Ask git for the facts: one listing, and one ``tree``. ``ls-files -v`` shows every bit but intent-to-add, which no tree
+    holds."""
     width, empty = index.width * 2, object_id(index.repo.layout.algorithm, "blob", b"").encode()
     items = index._listed("-s", "-v", "-z").split(b"\0")[:-1]
     stage_at, path_at = 10 + width, 12 + width
@@ -365,7 +371,7 @@ def _read(index: PrivateIndex, sparse: bool, *, tree: bool = True) -> Facts:
 
 
 def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> tuple[Oid, list[str]]:
-    """The tree of what is staged, and the paths that cannot be in it, because their objects are gone and not on disk."""
+    """Return the tree of what is staged, and the paths that cannot be in it, because their objects are gone and not on disk."""
     try:
         return _tree_without(index, unmerged), []
     except GitError:
@@ -388,7 +394,7 @@ def _tree_without(index: PrivateIndex, unmerged: Collection[bytes]) -> Oid:
 
 
 def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
-    """Those of ``paths`` (stage-0 entries of the empty blob) that the tree does not hold: intent-to-add."""
+    """Return those of ``paths`` (stage-0 entries of the empty blob) that the tree does not hold: intent-to-add."""
     if not paths:
         return []
     held = set(index.git.out("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0"))
@@ -403,8 +409,8 @@ def stages_tree(
     modes: bytes,
     links: Sequence[str],
 ) -> tuple[NewObject, ...]:
-    """The tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, of what is
-    ``kept`` (path, mode, blob) in folders beside these, of a blob with the paths that were ignored until now, when the JSON
+    """Make the tree of the unmerged stages under ``1/ 2/ 3/``, of a blob ``flags`` when the JSON cannot list them all, of what
+    is ``kept`` (path, mode, blob) in folders beside these, of a blob with the paths that were ignored until now, when the JSON
     cannot list all that was ``skipped``, of a blob ``modes`` where permissions are listed, and of a blob with the ``links``.
 
     Its last object is the tree; there is none when nothing is unmerged, the lists are short and nothing is kept.
@@ -430,7 +436,7 @@ def _paths(paths: Iterable[str]) -> bytes:
 
 
 def listed(flags: tuple[Flag, ...]) -> tuple[Flag, ...]:
-    """Those of the flags that the JSON lists: at most 1,000, and 128 KiB of paths."""
+    """Return those of the flags that the JSON lists: at most 1,000, and 128 KiB of paths."""
     room = MAX_FLAG_BYTES
     for number, flag in enumerate(flags):
         room -= len(os.fsencode(flag.path))

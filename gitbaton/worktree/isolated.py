@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Lane:
-    """A lane of a repository, empty until ``sync``: a linked work tree at ``path``, outside the user's, registered with git,
-    HEAD detached where the user's is (where that is unborn, so is this one).
+    """An isolated work tree, empty until ``sync``: a linked one at ``path``, outside the user's, registered with git, HEAD
+    detached where the user's is (unborn where that is).
 
     ``how`` says how its files were made: ``reflink`` or ``copy``. ``left_out`` are files and folders that could not be read;
-    sockets, pipes and devices are never taken. When it is closed, folder and registration are removed; where this process is
+    sockets, pipes and devices are never taken. When it is closed, folder and registration are removed; if this process is
     killed before, by ``sweep``. Not thread-safe. Raises GitError.
     """
 
@@ -58,7 +58,7 @@ class Lane:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What could not be read when the lane was last synced."""
+        """The paths that could not be read by the last sync."""
         return tuple(self._tree.left_out)
 
     def sync(self) -> None:
@@ -87,7 +87,7 @@ class Lane:
         return {path: found[path] for path in sorted(found, key=os.fsencode) if path not in ignored}
 
     def commit(self) -> Oid | None:
-        """The commit that was made in the lane since ``sync`` and is on no branch. Raises GitError."""
+        """Return the commit that was made in the lane since ``sync`` and is on no branch. Raises GitError."""
         return self._own.left()
 
     @property
@@ -96,14 +96,15 @@ class Lane:
         return os.path.islink(self.path) or not (os.path.isdir(self.path) and os.path.isdir(self.git_dir))
 
     def environment(self) -> dict[str, str]:
-        """The environment of a command in the lane: git means the lane there, and a command that removes ``.git`` does not end
-        in a repository further up."""
+        """Return the environment of a command in the lane: git means the lane there, and a command that removes ``.git``
+        does not end in a repository further up."""
         env, above = foreground.environment(self._repo, "beside"), os.path.dirname(self.path)
         ceilings = env.get("GIT_CEILING_DIRECTORIES")
         return env | {"GIT_CEILING_DIRECTORIES": above + (os.pathsep + ceilings if ceilings else "")}
 
     def runs(self, child: Child) -> None:
-        """Say which command runs in the lane: it is ended before the lane of a killed process is removed. Raises GitError."""
+        """Record the command that runs in the lane: it is ended before the lane of a killed process is removed. Raises
+        GitError."""
         self._marker.runs(child)
 
     def close(self) -> None:
@@ -117,8 +118,8 @@ class Lane:
         registration.make(self._marker.lock_fd)
 
     def _adopt(self, path: str, text: bytes) -> bool:
-        """Register the nested work tree whose ``.git`` file says ``text``: what is done in the copy must not reach the index
-        or the files of the original. Whether the file has been written."""
+        """Register the nested work tree of a ``.git`` file with this ``text``, and return whether the file was written: what
+        is done in the copy must not reach the index or the files of the original."""
         known = self._nested.get(path)
         target = os.path.join(self._root, path, os.fsdecode(text).removeprefix("gitdir: ").rstrip("\r\n"))
         source = os.path.realpath(target)
@@ -143,7 +144,7 @@ class Lane:
         return not any(source == p or source.startswith(p + os.sep) for p in self._tree.skip)
 
     def _ignored(self, paths: list[str]) -> set[str]:
-        """The paths that git ignores; none where it cannot say."""
+        """Return the paths that git ignores; none where it cannot say."""
         env = in_worktree(self._repo.git.env, self.git_dir, self.path)
         git = Git(self.path, env, config=self._repo.git.config)
         result = git.run("check-ignore", "-z", "--stdin", stdin=b"".join(os.fsencode(p) + b"\0" for p in paths))
@@ -159,8 +160,8 @@ def _first_line(path: str) -> str:
 
 
 def _beside(repo: Repo, root: str) -> str:
-    """Where a lane lies: beside the work tree, where its files can be shared, ``../`` leads to the same places and tools that
-    look for their settings further up find the same; but not in another work tree, nor in ``/``."""
+    """Return the folder to make a lane in: beside the work tree, where its files can be shared, ``../`` leads to the same
+    places and tools that look for their settings further up find the same; but not in another work tree, nor in ``/``."""
     above = os.path.dirname(root)
     inside, at = False, above
     while not inside and at != os.path.dirname(at):
@@ -185,8 +186,8 @@ _TRIES = 4
 
 
 class Registration:
-    """A linked work tree at ``place`` under a name of its own, which follows the work tree whose git directory is ``source``;
-    ``git_dir`` is its own. ``building`` is where git makes it: ``place`` may have files already."""
+    """A linked work tree at ``place`` under a name of its own, which follows the work tree of the git directory ``source``;
+    ``git_dir`` is its own. Git makes it at ``building``: ``place`` may have files already."""
 
     def __init__(self, git: Git, source: str, common: str, name: str, place: str, index: str | None = None) -> None:
         self.source, self.name, self.place, self._common = source, name, place, common
@@ -200,8 +201,8 @@ class Registration:
         self._at: Oid | None = None
 
     def make(self, lock_fd: int) -> None:
-        """Register; git holds the lock ``lock_fd``, too: it may outlive us, and what it makes is not swept before. The folder
-        ``place`` is there. Raises GitError."""
+        """Register with git, which holds the lock ``lock_fd``, too: it may outlive us, and what it makes is not swept
+        before. The folder ``place`` is there. Raises GitError."""
         try:
             head = self._oid(self.source, "HEAD") or self._nothing()
             os.set_inheritable(lock_fd, True)
@@ -216,7 +217,7 @@ class Registration:
         remove_folder(self.building)
 
     def _add(self, head: Oid) -> None:
-        """Let git make it; again where the last other work tree went meanwhile, and the folder of all with it."""
+        """Let git register it; retry if the last other work tree went meanwhile, and the folder of all with it."""
         for patience in range(_TRIES, 0, -1):
             try:
                 self._run(self.source, "worktree", "add", "-q", "--detach", "--no-checkout", "--", self.building, head)
@@ -228,7 +229,7 @@ class Registration:
                     raise
 
     def _nothing(self) -> Oid:
-        """A commit of no files: before 2.42 git makes no work tree without one."""
+        """Write a commit of no files, and return its id: before 2.42 git makes no work tree without one."""
         git = self._git.changed({"GIT_DIR": self.source})
         tree = git.out("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"")
         who = b"gitbaton <gitbaton@localhost> 0 +0000"
@@ -275,7 +276,7 @@ class Registration:
         return self._at is not None and detached(self.git_dir) == self._at
 
     def left(self) -> Oid | None:
-        """The commit that HEAD has come to since ``follow``, if no branch, tag or HEAD of the user's has it."""
+        """Return the commit that HEAD has come to since ``follow``, if no branch, tag or HEAD of the user's has it."""
         if self._stays():
             return None
         found = self._oid(self.git_dir, "HEAD^{commit}")
@@ -301,7 +302,7 @@ class Registration:
         _copy_file(self.index, own)
 
     def _oid(self, git_dir: str, name: str) -> Oid | None:
-        """The object of a name; None where there is none."""
+        """Return the object of a name; None where there is none."""
         result = self._git.run("rev-parse", "-q", "--verify", name, env={"GIT_DIR": git_dir})
         oid = result.out.decode("ascii", "replace").strip()
         return oid if result.code == 0 and OID.match(oid) else None

@@ -20,7 +20,8 @@ _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 def words(path: str) -> tuple[str, str]:
-    """What to say of a lock that does not go away, and the hint; git's own words, with its age and who holds it."""
+    """Return what to say of a lock that does not go away, and the hint; git's own words, with its age and the process that
+    holds it."""
     return _told(path, holder(path))
 
 
@@ -37,8 +38,8 @@ def _told(path: str, found: str | None) -> tuple[str, str]:
 
 
 def stale(repo: Repo, older: float) -> Iterator[tuple[str, str, str]]:
-    """The locks of git's own files that are older than so many seconds and that no process is seen to hold, each with its
-    words and the hint."""
+    """Yield the locks of git's own files that are older than so many seconds and that no process is seen to hold, each with
+    its words and the hint."""
     common = repo.layout.common_dir
     folders = dict.fromkeys([common, *(git_dir for _, git_dir, _ in questions.worktrees(repo))])
     paths = [os.path.join(folder, name + ".lock") for folder in folders for name in _FILES]
@@ -54,8 +55,8 @@ def stale(repo: Repo, older: float) -> Iterator[tuple[str, str, str]]:
 
 
 def holder(path: str) -> str | None:
-    """The process that holds a lock: it has the file open, is named in it, or is a git at work here from before it was made.
-    Empty: there is none; None: that cannot be seen."""
+    """Return the process that holds a lock: it has the file open, is named in it, or is a git at work here from before it
+    was made. Empty: there is none; None: that cannot be seen."""
     try:
         made, real, ours = os.lstat(path).st_mtime, os.path.realpath(path), _marked(path)
         pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
@@ -97,7 +98,7 @@ def holder(path: str) -> str | None:
 
 
 def _verb(command: Sequence[str]) -> str:
-    """What a git is to do; empty where that cannot be told."""
+    """Return the command of a git process; empty where that cannot be told."""
     words = iter(command[1:])
     for word in words:
         if word in ("-C", "-c"):
@@ -112,7 +113,7 @@ def _process(pid: int, command: Sequence[str]) -> str:
 
 
 def _marked(path: str) -> int | None:
-    """The process of gitbaton's that a lock of ours names."""
+    """Return the process of gitbaton's that a lock of ours names."""
     try:
         text = read_regular(path, 200).decode("ascii", "replace")
     except OSError:
@@ -122,7 +123,7 @@ def _marked(path: str) -> int | None:
 
 
 def _together(directory: str, git_dir: str) -> bool:
-    """Whether a process in a directory may be at work in the repository whose files are in ``git_dir``."""
+    """Whether a process in a directory may be at work in the repository with its files in ``git_dir``."""
     at = git_dir.partition("/.git/")[0].removesuffix("/.git")
     return os.path.join(directory, "").startswith((os.path.join(at, ""), os.path.join(git_dir, "")))
 

@@ -58,7 +58,7 @@ class Scratch:
 
     def run(self, argv: Sequence[str], *, out: int = 1) -> int:
         """Run a command at the top of the work tree, in the user's environment for another work tree, its standard output on
-        ``out``; its exit status as a shell gives it (128 and the signal's number when one ended it)."""
+        ``out``, and return its exit status as a shell gives it (128 and the signal's number when one ended it)."""
         env = marked(environment(self._repo, "beside"), self._word)
         words = ["sh", "-c", 'cd -- "$1" || exit 128; shift; exec "$@"', "sh", self.path, *argv]
         child = Child.of(self._word, spawn(words, env, 0, out, 2, group=self._group))
@@ -74,8 +74,8 @@ class Scratch:
 
 @contextmanager
 def scratch(repo: Repo, commit: Oid) -> Iterator[Scratch]:
-    """A scratch work tree registered at a commit, without files yet. No hook runs. When the block ends, folder and registration
-    are removed; where this process is killed, by ``sweep``, which ends what still runs there. Raises GitError."""
+    """Provide a scratch work tree registered at a commit, without files yet. No hook runs. When the block ends, folder and
+    registration are removed; if this process is killed, by ``sweep``, which ends what still runs there. Raises GitError."""
     sweep(repo)
     place = Scratch(repo)
     try:
@@ -112,7 +112,7 @@ run()
 
 
 def look(repo: Repo) -> dict[str, object]:
-    """What of the user's repository must be the same afterwards: its head, refs, index and status now."""
+    """Return what of the user's repository must be the same afterwards: its head, refs, index and status now."""
     try:
         with open(repo.layout.index, "rb") as file:
             index = file.read()
@@ -124,7 +124,7 @@ def look(repo: Repo) -> dict[str, object]:
 
 
 class Copy:
-    """A scratch copy, whose work tree is at ``path``; see ``scratch_copy``."""
+    """A scratch clone, with its work tree at ``path``; see ``scratch_copy``."""
 
     def __init__(self, path: str, word: str, config: tuple[str, ...]) -> None:
         self.path = path
@@ -140,14 +140,14 @@ class Copy:
         return begin(words, self.env, _SECONDS).finish()
 
     def baton(self, *words: str, kill: tuple[str, str] | None = None) -> Result:
-        """``git baton`` as a new process at the top of the copy; with ``kill``, killed at the first audit event of that name
-        with that word (an empty one: any) among its arguments. Raises GitError."""
+        """Run ``git baton`` as a new process at the top of the copy; with ``kill``, killed at the first audit event of that
+        name with that word (an empty one: any) among its arguments. Raises GitError."""
         script = ("-m", "gitbaton") if kill is None else ("-c", _KILLED, *kill)
         return self.run(sys.executable, "-P", *script, *words)
 
     def plain_files(self, folder: str) -> list[str]:
-        """Tracked files outside a folder that may be edited and removed without a filter, an encoding or an ignore rule having
-        a say; the first few."""
+        """Return tracked files outside a folder that may be edited and removed without a filter, an encoding or an ignore
+        rule having a say; the first few."""
         listed = os.fsdecode(self.git.out("ls-files", "-s", "-z")).split("\0")[:-1]
         rows = [row.split("\t", 1) for row in listed if row.startswith(("100644 ", "100755 "))]
         paths = [path for _, path in rows if not os.path.basename(path).startswith(".git") and folder not in path][:_LOOKED_AT]
@@ -159,12 +159,12 @@ class Copy:
         return [path for path in paths if path not in meddled.union(ignored)]
 
     def open(self) -> Repo:
-        """The copy, opened anew."""
+        """Open the copy anew."""
         return discover(self.path, door="binary")
 
     def tree(self, *, files: bool) -> Oid:
-        """The tree of the index, or with ``files`` the one that ``git add -A`` would make: plain git says it, on a copy of the
-        index, so that the index stays as it is. Raises GitError."""
+        """Return the tree of the index, or with ``files`` the one that ``git add -A`` would make: plain git says it, on a
+        copy of the index, so that the index stays as it is. Raises GitError."""
         git_dir = os.path.join(self.path, ".git")  # where it goes with the copy, whatever ends us
         with tempfile.TemporaryDirectory(dir=git_dir) as folder:
             env, index = {"GIT_INDEX_FILE": os.path.join(folder, "index")}, os.path.join(git_dir, "index")
@@ -177,9 +177,9 @@ class Copy:
 
 @contextmanager
 def scratch_copy(repo: Repo, refs: Mapping[str, Oid], head: Head, symrefs: Mapping[str, str]) -> Iterator[Copy]:
-    """A repository in a folder of its own below the system's temporary directory, without files yet: it borrows the objects
-    of ``repo``, has the refs and symbolic refs given, and HEAD at ``head``. Removed when the block ends; where this process is
-    killed, by ``sweep``. Raises GitError."""
+    """Provide a repository in a folder of its own below the system's temporary directory, without files yet: it borrows the
+    objects of ``repo``, has the refs and symbolic refs given, and HEAD at ``head``. Removed when the block ends; if this
+    process is killed, by ``sweep``. Raises GitError."""
     repo.settings()  # git must know the hooks to switch off
     sweep(repo)
     marker, word = Marker(repo), os.urandom(8).hex()

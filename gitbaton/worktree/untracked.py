@@ -37,12 +37,12 @@ _BESIDE = re.compile(r"\.(.+)\.new")
 
 @value
 class Rules:
-    """What of the untracked files is taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never`` are
-    paths that are ours (LATEST) and belong in no checkpoint. ``past``: asked for what was ignored until now, where something
-    is untracked; ``include``: paths that are taken in all the same. ``most``: how many bytes of files that the newest
-    checkpoint does not hold, where there is a limit; ``held``: asked whether it holds a path with a file of that size.
-    ``going``: ignored files that a command is about to remove, and that are held here; and those that are not, with the reason.
-    ``telling``: by the names of files that ``exclude`` names, what must stand in one for it to be left out."""
+    """The rules by which untracked files are taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never``
+    are paths that are ours (LATEST) and belong in no checkpoint. ``past``: asked for what was ignored until now, where
+    something is untracked; ``include``: paths that are taken in all the same. ``most``: how many bytes of files that the
+    newest checkpoint does not hold, where there is a limit; ``held``: asked whether it holds a path with a file of that
+    size. ``going``: ignored files that a command is about to remove, and that are held here; and those that are not, with
+    the reason. ``telling``: by the names of files that ``exclude`` names, what must stand in one for it to be left out."""
 
     untracked: Untracked = "all"
     max_size: int = 50 << 20
@@ -57,7 +57,7 @@ class Rules:
 
 
 def ours(path: str, never: Collection[str]) -> bool:
-    """Whether an untracked path is one of ``never``, or what a process of ours that is just writing it puts beside it."""
+    """Whether an untracked path is one of ``never``, or what a process of ours puts beside it while it writes it."""
     folder, name = os.path.split(path)
     beside = _BESIDE.fullmatch(name)
     return path in never or (beside is not None and os.path.join(folder, beside.group(1)) in never)
@@ -90,8 +90,8 @@ def sort_out(
 
 
 def asked_for(repo: Repo, directory: str | None, specs: Sequence[str]) -> dict[str, list[str]]:
-    """The untracked paths that pathspecs match as seen from a directory, by pathspec; none for what is tracked. Raises
-    UsageError for one that matches nothing else."""
+    """Return the untracked paths that pathspecs match as seen from a directory, by pathspec; none for what is tracked.
+    Raises UsageError for one that matches nothing else."""
     git, found = repo.git.changed({}, directory=directory or repo.layout.root or repo.layout.git_dir), dict[str, list[str]]()
     for spec in specs:
         listed = git.run("ls-files", "-o", "-z", "--full-name", "--exclude-standard", "--", spec)
@@ -134,7 +134,8 @@ def going(
 
 
 def _at_or_below(listed: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """What of some ignored files and folders (they end in a slash) lies at or below paths; of a folder above one, that path."""
+    """Return those of some ignored files and folders (they end in a slash) that are at or below paths; of a folder above
+    one, that path."""
     found = dict[str, None]()
     for path in paths or ("",):
         at = "" if path in ("", ".") else f"{path.rstrip('/')}/"
@@ -145,8 +146,8 @@ def _at_or_below(listed: Sequence[str], paths: Sequence[str]) -> list[str]:
 
 
 def _files(root: str, path: str, names: Sequence[str], most: int) -> dict[str, int] | None:
-    """The regular files at or below a path, each with its size; None where they are too many or too large, where something else
-    is among them, or a repository."""
+    """Return the regular files at or below a path, each with its size; None where they are too many or too large, where
+    something else is among them, or a repository."""
     from fnmatch import fnmatch
 
     found, todo, total = dict[str, int](), [path.rstrip("/")], 0
@@ -175,7 +176,7 @@ def _files(root: str, path: str, names: Sequence[str], most: int) -> dict[str, i
 
 
 def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: Rules) -> set[str]:
-    """The largest of the new files, as many as it takes for the others to keep the limit."""
+    """Return the largest of the new files, as many as it takes for the others to keep the limit."""
     over = set[str]()
     if rules.most is None or sum(sizes[p] for p in taken) <= rules.most:
         return over
@@ -212,7 +213,7 @@ def special(path: str) -> bool:
 
 
 def specials(git: Git, root: str, closed: Collection[str] = ()) -> list[str]:
-    """FIFOs, sockets and devices that are not ignored, among the first 10,000 directory entries, nearest the top first.
+    """Return FIFOs, sockets and devices that are not ignored, among the first 10,000 directory entries, nearest the top first.
 
     No git command shows them: they have no content that git could hold. ``closed`` are directories not looked into.
     """
@@ -251,7 +252,7 @@ def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
 
 
 def inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bool) -> list[Skipped]:
-    """Submodules and nested repositories in the index that hold content which no commit of theirs has.
+    """Return submodules and nested repositories in the index that hold content which no commit of theirs has.
 
     Unless something has ``changed`` at all, git has just found them clean.
     """
@@ -260,7 +261,7 @@ def inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bo
 
 
 def _dirty(index: PrivateIndex, paths: list[str]) -> list[str]:
-    """Those of the submodules that git finds uncommitted or untracked content in, or cannot open."""
+    """Return those of the submodules that git finds uncommitted or untracked content in, or cannot open."""
     if not paths:
         return []
     specs = [f":(top,literal){p}" for p in paths] if len(paths) <= _NAMED else []
@@ -279,10 +280,10 @@ _GITIGNORE, _ATTRIBUTES = ".gitignore", ".gitattributes"
 
 @value
 class Past:
-    """What was ignored until now: ``trees`` are HEAD's and those of the newest checkpoints, whose ``.gitignore`` files count;
-    ``kept`` are the paths that those checkpoints kept out for this reason. What a tree of ``held`` has stays in.
-    ``excludes``: what else said so then, as ``excludes`` gives it; None where that is the same now. ``shut``: the paths that
-    did not pass their filter then, each with its name."""
+    """The paths that were ignored until now, and why: ``trees`` are HEAD's and those of the newest checkpoints, with the
+    ``.gitignore`` files that count; ``kept`` are the paths that those checkpoints kept out for this reason. What a tree of
+    ``held`` has stays in. ``excludes``: what else said so then, as ``excludes`` gives it; None where that is the same now.
+    ``shut``: the paths that did not pass their filter then, each with its name."""
 
     trees: tuple[Oid, ...] = ()
     held: tuple[Oid, ...] = ()
@@ -294,8 +295,9 @@ class Past:
 def until_now(
     repo: Repo, folder: str, paths: Sequence[str], past: Past, stay: Collection[str] = ()
 ) -> tuple[set[str], list[str]]:
-    """Those of the untracked paths, which no rule of now covers, that were ignored until now, less what is to ``stay``; and
-    what to call them: the highest folders in which all was ignored and nothing stays, else themselves. Raises GitError."""
+    """Return those of the untracked paths, which no rule of now covers, that were ignored until now, less what is to
+    ``stay``; and what to call them: the highest folders in which all was ignored and nothing stays, else themselves. Raises
+    GitError."""
     hidden = {p for p in paths if covered(p.rstrip("/"), past.kept) is not None} if past.kept else set[str]()
     trees = _Trees(repo)
     where = folders_of(paths)
@@ -317,22 +319,24 @@ def until_now(
 
 
 def _chain(path: str, whole: Collection[str]) -> list[str]:
-    """The folders above a path in which nothing is tracked, the highest first. ``whole``: the highest of all, with a slash."""
+    """Return the folders above a path in which nothing is tracked, the highest first. ``whole``: the highest of all, with a
+    slash."""
     found = parents(path.rstrip("/"))
     start = next((n for n, at in enumerate(found) if at + "/" in whole), len(found))
     return found[start:]
 
 
 def anything_in(root: str, path: str) -> str:
-    """What to ask of a path: of a folder, a name in it that only a rule for all of it covers."""
+    """Return the path to ask of for a path: for a folder, a name in it that only a rule for all of it covers."""
     return f"{path}/{_ANY}" if os.path.isdir(os.path.join(root, path)) else path
 
 
 def ignored_by(repo: Repo, folder: str, tree: Oid | None, paths: Sequence[str], excludes: bytes | None = None) -> set[str]:
-    """Those of the paths that the ``.gitignore`` files of a tree cover, or ``info/exclude`` and ``core.excludesFile`` of now;
-    with ``excludes`` that instead of these. Raises GitError.
+    """Return those of the paths that the ``.gitignore`` files of a tree cover, or ``info/exclude`` and ``core.excludesFile`` of
+    now; with ``excludes`` that instead of these. Raises GitError.
 
-    The rules are laid out in an empty work tree below ``folder``; nothing else is read from the real one."""
+    The rules are laid out in an empty work tree below ``folder``; nothing else is read from the real one.
+    """
     place = os.path.join(folder, "ignores", tree or "none")
     os.makedirs(place, exist_ok=True)
     trees = _Trees(repo)
@@ -353,7 +357,7 @@ def ignored_by(repo: Repo, folder: str, tree: Oid | None, paths: Sequence[str], 
 
 
 def excluded(git: Git, folder: str, paths: Sequence[str], patterns: Iterable[str]) -> set[str]:
-    """The paths that patterns name, asked of git in an empty repository, so that no other ignore file has a say."""
+    """Return the paths that patterns name, asked of git in an empty repository, so that no other ignore file has a say."""
     own = bare_rules(git, os.path.join(folder, "rules"), b"".join(os.fsencode(p) + b"\n" for p in patterns))
     asked = _names(paths)
     fields = ignored(own, asked, "--no-index", "-v")
@@ -362,13 +366,13 @@ def excluded(git: Git, folder: str, paths: Sequence[str], patterns: Iterable[str
 
 
 def _names(paths: Iterable[str]) -> dict[str, str]:
-    """What to ask git for in an empty work tree, and the path that each stands for: there it sees no directory, so of a nested
-    repository (it ends in a slash) it is asked for a path inside, too."""
+    """Return what to ask git for in an empty work tree, and the path that each stands for: git sees no directory there, so
+    of a nested repository (it ends in a slash) it is asked for a path inside, too."""
     return {name: p for p in paths for name in ((p.rstrip("/"), p + _INSIDE) if p.endswith("/") else (p,))}
 
 
 def bare_rules(git: Git, place: str, text: bytes) -> Git:
-    """Git bound to a repository with nothing in it but ``text`` as its ``info/exclude``, and an empty work tree."""
+    """Return git bound to a repository with nothing in it but ``text`` as its ``info/exclude``, and an empty work tree."""
     empty = os.path.join(place, "empty")
     for name in ("objects", "refs", "info", "empty"):
         os.makedirs(os.path.join(place, name), exist_ok=True)
@@ -382,8 +386,8 @@ def bare_rules(git: Git, place: str, text: bytes) -> Git:
 
 
 def ignored(git: Git, paths: Iterable[str], *options: str, whole: bool = True) -> list[str]:
-    """What ``check-ignore`` says of paths, each behind ``./``: one that begins with a colon would be read as a pathspec. Raises
-    GitError where it fails; without ``whole`` what it said before counts."""
+    """Return what ``check-ignore`` says of paths, each behind ``./``: one that begins with a colon would be read as a
+    pathspec. Raises GitError where it fails; without ``whole`` what it said before counts."""
     stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
     result = git.run("check-ignore", "-z", *options, "--stdin", stdin=stdin)
     if whole and result.code not in (0, 1):
@@ -392,14 +396,14 @@ def ignored(git: Git, paths: Iterable[str], *options: str, whole: bool = True) -
 
 
 class _Trees:
-    """Entries of trees, each tree asked for once."""
+    """The entries of trees, each tree asked for once."""
 
     def __init__(self, repo: Repo) -> None:
         self.repo, self.objects = repo, repo.objects
         self._below: dict[tuple[Oid, str], Oid | None] = {}
 
     def _at(self, tree: Oid, folder: str) -> Oid | None:
-        """The tree of a folder; None where there is none."""
+        """Return the tree of a folder; None where there is none."""
         if not folder:
             return tree
         known = self._below.get((tree, folder), "")
@@ -418,7 +422,8 @@ class _Trees:
         return parent is not None and lookup(self.objects, parent, os.fsencode(name)) is not None
 
     def rules(self, tree: Oid, folder: str, name: str = _GITIGNORE) -> Oid | None:
-        """The blob of the ignore file in a folder, or another file of rules; None where there is none that git would read."""
+        """Return the blob of the ignore file in a folder, or another file of rules; None where there is none that git would
+        read."""
         parent = self._at(tree, folder)
         entry = lookup(self.objects, parent, name.encode()) if parent is not None else None
         return entry.oid if entry is not None and entry.mode[:3] == b"100" else None
@@ -439,8 +444,8 @@ class _Trees:
 
 
 def filtered_until_now(repo: Repo, folder: str, paths: Sequence[str], past: Past) -> dict[str, str]:
-    """Those of the paths that stood behind a filter until now, each with its name, by the ``.gitattributes`` files of trees
-    where these are others than on disk; and those of which the newest checkpoints say so. Raises GitError."""
+    """Return those of the paths that stood behind a filter until now, each with its name, by the ``.gitattributes`` files of
+    trees where these are others than on disk; and those of which the newest checkpoints say so. Raises GitError."""
     found = {path: past.shut[path] for path in paths if path in past.shut}
     trees, where = _Trees(repo), folders_of(paths)
     for tree in past.trees:
@@ -456,7 +461,7 @@ def filtered_until_now(repo: Repo, folder: str, paths: Sequence[str], past: Past
 
 
 def excludes(repo: Repo) -> bytes:
-    """What ``core.excludesFile`` and ``info/exclude`` say now, as one ignore file: what stands later counts more."""
+    """Return what ``core.excludesFile`` and ``info/exclude`` say now, as one ignore file: what stands later counts more."""
     given = repo.settings().get("core.excludesfile", [""])[-1]
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     general = os.path.expanduser(given) if given else os.path.join(home, "git", "ignore")
@@ -466,7 +471,7 @@ def excludes(repo: Repo) -> bytes:
 
 
 def text_of(path: str, *, follow: bool = False) -> bytes | None:
-    """A regular file's bytes; None where there is none to be read."""
+    """Return a regular file's bytes; None where there is none to be read."""
     try:
         return read_regular(path, _MAX, follow=follow)
     except OSError:
@@ -485,6 +490,6 @@ def remember(repo: Repo) -> None:
 
 
 def forgotten(repo: Repo) -> bytes | None:
-    """What was remembered, where that is not what ``excludes`` says now; None where it is, or where nothing was."""
+    """Return what was remembered, where that is not what ``excludes`` says now; None where it is, or where nothing was."""
     then = text_of(_memory(repo))
     return then if then is not None and then != excludes(repo) else None
