@@ -103,7 +103,7 @@ class Request:
 
 
 @value
-class Plan:
+class SnapshotPlan:
     """What a snapshot would record; ``apply`` records it. ``checkpoint.previous`` and ``created`` may still move on.
     ``ended``: the decisions that it withdraws."""
 
@@ -267,7 +267,7 @@ class Baton:
             return None
 
     @property
-    def latest(self) -> mirror.Place | None:
+    def latest(self) -> mirror.LatestPlace | None:
         """Where this work tree's LATEST files lie."""
         return mirror.place(self.repo, self._checkpoint_dir or self.settings.checkpoint_dir)
 
@@ -296,7 +296,7 @@ class Baton:
             raise UsageError(str(error).replace("Request.__init__() ", "")) from None
         return self.apply(self.plan(request))
 
-    def dry_run(self, request: Request) -> Plan:
+    def dry_run(self, request: Request) -> SnapshotPlan:
         """The plan of a snapshot, leaving nothing behind: this object can do nothing else afterwards."""
         import tempfile
 
@@ -309,7 +309,7 @@ class Baton:
         self.repo.redirect(folder)
         self.store = Store(self.repo)
 
-    def plan(self, request: Request, *, fresh: bool = False) -> Plan:
+    def plan(self, request: Request, *, fresh: bool = False) -> SnapshotPlan:
         """Capture the work tree and put a checkpoint together; only objects are written that nothing refers to yet.
 
         ``fresh``: read every file anew, as after objects were lost.
@@ -365,7 +365,7 @@ class Baton:
             follow=follow,
         )
         quiet = request.kind == "auto"  # nobody asked for files
-        return Plan(draft=draft, request=request, warnings=tuple(warnings), ended=ended, redacted=redacted, quiet=quiet)
+        return SnapshotPlan(draft=draft, request=request, warnings=tuple(warnings), ended=ended, redacted=redacted, quiet=quiet)
 
     def _taking_over(
         self, request: Request, new: Checkpoint, tip: Stored | None, about: tuple[str, ...]
@@ -649,7 +649,7 @@ class Baton:
             self._compared = before, after, result.out
         return self._compared[2]
 
-    def apply(self, plan: Plan) -> Snapshot:
+    def apply(self, plan: SnapshotPlan) -> Snapshot:
         """Record a planned checkpoint: the chain first, then what is derived from it. Where git has collected an object of it,
         or a power cut has torn one, the work tree is captured once more, each file read anew. Raises BatonError."""
         files = plan.request.files and self.repo.layout.root is not None
@@ -673,7 +673,7 @@ class Baton:
 
         return since_start(self.repo)
 
-    def _afresh(self, plan: Plan, torn: Mapping[Oid, str]) -> Plan:
+    def _afresh(self, plan: SnapshotPlan, torn: Mapping[Oid, str]) -> SnapshotPlan:
         """The same checkpoint with files that were read anew, once torn objects are out of the way."""
         from gitbaton.git.damage import set_aside
 
@@ -686,7 +686,7 @@ class Baton:
             plan, draft=draft, warnings=(*plan.warnings, *(f"{said}; what the files hold is stored anew" for said in moved))
         )
 
-    def _record(self, plan: Plan) -> Snapshot:
+    def _record(self, plan: SnapshotPlan) -> Snapshot:
         from gitbaton.git.maintenance import tend
         from gitbaton.store.write import append, contents
 
@@ -746,7 +746,7 @@ class Baton:
         if where is None:
             return []
 
-        def told() -> mirror.Told:
+        def told() -> mirror.LatestContent:
             return self._told(tips(), tip, current)
 
         return mirror.refresh(self.repo, where, told, only_existing=only_existing, staged=staged, mark=mark)
@@ -758,7 +758,7 @@ class Baton:
         except RecordError:
             return None
 
-    def _told(self, found: tuple[History, int], tip: Stored | None, current: str | None) -> mirror.Told:
+    def _told(self, found: tuple[History, int], tip: Stored | None, current: str | None) -> mirror.LatestContent:
         """What LATEST says: the newest tracks, and the current one, wherever it stands among them."""
         tips, more = found
         items = tips.items
@@ -766,7 +766,7 @@ class Baton:
             items, more = (*items, tip), more - 1
         wrong = f"{in_quotes(tips.problems[0].where)}: {tips.problems[0].reason}" if tips.problems else ""
         named = self.exported(self._here(items))
-        return mirror.Told(tips=named, more=more, current=current, generated=timestamp(self.clock()), wrong=wrong)
+        return mirror.LatestContent(tips=named, more=more, current=current, generated=timestamp(self.clock()), wrong=wrong)
 
     def _mark(self) -> str:
         """What is equal as long as LATEST has to say the same; empty where that cannot be known."""

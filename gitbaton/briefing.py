@@ -52,7 +52,7 @@ _SAID = "In this text \u2039 stands for a less-than sign that could be taken for
 
 
 @value
-class Scene:
+class Briefing:
     """A track's newest checkpoint against the present, for the session that is to be told. ``short`` is the short id of the
     checkpoint, empty where it is not taken yet; ``others``: checkpoints of sessions that may still be at work on the track,
     the newest of each; ``left``: how the session of the newest turn stands, a word of LEFT, empty where nobody can say, and
@@ -142,7 +142,7 @@ class _Section:
     floor: int = 0
 
 
-def brief(scene: Scene) -> str:
+def brief(scene: Briefing) -> str:
     """At most LIMIT bytes, the newest state first. What is older is told at length where there is room for it, and shorter
     where there is not; where even that is too much, the lowest sections give way."""
     name = in_shell(scene.stored.checkpoint.track)
@@ -162,7 +162,7 @@ def brief(scene: Scene) -> str:
 class _Brief:
     """The sections of what is told of a scene. No text stands there twice."""
 
-    def __init__(self, scene: Scene, sizes: _Sizes) -> None:
+    def __init__(self, scene: Briefing, sizes: _Sizes) -> None:
         self.scene, self.sizes, self.now = scene, sizes, scene.now
         self.c = scene.stored.checkpoint
         self.observed = self.c.observed or Observed()
@@ -524,7 +524,7 @@ def _by_folder(paths: Sequence[str]) -> list[str]:
     return sorted(paths, key=lambda path: folders.index(path.rpartition("/")[0]))
 
 
-def reminder(scene: Scene) -> str:
+def reminder(scene: Briefing) -> str:
     """At most SHORT_LIMIT bytes, for a client that takes them with every prompt."""
     c = scene.stored.checkpoint
     words = _Words(scene.stored.foreign_words, _SHORT_VALUE, _SHORT_ROWS)

@@ -141,7 +141,7 @@ def call(words: list[str], begun: Repo | None = None) -> int:
 
 def _call(words: list[str], begun: Repo | None) -> object:
     """What the verb returns. A line that is well formed needs no typer, whose import takes as long as a small command."""
-    from gitbaton.cli.options import AFTER, Call, after, declared, main, read, read_leading
+    from gitbaton.cli.options import AFTER, Invocation, after, declared, main, read, read_leading
 
     try:
         before, rest = read_leading(declared(main), words)
@@ -151,7 +151,7 @@ def _call(words: list[str], begun: Repo | None) -> object:
     except ValueError:
         command = None
     if command is not None:
-        ctx = Call(begun, f"git baton {verb}" if verb else "git baton", verb or "")
+        ctx = Invocation(begun, f"git baton {verb}" if verb else "git baton", verb or "")
         ctx.meta[AFTER] = after(rest)
         main(ctx, **before)
         return command(ctx, **given) if verb or not before["version"] else 0

@@ -29,7 +29,7 @@ _GLOB = re.compile(r"([\\*?\[#! ])")
 
 
 @value
-class Place:
+class LatestPlace:
     """Where the mirror lies: ``directory`` absolute; ``inside`` its path below the work tree's root, or None."""
 
     directory: str
@@ -43,7 +43,7 @@ class Place:
         return tuple(os.path.normpath(os.path.join(self.inside, name)) for name in NAMES)
 
 
-def place(repo: Repo, configured: str) -> Place | None:
+def place(repo: Repo, configured: str) -> LatestPlace | None:
     """The mirror's place; None in a bare repository with a relative directory. Raises UsageError for one inside ``.git``."""
     root = repo.layout.root
     if any(ord(c) < 32 or ord(c) == 127 for c in configured):
@@ -61,7 +61,7 @@ def place(repo: Repo, configured: str) -> Place | None:
     inside = os.path.relpath(directory, root) if root is not None and _below(directory, root) else None
     if inside and ".git" in inside.lower().split("/"):
         raise UsageError(f"the checkpoint directory '{configured}' is inside a git directory")
-    return Place(directory=directory, inside=inside, root=root)
+    return LatestPlace(directory=directory, inside=inside, root=root)
 
 
 def _below(path: str, top: str) -> bool:
@@ -69,7 +69,7 @@ def _below(path: str, top: str) -> bool:
 
 
 @value
-class Told:
+class LatestContent:
     """What LATEST says: the tips that it names, newest first, and how many other tracks there are. ``wrong``: why it cannot be
     said, else empty."""
 
@@ -86,8 +86,8 @@ class Told:
 
 def refresh(
     repo: Repo,
-    where: Place,
-    told: Callable[[], Told],
+    where: LatestPlace,
+    told: Callable[[], LatestContent],
     *,
     only_existing: bool = False,
     staged: Oid | None = None,
@@ -124,7 +124,9 @@ def refresh(
         os.close(folder)
 
 
-def _write(repo: Repo, where: Place, folder: int, told: Callable[[], Told], existing: bool, mark: str) -> list[str]:
+def _write(
+    repo: Repo, where: LatestPlace, folder: int, told: Callable[[], LatestContent], existing: bool, mark: str
+) -> list[str]:
     there = [_stands(folder, name) for name in NAMES]
     if existing and not any(there):
         return []
@@ -153,7 +155,7 @@ def _as_of(files: Sequence[bytes], generated: str, written: str | None) -> list[
     return [data.replace(generated.encode(), (written or "").encode(), 1) for data in files]
 
 
-def _left(repo: Repo, where: Place, folder: int) -> str:
+def _left(repo: Repo, where: LatestPlace, folder: int) -> str:
     """The mark with which the files were left as they are now; empty where somebody has written one since."""
     try:
         mark, _, rest = os.fsdecode(read_regular(os.path.join(repo.own_dir, "latest"), 1 << 16)).partition("\n")
@@ -162,7 +164,7 @@ def _left(repo: Repo, where: Place, folder: int) -> str:
     return mark if rest == _looks(where, folder) else ""
 
 
-def _looks(where: Place, folder: int) -> str:
+def _looks(where: LatestPlace, folder: int) -> str:
     rows = [where.directory]
     for name in NAMES:
         try:
@@ -173,7 +175,7 @@ def _looks(where: Place, folder: int) -> str:
     return "\n".join(rows)
 
 
-def is_stale(where: Place, told: Told) -> bool:
+def is_stale(where: LatestPlace, told: LatestContent) -> bool:
     """Whether LATEST files are there and do not say what is told."""
     try:
         folder = _open(where)
@@ -187,7 +189,7 @@ def is_stale(where: Place, told: Told) -> bool:
     return there and old != _as_of(told.files(), told.generated, _generated(old[1]))
 
 
-def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) -> list[str]:
+def write_files(repo: Repo, where: LatestPlace, files: Sequence[tuple[str, bytes]]) -> list[str]:
     """Write files of ours beside LATEST and keep them out of ``git status``; what was not written, and why, comes back.
 
     One that git tracks is not ours and stays. Raises OSError for a disk that does not take them.
@@ -209,19 +211,19 @@ def write_files(repo: Repo, where: Place, files: Sequence[tuple[str, bytes]]) ->
     return warnings + _ignore(repo, [path for path in paths.values() if path not in foreign])
 
 
-def at(where: Place, root: str) -> Place:
+def at(where: LatestPlace, root: str) -> LatestPlace:
     """The same place in another work tree of the repository."""
     if where.inside is None:
         return where
-    return Place(directory=os.path.join(root, where.inside), inside=where.inside, root=root)
+    return LatestPlace(directory=os.path.join(root, where.inside), inside=where.inside, root=root)
 
 
-def has_files(where: Place) -> bool:
+def has_files(where: LatestPlace) -> bool:
     """Whether LATEST files stand there."""
     return any(os.path.lexists(os.path.join(where.directory, name)) for name in NAMES)
 
 
-def foreign(where: Place) -> list[str]:
+def foreign(where: LatestPlace) -> list[str]:
     """The names among LATEST.md and LATEST.json at which something stands that we did not write: it is the user's."""
     try:
         folder = _open(where)
@@ -255,7 +257,7 @@ def _generated(old: bytes | None) -> str | None:
     return found.group(1).decode() if found else None
 
 
-def _elsewhere(repo: Repo, where: Place, staged: Oid | None) -> str:
+def _elsewhere(repo: Repo, where: LatestPlace, staged: Oid | None) -> str:
     """Why the directory is another repository's, or a submodule's that may not be checked out; empty if it is not."""
     if where.inside is None or where.root is None or where.inside == ".":
         return ""
@@ -278,7 +280,7 @@ def _elsewhere(repo: Repo, where: Place, staged: Oid | None) -> str:
     return f"{said}; baton.checkpointDir names another folder"
 
 
-def _tracked(repo: Repo, where: Place, staged: Oid | None) -> list[str]:
+def _tracked(repo: Repo, where: LatestPlace, staged: Oid | None) -> list[str]:
     paths = where.paths()
     if not paths:
         return []
@@ -288,7 +290,7 @@ def _tracked(repo: Repo, where: Place, staged: Oid | None) -> list[str]:
     return zsplit(repo.git.out("ls-files", "-z", "--", *names))
 
 
-def _open(where: Place, *, create: Repo | None = None) -> int:
+def _open(where: LatestPlace, *, create: Repo | None = None) -> int:
     """A descriptor of the directory. Below the work tree no component may be a symbolic link, and with ``create`` what is
     missing is made with the modes which that repository asks for."""
     if where.inside is None or where.root is None:

@@ -623,7 +623,7 @@ class Live:
 
 
 @value
-class Finding:
+class DoctorFinding:
     """One thing that a doctor looked at. ``ok`` is False where it would not run, or should be mended; ``mend`` is the line that
     does it."""
 

@@ -317,32 +317,32 @@ class Surveyor:
         """A short form of an object's id."""
         return self.objects.abbreviate(oid, min(self.short, len(oid)))
 
-    def _ground(self, stored: Stored) -> Ground:
+    def _ground(self, stored: Stored) -> DriftFacts:
         then, here = stored.checkpoint.head, self.head.oid
         if then == here or here is None or self.unread:
-            return Ground(head=self.head, operation=self.operation, unread=self.unread)
+            return DriftFacts(head=self.head, operation=self.operation, unread=self.unread)
         if then is None:
-            return Ground(head=self.head, operation=self.operation, total=self.objects.count(here))
+            return DriftFacts(head=self.head, operation=self.operation, total=self.objects.count(here))
         straight = self._distance(here, then)
         if straight is not None and not straight[1]:  # HEAD still has the very commit: what it became elsewhere is no matter
-            return Ground(head=self.head, operation=self.operation, distance=straight)
+            return DriftFacts(head=self.head, operation=self.operation, distance=straight)
         path = self._successors(then)
         if here in path:
-            return Ground(head=self.head, operation=self.operation, home=True)
+            return DriftFacts(head=self.head, operation=self.operation, home=True)
         known = [oid for oid in reversed(path) if self._is_commit(oid)]
         reached = (oid for oid in known if (self._distance(here, oid) or (0, 1))[1] == 0)
         start = next(reached, known[0] if known else None)
         if start is None:
-            return Ground(head=self.head, operation=self.operation, exists=False, distance=None)
+            return DriftFacts(head=self.head, operation=self.operation, exists=False, distance=None)
         rewritten = start != then
         distance = self._distance(here, start)
         if not rewritten and (distance is None or distance[1]):
             noted = self._noted(stored, here)
             if noted == here:
-                return Ground(head=self.head, operation=self.operation, home=True)
+                return DriftFacts(head=self.head, operation=self.operation, home=True)
             if noted is not None:
                 rewritten, distance = True, self._distance(here, noted)
-        return Ground(head=self.head, operation=self.operation, rewritten=rewritten, distance=distance)
+        return DriftFacts(head=self.head, operation=self.operation, rewritten=rewritten, distance=distance)
 
     def _is_commit(self, oid: Oid) -> bool:
         found = self.objects.info(oid)
@@ -415,7 +415,7 @@ def _stand(stored: Stored) -> _Stand:
 
 
 @value
-class Ground:
+class DriftFacts:
     """The present, as far as one checkpoint needs it.
 
     ``home``: a note or a recorded rewrite says that HEAD is the checkpoint's commit under a new id. ``rewritten``: the
@@ -444,13 +444,13 @@ class Ground:
     named: tuple[str, ...] = ()
 
 
-def compare(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> Drift:
+def compare(then: Checkpoint, now: DriftFacts, short: Callable[[Oid], str]) -> Drift:
     """How now differs from ``then``; ``short`` abbreviates ids for the sentences."""
     words = [*_branch(then, now), *_head(then, now, short), *_operation(then, now), *_files(now)]
     return Drift(words=tuple(words))
 
 
-def _branch(then: Checkpoint, now: Ground) -> list[DriftWord]:
+def _branch(then: Checkpoint, now: DriftFacts) -> list[DriftWord]:
     if then.branch == now.head.branch:
         return []
     before = f"branch {in_quotes(then.branch)}" if then.branch else "no branch (detached HEAD)"
@@ -458,7 +458,7 @@ def _branch(then: Checkpoint, now: Ground) -> list[DriftWord]:
     return [DriftWord(word="branch-switched", sentence=f"the checkpoint was on {before}; HEAD is on {after}")]
 
 
-def _head(then: Checkpoint, now: Ground, short: Callable[[Oid], str]) -> list[DriftWord]:
+def _head(then: Checkpoint, now: DriftFacts, short: Callable[[Oid], str]) -> list[DriftWord]:
     here = now.head.oid
     if now.unread:
         return [DriftWord(word="head-missing", sentence=f"{now.unread}; '{MENDS}' says what helps")]
@@ -489,7 +489,7 @@ def _rewritten(was: str) -> list[DriftWord]:
     return [DriftWord(word="head-rewritten", sentence=said)]
 
 
-def _strange(now: Ground) -> str:
+def _strange(now: DriftFacts) -> str:
     """What in the commits is not what was captured."""
     if not now.strange:
         return ""
@@ -510,7 +510,7 @@ def _distance(distance: tuple[int, int], strange: str, was: str, here: str) -> l
     return []
 
 
-def _operation(then: Checkpoint, now: Ground) -> list[DriftWord]:
+def _operation(then: Checkpoint, now: DriftFacts) -> list[DriftWord]:
     before = then.files.operation.kind if then.files and then.files.operation else None
     after = now.operation.kind if now.operation else None
     if before == after:
@@ -521,7 +521,7 @@ def _operation(then: Checkpoint, now: Ground) -> list[DriftWord]:
     return [DriftWord(word=f"operation:{after}", sentence=f"a {after} is in progress")]
 
 
-def _files(now: Ground) -> list[DriftWord]:
+def _files(now: DriftFacts) -> list[DriftWord]:
     if not now.changed:
         return []
     differ = "path differs" if now.changed == 1 else "paths differ"

@@ -31,7 +31,7 @@ from gitbaton.agents.records import (
     words,
 )
 from gitbaton.agents.signs import Asked, Edited, Ended, Said, Shown, Step
-from gitbaton.model import Finding
+from gitbaton.model import DoctorFinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,14 +146,14 @@ class Claude(Client):
         """What a prompt that its hook heard says; one that asks for a plan is the approval of it."""
         return _asked(at, prompt)
 
-    def doubts(self, of: Installed) -> Iterator[Finding]:
+    def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
         """Every hook can be switched off."""
         names = (".claude/settings.local.json", ".claude/settings.json")
         files = [f"{of.tree}/{name}" for name in names if of.tree is not None] + [f"{of.home}/settings.json"]
         path, off = of.switch(files, "disableAllHooks")
         if off is True:
             text = f"'disableAllHooks' in '{of.shown(path)}' switches every hook off"
-            yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
+            yield DoctorFinding(name="hooks", ok=False, text=text, mend="take that setting out")
 
     def task(self, record: Record) -> str:
         """The first message of its conversation, which the client itself has written."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from gitbaton.agents.payload import names_one
 from gitbaton.agents.signs import Asked, Step
 from gitbaton.agents.values import NAMES
-from gitbaton.model import Finding
+from gitbaton.model import DoctorFinding
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -144,7 +144,7 @@ class Client(Protocol):
             return join(command)
         return command
 
-    def doubts(self, of: Installed) -> Iterator[Finding]:
+    def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
         """What its own settings say of whether it runs our hooks."""
         return iter(())
 
@@ -227,12 +227,12 @@ def inner(data: object, *keys: str) -> object:
     return data
 
 
-def trusts(name: str, root: str, *, yes: bool) -> Finding:
+def trusts(name: str, root: str, *, yes: bool) -> DoctorFinding:
     """Whether a client trusts the folder of a work tree."""
     if yes:
-        return Finding(name="trust", ok=True, text=f"{name} trusts this folder")
+        return DoctorFinding(name="trust", ok=True, text=f"{name} trusts this folder")
     text = f"{name} does not trust this folder yet, and runs no hook of it"
-    return Finding(name="trust", ok=False, text=text, mend=f"start {name} in '{root}' and accept")
+    return DoctorFinding(name="trust", ok=False, text=text, mend=f"start {name} in '{root}' and accept")
 
 
 def client(name: str) -> Client | None:

@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.agents.client import Fields, Installed
     from gitbaton.agents.signs import Planned, Record, Sign
-    from gitbaton.model import Finding
+    from gitbaton.model import DoctorFinding
 
 _ANSWER = r"\A(?:The )?[Uu]ser (?:responded|selected|answered)(?: with)?: *"
 _NO = ("rejected", "denied")
@@ -110,7 +110,7 @@ class Copilot(Client):
         """A field at the top."""
         return {"additionalContext": text}
 
-    def doubts(self, of: Installed) -> Iterator[Finding]:
+    def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
         """A repository's hooks run in a trusted folder only."""
         root = of.project
         if root is None or of.env.get("COPILOT_ALLOW_ALL") == "true":

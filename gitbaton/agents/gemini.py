@@ -24,7 +24,7 @@ from gitbaton.agents.records import (
     words,
 )
 from gitbaton.agents.signs import Asked, Said, Shown, Step
-from gitbaton.model import Finding
+from gitbaton.model import DoctorFinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,18 +100,18 @@ class Gemini(Client):
             if kind == "gemini" and "$set" not in record:
                 yield from _call(at, call)
 
-    def doubts(self, of: Installed) -> Iterator[Finding]:
+    def doubts(self, of: Installed) -> Iterator[DoctorFinding]:
         """Hooks can be switched off, all or by name; a project's run in a trusted folder only."""
         files = [*([f"{of.tree}/{self.project}"] if of.tree is not None else []), f"{of.home}/settings.json"]
         path, on = of.switch(files, "hooksConfig", "enabled")
         if on is False:
             text = f"'hooksConfig.enabled' is false in '{of.shown(path)}', so no hook runs"
-            yield Finding(name="hooks", ok=False, text=text, mend="take that setting out")
+            yield DoctorFinding(name="hooks", ok=False, text=text, mend="take that setting out")
         named = (list_of(inner(of.settings(path), "hooksConfig", "disabled")) for path in files)
         off = [name for names in named for name in names if isinstance(name, str) and name in of.names]
         if off:
             text = f"'hooksConfig.disabled' names {', '.join(dict.fromkeys(off))}"
-            yield Finding(name="hooks", ok=False, text=text, mend="gemini, then /hooks enable")
+            yield DoctorFinding(name="hooks", ok=False, text=text, mend="gemini, then /hooks enable")
         unasked = inner(of.settings(files[-1]), "security", "folderTrust", "enabled") is False
         if of.project is None or unasked or of.env.get("GEMINI_CLI_TRUST_WORKSPACE") == "true":
             return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.baton import Baton
-from gitbaton.cli.options import AFTER, Argument, Call, Globals, Option
+from gitbaton.cli.options import AFTER, Argument, Globals, Invocation, Option
 from gitbaton.codec import Json, canonical, escaped, in_quotes, plain
 from gitbaton.errors import MENDS, DamagedIndexError, NotFoundError, UsageError
 from gitbaton.git.loose import index_anew
@@ -20,7 +20,7 @@ from gitbaton.model import Stored
 if TYPE_CHECKING:
     from gitbaton.cli.look import Look
     from gitbaton.git.repo import Door, Repo
-    from gitbaton.model import Finding
+    from gitbaton.model import DoctorFinding
     from gitbaton.store import Problem
 
 NOT_THERE = "put '--' before paths that are not there now"
@@ -47,7 +47,7 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB")
 _FEW = 3  # of a kind: they are listed, however many others there are
 
 
-def located(ctx: Call, door: Door | None = "binary") -> Repo:
+def located(ctx: Invocation, door: Door | None = "binary") -> Repo:
     """The repository that the options before the verb name; nothing is done there. Through the git binary: that is cheaper to
     start than libgit2, which ``door`` None takes where it can, for many small things. Raises NotARepositoryError."""
     options: Globals = ctx.obj
@@ -60,7 +60,7 @@ def located(ctx: Call, door: Door | None = "binary") -> Repo:
 
 @contextmanager
 def opened(
-    ctx: Call,
+    ctx: Invocation,
     checkpoint_dir: str | None = None,
     *,
     dry_run: bool = False,
@@ -106,7 +106,7 @@ def _talking(what: str) -> Iterator[Progress]:
         waiting.close()
 
 
-def divided(ctx: Call, words: list[str], most: int) -> tuple[list[str], list[str]]:
+def divided(ctx: Invocation, words: list[str], most: int) -> tuple[list[str], list[str]]:
     """Checkpoints, at most so many, and paths: what stands after ``--`` are paths, and without it all that is too much."""
     after = ctx.meta.get(AFTER)
     count = min(most, len(words)) if after is None else len(words) - after
@@ -167,7 +167,7 @@ def left_out(problems: Iterable[Problem]) -> None:
         terminal.warn(f"{in_quotes(problem.where)} is left out: {plain(problem.reason)}")
 
 
-def say_findings(found: Sequence[Finding], *, json: bool) -> int:
+def say_findings(found: Sequence[DoctorFinding], *, json: bool) -> int:
     """What a doctor found, and the line that mends it; the exit code."""
     amiss = any(not f.ok for f in found)
     if json:
@@ -198,7 +198,7 @@ def one_of(**choices: bool) -> None:
         raise UsageError(f"{' and '.join(given)} exclude each other")
 
 
-def colours(ctx: Call, baton: Baton, *, tty: bool | None = None) -> dict[str, str]:
+def colours(ctx: Invocation, baton: Baton, *, tty: bool | None = None) -> dict[str, str]:
     """The colours of what goes to a terminal, or not, by default standard output, for ``terminal.paint``; empty for none:
     ``--color``, then NO_COLOR, TERM=dumb, color.baton and color.ui; color.baton.<slot> is a colour. Raises UsageError."""
     when = ctx.obj.color
@@ -212,7 +212,7 @@ def colours(ctx: Call, baton: Baton, *, tty: bool | None = None) -> dict[str, st
     return terminal.COLORS | baton.repo.colors()
 
 
-def looking(ctx: Call, baton: Baton, *, fd: int = 1) -> Look:
+def looking(ctx: Invocation, baton: Baton, *, fd: int = 1) -> Look:
     """How a screen on standard output, or error, shows things: its colours, its width, and what time it is."""
     from gitbaton.cli.look import Look
 
@@ -220,7 +220,7 @@ def looking(ctx: Call, baton: Baton, *, fd: int = 1) -> Look:
 
 
 @contextmanager
-def paged(ctx: Call, baton: Baton) -> Iterator[Look]:
+def paged(ctx: Invocation, baton: Baton) -> Iterator[Look]:
     """Long output: through the user's pager when standard output is a terminal; gives how it shows things."""
     look = looking(ctx, baton)
     with through_pager(ctx, baton.repo.pager):
@@ -228,7 +228,7 @@ def paged(ctx: Call, baton: Baton) -> Iterator[Look]:
 
 
 @contextmanager
-def through_pager(ctx: Call, chosen: Callable[[], str]) -> Iterator[None]:
+def through_pager(ctx: Invocation, chosen: Callable[[], str]) -> Iterator[None]:
     """Send standard output through a pager, where it is a terminal and none is at work yet."""
     if not ctx.obj.pager or not sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ:
         yield

@@ -11,7 +11,7 @@ from gitbaton.values import value
 AFTER = "gitbaton.after"  # how many words stood after `--`, in a context's meta; None without it
 
 
-class Call:
+class Invocation:
     """What a verb is told beside its own words; typer's context has the same attributes."""
 
     def __init__(self, obj: Any, command_path: str, invoked_subcommand: str | None = None) -> None:
@@ -161,7 +161,7 @@ class Globals:
 
 
 def main(
-    ctx: Call,
+    ctx: Invocation,
     repo_root: Annotated[
         Optional[str], Option(metavar="DIR", help="Work in the repository that holds DIR, instead of the current one.")
     ] = None,

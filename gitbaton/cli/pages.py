@@ -18,7 +18,7 @@ SUMMARY = "hand the baton over inside git: checkpoints of an agent's work"
 MARK = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|(?<![\w*/])\*([^*\s][^*]*)\*(?![\w*])|\[([^]]+)\]\(([^)]+)\)")
 
 
-class Block(NamedTuple):
+class PageBlock(NamedTuple):
     """A piece of a page. ``kind``: ``head`` (a title), ``text`` (a paragraph), ``item`` (a ``term`` and what it means; without
     a term a bullet), ``code`` (lines as they are) or ``table`` (rows of cells). A paragraph, a term and a cell may have
     Markdown's marks for code, bold and italic."""
@@ -29,37 +29,41 @@ class Block(NamedTuple):
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-def of(verb: str) -> list[Block]:
+def of(verb: str) -> list[PageBlock]:
     """The page of a verb."""
     command = verb_function(verb)
     first, _, rest = (command.__doc__ or "").partition("\n")  # only Python 3.12 and older leave it indented
     told, _, examples = f"{first}\n{textwrap.dedent(rest)}".partition("\n\nExamples:\n")
     parameters = declared(command)
-    blocks = [_head("name"), Block("text", f"git-baton-{verb.replace(' ', '-')} - {VERBS[verb]}")]
-    blocks += [_head("synopsis"), Block("text", f"**git baton {verb}** {_synopsis(parameters)}".rstrip()), _head("description")]
-    blocks += [Block("text", _bold(part)) for part in re.split(r"\n\s*\n", told.strip())]
+    blocks = [_head("name"), PageBlock("text", f"git-baton-{verb.replace(' ', '-')} - {VERBS[verb]}")]
+    blocks += [
+        _head("synopsis"),
+        PageBlock("text", f"**git baton {verb}** {_synopsis(parameters)}".rstrip()),
+        _head("description"),
+    ]
+    blocks += [PageBlock("text", _bold(part)) for part in re.split(r"\n\s*\n", told.strip())]
     blocks += [_head("verbs"), *_listed(below(verb), f"{verb} ")] if below(verb) else []
     blocks += [_head("options"), *_options(parameters)] if parameters else []
     if examples:
-        blocks += [_head("examples"), Block("code", textwrap.dedent(examples).strip())]
+        blocks += [_head("examples"), PageBlock("code", textwrap.dedent(examples).strip())]
     title, near = next((title, verbs) for title, verbs in GROUPS.items() if verb in verbs)
     also = [f"git-baton-{name.replace(' ', '-')}(1)" for name in near if name != verb]
     guide = GUIDE.get(title, "files")
     also += [f"gitbaton-{guide}(7)"] if guide in guides() else []
-    return [*blocks, _head("see also"), Block("text", ", ".join(["git-baton(1)", *also]))]
+    return [*blocks, _head("see also"), PageBlock("text", ", ".join(["git-baton(1)", *also]))]
 
 
-def of_all() -> list[Block]:
+def of_all() -> list[PageBlock]:
     """The page of ``git baton`` itself: what it is, the options before the verb, all verbs, and what ``git-baton.md`` tells."""
-    blocks = [_head("name"), Block("text", f"git-baton - {SUMMARY}"), _head("synopsis")]
-    blocks += [Block("text", f"**git baton** {_synopsis(declared(main))} VERB ...")]
+    blocks = [_head("name"), PageBlock("text", f"git-baton - {SUMMARY}"), _head("synopsis")]
+    blocks += [PageBlock("text", f"**git baton** {_synopsis(declared(main))} VERB ...")]
     told = list(markdown(shipped("git-baton.md")))
     at = next(at for at, block in enumerate(told) if block.kind == "head" and block.text != "DESCRIPTION")
     blocks += [*told[:at], _head("options"), *_options(declared(main)), _head("verbs")]
     for title, verbs in GROUPS.items():
-        blocks += [Block("text", f"**{title.capitalize()}**"), *_listed(verbs)] if title else []
+        blocks += [PageBlock("text", f"**{title.capitalize()}**"), *_listed(verbs)] if title else []
     also = ", ".join(f"gitbaton-{name}(7)" for name in guides())
-    return [*blocks, *told[at:], _head("see also"), Block("text", f"{also}, git-notes(1), git-stash(1), githooks(5)")]
+    return [*blocks, *told[at:], _head("see also"), PageBlock("text", f"{also}, git-notes(1), git-stash(1), githooks(5)")]
 
 
 def overview() -> str:
@@ -81,14 +85,14 @@ def guides() -> list[str]:
         return []
 
 
-def of_guide(topic: str) -> list[Block]:
+def of_guide(topic: str) -> list[PageBlock]:
     """The page of a guide."""
     title, sentence, *rest = markdown(shipped("guides", f"{topic}.md"))
-    name = Block("text", f"gitbaton-{topic} - {sentence.text[:1].lower()}{sentence.text[1:].rstrip('.')}")
-    return [_head("name"), name, Block("head", title.text), *rest]
+    name = PageBlock("text", f"gitbaton-{topic} - {sentence.text[:1].lower()}{sentence.text[1:].rstrip('.')}")
+    return [_head("name"), name, PageBlock("head", title.text), *rest]
 
 
-def markdown(text: str) -> Iterator[Block]:
+def markdown(text: str) -> Iterator[PageBlock]:
     """The blocks of a text in plain Markdown: titles, paragraphs, lists, tables and fenced code."""
     rows = iter(text.split("\n"))
     gathered: list[str] = []
@@ -105,23 +109,23 @@ def markdown(text: str) -> Iterator[Block]:
             gathered.append(row)
 
 
-def _block(rows: list[str]) -> Block:
+def _block(rows: list[str]) -> PageBlock:
     if rows[0].startswith("```"):
-        return Block("code", "\n".join(rows[1:]))
+        return PageBlock("code", "\n".join(rows[1:]))
     if rows[0].startswith("|"):
         cells = [tuple(cell.strip() for cell in row.strip("|").split("|")) for row in rows]
-        return Block("table", rows=tuple(row for row in cells if not re.fullmatch(r"[-:]*", "".join(row))))
+        return PageBlock("table", rows=tuple(row for row in cells if not re.fullmatch(r"[-:]*", "".join(row))))
     text = " ".join(row.strip() for row in rows)
     if rows[0].startswith("#"):
-        return Block("head", text.lstrip("# ").upper())
+        return PageBlock("head", text.lstrip("# ").upper())
     if rows[0].startswith("* "):
         term, colon, meaning = text[2:].partition(": ")
         whole = colon and re.fullmatch(r"`[^`]+`(, `[^`]+`)*", term)
-        return Block("item", meaning, term) if whole else Block("item", text[2:])
-    return Block("text", text)
+        return PageBlock("item", meaning, term) if whole else PageBlock("item", text[2:])
+    return PageBlock("text", text)
 
 
-def as_text(blocks: Iterable[Block], columns: int) -> str:
+def as_text(blocks: Iterable[PageBlock], columns: int) -> str:
     """A page for a terminal of so many columns."""
     wide, lines, before = min(columns, 100), list[str](), ""
     for block in blocks:
@@ -156,8 +160,8 @@ def _plain(text: str) -> str:
     return MARK.sub(lambda match: next(group for group in match.groups() if group), text)
 
 
-def _head(title: str) -> Block:
-    return Block("head", title.upper())
+def _head(title: str) -> PageBlock:
+    return PageBlock("head", title.upper())
 
 
 def _bold(text: str) -> str:
@@ -165,9 +169,9 @@ def _bold(text: str) -> str:
     return re.sub(r"(?<![\w-])(--[a-z][a-z-]*)", r"`\1`", " ".join(text.split()))
 
 
-def _listed(verbs: Iterable[str], before: str = "") -> list[Block]:
+def _listed(verbs: Iterable[str], before: str = "") -> list[PageBlock]:
     names = [f"{before}{name}" for name in verbs]
-    return [Block("item", VERBS[name], f"`{name}`") for name in names]
+    return [PageBlock("item", VERBS[name], f"`{name}`") for name in names]
 
 
 def _synopsis(parameters: list[Declared]) -> str:
@@ -184,11 +188,11 @@ def _synopsis(parameters: list[Declared]) -> str:
     return " ".join(found)
 
 
-def _options(parameters: list[Declared]) -> Iterator[Block]:
+def _options(parameters: list[Declared]) -> Iterator[PageBlock]:
     for p in sorted(parameters, key=lambda p: not isinstance(p.of, Argument)):
         if isinstance(p.of, Argument):
             term = f"*{p.of.metavar}*"
         else:
             term = ", ".join(f"`{name}`" for name, _ in sorted(p.names(), key=lambda name: len(name[0]) > 2))
             term += "" if p.kind is bool else f" *{p.of.metavar or p.name.upper()}*"
-        yield Block("item", _bold(p.of.help), term)
+        yield PageBlock("item", _bold(p.of.help), term)

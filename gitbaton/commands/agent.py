@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.columns import fitted
 from gitbaton.cli.common import DryRun, one_of, opened, picked, print_json, print_plan, say_findings, warn_all
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, check_new_track, in_quotes, path_document, plain
 from gitbaton.errors import BatonError, NotARepositoryError, UsageError
 from gitbaton.install import agents, codex, levels
@@ -22,7 +22,7 @@ TAKEN = {  # which options an action takes
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         list[str],
         Argument(metavar="(install | uninstall) AGENT... | list | doctor", help="What to do, for which agents."),
@@ -94,7 +94,7 @@ def _check(words: list[str], given: dict[str, bool]) -> None:
         raise UsageError(f"'{words[0]}' takes the names of agents, or --all")
 
 
-def _places(ctx: Call, *, user: bool = True, project: bool = True) -> list[Place]:
+def _places(ctx: Invocation, *, user: bool = True, project: bool = True) -> list[Place]:
     """The levels asked for, the project's first; of both, those that there are."""
     try:
         with opened(ctx) as baton:
@@ -110,7 +110,7 @@ def _places(ctx: Call, *, user: bool = True, project: bool = True) -> list[Place
     return levels.places(os.environ, None, None, None, user=True, project=False)
 
 
-def _carry_out(ctx: Call, where: Place, plan: Plan, dry_run: bool, nothing: str) -> None:
+def _carry_out(ctx: Invocation, where: Place, plan: Plan, dry_run: bool, nothing: str) -> None:
     if dry_run or not plan.steps:
         print_plan([step.text for step in plan.steps], dry_run=dry_run, nothing=nothing)
     else:

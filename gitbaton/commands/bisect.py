@@ -6,14 +6,14 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.common import ended_by_signal, looking, opened, picked, print_json, warn_all
 from gitbaton.cli.look import Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, counted, path_document
 from gitbaton.render import key_value, stored_document
 from gitbaton.tools import bisection
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[list[str], Argument(metavar="-- CMD...", help="Exit 0: good, 125: cannot tell, up to 127: bad.")],
     good: Annotated[str, Option(metavar="CHECKPOINT", help="One where CMD succeeds.")],
     bad: Annotated[
@@ -42,7 +42,7 @@ def command(
         warn_all(plan.warnings)
         look = looking(ctx, baton, fd=2 if json else 1)
 
-        def say(step: bisection.Step) -> None:
+        def say(step: bisection.BisectStep) -> None:
             left = f"({step.left} left after this, about {counted(step.steps, 'step')})"
             said = f"trying {f'the {step.end} one' if step.end is not None else left}: "
             (terminal.tell if json else terminal.say)(look.fit(said, look.named(step.checkpoint)))
@@ -60,7 +60,7 @@ def command(
     return 0 if verdict.found else 1
 
 
-def _show(look: Look, verdict: bisection.Verdict) -> None:
+def _show(look: Look, verdict: bisection.BisectVerdict) -> None:
     if not verdict.found:
         terminal.say("only checkpoints that cannot be tried are left; the first bad one is one of")
         terminal.say_lines(look.fit(look.named(stored)) for stored in verdict.candidates)

@@ -10,7 +10,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import cut
 from gitbaton.cli.common import AsJson, opened, paged, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, bare, first_line, in_double_quotes, in_quotes, plain
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import BEFORE_PROMPT, LAST_PROMPT, NOT_ENDED, Oid, Stored, TestRun, at_prompt
@@ -25,14 +25,14 @@ from gitbaton.render import (
     turn_of,
     turn_prompt,
 )
-from gitbaton.tools.blaming import Commit, Line, before, blame, turn_around
+from gitbaton.tools.blaming import BlamedCommit, BlamedLine, before, blame, turn_around
 
 _COLUMNS = (Column(), Column(goes=2), Column(goes=1, right=True), Column(goes=3), Column())
 _WORDS = 40  # columns of a checkpoint's words beside a line
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     file: Annotated[str, Argument(metavar="FILE", help="A file of the work tree, as it is now.")],
     lines: Annotated[
         Optional[list[str]], Option("-L", metavar="RANGE", help="Only these lines, as for git blame: 3,7 or 3,+5; may repeat.")
@@ -54,14 +54,16 @@ def command(
             print_json({"file": file, "lines": [line_document(line) for line in found]})
             return 0
         with paged(ctx, baton) as look:
-            ids = look.ids(one.oid if isinstance(one, Commit) else one.id for one in (line.origin for line in found) if one)
+            ids = look.ids(
+                one.oid if isinstance(one, BlamedCommit) else one.id for one in (line.origin for line in found) if one
+            )
             wide = len(str(found[-1].number)) if found else 1
             rows = [[*_origin(look, ids, line), f"{line.number:{wide}}  {shown(line)}"] for line in found]
             terminal.say_lines(look.table(_COLUMNS, rows))
     return 0
 
 
-def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges: Sequence[str]) -> list[Line]:
+def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges: Sequence[str]) -> list[BlamedLine]:
     """The lines of a file that is named as seen from the current directory; ``scratch`` is a folder for objects, to be removed
     after the last use of ``baton``. Raises NotFoundError, UsageError."""
     root = baton.repo.layout.root
@@ -77,26 +79,26 @@ def of_file(baton: Baton, scratch: str, start: Optional[str], file: str, ranges:
     return found
 
 
-def shown(line: Line) -> str:
+def shown(line: BlamedLine) -> str:
     """The text of a line, fit for a terminal."""
     return plain(line.text.decode("utf-8", "replace").expandtabs(4).rstrip("\r"))
 
 
-def _origin(look: Look, ids: dict[str, Cell], line: Line) -> list[Cell | str]:
+def _origin(look: Look, ids: dict[str, Cell], line: BlamedLine) -> list[Cell | str]:
     one = line.origin
     if one is None:
         return [(("now", "drift"),), "", "", "in no checkpoint yet"]
-    if isinstance(one, Commit):
+    if isinstance(one, BlamedCommit):
         return [ids[one.oid], "commit", look.age(one.created), cut(plain(one.summary), _WORDS)]
     track = plain(one.checkpoint.track)
     return [ids[one.id], track, look.age(one.checkpoint.created), look.words(one, cut(title(one)[0], _WORDS))]
 
 
-def line_document(line: Line) -> dict[str, Json]:
+def line_document(line: BlamedLine) -> dict[str, Json]:
     """The JSON of a line and of what it came with."""
     one = line.origin
     origin: Json = None
-    if isinstance(one, Commit):
+    if isinstance(one, BlamedCommit):
         origin = {"commit": one.oid, "author": one.author, "summary": one.summary}
     elif one is not None:
         origin = {"checkpoint": stored_document(one)}
@@ -108,7 +110,7 @@ _SAID = 12  # lines of what the agent said
 
 
 def why(
-    ctx: Call,
+    ctx: Invocation,
     place: Annotated[str, Argument(metavar="FILE:LINE", help="A line of a file of the work tree, as it is now.")],
     json: AsJson = False,
 ) -> int:
@@ -134,14 +136,14 @@ def why(
     return 0
 
 
-def _told(baton: Baton, look: Look, line: Line, older: tuple[str, ...], file: str) -> list[str]:
+def _told(baton: Baton, look: Look, line: BlamedLine, older: tuple[str, ...], file: str) -> list[str]:
     one = line.origin
     there = in_shell(f":(top){line.path}") if line.path != os.path.normpath(file) else file  # elsewhere, or renamed since
     was = [_pair("before", plain(text).strip()) for text in older]
     if one is None:
         diff = [f"git baton diff -- {file}"] if baton.store.chains()[0] else []
         return ["came since the newest checkpoint, and is in none yet", *was, *diff]
-    if isinstance(one, Commit):
+    if isinstance(one, BlamedCommit):
         oid = look.id(one.oid)
         came = f"came with commit {oid}, {in_double_quotes(one.summary)}, {bare(one.author)}, {look.age(one.created)}"
         return [came, *was, f"git show {oid} -- {there}"]

@@ -4,14 +4,14 @@ from typing import Annotated
 
 from gitbaton import terminal
 from gitbaton.cli.common import AsJson, Newest, Track, checkpoint_of, opened, picked, print_json, warn_all
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import in_quotes, path_document, plain
 from gitbaton.render import line, quoting
 from gitbaton.tools import branching
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     name: Annotated[str, Argument(metavar="NAME", help="The branch to make; it must not exist.")],
     checkpoint: Newest = None,
     track: Track = None,

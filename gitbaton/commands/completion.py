@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import located, one_of
-from gitbaton.cli.options import Argument, Call, Declared, Option, declared, main
+from gitbaton.cli.options import Argument, Declared, Invocation, Option, declared, main
 from gitbaton.cli.verbs import GROUPS, VERBS, below, find, verb_function
 from gitbaton.codec import first_line, plain
 from gitbaton.errors import BatonError, UsageError
@@ -39,7 +39,7 @@ def is_ours(place: str) -> bool:
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     shell: Annotated[str, Argument(metavar="bash|zsh|fish", help="For which shell.")],
     install: Annotated[bool, Option("--install", help="Write it into your own folder, where the shell finds it.")] = False,
     uninstall: Annotated[bool, Option("--uninstall", help="Remove it from there.")] = False,
@@ -95,7 +95,7 @@ Found = Iterator[tuple[str, str]]
 
 
 def complete(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]], Argument(metavar="[WORD]...", help="The words after 'git baton', the last one unfinished.")
     ] = None,
@@ -111,7 +111,7 @@ def complete(
     return 0
 
 
-def _candidates(ctx: Call, before: list[str], word: str) -> Found:
+def _candidates(ctx: Invocation, before: list[str], word: str) -> Found:
     """What may follow these words, with what it means."""
     while before and before[0].startswith("-"):  # options before the verb
         del before[: 2 if before[0] in ("--repo-root", "--checkpoint-dir") else 1]
@@ -167,7 +167,7 @@ def _options(parameters: list[Declared]) -> Found:
     yield "--help", "Show the page of the verb."
 
 
-def _values(ctx: Call, metavar: str, verb: str, given: list[str]) -> Found:
+def _values(ctx: Invocation, metavar: str, verb: str, given: list[str]) -> Found:
     """What a value may be, by what it is called: words in small letters as they are, those in capitals by their kind."""
     kinds = set(re.findall(r"\b[A-Z]+\b", metavar))
     if "agent" in (verb, *kinds) and given:
@@ -188,7 +188,7 @@ def _values(ctx: Call, metavar: str, verb: str, given: list[str]) -> Found:
         yield FILES, ""
 
 
-def _standing(ctx: Call, kinds: set[str], given: list[str]) -> Found:
+def _standing(ctx: Invocation, kinds: set[str], given: list[str]) -> Found:
     """The decisions that stand, by their numbers, and what else of the words is kept, or could be."""
     with Baton(repo=located(ctx)) as baton:
         track = given[given.index("--track") + 1] if "--track" in given[:-1] else None
@@ -205,7 +205,7 @@ def _step(stored: Stored) -> str:
     return f"{'> ' * stored.foreign_words}{plain(first_line(title_of(stored.checkpoint)))}"
 
 
-def _stored(ctx: Call, kinds: set[str], given: list[str]) -> Found:
+def _stored(ctx: Invocation, kinds: set[str], given: list[str]) -> Found:
     """Tracks, checkpoints with their steps, runs, threads and remotes of this repository."""
     with Baton(repo=located(ctx)) as baton:
         if "REMOTE" in kinds and not given:

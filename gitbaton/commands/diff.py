@@ -18,7 +18,7 @@ from gitbaton.cli.common import (
     tell_foreign,
     warn_all,
 )
-from gitbaton.cli.options import AFTER, Argument, Call, Option
+from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 from gitbaton.codec import in_quotes
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.git import foreground
@@ -29,7 +29,7 @@ from gitbaton.tools.comparing import tree_now, tree_of
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(
@@ -81,7 +81,7 @@ def command(
         return foreground.run(baton.repo, words, ctx.obj.repo_root, objects)
 
 
-def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> tuple[list[Stored], list[str]]:
+def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]) -> tuple[list[Stored], list[str]]:
     """The checkpoints, one or two, and the paths; ``track`` is the one that ``@`` stands for. Without ``--`` the first words
     that name checkpoints are checkpoints, and the others must be there as paths. Raises NotFoundError, AmbiguousNameError."""
     found: list[Stored] = []

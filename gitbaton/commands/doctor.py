@@ -5,7 +5,7 @@ from typing import Annotated
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, Verbose, opened, picked, print_json, say_findings, summed, warn_all
-from gitbaton.cli.options import Call, Option
+from gitbaton.cli.options import Invocation, Option
 from gitbaton.codec import Json, counted, in_quotes, plain
 from gitbaton.errors import GitError, UsageError
 from gitbaton.git import questions
@@ -13,7 +13,7 @@ from gitbaton.mending import doctor
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     fix: Annotated[bool, Option("--fix", help="Repair what is behind; remove stale locks.")] = False,
     mend: Annotated[bool, Option("--mend", help="Put aside what is damaged; find again what can be found.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="With --mend: print the plan; change nothing.")] = False,

@@ -4,12 +4,12 @@ import sys
 
 from gitbaton import terminal
 from gitbaton.cli.common import AsJson, ended_by_signal, opened, picked, print_json
-from gitbaton.cli.options import Call
+from gitbaton.cli.options import Invocation
 from gitbaton.tools import drilling
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     json: AsJson = False,
 ) -> int:
     """Prove recovery: kill, lose the context, resume and restore, in a scratch copy of this repository.

@@ -3,7 +3,7 @@
 from gitbaton import terminal
 from gitbaton.cli.common import AsJson, amount, opened, paged, print_json
 from gitbaton.cli.look import Column
-from gitbaton.cli.options import Call
+from gitbaton.cli.options import Invocation
 from gitbaton.codec import plain
 from gitbaton.retention.costs import costs
 
@@ -16,7 +16,7 @@ NAMES = {
 }
 
 
-def command(ctx: Call, json: AsJson = False) -> int:
+def command(ctx: Invocation, json: AsJson = False) -> int:
     """Show what each track, the transcripts and the rest cost on disk.
 
     OWN is what would be free without it, once git has collected garbage; SHARED is what other parts in the list hold as well.

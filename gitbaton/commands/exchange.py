@@ -25,7 +25,7 @@ from gitbaton.cli.common import (
     warn_all,
 )
 from gitbaton.cli.look import Cell, Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, bare, check_track, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.errors import MENDS, RecordError, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
@@ -388,7 +388,7 @@ def pushing_document(done: Pushing) -> dict[str, Json]:
 
 
 def push(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL or a path; default: as git chooses."),
@@ -445,7 +445,7 @@ def push(
 
 
 def fetch(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),
@@ -494,7 +494,7 @@ def fetch(
 
 
 def synchronize(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(metavar="[REMOTE] [TRACK]...", help="A configured remote, a URL, a path or a bundle's file."),

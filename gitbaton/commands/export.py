@@ -5,13 +5,13 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import opened, warn_all
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import bare, plain
 from gitbaton.tools import porting
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     history: Annotated[
         bool, Option("--history", help="Also context_checkpoint_<timestamp>_<label>.md and .json for every checkpoint.")
     ] = False,
@@ -35,7 +35,7 @@ def command(
 
 
 def take_in(
-    ctx: Call,
+    ctx: Invocation,
     folder: Annotated[str, Argument(metavar="DIR", help="A folder with LATEST.json or context_checkpoint_*.json.")],
 ) -> int:
     """Take the checkpoints of an older, file-based folder into tracks, in the order of time.

@@ -20,7 +20,7 @@ from gitbaton.cli.common import (
     warn_all,
 )
 from gitbaton.cli.look import Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, counted, in_quotes, path_document
 from gitbaton.commands.retaining import checkpoints_told, clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
@@ -34,7 +34,7 @@ _PROVEN = "no ref, index or reflog of this repository reaches their record, thei
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     checkpoints: Annotated[
         list[str],
         Argument(metavar="CHECKPOINT...", help="Checkpoints by any name that 'show' takes.", show_default=False),

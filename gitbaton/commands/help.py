@@ -6,13 +6,13 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.columns import screen
 from gitbaton.cli.common import located, through_pager
-from gitbaton.cli.options import Argument, Call
+from gitbaton.cli.options import Argument, Invocation
 from gitbaton.cli.verbs import GROUPS, OLD, below, find
 from gitbaton.errors import BatonError, UsageError
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[Optional[list[str]], Argument(metavar="[VERB | TOPIC]", help="Default: all verbs, a line each.")] = None,
 ) -> int:
     """Show the page of a verb, or a guide, in the pager.
@@ -54,7 +54,7 @@ def command(
     return 0
 
 
-def _pager(ctx: Call) -> str:
+def _pager(ctx: Invocation) -> str:
     """The user's pager, in a repository and outside one."""
     try:
         return located(ctx).pager()

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Optional
 
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[list[str], Argument(metavar="AGENT EVENT", help="Who calls (claude, codex, ..., or git), and why.")],
     track: Annotated[Optional[str], Option(metavar="NAME", help="Default: GIT_BATON_TRACK, then the current track.")] = None,
 ) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import DryRun, Verbose, answer, askable, opened, print_plan
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.commands.completion import SHELLS, is_ours, place_of
 from gitbaton.commands.retaining import NO_TERMINAL
 from gitbaton.errors import NoAnswerError, UsageError
@@ -15,7 +15,7 @@ from gitbaton.install.plan import apply, share
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     dry_run: DryRun = False,
     display: Annotated[bool, Option(help="Let 'git log' show checkpoints (notes.displayRef).")] = True,
     fetch: Annotated[bool, Option("--fetch", help="Let a plain 'git fetch' bring what others pushed, too.")] = False,
@@ -46,7 +46,7 @@ def command(
 
 
 def uninstall(
-    ctx: Call,
+    ctx: Invocation,
     dry_run: DryRun = False,
     purge: Annotated[bool, Option("--purge", help="Also delete all checkpoints, notes, LATEST and exported files.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="With --purge: do not ask.")] = False,

@@ -26,7 +26,7 @@ from gitbaton.cli.common import (
     warn_all,
 )
 from gitbaton.cli.look import TAKE_BACK, Cell, Column, Look, turn_document, turn_header, turn_step
-from gitbaton.cli.options import AFTER, Argument, Call, Option
+from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 from gitbaton.codec import counted, in_quotes, plain, timestamp
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, RecordError, UsageError
@@ -38,7 +38,7 @@ from gitbaton.store.meta import Meta
 if TYPE_CHECKING:
     from gitbaton.store.selection import Selection
     from gitbaton.store.turns import UnderWay
-    from gitbaton.tools.blaming import Commit
+    from gitbaton.tools.blaming import BlamedCommit
 
 _NAMED = re.compile(r"(?<= of )[0-9a-f]{7,64}(?=:)")  # an id in the step of a safety checkpoint
 _LANES = 8  # tracks that have a lane of their own in a graph; all others share the last one
@@ -46,7 +46,7 @@ COLUMNS = ("id", "track", "created", "kind", "validation", "label", "branch", "h
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(
@@ -308,7 +308,7 @@ def _lines(
     alone = [row[0] for row in rows if len(row) == 1 or row[0].checkpoint.restore]
     ids = look.ids(s.checkpoint.restore.target if s.checkpoint.restore and s.id not in listed else s.id for s in alone)
     cells = list[tuple[Cell | str, ...]]()
-    entries: Sequence[list[Stored] | Commit] = rows
+    entries: Sequence[list[Stored] | BlamedCommit] = rows
     drawn: list[Cell] = []
     if graph:
         entries, drawn, names = _drawn(baton, look, rows)
@@ -358,14 +358,14 @@ def _lines(
 
 def _drawn(
     baton: Baton, look: Look, rows: Sequence[list[Stored]]
-) -> "tuple[list[list[Stored] | Commit], list[Cell], list[str]]":
+) -> "tuple[list[list[Stored] | BlamedCommit], list[Cell], list[str]]":
     """Rows and the commits that they stand on, newest first; the lanes beside each, and a line for the name of each lane."""
     from gitbaton.tools.blaming import commits
 
     heads: dict[Oid | None, set[str]] = {}
     for stored in (s for row in rows for s in row):
         heads.setdefault(stored.checkpoint.head, set()).add(stored.checkpoint.track)
-    found: list[list[Stored] | Commit] = [*rows, *commits(baton, heads)]
+    found: list[list[Stored] | BlamedCommit] = [*rows, *commits(baton, heads)]
     found.sort(key=lambda row: row[0].checkpoint.created if isinstance(row, list) else row.created, reverse=True)
     met: dict[str, list[int]] = {}
     for at, row in enumerate(found):
@@ -393,7 +393,7 @@ def _drawn(
     return found, cells, names + (["| " * (_LANES - 1) + rest] if rest else [])
 
 
-def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> tuple[Optional[str], list[str]]:
+def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]) -> tuple[Optional[str], list[str]]:
     """The checkpoint or track, if one is named, and the paths. Without ``--`` the first word is a path where there is one and
     no checkpoint is called so. Raises NotFoundError."""
     names, paths = divided(ctx, words, 1)

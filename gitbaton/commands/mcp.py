@@ -1,10 +1,10 @@
 """``git baton mcp``."""
 
-from gitbaton.cli.options import Call, Globals
+from gitbaton.cli.options import Globals, Invocation
 from gitbaton.mcpserver import serve
 
 
-def command(ctx: Call) -> int:
+def command(ctx: Invocation) -> int:
     """Serve snapshot, resume, verify, log, show, diff and revert as tools to an MCP client, on standard input and output.
 
     Works where it is started, or in --repo-root, until standard input ends. Needs the extra: pip install 'gitbaton[mcp]'.

@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.baton import TAKE_ONE
 from gitbaton.cli.common import left_out, opened
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import counted, plain
 from gitbaton.errors import BatonError, NotFoundError
 from gitbaton.git.repo import put
@@ -16,7 +16,7 @@ from gitbaton.tools.paging import MARK, page
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     tracks: Annotated[Optional[list[str]], Argument(metavar="[TRACK]...", help="Only these; all tracks by default.")] = None,
     output: Annotated[Optional[str], Option("-o", "--output", metavar="FILE", help="Where to (.git/baton/page.html).")] = None,
     show: Annotated[bool, Option("--open", help="Open it in the browser.")] = False,

@@ -5,14 +5,14 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import one_of, opened
-from gitbaton.cli.options import Call, Option
+from gitbaton.cli.options import Invocation, Option
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, NoAnswerError, UsageError
 from gitbaton.store import state
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     length: Annotated[Optional[str], Option("--for", metavar="LENGTH", help="For so long, as in 30m, 8h or 1d.")] = None,
     until: Annotated[
         Optional[str], Option("--until", metavar="TIME", help="Until then, as in 18:00, 2026-01-31 or '2026-01-31 09:00'.")

@@ -33,7 +33,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import ellipsis, width
 from gitbaton.cli.look import Cell, Look
 from gitbaton.codec import plain
-from gitbaton.commands.pickerviews import Deeds, Offer, Offers, View, ViewLine, Views, failed
+from gitbaton.commands.pickerviews import Deeds, Offer, Offers, PickerView, ViewLine, Views, failed
 from gitbaton.errors import BatonError
 from gitbaton.model import STEPPING, Oid, Op, Stored
 from gitbaton.render import quoted
@@ -41,7 +41,7 @@ from gitbaton.restore.values import UNMERGED, Order, Step
 from gitbaton.store import Problem
 from gitbaton.store.turns import UnderWay
 from gitbaton.tools import rewinding
-from gitbaton.tools.rewinding import URGENT, Row, counts
+from gitbaton.tools.rewinding import URGENT, RewindRow, counts
 from gitbaton.values import cast, replace
 
 PANES = ("words", "plan", "diff", "conversation")
@@ -189,13 +189,13 @@ class Pane(ScrollView, can_focus=False):
 
     folded: Sequence[tuple[int, Text]] = ()
     starts: Sequence[int] = ()
-    view = View([])
+    view = PickerView([])
 
     def __init__(self, style_of: Callable[[str], str]) -> None:
         super().__init__(id="details")
         self.style_of = style_of
 
-    def show(self, view: View) -> None:
+    def show(self, view: PickerView) -> None:
         """Other lines, from their beginning, or from their end where that counts."""
         self.view = view
         self.fold()
@@ -298,11 +298,11 @@ class Picker(App[int]):
         self.views, self.deeds = Views(baton, look), Deeds(baton, look)
         self.problems: list[Problem] = []
         self.tracks: list[Stored] = [tip]
-        self.rows: list[Row] = []
+        self.rows: list[RewindRow] = []
         self.slots: dict[str, str] = {}
         self.fitted = 0  # columns of the list that its rows are made for
         self.going: UnderWay | None = None
-        self.matched: list[Row | UnderWay] = []
+        self.matched: list[RewindRow | UnderWay] = []
         self.after: Oid | None = None
         self.reading = False
         self.pane, self.now, self.whole, self.told = "words", True, False, ""
@@ -379,15 +379,15 @@ class Picker(App[int]):
         self.action_interrupt()
 
     @property
-    def selected(self) -> Row | UnderWay | None:
+    def selected(self) -> RewindRow | UnderWay | None:
         """The checkpoint, or the open turn, that is selected."""
         at = self.listing.highlighted
         return self.matched[at] if at is not None and at < len(self.matched) else None
 
     @property
-    def chosen(self) -> Row | None:
+    def chosen(self) -> RewindRow | None:
         """The checkpoint that is selected."""
-        return found if isinstance(found := self.selected, Row) else None
+        return found if isinstance(found := self.selected, RewindRow) else None
 
     @property
     def planning(self) -> bool:
@@ -519,7 +519,9 @@ class Picker(App[int]):
                 track, after, number = self.tip.checkpoint.track, self.after, len(self.rows) + 1
                 some = count if self.most is None else min(count, self.most - len(self.rows))
 
-                def page(track: str = track, after: Oid = after, some: int = some, number: int = number) -> rewinding.Page:
+                def page(
+                    track: str = track, after: Oid = after, some: int = some, number: int = number
+                ) -> rewinding.RewindPage:
                     found = rewinding.page(self.baton, track, after, some, number)
                     self.views.names |= self.look.ids(row.stored.id for row in found.rows)
                     return found
@@ -541,7 +543,7 @@ class Picker(App[int]):
         finally:
             self.reading = False
         if not self.rows:
-            self.details.show(View([ViewLine("no checkpoint of this track can be read")]))
+            self.details.show(PickerView([ViewLine("no checkpoint of this track can be read")]))
 
     def _full(self) -> bool:
         """Whether as many rows are listed as may be at once."""
@@ -551,7 +553,7 @@ class Picker(App[int]):
         """Whether somebody looks at the end of what was read, or looks for something."""
         return bool(self.sought) or (self.listing.highlighted or 0) + NEAR >= len(self.matched)
 
-    def _matches(self, row: Row | UnderWay) -> bool:
+    def _matches(self, row: RewindRow | UnderWay) -> bool:
         """Whether a row has all words that are looked for."""
         words = self.sought.lower().split()
         return not words or ((text := self.views.sought(row)) != "" and all(word in text for word in words))
@@ -564,7 +566,7 @@ class Picker(App[int]):
             self.listing.add_option(Option(self._text(self.views.open_row(self.going, room))))
             self.listing.highlighted = 0
 
-    def _add(self, rows: Sequence[Row]) -> None:
+    def _add(self, rows: Sequence[RewindRow]) -> None:
         """Rows that match, at the end of the list."""
         more = [row for row in rows if self._matches(row)]
         room = max(self.listing.size.width - 1, 20)
@@ -573,13 +575,13 @@ class Picker(App[int]):
         if self.listing.highlighted is None and self.matched:
             self.listing.highlighted = 0
         if not self.matched:
-            self.details.show(View([]))
+            self.details.show(PickerView([]))
 
     def _say_count(self) -> None:
         """How many checkpoints are listed, and what for."""
         if self.planning:
             return
-        matched = sum(isinstance(row, Row) for row in self.matched)
+        matched = sum(isinstance(row, RewindRow) for row in self.matched)
         many = f"{matched:,} of {len(self.rows):,}" if self.sought else f"{len(self.rows):,}"
         found = f"{many} checkpoint{'' if many == '1' else 's'}" + (f" with '{self.sought}'" if self.sought else "")
         more = "" if self.after is None else ", m lists more" if self._full() else ", more below"
@@ -618,13 +620,13 @@ class Picker(App[int]):
             self._read(row, self.pane)
 
     @work(exclusive=True, group="details")
-    async def _read(self, row: Row | UnderWay, pane: str) -> None:
+    async def _read(self, row: RewindRow | UnderWay, pane: str) -> None:
         """What the right side shows of a checkpoint, or of the open turn."""
         await asyncio.sleep(PAUSE)
         views, whole, now = self.views, self.whole, self.now
         try:
             if pane == "plan":
-                op, order, stored, talk = self.op, self.meant, row.stored if isinstance(row, Row) else None, self.planning
+                op, order, stored, talk = self.op, self.meant, row.stored if isinstance(row, RewindRow) else None, self.planning
                 if op is not None and op in STEPPING:
                     self._show_plan(await self._asked(lambda: self.deeds.shown(order, op)))
                     return
@@ -632,18 +634,20 @@ class Picker(App[int]):
                 plans = self.offers.plans
                 self._show_plan(next((one for one in plans if one.plan.op == op), plans[self.offers.first]))
                 return
-            question: dict[str, Callable[[], View]] = {
-                "words": lambda: views.words(row) if isinstance(row, Row) else views.open_words(row),
+            question: dict[str, Callable[[], PickerView]] = {
+                "words": lambda: views.words(row) if isinstance(row, RewindRow) else views.open_words(row),
                 "diff": lambda: (
-                    views.diff(row, now=now, whole=whole) if isinstance(row, Row) else views.open_diff(row, whole=whole)
+                    views.diff(row, now=now, whole=whole) if isinstance(row, RewindRow) else views.open_diff(row, whole=whole)
                 ),
-                "conversation": lambda: views.talk(row, whole=whole) if isinstance(row, Row) else View([ViewLine(UNTAKEN)]),
+                "conversation": lambda: (
+                    views.talk(row, whole=whole) if isinstance(row, RewindRow) else PickerView([ViewLine(UNTAKEN)])
+                ),
             }
             self._show(await self._asked(question[pane]))
         except BatonError as error:
             self._show(failed(error))
 
-    def _show(self, view: View) -> None:
+    def _show(self, view: PickerView) -> None:
         """A view, and what stands above it."""
         self._swap(steps=False)
         self._draw_offers(())
@@ -952,7 +956,7 @@ class Picker(App[int]):
         """All keys, on the right side."""
         if not self.planning:
             self._show(
-                View([ViewLine(text, label=f"{key:<10}") for key, text in MORE_KEYS], "keys; 1 to 4 show the checkpoint")
+                PickerView([ViewLine(text, label=f"{key:<10}") for key, text in MORE_KEYS], "keys; 1 to 4 show the checkpoint")
             )
 
     def action_space(self) -> None:

@@ -26,7 +26,7 @@ from gitbaton.store.meta import Meta, read
 from gitbaton.store.turns import UnderWay
 from gitbaton.survey import tests_then
 from gitbaton.tools import branching, conversations, rewinding, worktrees
-from gitbaton.tools.rewinding import Row
+from gitbaton.tools.rewinding import RewindRow
 from gitbaton.values import replace
 
 MANY = 2_000  # lines of a patch or a conversation that are shown at once
@@ -47,7 +47,7 @@ class ViewLine(NamedTuple):
     label: str = ""
 
 
-class View(NamedTuple):
+class PickerView(NamedTuple):
     """A view: its lines, what stands above them, where its parts begin, how many lines are left out; ``last``: what counts is
     at the end."""
 
@@ -58,9 +58,9 @@ class View(NamedTuple):
     last: bool = False
 
 
-def failed(error: BatonError) -> View:
+def failed(error: BatonError) -> PickerView:
     """Why there is nothing to show."""
-    return View([ViewLine(plain(error.message)), *(ViewLine(plain(hint), label="hint: ") for hint in error.hints)])
+    return PickerView([ViewLine(plain(error.message)), *(ViewLine(plain(hint), label="hint: ") for hint in error.hints)])
 
 
 class Views:
@@ -71,7 +71,7 @@ class Views:
         self.names: dict[Oid, Cell] = {}
         self.marks: Meta | None = None
 
-    def row(self, row: Row, room: int) -> Cell:
+    def row(self, row: RewindRow, room: int) -> Cell:
         """A checkpoint in one line of the list: id, sign, age, tests, words; where there is room, the files, too."""
         look, stored, c, wide = self.look, row.stored, row.stored.checkpoint, room >= WIDE
         step, ran = title(stored)
@@ -96,7 +96,7 @@ class Views:
         used = sum(width(text) for text, _ in parts)
         return (*parts, (cut(turn_step(one), max(room - used, 1)), ""))
 
-    def open_words(self, one: UnderWay) -> View:
+    def open_words(self, one: UnderWay) -> PickerView:
         """What the open turn was asked for, whose it is, and what it has changed since the newest checkpoint."""
         agent, since = one.span.session, one.span.since
         parts = [
@@ -107,9 +107,9 @@ class Views:
         found = [ViewLine(", ".join(parts), "pending"), ViewLine("")]
         found += [ViewLine(text, "manual") for text in plain(one.span.prompt, keep="\n\t").strip("\n").split("\n")]
         found += [ViewLine(""), *(ViewLine(quoted(path), label="changed ".ljust(LABEL)) for path in one.paths[:MANY])]
-        return View([*found, ViewLine(""), ViewLine(TAKE_BACK)], more=max(len(one.paths) - MANY, 0))
+        return PickerView([*found, ViewLine(""), ViewLine(TAKE_BACK)], more=max(len(one.paths) - MANY, 0))
 
-    def sought(self, row: Row | UnderWay) -> str:
+    def sought(self, row: RewindRow | UnderWay) -> str:
         """What the filter looks at."""
         if isinstance(row, UnderWay):
             return "\n".join([turn_step(row), row.span.session.name if row.span.session else "", *row.paths]).lower()
@@ -118,7 +118,7 @@ class Views:
         fields = (row.stored.id, c.kind, verdict(row.stored), c.step, c.note, c.next_cmd, c.label or "", row.agent or "")
         return "\n".join([*fields, *prompts]).lower()
 
-    def words(self, row: Row) -> View:
+    def words(self, row: RewindRow) -> PickerView:
         """What somebody wrote, and what was seen; whether it is pinned, and what is newer than it."""
         stored, c, baton = row.stored, row.stored.checkpoint, self.baton
         if self.marks is None:
@@ -144,15 +144,15 @@ class Views:
         facts += [("changed", f"{counted(changes.files, 'file')} +{changes.added} -{changes.removed}")] if changes else []
         facts += [("newer", f"{counted(newer, 'checkpoint')} of the track, which stay")] if newer else []
         known = [part for key, text in facts if text for part in self._pair(key, text, row)]
-        return View([*found, ViewLine(""), *told, *([ViewLine("")] if told else []), *known])
+        return PickerView([*found, ViewLine(""), *told, *([ViewLine("")] if told else []), *known])
 
-    def _pair(self, key: str, text: str, row: Row, slot: str = "") -> Iterator[ViewLine]:
+    def _pair(self, key: str, text: str, row: RewindRow, slot: str = "") -> Iterator[ViewLine]:
         """A name and its text, which can forge no other."""
         label = f"{line(key):<{LABEL - 1}} " if key else ""
         for number, part in enumerate(plain(text, keep="\n\t").strip("\n").split("\n")):
             yield ViewLine(part, slot, quoting(row.stored) + (" " * len(label) if number else label))
 
-    def diff(self, row: Row, *, now: bool, whole: bool) -> View:
+    def diff(self, row: RewindRow, *, now: bool, whole: bool) -> PickerView:
         """What changed since a checkpoint, or in it, against the one before; file by file, its beginning where it is long."""
         if now:
             patch, warnings = rewinding.since(self.baton, row.stored)
@@ -161,12 +161,12 @@ class Views:
             patch, warnings, said = rewinding.within(self.baton, row.stored), [], "in it, against the checkpoint before"
         return self._by_file(patch, warnings, said, whole=whole)
 
-    def open_diff(self, one: UnderWay, *, whole: bool) -> View:
+    def open_diff(self, one: UnderWay, *, whole: bool) -> PickerView:
         """What the open turn has changed since the newest checkpoint, file by file."""
         patch, warnings = rewinding.since(self.baton, self.baton.tip(one.track))
         return self._by_file(patch, warnings, "since the newest checkpoint, until now", whole=whole)
 
-    def _by_file(self, patch: bytes, warnings: Sequence[str], said: str, *, whole: bool) -> View:
+    def _by_file(self, patch: bytes, warnings: Sequence[str], said: str, *, whole: bool) -> PickerView:
         files, lines, parts, more = list(_files(patch)), [ViewLine(text, "stale") for text in warnings], [], 0
         if len(files) > 1:
             wide = min(max(width(file.name) for file in files), 60)
@@ -183,9 +183,9 @@ class Views:
                     *_coloured(kept, whole=whole),
                     ViewLine(""),
                 ]
-        return View(lines, f"{counted(len(files), 'file') if files else 'no file'} changed {said}", parts, more)
+        return PickerView(lines, f"{counted(len(files), 'file') if files else 'no file'} changed {said}", parts, more)
 
-    def talk(self, row: Row, *, whole: bool) -> View:
+    def talk(self, row: RewindRow, *, whole: bool) -> PickerView:
         """The conversation up to a checkpoint, as far as it is stored here or its client keeps it; its end where it is long."""
         stored, baton = row.stored, self.baton
         try:
@@ -195,7 +195,7 @@ class Views:
             kept = [("asked", one) for one in told.asked] if told else []
             kept += [("said", one) for one in (told.said, told.saying) if one] if told else []
             around = [part for key, one in kept for part in self._pair(key, one.text, row)]
-            return View([*failed(error).lines, ViewLine(""), *around], "what was said around it" if around else "")
+            return PickerView([*failed(error).lines, ViewLine(""), *around], "what was said around it" if around else "")
         mark = quoting(stored)
         rows = list[ViewLine]()
         for who, said in found:
@@ -207,7 +207,7 @@ class Views:
         shown = rows[:-1] if whole else rows[-MANY - 1 : -1]
         lines = [row._replace(text=_short(row.text.expandtabs(4), whole=whole)) for row in shown]
         parts = [at for at, row in enumerate(shown) if row.slot]
-        return View(lines, f"{counted(len(found), 'message')}, up to it", parts, len(rows) - 1 - len(shown), last=True)
+        return PickerView(lines, f"{counted(len(found), 'message')}, up to it", parts, len(rows) - 1 - len(shown), last=True)
 
 
 def _short(text: str, *, whole: bool) -> str:
@@ -250,7 +250,7 @@ class Offer(NamedTuple):
 
     order: Order
     plan: Plan
-    talk: conversations.Plan | None = None
+    talk: conversations.ConversationPlan | None = None
     why: str = ""
 
     @property
@@ -299,7 +299,7 @@ class Deeds:
         plans = (*([Offer(back, plan)] if plan else []), there)
         return Offers(plans, 0 if is_turn(stored.checkpoint.kind, stored.checkpoint.step) else len(plans) - 1, why)
 
-    def carry_out(self, shown: Offer, *, files: bool, talk: bool) -> rewinding.Outcome | None:
+    def carry_out(self, shown: Offer, *, files: bool, talk: bool) -> rewinding.RewindOutcome | None:
         """Restore files, write the conversation, or both, just as shown; None for a conversation alone. Where the files would
         become something else now neither happens."""
         outcome = rewinding.carry_out(self.baton, shown.order, shown.plan) if files else None

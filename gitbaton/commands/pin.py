@@ -4,14 +4,14 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import looking, opened
-from gitbaton.cli.options import Argument, Call
+from gitbaton.cli.options import Argument, Invocation
 from gitbaton.retention.pins import set_pin
 
 Pinned = Annotated[str, Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]
 Name = Annotated[Optional[str], Argument(metavar="[NAME]", help="What it is called from now on.")]
 
 
-def command(ctx: Call, checkpoint: Pinned, name: Name = None) -> int:
+def command(ctx: Invocation, checkpoint: Pinned, name: Name = None) -> int:
     """Exempt a checkpoint from every prune, here and in every clone that hears of it, and give it a name.
 
     With NAME every verb knows the checkpoint by it, until unpin. A checkpoint has one such name: another one replaces it.
@@ -23,7 +23,7 @@ def command(ctx: Call, checkpoint: Pinned, name: Name = None) -> int:
     return set_and_say(ctx, checkpoint, pinned=True, called=name)
 
 
-def set_and_say(ctx: Call, checkpoint: str, *, pinned: bool, called: Optional[str] = None) -> int:
+def set_and_say(ctx: Invocation, checkpoint: str, *, pinned: bool, called: Optional[str] = None) -> int:
     """Set or take back a pin."""
     with opened(ctx) as baton:
         stored, changed = set_pin(baton, checkpoint, pinned=pinned, called=called)
@@ -34,7 +34,7 @@ def set_and_say(ctx: Call, checkpoint: str, *, pinned: bool, called: Optional[st
     return 0
 
 
-def unpin(ctx: Call, checkpoint: Pinned) -> int:
+def unpin(ctx: Invocation, checkpoint: Pinned) -> int:
     """Take a pin back: the next prune goes by its rules again.
 
     Examples:

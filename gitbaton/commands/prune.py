@@ -19,7 +19,7 @@ from gitbaton.cli.common import (
     told_apart,
 )
 from gitbaton.cli.look import Cell, Column, Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, counted, in_quotes, plain, timestamp
 from gitbaton.commands.retaining import FREED, clean, consented, discreet, laid_out
 from gitbaton.errors import BatonError, UsageError
@@ -42,7 +42,7 @@ OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily"
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     tracks: Annotated[
         Optional[list[str]],
         Argument(metavar="[TRACK]...", help="Only these; with --threads, threads. Default: all, and what is stale."),
@@ -166,7 +166,7 @@ def _document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
 
 
 def _prune_threads(
-    ctx: Call, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool, verbose: bool
+    ctx: Invocation, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool, verbose: bool
 ) -> int:
     """Remove checkpoints of LangGraph's threads that nobody needs any more, or only say which; the exit code."""
     from gitbaton.commands.thread import meant, store_of

@@ -172,7 +172,7 @@ def _fitted(works: list[tuple[str, str]], room: int) -> str:
     return cut(name, left) + time if left >= 4 else ""
 
 
-class Lines:
+class EventLines:
     """Events as lines on standard error. ``live``: standard error is a terminal that can erase a line; then what is under way
     is said, too, while it is silent. Safe to use from several threads."""
 

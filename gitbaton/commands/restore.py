@@ -22,7 +22,7 @@ from gitbaton.cli.common import (
     summed,
     warn_all,
 )
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import counted, in_quotes, path_document, plain
 from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, StoppedError, UsageError
 from gitbaton.model import Op, Stored
@@ -54,7 +54,7 @@ _SUMS = {  # of many paths: what was done, or would be, and to what
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(metavar="[CHECKPOINT] [--] [PATH]...", help="Default: the newest of the current track, all files."),
@@ -151,14 +151,14 @@ def _with_conversation(
     return code
 
 
-def plan_conversation(baton: Baton, target: Stored, *, foreign: bool) -> "conversations.Plan":
+def plan_conversation(baton: Baton, target: Stored, *, foreign: bool) -> "conversations.ConversationPlan":
     """How a checkpoint's conversation would be written back as a new session. Raises as conversations.plan."""
     from gitbaton.tools import conversations
 
     return conversations.plan(baton, target, os.environ, conversations.new_id(), foreign=foreign)
 
 
-def write_back(plan: "conversations.Plan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
+def write_back(plan: "conversations.ConversationPlan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
     """Write a conversation back as planned, and say so. Raises BatonError."""
     from gitbaton.tools import conversations
 
@@ -167,7 +167,7 @@ def write_back(plan: "conversations.Plan", target: Stored, *, dry_run: bool, jso
     tell_written(plan, target, dry_run=dry_run, json=json)
 
 
-def tell_written(plan: "conversations.Plan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
+def tell_written(plan: "conversations.ConversationPlan", target: Stored, *, dry_run: bool, json: bool = False) -> None:
     """Say what was written of a conversation, or would be, how to resume it, and what the new session lacks."""
     line = plan.line(os.getcwd())
     if json:
@@ -322,7 +322,7 @@ def _told(plan: Plan, safety: Stored | None, *, dry_run: bool, verbose: bool) ->
 
 
 def revert(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(
@@ -383,7 +383,7 @@ def revert(
             raise
 
 
-def undo(ctx: Call, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
+def undo(ctx: Invocation, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
     """Take back the newest restore or revert of this work tree.
 
     It touches what that restore touched, and nothing else. What was changed there since is in a safety checkpoint:
@@ -397,7 +397,7 @@ def undo(ctx: Call, dry_run: DryRun = False, force: Force = False, verbose: Verb
         return carry_out(baton, "undo", Order(force=force), dry_run=dry_run, json=json, verbose=verbose)
 
 
-def redo(ctx: Call, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
+def redo(ctx: Invocation, dry_run: DryRun = False, force: Force = False, verbose: Verbose = False, json: AsJson = False) -> int:
     """Carry out again what undo took back.
 
     It touches what that undo touched. A new restore ends what could be redone.

@@ -4,7 +4,7 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
-from gitbaton.cli.options import Call, Option
+from gitbaton.cli.options import Invocation, Option
 from gitbaton.codec import Json, in_quotes, told_document
 from gitbaton.errors import NotFoundError
 from gitbaton.render import (
@@ -23,7 +23,7 @@ from gitbaton.survey import tests_then
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     checkpoint: Tip = None,
     track: Track = None,
     live: Annotated[bool, Option("--live", help="Also say how HEAD and the files have moved since.")] = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional, TypeVar
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import askable, confirmed, looking, paged
-from gitbaton.cli.options import Call
+from gitbaton.cli.options import Invocation
 from gitbaton.codec import Json
 from gitbaton.errors import BatonError, NoAnswerError, RefConflictError, UsageError
 from gitbaton.model import Oid, Stored
@@ -69,7 +69,7 @@ def clean(baton: Baton, value: Json, redactor: "Redactor | None" = None) -> Json
     return {key: clean(baton, item, redactor) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def laid_out(ctx: Call, baton: Baton, texts: "Callable[[Look], Iterable[str]]", *, json: bool = False) -> None:
+def laid_out(ctx: Invocation, baton: Baton, texts: "Callable[[Look], Iterable[str]]", *, json: bool = False) -> None:
     """A plan before the question: paged on a terminal; on standard error where standard output is for a program."""
     if json or not sys.stdout.isatty():
         for text in texts(looking(ctx, baton, fd=2)):

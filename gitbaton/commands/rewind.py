@@ -12,7 +12,7 @@ from gitbaton.baton import Baton
 from gitbaton.cli.columns import cut, screen
 from gitbaton.cli.common import From, Track, left_out, looking, one_meant, opened, tell_error, warn_all
 from gitbaton.cli.look import Cell, Column, Look, turn_step
-from gitbaton.cli.options import Call, Option
+from gitbaton.cli.options import Invocation, Option
 from gitbaton.codec import counted, in_quotes, plain
 from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptible, plan_conversation, show_plan, write_back
 from gitbaton.errors import BatonError, NotFoundError, UsageError
@@ -21,7 +21,7 @@ from gitbaton.render import age, line, quoted, quoting, sentences, title, title_
 from gitbaton.restore.values import Order, Plan, Step
 from gitbaton.survey import Surveyor
 from gitbaton.tools import rewinding
-from gitbaton.tools.rewinding import URGENT, Changes, Row, counts
+from gitbaton.tools.rewinding import URGENT, Changes, RewindRow, counts
 from gitbaton.values import replace
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ WITHOUT_A_TERMINAL = (
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     checkpoint: From = None,
     track: Track = None,
     limit: Annotated[
@@ -98,7 +98,7 @@ def command(
             if find_spec("textual") is not None:
                 return _on_a_screen(baton, order, looking(ctx, baton), baton.lead(checkpoint, track), limit)
             terminal.tell("hint: with the Python package 'textual' (the extra 'ui') this is a full screen")
-        talk = Talk(baton, order, limit or LISTED, looking(ctx, baton))
+        talk = RewindDialog(baton, order, limit or LISTED, looking(ctx, baton))
         try:
             return talk.run(baton.lead(checkpoint, track))
         except (EOFError, KeyboardInterrupt) as error:
@@ -125,7 +125,7 @@ def _on_a_screen(baton: Baton, order: Order, look: Look, tip: Stored, limit: Opt
     return code or int(any(not done.plan.complete for done, _ in picker.deeds.restored[-1:]))
 
 
-def table(rows: Sequence[Row], look: Look, going: "UnderWay | None" = None) -> list[str]:
+def table(rows: Sequence[RewindRow], look: Look, going: "UnderWay | None" = None) -> list[str]:
     """The list, one line a checkpoint, before them one for the open turn, and none longer than the terminal is wide."""
     ids = look.ids(row.stored.id for row in rows)
     first = [_open_cells(going, look)] if going is not None else []
@@ -150,7 +150,7 @@ def _open_cells(one: "UnderWay", look: Look) -> list[Union[Cell, str]]:
     ]
 
 
-def _cells(row: Row, look: Look, name: Cell) -> list[Union[Cell, str]]:
+def _cells(row: RewindRow, look: Look, name: Cell) -> list[Union[Cell, str]]:
     """What a line of the list says, by column; the step last."""
     c, changes = row.stored.checkpoint, row.changes
     step, ran = title(row.stored)
@@ -204,13 +204,13 @@ class _Answers:
         return answer.decode("utf-8", "surrogateescape").strip()
 
 
-class Talk:
+class RewindDialog:
     """The questions, in their order, until something is restored or nobody wants to go on."""
 
     def __init__(self, baton: Baton, order: Order, limit: int, look: Look) -> None:
         self.baton, self.order, self.limit, self.look = baton, order, limit, look
         self.ask = _Answers().ask
-        self.listed: list[Row] = []
+        self.listed: list[RewindRow] = []
         self.going: Optional[UnderWay] = None
         self.after: Optional[str] = None
 
@@ -330,7 +330,7 @@ class Talk:
         for text in sentences(Surveyor(self.baton.store, self.baton.settings.short).live(target)):
             terminal.say(f"since: {text}")
 
-    def _conversation(self, target: Stored) -> "Optional[conversations.Plan]":
+    def _conversation(self, target: Stored) -> "Optional[conversations.ConversationPlan]":
         """Say what becomes of the conversation; how it would be written back, None where it cannot be."""
         try:
             plan = plan_conversation(self.baton, target, foreign=self.order.foreign)

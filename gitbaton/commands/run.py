@@ -6,7 +6,7 @@ from typing import Annotated, Any, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import one_of, print_json
-from gitbaton.cli.options import AFTER, Argument, Call, Option
+from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import UsageError
 from gitbaton.journal.values import Step
@@ -72,7 +72,7 @@ class RunWords:
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[Texts, Argument(metavar="[RUN] [-- CMD...]", help="RUN: with --continue; CMD: with --step.")] = None,
     **typed: Annotated[Any, RunWords, StepWords],
 ) -> int:
@@ -146,9 +146,9 @@ def given(words: object) -> list[str]:
     return ["--" + {"resume": "continue"}.get(name, name).replace("_", "-") for name in fields]
 
 
-def _carry_out(ctx: Call, run: RunWords, step: StepWords, name: Text, argv: list[str]) -> int:
+def _carry_out(ctx: Invocation, run: RunWords, step: StepWords, name: Text, argv: list[str]) -> int:
     """Run one step, bring the steps of a plan file to their results, or go on with a run; the exit code. Raises UsageError."""
-    from gitbaton.commands.reporting import Lines
+    from gitbaton.commands.reporting import EventLines
     from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side, waiting
     from gitbaton.journal.state import fold
     from gitbaton.running import plans
@@ -185,7 +185,7 @@ def _carry_out(ctx: Call, run: RunWords, step: StepWords, name: Text, argv: list
             made = step_of(run.step or "", step, argv, at.prefix())
             outcome = at.engine().run_step(made, found, **how, **guards)
         code = ended(at, outcome)
-        if run.resume and isinstance(at.show, Lines) and not (code or outcome.states or outcome.left):
+        if run.resume and isinstance(at.show, EventLines) and not (code or outcome.states or outcome.left):
             why = "; ".join(fold(at.journal.records(found)).why)
             terminal.tell(plain(f"baton: run '{found}' is {f'not finished: {why}' if why else 'finished'}"))
         return code

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import print_json
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import UsageError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def approve_step(
-    ctx: Call,
+    ctx: Invocation,
     step: Annotated[str, Argument(metavar="STEP", help="A step that waits at its gate.")],
     reject: Annotated[bool, Option("--reject", help="Close the gate, and undo the effects that lead to it.")] = False,
     run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
@@ -39,7 +39,7 @@ def approve_step(
 
 
 def settle_step(
-    ctx: Call,
+    ctx: Invocation,
     step: Annotated[str, Argument(metavar="STEP", help="A step whose outcome is unknown.")],
     done: Annotated[bool, Option("--done", help="Its effect happened.")] = False,
     undone: Annotated[bool, Option("--undone", help="Its effect did not happen, or was undone by hand.")] = False,
@@ -64,7 +64,7 @@ def settle_step(
 
 
 def compensate_steps(
-    ctx: Call,
+    ctx: Invocation,
     steps: Annotated[Optional[list[str]], Argument(metavar="[STEP]...", help="Default: all, where --run is given.")] = None,
     run: Annotated[Optional[str], Option(metavar="RUN", help="Default: this work tree's.")] = None,
     foreign: Annotated[bool, Option("--foreign", help="Run compensations that were recorded elsewhere, too.")] = False,

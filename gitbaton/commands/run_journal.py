@@ -7,7 +7,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import ARun, AsJson, DryRun, opened, paged, picked, print_json, warn_all
 from gitbaton.cli.look import Cell, Column, Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import counted, in_quotes, plain, timestamp
 from gitbaton.errors import MENDS, BatonError, UsageError
 from gitbaton.journal import prune
@@ -24,7 +24,7 @@ RUNS = (Column(), Column(right=True, goes=1), Column(goes=2), Column())
 
 
 @value
-class Row:
+class RunRow:
     """A run: ``why`` it is not finished, when its newest record was made, and how many of its steps are done."""
 
     run: str
@@ -35,7 +35,7 @@ class Row:
     foreign: bool = False
 
 
-def list_runs(ctx: Call, json: AsJson = False) -> int:
+def list_runs(ctx: Invocation, json: AsJson = False) -> int:
     """List the runs here, newest first: their age, how many of their steps are done, and what keeps one from its end.
 
     '*' marks the run that this work tree used last. 'git baton run show RUN' shows the steps of one.
@@ -63,31 +63,31 @@ def list_runs(ctx: Call, json: AsJson = False) -> int:
     return 0
 
 
-def _cells(look: Look, row: Row, *, current: bool) -> tuple[Cell | str, ...]:
+def _cells(look: Look, row: RunRow, *, current: bool) -> tuple[Cell | str, ...]:
     name = (("* " if current else "  ", ""), ("> " if row.foreign else "", "foreign"), (row.run, "current" if current else ""))
     why = "; ".join(map(plain, row.why))
     end = ((f"! not finished: {why}", "waiting"),) if why else look.state("ok", "finished")
     return name, look.age(row.at), f"{row.done} of {counted(row.steps, 'step')} done", end
 
 
-def _row(baton: Baton, journal: Journal, run: str) -> Row:
+def _row(baton: Baton, journal: Journal, run: str) -> RunRow:
     objects = baton.repo.objects
     try:
         records = journal.records(run)
         state = fold(records)
         steps = {*state.steps, *(step.name for step in whole(kept_plan(state, objects), state, objects).steps)}
     except BatonError as error:
-        return Row(run=run, why=(f"it cannot be read: {error.message}",))
+        return RunRow(run=run, why=(f"it cannot be read: {error.message}",))
     done = sum(step.end is not None and not state.unfinished(step) for step in state.steps.values())
-    return Row(run=run, why=state.why, at=records[-1].record.at, done=done, steps=len(steps), foreign=state.foreign)
+    return RunRow(run=run, why=state.why, at=records[-1].record.at, done=done, steps=len(steps), foreign=state.foreign)
 
 
-def _newest(row: Row) -> tuple[float, str]:
+def _newest(row: RunRow) -> tuple[float, str]:
     return row.at.timestamp() if row.at is not None else 0.0, row.run
 
 
 def verify_run(
-    ctx: Call,
+    ctx: Invocation,
     run: ARun = None,
     json: AsJson = False,
 ) -> int:
@@ -111,7 +111,7 @@ def verify_run(
 
 
 def export_run(
-    ctx: Call,
+    ctx: Invocation,
     run: ARun = None,
     output: Annotated[Optional[str], Option(metavar="DIR", help="Where the files go (the run's name).")] = None,
     foreign: Annotated[bool, Option("--foreign", help="Allow a run that was fetched from elsewhere.")] = False,
@@ -143,7 +143,7 @@ def export_run(
 
 
 def prune_runs(
-    ctx: Call,
+    ctx: Invocation,
     runs: Annotated[
         Optional[list[str]], Argument(metavar="[RUN]...", help="Only these; default: all that are finished.")
     ] = None,

@@ -4,7 +4,7 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import ARun, picked, print_json
-from gitbaton.cli.options import Call, Option
+from gitbaton.cli.options import Invocation, Option
 from gitbaton.codec import plain
 from gitbaton.commands.reporting import because
 from gitbaton.commands.stepping import desk, ended, forecast_document, say_forecasts, side, waiting
@@ -15,7 +15,7 @@ from gitbaton.worktree import globs
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     run: ARun = None,
     step: Annotated[Optional[list[str]], Option(metavar="STEP", help="Do this step again; may repeat.")] = None,
     path: Annotated[Optional[list[str]], Option(metavar="PATH", help="Do the steps that read it again; may repeat.")] = None,

@@ -6,7 +6,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import ARun, AsJson, looking, opened, paged, picked, print_json
 from gitbaton.cli.look import Cell, Column, Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.cli.waiting import spent
 from gitbaton.codec import Json, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.commands.reporting import because
@@ -36,7 +36,7 @@ RECORDS = (Column(goes=1), Column(right=True, goes=2), Column(), Column(), Colum
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     run: ARun = None,
     records: Annotated[bool, Option("--records", help="Show the records of its journal instead, oldest first.")] = False,
     step: Annotated[Optional[str], Option("--step", "-p", metavar="STEP", help="Of the records only this step's.")] = None,
@@ -130,7 +130,7 @@ def document(report: Report) -> dict[str, Json]:
     return {**picked(report, "run", "finished", "why", "plan"), "steps": rows}
 
 
-def _say_records(ctx: Call, baton: Baton, journal: Journal, run: str, step: Optional[str], *, json: bool) -> None:
+def _say_records(ctx: Invocation, baton: Baton, journal: Journal, run: str, step: Optional[str], *, json: bool) -> None:
     records = journal.records(run)
     rows = [logged for logged in records if step is None or logged.record.step == step]
     if step is not None and not rows:
@@ -170,7 +170,7 @@ def _say_records(ctx: Call, baton: Baton, journal: Journal, run: str, step: Opti
 
 
 def why(
-    ctx: Call,
+    ctx: Invocation,
     step: Annotated[str, Argument(metavar="STEP", help="A step of the run.")],
     run: ARun = None,
     json: AsJson = False,

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Annotated, Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, one_of, opened, picked, print_json
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, in_quotes, path_document
 from gitbaton.commands.retaining import clean, discreet
 from gitbaton.errors import UsageError
 from gitbaton.scanning import NAMED, NOT_SCANNED, UNFILTERED, Hit, scan, scanner
 
 if TYPE_CHECKING:
-    from gitbaton.commands.finding import State
+    from gitbaton.commands.finding import ThreadCheckpoint
 
-Place = tuple[Hit, "Optional[State]"]
+Place = tuple[Hit, "Optional[ThreadCheckpoint]"]
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     names: Annotated[
         Optional[list[str]],
         Argument(metavar="[CHECKPOINT|TRACK|THREAD...]", help="Default: the whole current track; with --threads, all threads."),
@@ -71,7 +71,7 @@ def command(
     return 1 if report.hits else 128 if report.problems else 0
 
 
-def _document(hit: Hit, state: "Optional[State]") -> Json:
+def _document(hit: Hit, state: "Optional[ThreadCheckpoint]") -> Json:
     """A hit as JSON: words have a field, files a path and a line."""
     name, file, thread = path_document(hit.path), hit.line or hit.kind == UNFILTERED, None
     if state is not None:

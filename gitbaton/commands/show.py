@@ -18,7 +18,7 @@ from gitbaton.cli.common import (
     tell_foreign,
     through_pager,
 )
-from gitbaton.cli.options import AFTER, Argument, Call, Option
+from gitbaton.cli.options import AFTER, Argument, Invocation, Option
 from gitbaton.codec import plain
 from gitbaton.commands.retaining import marked
 from gitbaton.errors import NotFoundError, UsageError
@@ -29,7 +29,7 @@ from gitbaton.survey import tests_then
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(
@@ -105,7 +105,7 @@ def command(
     return 0
 
 
-def _meant(ctx: Call, baton: Baton, words: list[str], track: Optional[str]) -> tuple[Stored, Optional[str], list[str]]:
+def _meant(ctx: Invocation, baton: Baton, words: list[str], track: Optional[str]) -> tuple[Stored, Optional[str], list[str]]:
     """The checkpoint, a path in it where one is asked for, and the pathspecs. Without ``--`` the first word is a path where
     there is one and no checkpoint is called so. Raises NotFoundError, UsageError."""
     names, paths = divided(ctx, words, 1)
@@ -139,7 +139,7 @@ def _named(baton: Baton, name: Optional[str], track: Optional[str]) -> tuple[Sto
             raise error from None
 
 
-def _print(ctx: Call, baton: Baton, stored: Stored, name: str, path: str) -> int:
+def _print(ctx: Invocation, baton: Baton, stored: Stored, name: str, path: str) -> int:
     """A file as it is, or the names in a folder."""
     from gitbaton.tools.content import content
 

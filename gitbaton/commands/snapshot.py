@@ -7,10 +7,10 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.agents.values import agent_of
-from gitbaton.baton import Baton, Plan, Request, Snapshot
+from gitbaton.baton import Baton, Request, Snapshot, SnapshotPlan
 from gitbaton.cli.columns import fitted
 from gitbaton.cli.common import Porcelain, Verbose, one_of, opened, picked, print_json, warn_all
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import EXTRA_KEY, Json, document, in_quotes
 from gitbaton.errors import UsageError
 from gitbaton.model import IGNORED, VALIDATIONS, Checkpoint, Decision, Skipped
@@ -23,7 +23,7 @@ COLUMNS = ("track", "id", "step", "previous", "commit", "changed", "skipped")
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[Texts, Argument(metavar="[STEP]", help="What is done; may be left out with --label.")] = None,
     step: Annotated[Texts, Option("--step", "-m", metavar="TEXT", help="The same, as an option.")] = None,
     track: Annotated[
@@ -181,7 +181,7 @@ def _show(baton: Baton, snapshot: Snapshot, *, named: bool, json: bool, stable: 
     return 0
 
 
-def _withdrew(of: Plan | Snapshot) -> dict[str, Json]:
+def _withdrew(of: SnapshotPlan | Snapshot) -> dict[str, Json]:
     """The decisions that end, where any do."""
     return {"withdrawn": [picked(one, "number", "text") for one in of.ended]} if of.ended else {}
 
@@ -217,7 +217,7 @@ def _done_to(one: Decision, c: Checkpoint, keep: Sequence[str]) -> str:
     return "affirm" if any(name == str(one.number) or one.text.startswith(name) for name in keep) else "add"
 
 
-def _show_plan(plan: Plan, *, json: bool, stable: bool, verbose: bool) -> int:
+def _show_plan(plan: SnapshotPlan, *, json: bool, stable: bool, verbose: bool) -> int:
     c = plan.checkpoint
     skipped = c.files.skipped if c.files else ()
     if json:

@@ -22,7 +22,7 @@ from gitbaton.cli.common import (
     warn_all,
 )
 from gitbaton.cli.look import Cell, Column, Look, turn_document, turn_header, turn_sentence
-from gitbaton.cli.options import Call, Option
+from gitbaton.cli.options import Invocation, Option
 from gitbaton.codec import Json, bare, counted, in_quotes, path_document, plain, timestamp
 from gitbaton.commands.verify import since_head
 from gitbaton.errors import MENDS, AmbiguousNameError, NotARepositoryError, NotFoundError, RecordError, UsageError
@@ -52,7 +52,7 @@ from gitbaton.values import replace
 
 if TYPE_CHECKING:
     from gitbaton.store.turns import UnderWay
-    from gitbaton.tools.atrisk import AtRisk, Row
+    from gitbaton.tools.atrisk import AtRisk, RiskRow
 
 TABLE = (
     Column(name="  TRACK", named=True),
@@ -70,7 +70,7 @@ COLUMNS = ("current", "track", "id", "created", "validation", "drift", "step", "
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     everything: Annotated[bool, Option("--all", help="Show every track, or row, however many the screen takes.")] = False,
     risk: Annotated[
         bool, Option("--at-risk", help="Show what here no checkpoint holds, and what would take it; with --all every row.")
@@ -140,7 +140,7 @@ def command(
     return 0
 
 
-def _watch(ctx: Call, *, everything: bool) -> int:
+def _watch(ctx: Invocation, *, everything: bool) -> int:
     """The dashboard, drawn again when a ref, HEAD or an index of any work tree moves, or a session says something."""
     if not os.isatty(1) or os.environ.get("TERM", "dumb") == "dumb":
         raise UsageError("--watch draws on a terminal, and this is none", "git baton status")
@@ -276,7 +276,7 @@ TAKES = (("clean", "'git clean -fdx'"), ("checkout", "'git checkout .'"))
 NOTHING = "nothing is at risk: checkpoints or HEAD hold all that is here"
 
 
-def show_at_risk(ctx: Call, *, everything: bool, json: bool, stable: bool, nul: bool) -> int:
+def show_at_risk(ctx: Invocation, *, everything: bool, json: bool, stable: bool, nul: bool) -> int:
     """Print what only this work tree has."""
     with opened(ctx, talks="" if json or stable else "looking at files") as baton:
         import tempfile
@@ -315,7 +315,7 @@ def show_at_risk(ctx: Call, *, everything: bool, json: bool, stable: bool, nul: 
     return 0
 
 
-def _counted(row: "Row") -> str:
+def _counted(row: "RiskRow") -> str:
     """How much a row stands for, where that is not one file."""
     if row.commits:
         return f" ({row.commits:,} commit{'s' * (row.commits != 1)})"
@@ -346,7 +346,7 @@ def _document(found: "AtRisk") -> dict[str, Json]:
     return {"at_risk": rows, "sum": sums, "worktrees": [path_document(path) for path in found.worktrees]}
 
 
-def _risk_fields(row: "Row") -> tuple[str, ...]:
+def _risk_fields(row: "RiskRow") -> tuple[str, ...]:
     numbers = (str(row.size), str(row.files), str(row.commits))
     return (*numbers, timestamp(row.changed) if row.changed else "", row.reason, row.by, "yes" if row.whole else "no", row.path)
 
@@ -361,7 +361,7 @@ AWAY_FOREIGN = "taken in another work tree; 'git baton restore --foreign --dry-r
 NEXT = 'git baton snapshot "what is done" --next-cmd "what is next"'
 
 
-def standing(ctx: Call) -> int:
+def standing(ctx: Invocation) -> int:
     """Say where the current track stands, in five lines at most, and how to begin where there is none."""
     try:
         with opened(ctx) as baton:

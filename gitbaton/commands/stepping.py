@@ -11,9 +11,9 @@ from typing import Optional, Union
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import colours, opened
-from gitbaton.cli.options import Call
+from gitbaton.cli.options import Invocation
 from gitbaton.codec import Json, in_quotes, plain
-from gitbaton.commands.reporting import JsonLines, Lines, because, cause_document
+from gitbaton.commands.reporting import EventLines, JsonLines, because, cause_document
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.journal.chain import Journal, chosen, remembered
 from gitbaton.journal.values import Plan, Step, check_run
@@ -34,14 +34,16 @@ class Desk:
 
     baton: Baton
     journal: Journal
-    show: Union[Lines, JsonLines]
+    show: Union[EventLines, JsonLines]
     top: str
     directory: str
     planned: bool
 
     def engine(self) -> Engine:
         """What carries steps out, and tells ``show``."""
-        return Engine(self.baton, self.journal, watch=self.show, output=self.show.output, show=isinstance(self.show, Lines))
+        return Engine(
+            self.baton, self.journal, watch=self.show, output=self.show.output, show=isinstance(self.show, EventLines)
+        )
 
     def prefix(self) -> str:
         """The folder of the work tree that the command line means, relative to its top; '' for the top. Raises UsageError."""
@@ -53,7 +55,7 @@ class Desk:
 
 @contextmanager
 def desk(
-    ctx: Call,
+    ctx: Invocation,
     *,
     json: bool,
     run: Optional[str] = None,
@@ -74,7 +76,7 @@ def desk(
         name = _named(journal, run, top, path) if new else chosen(journal, run)
         tty = sys.stderr.isatty()
         live, colors = tty and os.environ.get("TERM", "dumb") != "dumb", {} if json else colours(ctx, baton, tty=tty)
-        show = JsonLines(name) if json else Lines(baton, name, live=live, colors=colors)
+        show = JsonLines(name) if json else EventLines(baton, name, live=live, colors=colors)
         try:
             yield Desk(baton=baton, journal=journal, show=show, top=top, directory=directory, planned=planned), name
         except BatonError as error:
@@ -102,7 +104,7 @@ FOREIGN = "run '{}' is foreign: its newest records came from elsewhere"
 
 @contextmanager
 def decided(
-    ctx: Call, run: Optional[str], *, json: bool, foreign: bool = False, wait: Optional[float] = None
+    ctx: Invocation, run: Optional[str], *, json: bool, foreign: bool = False, wait: Optional[float] = None
 ) -> Iterator[tuple[Desk, Context]]:
     """The run that is meant, with its lock held. ``wait``: seconds for which a step that is at work is waited for. Raises
     UsageError for one that was only fetched, NotFoundError."""

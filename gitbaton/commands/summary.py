@@ -5,13 +5,13 @@ from typing import Annotated, Optional
 
 from gitbaton import terminal
 from gitbaton.cli.common import Track, opened
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.names import moment_of
 from gitbaton.tools.summarizing import part, summary
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     which: Annotated[
         Optional[str],
         Argument(metavar="[TRACK | A..B]", help="A whole track, the current one by default, or what came after A."),

@@ -12,7 +12,7 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, amount, askable, confirmed, opened, paged, picked, print_json
 from gitbaton.cli.look import Column, Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, counted, in_quotes, is_hidden, plain, timestamp
 from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.render import in_shell, key_value
@@ -57,7 +57,7 @@ def store_of(baton: Baton) -> Iterator[Optional[ThreadStore]]:
 
 
 @contextmanager
-def place_of(ctx: Call, thread: str, namespace: Optional[str]) -> Iterator[tuple[Baton, ThreadStore, tuple[str, str]]]:
+def place_of(ctx: Invocation, thread: str, namespace: Optional[str]) -> Iterator[tuple[Baton, ThreadStore, tuple[str, str]]]:
     """The repository, its threads, and the thread and namespace that somebody typed. Raises NotFoundError."""
     with opened(ctx, door=None) as baton, store_of(baton) as store:
         elsewhere = remotes_of(baton)
@@ -146,7 +146,7 @@ def commit_of(entry: Entry) -> Optional[str]:
 _CHECKED = 50  # threads that were only fetched, and are looked through before anything is promised of them
 
 
-def list_threads(ctx: Call, json: AsJson = False) -> int:
+def list_threads(ctx: Invocation, json: AsJson = False) -> int:
     """List the threads of LangGraph that are stored here, newest first.
 
     What a process has put and git does not hold yet is in the list, too. Before one into which no program of here has put
@@ -208,7 +208,7 @@ def _named(thread: str, namespace: str) -> str:
 
 
 def log_thread(
-    ctx: Call,
+    ctx: Invocation,
     thread: AThread,
     namespace: Namespace = None,
     limit: Annotated[Optional[int], Option("-n", "--max-count", metavar="N", min=0, help="List at most N.")] = None,
@@ -260,7 +260,7 @@ _TOLD = ("source", "step", "run_id")
 
 
 def show_thread(
-    ctx: Call,
+    ctx: Invocation,
     thread: AThread,
     checkpoint: Annotated[
         Optional[str], Argument(metavar="[CHECKPOINT]", help="Default: the newest.", show_default=False)
@@ -343,7 +343,7 @@ def _stored(shown: Shown, called: str) -> dict[str, Doc]:
 
 
 def delete_thread(
-    ctx: Call,
+    ctx: Invocation,
     thread: AThread,
     yes: Annotated[bool, Option("--yes", "-y", help="On a terminal: do not ask.")] = False,
     json: AsJson = False,

@@ -20,7 +20,7 @@ from gitbaton.cli.common import (
     warn_all,
 )
 from gitbaton.cli.look import Column, Look
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, counted, in_quotes, timestamp
 from gitbaton.errors import UsageError
 from gitbaton.render import in_shell, origin, porcelain, stored_document, title_of
@@ -30,7 +30,7 @@ COLUMNS = ("current", "track", "id", "created", "commit")
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     words: Annotated[
         Optional[list[str]],
         Argument(
@@ -141,7 +141,7 @@ def _bring_back(baton: Baton, name: str, *, json: bool) -> int:
     return 0
 
 
-def _delete(ctx: Call, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
+def _delete(ctx: Invocation, baton: Baton, name: str, *, force: bool, yes: bool, dry_run: bool, json: bool) -> int:
     """Delete a track, after asking, or only say what would go; the exit code."""
     from gitbaton.commands.retaining import FREED, checkpoints_told, clean, consented, discreet, laid_out
     from gitbaton.retention import removing

@@ -9,7 +9,7 @@ from gitbaton.agents.client import client
 from gitbaton.agents.records import messages
 from gitbaton.baton import Baton
 from gitbaton.cli.common import Newest, Track, checkpoint_of, looking, opened, paged
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import Stored
@@ -20,7 +20,7 @@ KEPT = "\n\t"
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     action: Annotated[str, Argument(metavar="show|export", help="Show it as text; write its lines.")],
     checkpoint: Newest = None,
     track: Track = None,
@@ -60,7 +60,7 @@ def command(
     return 0
 
 
-def _show(ctx: Call, baton: Baton, stored: Stored, raw: bytes, *, json: bool) -> None:
+def _show(ctx: Invocation, baton: Baton, stored: Stored, raw: bytes, *, json: bool) -> None:
     if json:
         text = raw.decode("utf-8", "surrogateescape")
         seen = sys.stdout.isatty() or "GIT_PAGER_IN_USE" in os.environ  # asked before a pager takes its place

@@ -6,14 +6,14 @@ from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.columns import broken, screen
 from gitbaton.cli.common import AsJson, Tip, Track, one_meant, opened, print_json, tell_foreign, warn_all
-from gitbaton.cli.options import Call, Option
+from gitbaton.cli.options import Invocation, Option
 from gitbaton.codec import in_quotes, plain
 from gitbaton.model import Live, Stored
 from gitbaton.render import in_shell, live_document, uncompared
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     checkpoint: Tip = None,
     track: Track = None,
     words: Annotated[

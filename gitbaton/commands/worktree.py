@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.baton import Baton
 from gitbaton.cli.common import AsJson, Newest, Track, looking, one_meant, opened, print_json, warn_all
-from gitbaton.cli.options import Argument, Call, Option
+from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import in_quotes, path_document
 from gitbaton.errors import AmbiguousNameError, NotFoundError, UsageError
 from gitbaton.model import Stored
@@ -14,7 +14,7 @@ from gitbaton.tools import worktrees
 
 
 def command(
-    ctx: Call,
+    ctx: Invocation,
     path: Annotated[str, Argument(metavar="PATH", help="The new work tree's directory; it must not exist.")],
     checkpoint: Newest = None,
     track: Track = None,

@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from gitbaton.agents.values import Event
 from gitbaton.baton import Baton
-from gitbaton.briefing import Scene, brief, others, overview, reminder, stale_words
+from gitbaton.briefing import Briefing, brief, others, overview, reminder, stale_words
 from gitbaton.codec import first_line
 from gitbaton.config import load
 from gitbaton.errors import GitError
@@ -108,7 +108,7 @@ def _recorded(known: _Known, event: Event) -> str:
     told = baton.told(stored) if told is None else told
     (stored,) = baton.exported([stored])
     live = Live(head=Head(branch=None, oid=None), drift=Drift(), uncounted=_NOTHING)
-    scene = Scene(
+    scene = Briefing(
         stored=stored,
         live=live,
         now=baton.clock(),
@@ -153,7 +153,7 @@ def _tell(
         before = baton.store.base_tree(c.head)
         comparing = started(baton.repo, [(before, stored.tree)]) if before != stored.tree else None
     live = _live(baton, stored, until)
-    scene = Scene(
+    scene = Briefing(
         stored=stored,
         live=replace(live, tests=tuple(None if paths is None else _redacted(baton, paths) for paths in live.tests)),
         now=now,
@@ -236,7 +236,7 @@ def _changes(baton: Baton, stored: Stored, until: float) -> Mapping[int, Decisio
         return NO_CHANGES
 
 
-def _more(baton: Baton, scene: Scene, comparing: Process | None, marks: Mapping[str, str] | None, until: float) -> Scene:
+def _more(baton: Baton, scene: Briefing, comparing: Process | None, marks: Mapping[str, str] | None, until: float) -> Briefing:
     """With what was said, what is not committed, and the commits since, where the time allows it."""
     try:
         with deadline(_room(until)):
@@ -250,7 +250,7 @@ def _more(baton: Baton, scene: Scene, comparing: Process | None, marks: Mapping[
     return scene
 
 
-def _subjects(repo: Repo, scene: Scene) -> tuple[str, ...]:
+def _subjects(repo: Repo, scene: Briefing) -> tuple[str, ...]:
     """The subjects of the newest commits that HEAD has and had not when the words were written; where nobody wrote any, of
     those made since the first request. None where they cannot be listed."""
     c, here = scene.stored.checkpoint, scene.live.head.oid

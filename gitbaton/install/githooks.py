@@ -446,7 +446,7 @@ def _purge_files(draft: HooksDraft, root: str, hidden: Iterable[str]) -> None:
     tracked = set(questions.tracked(draft.repo, tuple(hidden), root))
     found = [path for path in hidden if path not in tracked and os.path.lexists(os.path.join(root, path))]
     for folder in dict.fromkeys(os.path.dirname(path) for path in found):
-        there = mirror.Place(directory=os.path.join(root, folder), inside=folder or ".", root=root)
+        there = mirror.LatestPlace(directory=os.path.join(root, folder), inside=folder or ".", root=root)
         foreign = mirror.foreign(there)
         mine = [path for path in found if os.path.dirname(path) == folder and os.path.basename(path) not in foreign]
         for path in mine:

@@ -30,8 +30,8 @@ from gitbaton.install.githooks import own_refspecs
 from gitbaton.install.levels import EVERYWHERE, UNHEEDED
 from gitbaton.install.plan import read
 from gitbaton.mending.survey import brought_back, missing
-from gitbaton.mirror import NAMES, Place
-from gitbaton.model import Finding, Oid
+from gitbaton.mirror import NAMES, LatestPlace
+from gitbaton.model import DoctorFinding, Oid
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.retention.inventory import known as known_name
 from gitbaton.retention.inventory import strange
@@ -56,9 +56,9 @@ _SHOWN = 20
 _FIX, _INSTALL = "git baton doctor --fix", "git baton install"
 
 
-def examine(baton: Baton) -> list[Finding]:
+def examine(baton: Baton) -> list[DoctorFinding]:
     """Make every check, in a fixed order. Only looks; a check that cannot be made is itself a finding."""
-    found: list[Finding] = []
+    found: list[DoctorFinding] = []
     checks = (
         _settings,
         _doors,
@@ -91,12 +91,12 @@ def examine(baton: Baton) -> list[Finding]:
     return found
 
 
-def _amiss(name: str, text: str, mend: str) -> Finding:
-    return Finding(name=name, ok=False, text=text, mend=mend)
+def _amiss(name: str, text: str, mend: str) -> DoctorFinding:
+    return DoctorFinding(name=name, ok=False, text=text, mend=mend)
 
 
-def _fine(name: str, text: str) -> Finding:
-    return Finding(name=name, ok=True, text=text)
+def _fine(name: str, text: str) -> DoctorFinding:
+    return DoctorFinding(name=name, ok=True, text=text)
 
 
 def fix(baton: Baton) -> list[str]:
@@ -117,7 +117,7 @@ def _locked(baton: Baton) -> list[str]:
     return [*tracks, NOTES, *baton.repo.objects.refs(RUNS), *lost]
 
 
-def _settings(baton: Baton) -> Iterator[Finding]:
+def _settings(baton: Baton) -> Iterator[DoctorFinding]:
     wrong: list[str] = []
     config.load(baton.repo, wrong.append)
     for text in wrong:
@@ -128,7 +128,7 @@ def _settings(baton: Baton) -> Iterator[Finding]:
         yield _amiss("baton.everywhere", text, drop + ("" if off else f" && {EVERYWHERE}"))
 
 
-def _doors(baton: Baton) -> Iterator[Finding]:
+def _doors(baton: Baton) -> Iterator[DoctorFinding]:
     from gitbaton import __version__
 
     major, minor = questions.version(baton.repo)
@@ -144,7 +144,7 @@ def _doors(baton: Baton) -> Iterator[Finding]:
     yield _fine("path", f"git-baton is {in_quotes(on_path)}") if on_path else missing
 
 
-def _hooks(baton: Baton) -> Iterator[Finding]:
+def _hooks(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether git reaches each of our scripts, once."""
     repo, way, called = baton.repo, install.route(baton.repo), dict[str, list[str]]()
     for event in kepthooks.EVENTS:
@@ -176,20 +176,20 @@ def _hooks(baton: Baton) -> Iterator[Finding]:
             yield _amiss("scripts", f"{in_quotes(path)} {what}", _INSTALL)
 
 
-def _notes(baton: Baton) -> Iterator[Finding]:
+def _notes(baton: Baton) -> Iterator[DoctorFinding]:
     for key, purpose, lost, needed in (
         ("notes.displayRef", "'git log' shows the entries", "'git log' does not show the entries", False),
         ("notes.rewriteRef", "amend and rebase keep them", "", True),
     ):
         covered = bool(install.COVERING & set(questions.all_values(baton.repo, key)))
         text = f"set, so {purpose}" if covered else "not set" if needed else f"not set, so {lost}"
-        yield Finding(name=key, ok=covered or not needed, text=text, mend="" if covered else _INSTALL)
+        yield DoctorFinding(name=key, ok=covered or not needed, text=text, mend="" if covered else _INSTALL)
     if questions.all_values(baton.repo, "notes.rewriteMode")[-1:] == ["cat_sort_uniq"]:
         text = "cat_sort_uniq sorts the lines of entries when commits are squashed"
         yield _amiss("notes.rewriteMode", text, "git config notes.rewriteMode concatenate")
 
 
-def _latest(baton: Baton) -> Iterator[Finding]:
+def _latest(baton: Baton) -> Iterator[DoctorFinding]:
     where = baton.latest
     tracked = questions.tracked(baton.repo, where.paths()) if where is not None else ()
     if tracked:
@@ -201,7 +201,7 @@ def _latest(baton: Baton) -> Iterator[Finding]:
         yield _fine("latest", "LATEST says what the tracks say")
 
 
-def _refs(baton: Baton) -> Iterator[Finding]:
+def _refs(baton: Baton) -> Iterator[DoctorFinding]:
     store = baton.store
     tips, refs = store.tips(), own_refs(store)
     problems = [*tips.problems, *strays(store)]
@@ -248,7 +248,7 @@ def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
     return dict(sorted((found if whole else {**found, **torn_refs(store, rest, user_tips(store))}).items()))
 
 
-def _derived(baton: Baton) -> Iterator[Finding]:
+def _derived(baton: Baton) -> Iterator[DoctorFinding]:
     behind = baton.store.behind(baton.store.tips().items)
     if state.pending(baton.repo):
         yield _amiss("derived", "a change of several refs was begun and is not finished", _FIX)
@@ -258,7 +258,7 @@ def _derived(baton: Baton) -> Iterator[Finding]:
         yield _fine("derived", "tips and notes are up to date")
 
 
-def _ours(baton: Baton) -> Iterator[Finding]:
+def _ours(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether the record of what was made here can be read; what it does not name is foreign."""
     for path, why in baton.store.ours.damaged():
         yield _amiss(
@@ -266,7 +266,7 @@ def _ours(baton: Baton) -> Iterator[Finding]:
         )
 
 
-def _runs_here(baton: Baton) -> Iterator[Finding]:
+def _runs_here(baton: Baton) -> Iterator[DoctorFinding]:
     """Yield the runs with a journal that cannot be read; an unfinished run is fine."""
     from gitbaton.journal.chain import Journal
     from gitbaton.journal.state import fold
@@ -283,7 +283,7 @@ def _runs_here(baton: Baton) -> Iterator[Finding]:
         yield _fine("runs", f"{counted(len(runs), 'run')}, {unfinished} unfinished")
 
 
-def _work_trees(baton: Baton) -> Iterator[Finding]:
+def _work_trees(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether killed commands left work trees of their own; the next run, bisect or drill removes them, too."""
     for path, made, marker in crashmarker.left(baton.repo):
         if made:
@@ -293,7 +293,7 @@ def _work_trees(baton: Baton) -> Iterator[Finding]:
             yield _amiss("work-trees", text, plain(_move_aside(baton.repo, marker)))
 
 
-def _own_files(baton: Baton) -> Iterator[Finding]:
+def _own_files(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether the files and folders at our places are ours."""
     found = list(odd(baton.repo, baton.latest))
     for item in found[:_SHOWN]:
@@ -302,7 +302,7 @@ def _own_files(baton: Baton) -> Iterator[Finding]:
         yield _amiss("files", f"and {len(found) - _SHOWN} more", "")
 
 
-def _threads(baton: Baton) -> Iterator[Finding]:
+def _threads(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether LangGraph's threads can be read, and whether anything of them waits to be brought into git."""
     refs = baton.repo.objects.refs(THREADS, LATE)
     folder = os.path.join(baton.repo.shared_dir, "wal")
@@ -330,7 +330,7 @@ def _threads(baton: Baton) -> Iterator[Finding]:
         yield _amiss("threads-packs", f"{in_quotes(path)} keeps a pack for a process that has ended", "git baton thread list")
 
 
-def _claims(baton: Baton) -> Iterator[Finding]:
+def _claims(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether another machine holds a step: only that machine can tell if it still works at it."""
     from gitbaton.running.claims import Claims
 
@@ -341,21 +341,21 @@ def _claims(baton: Baton) -> Iterator[Finding]:
         yield _amiss("claims", plain(text), plain(mend))
 
 
-def _head(baton: Baton) -> Iterator[Finding]:
+def _head(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether HEAD's branch holds an id, and its commit can be read."""
     _, unread = read_head(baton.store)
     if unread:
         yield _amiss("head", unread, MENDS)
 
 
-def _index(baton: Baton) -> Iterator[Finding]:
+def _index(baton: Baton) -> Iterator[DoctorFinding]:
     """Whether git can read the index of this work tree."""
     path = baton.repo.layout.index
     if os.path.lexists(path) and index_is_torn(path, baton.repo.layout.algorithm):
         yield _amiss("index", f"{in_quotes(path)} is damaged", index_anew(path))
 
 
-def _locks(baton: Baton) -> Iterator[Finding]:
+def _locks(baton: Baton) -> Iterator[DoctorFinding]:
     layout, stale = baton.repo.layout, []
     paths = [os.path.join(layout.common_dir, *ref.split("/")) for ref in _locked(baton)]
     for path in (f"{path}.lock" for path in (*paths, os.path.join(layout.git_dir, CURRENT))):
@@ -373,7 +373,7 @@ def _locks(baton: Baton) -> Iterator[Finding]:
         yield _fine("locks", "no stale locks")
 
 
-def _history(baton: Baton) -> Iterator[Finding]:
+def _history(baton: Baton) -> Iterator[DoctorFinding]:
     total = 0
     for track, tip in baton.store.chains()[0].items():
         try:
@@ -391,7 +391,7 @@ def _history(baton: Baton) -> Iterator[Finding]:
         yield _fine("history", counted(total, "checkpoint"))
 
 
-def _filters(baton: Baton) -> Iterator[Finding]:
+def _filters(baton: Baton) -> Iterator[DoctorFinding]:
     """Yield the filters of tracked files that do not clean them: what these hold stays on this machine then."""
     repo = baton.repo
     rows = dict(questions.matching(repo, r"^filter\..*\.(clean|process)$"))
@@ -414,7 +414,7 @@ def _filters(baton: Baton) -> Iterator[Finding]:
         yield _fine("filters", "every filter that is needed can run")
 
 
-def _held(baton: Baton) -> Iterator[Finding]:
+def _held(baton: Baton) -> Iterator[DoctorFinding]:
     """Yield the bytes that passed no filter and are kept in files."""
     files = HeldStore(baton.repo).names()
     if files:
@@ -435,16 +435,16 @@ def _runs(command: str) -> bool:
 _UNNAMED = re.compile(r"/|.*:|.*-[0-9a-f]{12}\Z", re.DOTALL)
 
 
-def _remotes(baton: Baton) -> Iterator[Finding]:
+def _remotes(baton: Baton) -> Iterator[DoctorFinding]:
     """Yield the remotes from which 'git fetch' brings refs of ours, and those that are configured no more."""
     specs = own_refspecs(baton.repo)
     stale = {remote: meant for remote, _, meant in specs if remote != meant}
     for remote, meant in stale.items():
         text = f"'git fetch' brings our refs of {in_quotes(remote)} to where those of {in_quotes(meant)} lie"
-        yield Finding(name="fetch", ok=False, text=text, mend=f"git baton install --fetch {in_shell(remote)}")
+        yield DoctorFinding(name="fetch", ok=False, text=text, mend=f"git baton install --fetch {in_shell(remote)}")
     fine = list(dict.fromkeys(in_quotes(remote) for remote, _, _ in specs if remote not in stale))
     if fine:
-        yield Finding(name="fetch", ok=True, text=f"'git fetch' brings our refs of {', '.join(fine)}")
+        yield DoctorFinding(name="fetch", ok=True, text=f"'git fetch' brings our refs of {', '.join(fine)}")
     renamed = {meant: remote for remote, meant in stale.items()}
     for remote, refs in _gone_remotes(baton).items():
         tracks = [name for ref in refs if (name := _track_fetched(ref)) is not None]
@@ -453,7 +453,7 @@ def _remotes(baton: Baton) -> Iterator[Finding]:
         mend = "git baton doctor --fix" if _kept_elsewhere(baton, refs).keys() == refs.keys() else ""
         if not mend and remote in renamed:
             mend = f"git baton fetch {in_shell(renamed[remote])}"
-        yield Finding(name="remotes", ok=not mend, text=text, mend=mend)
+        yield DoctorFinding(name="remotes", ok=not mend, text=text, mend=mend)
 
 
 def _gone_remotes(baton: Baton) -> dict[str, dict[str, Oid]]:
@@ -512,7 +512,7 @@ class Odd:
     mend: str
 
 
-def odd(repo: Repo, where: Place | None) -> Iterator[Odd]:
+def odd(repo: Repo, where: LatestPlace | None) -> Iterator[Odd]:
     """Yield all that is odd in the folders of ours of every work tree, and at the places of LATEST (``where``). Only looks."""
     common = repo.layout.common_dir
     owner = None if repo.settings().get("core.sharedrepository") else os.stat(common).st_uid

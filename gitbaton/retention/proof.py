@@ -123,7 +123,7 @@ def holds(path: str, needles: Iterable[bytes]) -> bool:
     return any(needle in data for needle in needles)
 
 
-def _exported(baton: Baton, made: Forgetting, there: mirror.Place, root: str) -> Iterator[str]:
+def _exported(baton: Baton, made: Forgetting, there: mirror.LatestPlace, root: str) -> Iterator[str]:
     ids = _shown(made.all_ids)
     try:
         names = [name for name in sorted(os.listdir(there.directory)) if _EXPORTED.match(name)]

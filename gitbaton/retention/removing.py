@@ -143,12 +143,12 @@ def insist(baton: Baton, made: Plan, again: Callable[[bool], Plan], apply: Calla
         return apply(again(True), True)
 
 
-def places(baton: Baton, root: str) -> Iterator[mirror.Place]:
+def places(baton: Baton, root: str) -> Iterator[mirror.LatestPlace]:
     """Where LATEST may lie in the work tree at ``root``: as this Baton has it, and wherever info/exclude names it."""
     where = baton.latest
     found = [mirror.at(where, root)] if where is not None else []
     for inside in mirror.listed(baton.repo):
-        found.append(mirror.Place(directory=os.path.normpath(os.path.join(root, inside)), inside=inside, root=root))
+        found.append(mirror.LatestPlace(directory=os.path.normpath(os.path.join(root, inside)), inside=inside, root=root))
     yield from dict.fromkeys(found)
 
 

@@ -47,7 +47,7 @@ _LOG = (
 
 
 @value
-class Row:
+class RiskRow:
     """A path at risk, a folder with a slash. ``by``: the first of TAKERS that would take it; ``files`` and ``size`` of what is
     at risk there, ``commits`` of a repository that no remote has; ``changed``: when the newest of it was written; ``whole``:
     whether all of it was looked at."""
@@ -67,7 +67,7 @@ class AtRisk:
     """The rows, the largest first, and of one size the newest; ``worktrees``: linked work trees that lie in this one, which
     have checkpoints of their own."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[RiskRow, ...]
     worktrees: tuple[str, ...] = ()
 
     def taken(self, *takers: str) -> tuple[int, int, int]:
@@ -81,12 +81,12 @@ def at_risk(baton: Baton, folder: str, most: int = ENTRIES) -> AtRisk:
     written but into ``folder``, and the repository is redirected there afterwards. Raises BatonError without a work tree."""
     if baton.repo.layout.root is None:
         raise BatonError("there is no work tree here, and so nothing at risk")
-    found = _Search(baton, folder, most)
+    found = _RiskSearch(baton, folder, most)
     rows = sorted(found.rows(), key=lambda r: (-r.size, -r.commits, -(r.changed.timestamp() if r.changed else 0), r.path))
     return AtRisk(rows=tuple(rows), worktrees=tuple(sorted(found.worktrees)))
 
 
-class _Search:
+class _RiskSearch:
     """One look at a work tree; ``worktrees`` and ``nested`` are the repositories that were met on the way."""
 
     def __init__(self, baton: Baton, folder: str, most: int) -> None:
@@ -101,12 +101,12 @@ class _Search:
             self.bytes = HeldStore(self.repo)
             self.captured: Captured = capture(self.repo, private, self.rules, ())
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[RiskRow]:
         """All rows, folders that hold many as one."""
         yield from self._not_held(_folded([*self._changed(), *self._left_out(), *self._ignored()]))
         yield from self._repositories()
 
-    def _changed(self) -> Iterator[Row]:
+    def _changed(self) -> Iterator[RiskRow]:
         """What differs from HEAD and from the newest checkpoint."""
         captured, tip = self.captured, self.tip.tree if self.tip is not None else self.head
         pairs = [(self.head, captured.tree), (tip, captured.tree), (captured.staged, captured.tree)]
@@ -126,7 +126,7 @@ class _Search:
             reason = covered(path, left) if change.before is None else None
             yield from self._file(path, reason or ("new" if change.before is None else "changed"), by)
 
-    def _left_out(self) -> Iterator[Row]:
+    def _left_out(self) -> Iterator[RiskRow]:
         """What a snapshot leaves out."""
         kept = self._kept_here()
         for one in self.captured.skipped:
@@ -147,7 +147,7 @@ class _Search:
         then = read_kept(self.repo.objects, side) if side is not None else {}
         return {path for path in paths & then.keys() if self._is_held(path, [then[path]])}
 
-    def _ignored(self) -> Iterator[Row]:
+    def _ignored(self) -> Iterator[RiskRow]:
         """What git ignores, folders of which it ignores all as one."""
         listed = zsplit(self.repo.git.out("ls-files", "-o", "-i", "--exclude-standard", "--directory", "-z"))
         above = ""
@@ -157,14 +157,14 @@ class _Search:
             above = path if path.endswith("/") else above
             yield from self._at(path, "ignored", CLEAN)
 
-    def _at(self, path: str, reason: str, by: str) -> Iterator[Row]:
+    def _at(self, path: str, reason: str, by: str) -> Iterator[RiskRow]:
         full = os.path.join(self.root, path)
         if os.path.isdir(full) and not os.path.islink(full):
             yield from self._walked(path.rstrip("/"), reason, by)
         else:
             yield from self._file(path, reason, by)
 
-    def _file(self, path: str, reason: str, by: str) -> Iterator[Row]:
+    def _file(self, path: str, reason: str, by: str) -> Iterator[RiskRow]:
         full = os.path.join(self.root, path)
         if ours(path, self.rules.never) or special(full):
             return
@@ -172,9 +172,9 @@ class _Search:
             found = os.lstat(full)
         except OSError:
             return
-        yield Row(path=path, reason=reason, by=by, size=found.st_size, changed=_moment(found.st_mtime))
+        yield RiskRow(path=path, reason=reason, by=by, size=found.st_size, changed=_moment(found.st_mtime))
 
-    def _walked(self, folder: str, reason: str, by: str) -> Iterator[Row]:
+    def _walked(self, folder: str, reason: str, by: str) -> Iterator[RiskRow]:
         """A folder as one row, without the repositories in it."""
         size = files = 0
         newest, whole, waiting = 0.0, True, [folder]
@@ -205,9 +205,9 @@ class _Search:
                     files, size, newest = files + 1, size + found.st_size, max(newest, found.st_mtime)
         if files or not whole:
             moment = _moment(newest) if files else None
-            yield Row(path=f"{folder}/", reason=reason, by=by, size=size, files=files, changed=moment, whole=whole)
+            yield RiskRow(path=f"{folder}/", reason=reason, by=by, size=size, files=files, changed=moment, whole=whole)
 
-    def _not_held(self, rows: Sequence[tuple[Row, tuple[str, ...]]]) -> Iterator[Row]:
+    def _not_held(self, rows: Sequence[tuple[RiskRow, tuple[str, ...]]]) -> Iterator[RiskRow]:
         """The rows, each with the files that it stands for where they are known, without what checkpoints of this work tree's
         tracks, or HEAD, hold."""
         held = self._held([row.path for row, _ in rows])
@@ -268,7 +268,7 @@ class _Search:
             del asked[: len(oids) + 1]  # it stops at what it cannot read
         return found
 
-    def _repositories(self) -> Iterator[Row]:
+    def _repositories(self) -> Iterator[RiskRow]:
         """What only submodules and nested repositories have, those in them, too: files that are not committed, and commits
         that no remote has."""
         listed = self.repo.git.out("ls-tree", "-r", "-z", "--full-tree", self.captured.tree).split(b"\0")
@@ -282,7 +282,7 @@ class _Search:
             left -= 1
             found = _looked_into(self.repo, place) if left >= 0 else None
             if found is None:
-                yield Row(path=f"{path}/", reason="nested-repository", by=DISK, files=0, whole=False)
+                yield RiskRow(path=f"{path}/", reason="nested-repository", by=DISK, files=0, whole=False)
                 continue
             if found.ours:
                 self.worktrees.append(path)
@@ -292,9 +292,9 @@ class _Search:
             if files:
                 newest = max((row.changed for row in files if row.changed), default=None)
                 size = sum(row.size for row in files)
-                yield Row(path=f"{path}/", reason="uncommitted", by=DISK, size=size, files=len(files), changed=newest)
+                yield RiskRow(path=f"{path}/", reason="uncommitted", by=DISK, size=size, files=len(files), changed=newest)
             if found.commits:
-                yield Row(path=f"{path}/", reason="unpushed", by=DISK, size=found.size, files=0, commits=found.commits)
+                yield RiskRow(path=f"{path}/", reason="unpushed", by=DISK, size=found.size, files=0, commits=found.commits)
 
 
 def _looked_into(repo: Repo, place: str) -> Inside | None:
@@ -320,21 +320,21 @@ def _tips(baton: Baton) -> tuple[list[Oid], Stored | None]:
     return [*(s.commit for s in found), *states], newest
 
 
-def _folded(rows: Sequence[Row]) -> list[tuple[Row, tuple[str, ...]]]:
+def _folded(rows: Sequence[RiskRow]) -> list[tuple[RiskRow, tuple[str, ...]]]:
     """The rows, each with the files that it stands for, of a folder that was walked none; files of one folder that are many as
     one row."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+    groups: dict[tuple[str, str, str], list[RiskRow]] = {}
     for row in rows:
         folder = row.path if row.path.endswith("/") else f"{os.path.dirname(row.path) or '.'}/"
         groups.setdefault((folder, row.reason, row.by), []).append(row)
-    found = list[tuple[Row, tuple[str, ...]]]()
+    found = list[tuple[RiskRow, tuple[str, ...]]]()
     for (folder, reason, by), group in groups.items():
         if len(group) <= _FOLDED:
             found += [(row, () if row.path.endswith("/") else (row.path,)) for row in group]
             continue
         newest = max((row.changed for row in group if row.changed), default=None)
         size = sum(row.size for row in group)
-        row = Row(path=folder, reason=reason, by=by, size=size, files=len(group), changed=newest)
+        row = RiskRow(path=folder, reason=reason, by=by, size=size, files=len(group), changed=newest)
         found.append((row, tuple(row.path for row in group)))
     return found
 

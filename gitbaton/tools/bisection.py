@@ -21,7 +21,7 @@ SKIP, NOT_RUNNABLE, NOT_FOUND, ABORT = 125, 126, 127, 128  # the exit statuses t
 
 
 @value
-class Plan:
+class BisectPlan:
     """What is searched: ``candidates`` after ``good``, oldest first; the last one is said to be bad. ``trusted``: that the good
     one is good is not tried. ``warnings`` name what cannot be tried."""
 
@@ -37,7 +37,7 @@ class Plan:
 
 
 @value
-class Step:
+class BisectStep:
     """One checkpoint that is about to be tried: how many are then left, and about how many steps they will take. ``end``:
     ``bad`` or ``good`` where it is tried whether it is what it is said to be."""
 
@@ -48,7 +48,7 @@ class Step:
 
 
 @value
-class Change:
+class BisectChange:
     """A path that differs between two checkpoints, and by how many lines (None for a binary file)."""
 
     path: str
@@ -57,14 +57,14 @@ class Change:
 
 
 @value
-class Verdict:
+class BisectVerdict:
     """What came out. ``candidates``: one, the first bad checkpoint, or several where those between could not be tried.
     ``good`` is the one before the first of them; ``stat`` the diffstat between both, as git prints it."""
 
     good: Stored
     candidates: tuple[Stored, ...]
     stat: str
-    changes: tuple[Change, ...]
+    changes: tuple[BisectChange, ...]
     tried: int
 
     @property
@@ -73,7 +73,7 @@ class Verdict:
         return len(self.candidates) == 1
 
 
-def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, trust_good: bool = False) -> Plan:
+def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, trust_good: bool = False) -> BisectPlan:
     """The checkpoints between two that lie on one chain; ``bad`` is by default the newest of the good one's track.
 
     Raises NotFoundError, AmbiguousNameError; BatonError that says how the two lie, or that a foreign one would be run;
@@ -100,7 +100,7 @@ def plan(baton: Baton, good: str, bad: str | None, *, foreign: bool = False, tru
             raise NoAnswerError(what, _INSTEAD[end])
     warnings = [f"{in_quotes(p.where)} is left out: {plain(p.reason)}" for p in history.problems]
     warnings += [f"checkpoint '{baton.short(c.id)}' has no files and is skipped" for c in candidates if not c.checkpoint.files]
-    return Plan(good=history.items[start], candidates=candidates, trusted=trust_good, warnings=tuple(warnings))
+    return BisectPlan(good=history.items[start], candidates=candidates, trusted=trust_good, warnings=tuple(warnings))
 
 
 def _chain(baton: Baton, first: Stored, last: Stored) -> History:
@@ -119,7 +119,9 @@ def _chain(baton: Baton, first: Stored, last: Stored) -> History:
     raise BatonError(f"{what} are {how}")
 
 
-def search(baton: Baton, plan: Plan, command: Sequence[str], *, out: int = 1, say: Callable[[Step], None]) -> Verdict:
+def search(
+    baton: Baton, plan: BisectPlan, command: Sequence[str], *, out: int = 1, say: Callable[[BisectStep], None]
+) -> BisectVerdict:
     """Run ``command`` on the bad end, the good one and then on candidates, until one is the first bad one; ``say`` is told
     before each, ``out`` takes its output.
 
@@ -133,7 +135,7 @@ def search(baton: Baton, plan: Plan, command: Sequence[str], *, out: int = 1, sa
         while open_ := [n for n in range(low + 1, high) if n not in skipped]:
             middle = len(open_) // 2
             at, left = open_[middle], max(middle, len(open_) - 1 - middle)  # as git counts: when the worse half remains
-            say(Step(checkpoint=plan.candidates[at], left=left, steps=left.bit_length()))
+            say(BisectStep(checkpoint=plan.candidates[at], left=left, steps=left.bit_length()))
             code = _try(place, plan.candidates[at], command, out)
             tried += 1
             if code == 0:
@@ -145,16 +147,16 @@ def search(baton: Baton, plan: Plan, command: Sequence[str], *, out: int = 1, sa
     return _verdict(baton, plan, low, high, tried)
 
 
-def _try_ends(place: Scratch, plan: Plan, command: Sequence[str], out: int, say: Callable[[Step], None]) -> int:
+def _try_ends(place: Scratch, plan: BisectPlan, command: Sequence[str], out: int, say: Callable[[BisectStep], None]) -> int:
     """Whether the bad end is bad and the good one good; how many were tried."""
-    say(Step(checkpoint=plan.bad, left=0, steps=0, end="bad"))
+    say(BisectStep(checkpoint=plan.bad, left=0, steps=0, end="bad"))
     bad = _try(place, plan.bad, command, out)
     if bad in (0, SKIP):
         raise _not_so(plan.bad, "bad", command, bad)
     absent = bad in (NOT_RUNNABLE, NOT_FOUND)
     if plan.trusted and not (absent and plan.good.checkpoint.files and not plan.good.foreign):
         return 1
-    say(Step(checkpoint=plan.good, left=0, steps=0, end="good"))
+    say(BisectStep(checkpoint=plan.good, left=0, steps=0, end="good"))
     good = _try(place, plan.good, command, out)
     if absent and good == bad:  # one that is not there exits with 127 everywhere
         what = f"{in_quotes(command[0])} exited with {bad} on the good checkpoint '{plan.good.id[:10]}', too"
@@ -179,7 +181,7 @@ def _try(place: Scratch, stored: Stored, command: Sequence[str], out: int) -> in
     return code
 
 
-def _verdict(baton: Baton, plan: Plan, low: int, high: int, tried: int) -> Verdict:
+def _verdict(baton: Baton, plan: BisectPlan, low: int, high: int, tried: int) -> BisectVerdict:
     good = plan.candidates[low] if low >= 0 else plan.good
     candidates = plan.candidates[low + 1 : high + 1]
     between = (good.tree, candidates[-1].tree)
@@ -187,7 +189,9 @@ def _verdict(baton: Baton, plan: Plan, low: int, high: int, tried: int) -> Verdi
     stat = baton.repo.git.out("diff-tree", "--stat=80", "--summary", *words).decode("utf-8", "replace")
     rows = (row.split("\t", 2) for row in zsplit(baton.repo.git.out("diff-tree", "--numstat", "-z", *words)))
     changes = tuple(
-        Change(path=path, added=int(added) if added.isdigit() else None, deleted=int(deleted) if deleted.isdigit() else None)
+        BisectChange(
+            path=path, added=int(added) if added.isdigit() else None, deleted=int(deleted) if deleted.isdigit() else None
+        )
         for added, deleted, path in rows
     )
-    return Verdict(good=good, candidates=candidates, stat=stat, changes=changes, tried=tried)
+    return BisectVerdict(good=good, candidates=candidates, stat=stat, changes=changes, tried=tried)

@@ -27,7 +27,7 @@ _Held = dict[Oid, dict[str, Oid]]  # of a commit the names that the file has the
 
 
 @value
-class Commit:
+class BlamedCommit:
     """A commit; ``created`` is when its author or, where that is said, its committer made it."""
 
     oid: Oid
@@ -37,18 +37,18 @@ class Commit:
 
 
 @value
-class Line:
+class BlamedLine:
     """One line of a file; ``number`` counts from 1. ``origin`` is the checkpoint or the commit that it came with, None where no
     checkpoint holds it yet. There it was line ``then`` of ``path``."""
 
     number: int
     text: bytes
-    origin: Stored | Commit | None
+    origin: Stored | BlamedCommit | None
     path: str
     then: int
 
 
-def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> tuple[list[Line], list[str]]:
+def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> tuple[list[BlamedLine], list[str]]:
     """The lines of a file as it is now, those of ``ranges`` (as ``git blame -L`` takes them) or all, and what to warn of.
 
     A line's origin is the earliest checkpoint of any track here that holds it and whose own ``head`` does not; else the commit.
@@ -91,7 +91,7 @@ def blame(baton: Baton, path: str, folder: str, ranges: Sequence[str] = ()) -> t
         names += sorted(older)  # the file had another name before: what checkpoints hold there counts, too
 
 
-def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[Commit]:
+def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[BlamedCommit]:
     """Those of some commits that are here."""
     asked = "".join(f"{oid}\n" for oid in dict.fromkeys(oids) if oid).encode()
     if not asked:
@@ -100,10 +100,10 @@ def commits(baton: Baton, oids: Iterable[Oid | None]) -> list[Commit]:
     told = baton.repo.git.out("log", "--no-walk=unsorted", "--ignore-missing", *form, "--stdin", stdin=asked)
     words = told.decode("utf-8", "replace").split("\0")
     rows = zip(words[::4], words[1::4], words[2::4], words[3::4], strict=False)
-    return [Commit(oid=oid.strip(), author=author, created=_moment(at), summary=said) for oid, at, author, said in rows]
+    return [BlamedCommit(oid=oid.strip(), author=author, created=_moment(at), summary=said) for oid, at, author, said in rows]
 
 
-def before(baton: Baton, line: Line) -> tuple[str, ...]:
+def before(baton: Baton, line: BlamedLine) -> tuple[str, ...]:
     """The lines that stood in the place of one before its origin changed it; none where it was added."""
     one = line.origin
     if one is None:
@@ -237,7 +237,7 @@ def _first_alone(parents: Mapping[Oid, Sequence[Oid]], held: _Held, checkpoints:
     }
 
 
-def _came_back(baton: Baton, lines: Iterable[Line], parents: Mapping[Oid, Sequence[Oid]], held: _Held) -> set[Oid]:
+def _came_back(baton: Baton, lines: Iterable[BlamedLine], parents: Mapping[Oid, Sequence[Oid]], held: _Held) -> set[Oid]:
     """The checkpoints that brought a line which one of their parents holds, but not the first."""
     brought: dict[Oid, set[bytes]] = {}
     for line in lines:
@@ -308,14 +308,14 @@ def _commits(baton: Baton, heads: Iterable[Oid | None]) -> dict[Oid, list[Oid]]:
     return {oid: parents for oid, *parents in (line.split() for line in said.splitlines())}
 
 
-def _lines(told: bytes, checkpoints: Mapping[Oid, Stored], now: Oid) -> Iterator[Line]:
+def _lines(told: bytes, checkpoints: Mapping[Oid, Stored], now: Oid) -> Iterator[BlamedLine]:
     """The lines of ``git blame --porcelain``."""
     facts: dict[Oid, dict[bytes, bytes]] = {}
     oid, then, number = "", 0, 0
     for row in told.split(b"\n"):
         if row.startswith(b"\t"):
             about = facts[oid]
-            yield Line(
+            yield BlamedLine(
                 number=number,
                 text=row[1:],
                 origin=checkpoints.get(oid) or (None if oid == now else _commit(oid, about)),
@@ -333,9 +333,9 @@ def _lines(told: bytes, checkpoints: Mapping[Oid, Stored], now: Oid) -> Iterator
             facts[oid][key] = rest
 
 
-def _commit(oid: Oid, about: Mapping[bytes, bytes]) -> Commit:
+def _commit(oid: Oid, about: Mapping[bytes, bytes]) -> BlamedCommit:
     author, summary = (about[key].decode("utf-8", "replace") for key in (b"author", b"summary"))
-    return Commit(oid=oid, author=author, created=_moment(about[b"author-time"]), summary=summary)
+    return BlamedCommit(oid=oid, author=author, created=_moment(about[b"author-time"]), summary=summary)
 
 
 def _moment(seconds: str | bytes) -> datetime:

@@ -21,7 +21,7 @@ BRANCHES = "refs/heads/"
 
 
 @value
-class Plan:
+class BranchPlan:
     """What ``apply`` would make. ``commit`` is the commit to be added to ``parent`` (None for a root commit), or None where
     the branch is at ``parent`` itself; ``reason`` then says why. ``trees``: what must be written for it."""
 
@@ -39,7 +39,7 @@ class Plan:
         return BRANCHES + self.name
 
 
-def plan(baton: Baton, name: str, stored: Stored) -> Plan:
+def plan(baton: Baton, name: str, stored: Stored) -> BranchPlan:
     """The branch that a checkpoint would become; writes nothing.
 
     Raises UsageError for what git does not take as a branch's name, BatonError when the name is taken or there is nothing to
@@ -78,7 +78,9 @@ def plan(baton: Baton, name: str, stored: Stored) -> Plan:
         paths = "1 path is" if count == 1 else f"{count} paths are"
         listed = f"'git baton show {baton.short(stored.id)}' lists what was left out"
         warnings.append(f"{paths} not on the branch as on disk at the checkpoint; {listed}")
-    return Plan(name=name, checkpoint=stored, parent=head, commit=commit, trees=trees, reason=reason, warnings=tuple(warnings))
+    return BranchPlan(
+        name=name, checkpoint=stored, parent=head, commit=commit, trees=trees, reason=reason, warnings=tuple(warnings)
+    )
 
 
 def _refuse_taken(baton: Baton, name: str) -> None:
@@ -136,7 +138,7 @@ def _clean(text: str) -> str:
     return "\n".join(line.rstrip() for line in plain(text, keep="\n\t").split("\n")).strip("\n")
 
 
-def apply(baton: Baton, plan: Plan) -> Oid:
+def apply(baton: Baton, plan: BranchPlan) -> Oid:
     """Write the commit and create the branch; the commit that it is at. Raises BatonError when somebody else made it meanwhile:
     it is then theirs."""
     baton.repo.settings()  # who writes must know the hooks to switch off

@@ -19,7 +19,7 @@ from gitbaton.values import value
 
 
 @value
-class Plan:
+class ConversationPlan:
     """A session file that would be written. ``command`` resumes it, when given in ``directory``; ``call`` is a tool that
     was called last and had not answered; ``left_out``: how many lines could not be taken along."""
 
@@ -46,7 +46,7 @@ def new_id() -> str:
     return str(uuid4())
 
 
-def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False) -> Plan:
+def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, foreign: bool = False) -> ConversationPlan:
     """What would be written to bring a checkpoint's conversation back as the session of a new id. Writes nothing.
 
     That is what the client's own file holds, secrets and all, where it still does, for it stays there; else what is stored.
@@ -71,7 +71,7 @@ def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, 
             f"the conversation of checkpoint {in_quotes(name)} holds nothing that {in_quotes(agent)} could resume"
         )
     now = baton.clock().astimezone(UTC)
-    return Plan(
+    return ConversationPlan(
         target=target,
         agent=agent,
         session=session,
@@ -84,7 +84,7 @@ def plan(baton: Baton, target: Stored, env: Mapping[str, str], session: str, *, 
     )
 
 
-def apply(plan: Plan) -> None:
+def apply(plan: ConversationPlan) -> None:
     """Write the session file, readable by its owner alone. Raises BatonError where a file is there already."""
     os.makedirs(os.path.dirname(plan.path), mode=0o700, exist_ok=True)
     save(plan.path, plan.data)

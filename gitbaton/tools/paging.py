@@ -29,7 +29,7 @@ MARK = b'<meta name="generator" content="git baton">'
 
 
 @value
-class Page:
+class HtmlPage:
     """A page's bytes, how many checkpoints it shows, and how many diffs are left out of it because of what looks like a
     secret."""
 
@@ -45,13 +45,13 @@ def _brought(stored: Stored, target: Stored) -> str:
     return f"restored {target.id[:10]}: {first_line(title(target)[0])}"
 
 
-def page(baton: Baton, items: Sequence[Stored], name: str) -> Page:
+def page(baton: Baton, items: Sequence[Stored], name: str) -> HtmlPage:
     """The page of checkpoints; ``name`` is the repository's. Their words are redacted. Raises ScanError, GitError."""
     redact = scanner(baton)
     name = redact.text(name)
     shown = sorted((_clean(s, redact) for s in items), key=lambda s: s.checkpoint.created, reverse=True)
     lanes = {track: number for number, track in enumerate(dict.fromkeys(s.checkpoint.track for s in shown))}
-    changes = _Changes(baton, shown, redact)
+    changes = _PageChanges(baton, shown, redact)
     known = {s.id: s for s in shown}
     rows = [(s.checkpoint.created, _checkpoint(s, lanes, changes)) for s in shown]
     for stored in (_clean(s, redact) for s in restores(baton)):
@@ -66,7 +66,7 @@ def page(baton: Baton, items: Sequence[Stored], name: str) -> Page:
             )
     rows += _commits(baton, shown, lanes, redact)
     rows.sort(key=lambda row: row[0], reverse=True)
-    return Page(
+    return HtmlPage(
         data=_whole(name, baton.clock(), lanes, list(_by_day(rows)), len(shown)).encode("utf-8"),
         checkpoints=len(shown),
         left_out=changes.left_out,
@@ -80,7 +80,7 @@ def _clean(stored: Stored, redact: Redactor) -> Stored:
     return replace(stored, checkpoint=replace(c, track=redact.text(c.track), branch=branch))
 
 
-class _Changes:
+class _PageChanges:
     """What each checkpoint changed against the one before it, of a track's first one against its HEAD."""
 
     def __init__(self, baton: Baton, shown: Sequence[Stored], redactor: Redactor) -> None:
@@ -134,7 +134,7 @@ def _line(row: str) -> str:
     return f"<{tag}>{said}</{tag}>\n" if tag and not row.startswith(("+++", "---")) else f"{said}\n"
 
 
-def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _Changes) -> str:
+def _checkpoint(stored: Stored, lanes: Mapping[str, int], changes: _PageChanges) -> str:
     c, said = stored.checkpoint, verdict(stored)
     kind = "m" if c.kind == "manual" else "a"
     step, ran = title(stored)

@@ -38,7 +38,7 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 @value
-class Record:
+class OldRecord:
     """One record of a folder; ``source`` names it for people, ``latest`` says that LATEST.json repeats it, ``foreign`` that git
     tracks its file, so that it came with a repository."""
 
@@ -52,7 +52,7 @@ class Record:
 class Folder:
     """What an older folder holds, and the track that it calls current; none where git tracks the file that says so."""
 
-    records: tuple[Record, ...]
+    records: tuple[OldRecord, ...]
     current: str | None
 
 
@@ -87,7 +87,7 @@ def read_folder(folder: str) -> Folder:
     return Folder(records=tuple(records), current=current)
 
 
-def _history_record(folder: str, name: str) -> Record:
+def _history_record(folder: str, name: str) -> OldRecord:
     path = os.path.join(folder, name)
     data, _ = _load(path, _MAX_RECORD)
     try:
@@ -95,7 +95,7 @@ def _history_record(folder: str, name: str) -> Record:
         old = older(data, created=created, label=label)
     except RecordError as error:
         raise RecordError(f"{in_quotes(path)}: {error.message}") from None
-    return Record(source=in_quotes(path), old=old, latest=False)
+    return OldRecord(source=in_quotes(path), old=old, latest=False)
 
 
 def _named(name: str) -> tuple[datetime | None, str | None]:
@@ -110,7 +110,7 @@ def _named(name: str) -> tuple[datetime | None, str | None]:
     return None, None
 
 
-def _latest_records(path: str) -> tuple[str | None, list[Record]]:
+def _latest_records(path: str) -> tuple[str | None, list[OldRecord]]:
     data, written = _load(path, _MAX_LATEST)
     tracks, current = data.get("tracks"), data.get("current_track")
     if not isinstance(tracks, dict):
@@ -128,7 +128,7 @@ def _latest_records(path: str) -> tuple[str | None, list[Record]]:
             old = older(record, track=track, created=said)
         except RecordError as error:
             raise RecordError(f"{source}: {error.message}") from None
-        records.append(Record(source=source, old=old, latest=not old.ours))
+        records.append(OldRecord(source=source, old=old, latest=not old.ours))
     return current, records
 
 
@@ -177,7 +177,7 @@ def import_folder(baton: Baton, folder: str) -> Imported:
     refs = [ref for track in by_track for ref in (chain_ref(track), tip_ref(track))]
     with baton.repo.lock((*refs, NOTES)):
         settled = baton.store.settle()
-        plan = _Plan(baton)
+        plan = _Import(baton)
         plan.warnings += settled
         for track, items in sorted(by_track.items()):
             plan.track(track, items)
@@ -188,11 +188,11 @@ def import_folder(baton: Baton, folder: str) -> Imported:
     return Imported(added=tuple(plan.added), current=None, warnings=(*plan.warnings, *baton.refresh()))
 
 
-def _checkpoints(baton: Baton, records: Iterable[Record]) -> dict[str, list[tuple[Checkpoint, Record]]]:
+def _checkpoints(baton: Baton, records: Iterable[OldRecord]) -> dict[str, list[tuple[Checkpoint, OldRecord]]]:
     """The records as checkpoints by track, heads looked up, secrets redacted, each held against what may be stored."""
     records = list(records)
     heads = _commits(baton, {record.old.head.lower() for record in records})
-    result: dict[str, list[tuple[Checkpoint, Record]]] = {}
+    result: dict[str, list[tuple[Checkpoint, OldRecord]]] = {}
     for record in records:
         c, said = record.old.checkpoint, record.old.head
         head = heads.get(said.lower())
@@ -223,7 +223,7 @@ def _commits(baton: Baton, heads: Collection[str]) -> dict[str, Oid]:
     return found
 
 
-class _Plan:
+class _Import:
     """What an import comes to, track by track; nothing is written before ``apply``. Called with the lock held."""
 
     def __init__(self, baton: Baton) -> None:
@@ -240,7 +240,7 @@ class _Plan:
         """Whether a track exists or is about to."""
         return self.tracks.get(track) == track
 
-    def track(self, track: str, items: Sequence[tuple[Checkpoint, Record]]) -> None:
+    def track(self, track: str, items: Sequence[tuple[Checkpoint, OldRecord]]) -> None:
         """Plan one track. Raises RecordError for a name that looks like another's, and a broken chain."""
         twin = self.tracks.get(track) or self.tracks.get(looks(track), track)
         if twin != track:

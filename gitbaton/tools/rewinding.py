@@ -42,7 +42,7 @@ class Changes:
 
 
 @value
-class Row:
+class RewindRow:
     """A checkpoint in the list: ``number`` counts from the newest, which is 1.
 
     ``changes`` since the checkpoint before, of the first one since its HEAD; None where it holds no files, or git could not
@@ -56,17 +56,17 @@ class Row:
 
 
 @value
-class Page:
+class RewindPage:
     """Some checkpoints of a track, newest first, and what could not be read among them; ``after``: the commit to go on with,
     None at the chain's end."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[RewindRow, ...]
     problems: tuple[Problem, ...]
     after: Oid | None
 
 
 @value
-class Outcome:
+class RewindOutcome:
     """What came of carrying out: ``restored`` is None where the plan would now be another one, and nothing was changed; then
     ``order`` is what to plan anew. ``said``: what should be told."""
 
@@ -75,7 +75,7 @@ class Outcome:
     said: tuple[str, ...]
 
 
-def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> Page:
+def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> RewindPage:
     """At most ``size`` links of a track's chain from the commit ``start`` on, numbered from ``first``. Raises BatonError."""
     store = baton.store
     oids = store.objects.first_parents(start, size + 1)
@@ -92,10 +92,10 @@ def page(baton: Baton, track: str, start: Oid, size: int, first: int = 1) -> Pag
     pairs = {stored.commit: (before, stored.tree) for stored, before in records if before and stored.checkpoint.files}
     counted = _counted(baton, set(pairs.values()))
     rows = [
-        Row(number=number, stored=stored, changes=counted.get(pairs.get(stored.commit, ("", ""))), agent=_agent(stored))
+        RewindRow(number=number, stored=stored, changes=counted.get(pairs.get(stored.commit, ("", ""))), agent=_agent(stored))
         for number, (stored, _) in enumerate(records, first)
     ]
-    return Page(rows=tuple(rows), problems=tuple(problems), after=links[size] if len(links) > size else None)
+    return RewindPage(rows=tuple(rows), problems=tuple(problems), after=links[size] if len(links) > size else None)
 
 
 def _before(baton: Baton, stored: Stored, link: Object | None) -> Oid | None:
@@ -232,20 +232,20 @@ def within(baton: Baton, stored: Stored) -> bytes:
     return next(changes(baton, [stored], _PATCH, [], baton.repo.layout.git_dir, None))
 
 
-def carry_out(baton: Baton, order: Order, shown: Plan) -> Outcome:
+def carry_out(baton: Baton, order: Order, shown: Plan) -> RewindOutcome:
     """Restore, revert, undo or redo, if that is still what was shown: the same paths of the same checkpoint, in the same state.
     Raises BatonError."""
     said = recover(baton)
     try:
         with open_plan(baton, shown.op, order, alone(baton.repo)) as plan:
             if plan.digest != shown.digest:
-                return Outcome(restored=None, order=order, said=tuple(said))
-            return Outcome(restored=apply(plan), order=order, said=tuple(said))
+                return RewindOutcome(restored=None, order=order, said=tuple(said))
+            return RewindOutcome(restored=apply(plan), order=order, said=tuple(said))
     except StaleError as error:
-        return Outcome(restored=None, order=order, said=(*said, error.message, *error.hints))
+        return RewindOutcome(restored=None, order=order, said=(*said, error.message, *error.hints))
     except PathError as error:
         left = dict(order.left)
         if not error.reasons.keys() - left.keys():
             raise
         order = replace(order, left=tuple({**left, **error.reasons}.items()))
-        return Outcome(restored=None, order=order, said=(*said, error.message, *error.hints))
+        return RewindOutcome(restored=None, order=order, said=(*said, error.message, *error.hints))

@@ -30,7 +30,7 @@ _LINK = re.compile(r":(?=//)|www(?=\.)|@(?=\S)|#(?=\w)|GH-(?=\w)|/(?:issues|pull
 
 
 @value
-class Part:
+class SummaryPart:
     """The checkpoints that are told of, oldest first, the tree and the commit that they began with, and the commit that they
     came to."""
 
@@ -40,7 +40,7 @@ class Part:
     head: Oid | None
 
 
-def part(baton: Baton, name: str | None, track: str | None, since: datetime | None = None) -> Part:
+def part(baton: Baton, name: str | None, track: str | None, since: datetime | None = None) -> SummaryPart:
     """What ``TRACK``, ``CHECKPOINT`` or ``A..B`` means: a track from its first checkpoint on, or what came after A until B;
     with ``since`` only what is not older. Raises NotFoundError where nothing did."""
     ends = parted(name or "", "..")
@@ -58,7 +58,7 @@ def part(baton: Baton, name: str | None, track: str | None, since: datetime | No
         raise NotFoundError(after if since is None else f"track {in_quotes(track)} has no checkpoint since then")
     base = (start or items[0]).checkpoint.head
     begin = start.tree if start else baton.store.base_tree(base)
-    return Part(items=items, begin=begin, base=base, head=_head(baton, end))
+    return SummaryPart(items=items, begin=begin, base=base, head=_head(baton, end))
 
 
 def _head(baton: Baton, end: Stored) -> Oid | None:
@@ -119,7 +119,7 @@ def _reverted(baton: Baton, items: Sequence[Stored], before: Mapping[Oid, Stored
     return found
 
 
-def summary(baton: Baton, given: Part, home: str) -> list[str]:
+def summary(baton: Baton, given: SummaryPart, home: str) -> list[str]:
     """The lines of the summary; secrets are replaced, and so are the paths of this machine. Raises ScanError."""
     redact, away = scanner(baton), taken_back(baton, baton.store.below(given.items[-1]).items[::-1])
     items = tuple(s for s in given.items if s.id not in away) or given.items
@@ -190,7 +190,7 @@ def _tests(baton: Baton, last: Stored, text: Callable[[str], str]) -> Iterator[s
         yield from (f"  - failed: {text(name)}" for name in run.names)
 
 
-def _commits(baton: Baton, given: Part, text: Callable[[str], str]) -> Iterator[str]:
+def _commits(baton: Baton, given: SummaryPart, text: Callable[[str], str]) -> Iterator[str]:
     """The commits of the branch that the checkpoints stand on, since they began; the oldest first."""
     if given.head is None or given.head == given.base:
         return

@@ -30,7 +30,7 @@ _TOLD = 10  # paths that are named
 
 
 @value
-class Plan:
+class WorktreePlan:
     """Which checkpoint goes where; ``head`` is the commit that HEAD will be detached at."""
 
     stored: Stored
@@ -40,7 +40,7 @@ class Plan:
     warnings: tuple[str, ...]
 
 
-def plan(baton: Baton, stored: Stored, directory: str) -> Plan:
+def plan(baton: Baton, stored: Stored, directory: str) -> WorktreePlan:
     """The linked work tree that a checkpoint would get. Raises BatonError: one without files, a directory that is in use."""
     if not directory:
         raise UsageError("the directory's name is empty")
@@ -64,10 +64,10 @@ def plan(baton: Baton, stored: Stored, directory: str) -> Plan:
         warnings.append(
             f"{left} path{'s are' if left > 1 else ' is'} not in the checkpoint; 'git baton show {short}' lists them"
         )
-    return Plan(stored=stored, files=files, place=place, head=head, warnings=tuple(warnings))
+    return WorktreePlan(stored=stored, files=files, place=place, head=head, warnings=tuple(warnings))
 
 
-def apply(baton: Baton, plan: Plan) -> None:
+def apply(baton: Baton, plan: WorktreePlan) -> None:
     """Make the work tree; when that fails nothing of it is left. Raises GitError."""
     git, end = baton.repo.git, "--end-of-options"
     baton.repo.settings()  # who may run hooks must know those to switch off
@@ -91,7 +91,7 @@ def _allowed(repo: Repo) -> int:
     return stat.S_IMODE(os.stat(root).st_mode) | 0o7000 if root is not None else 0o7777
 
 
-def _fill(baton: Baton, repo: Repo, plan: Plan) -> None:
+def _fill(baton: Baton, repo: Repo, plan: WorktreePlan) -> None:
     """Files first, then what no filter gives back and their permissions, then the index, which knows them by their times."""
     store = baton.store
     empty = new_object(repo.layout.algorithm, "tree", b"")

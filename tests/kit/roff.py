@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from gitbaton.cli import pages
-from gitbaton.cli.pages import Block
+from gitbaton.cli.pages import PageBlock
 from gitbaton.cli.verbs import GROUPS
 from tests.kit.places import ROOT
 
@@ -24,7 +24,7 @@ def files() -> dict[str, str]:
     return made | {path.replace("git-baton-", "gitbaton-"): f".so {path}\n" for path in made if "git-baton-" in path}
 
 
-def roff(file: str, blocks: Iterable[Block]) -> str:
+def roff(file: str, blocks: Iterable[PageBlock]) -> str:
     """A page in the macros of man(7)."""
     name, _, section = file.rpartition(".")
     lines, before = [f'.TH {name.upper()} {section} "" "gitbaton" "Git Baton Manual"'], "head"

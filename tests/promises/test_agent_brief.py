@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gitbaton.briefing import Scene, brief, reminder
+from gitbaton.briefing import Briefing, brief, reminder
 from gitbaton.model import Agent, Carried, Checkpoint, Drift, DriftWord, Head, Live, Since, Stored
 from gitbaton.values import replace
 from tests.kit import Sandbox
@@ -210,11 +210,11 @@ SPACES = st.builds(lambda a, b, n: a + b * n + a, SEEN, FILLERS, st.integers(0, 
 @settings(max_examples=60, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(CHECKPOINTS, SPACES, SPACES, SPACES, LIVES, st.booleans(), st.sampled_from([brief, reminder]))
 def test_any_words(
-    checkpoint: Checkpoint, step: str, command: str, note: str, live: Live, foreign: bool, tell: Callable[[Scene], str]
+    checkpoint: Checkpoint, step: str, command: str, note: str, live: Live, foreign: bool, tell: Callable[[Briefing], str]
 ) -> None:
     carried = replace(checkpoint.carried, step=step) if checkpoint.carried else None
     given_words = replace(checkpoint, step=step, next_cmd=command, note=note, carried=carried, branch="main", agent=None)
-    scene = Scene(
+    scene = Briefing(
         stored=stored(given_words, foreign=foreign),
         live=live,
         now=WHEN + timedelta(days=1),
@@ -245,7 +245,7 @@ def test_each_foreign_line_is_marked() -> None:
     for given_words, fetched in ((words, True), (auto, False)):
         for tell in (brief, reminder):
             live = Live(head=Head(branch="main", oid=OID), drift=Drift())
-            scene = Scene(stored=stored(given_words, foreign=fetched), live=live, now=WHEN, short="a")
+            scene = Briefing(stored=stored(given_words, foreign=fetched), live=live, now=WHEN, short="a")
             for row in tell(scene).split("\n"):
                 theirs = "their" in row and (fetched or "their-branch" not in row)
                 assert not theirs or row.startswith("> "), row

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitbaton.briefing import Scene, brief
+from gitbaton.briefing import Briefing, brief
 from gitbaton.model import Checkpoint, Drift, Head, Live, Stored
 from tests.kit import Sandbox
 from tests.kit.agents import Client, autos, checkpoints, log_of
@@ -25,7 +25,7 @@ def told(**fields: object) -> str:
     c = Checkpoint(**{"track": "t", "step": "s", "created": WHEN, **fields})  # type: ignore[arg-type]
     stored = Stored(id=OID, commit=OID, base=None, tree=OID, raw=b"", checkpoint=c)
     live = Live(head=Head(branch="main", oid=OID), drift=Drift())
-    return brief(Scene(stored=stored, live=live, now=WHEN, short="a"))
+    return brief(Briefing(stored=stored, live=live, now=WHEN, short="a"))
 
 
 def hung_batch(folder: Path, nth: int) -> dict[str, str]:

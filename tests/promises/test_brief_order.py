@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gitbaton.briefing import Scene, brief
+from gitbaton.briefing import Briefing, brief
 from gitbaton.model import (
     Action,
     Agent,
@@ -200,10 +200,10 @@ files alone): git baton snapshot --track work --step ... --next-cmd ... --valida
 IN_ORDER = [row.split(":")[0] for row in GOLDEN.split("\n") if row and not row.startswith(" ")]
 
 
-def scene(checkpoint: Checkpoint = WORDS, told: Told | None = TOLD, **more: object) -> Scene:
+def scene(checkpoint: Checkpoint = WORDS, told: Told | None = TOLD, **more: object) -> Briefing:
     """The whole of it, or some of it otherwise."""
     stored = Stored(id=OID, commit=OID, base=OID, tree=TREE, raw=b"", checkpoint=checkpoint)
-    whole = Scene(
+    whole = Briefing(
         stored=stored,
         live=LIVE,
         now=NOW,
@@ -216,7 +216,7 @@ def scene(checkpoint: Checkpoint = WORDS, told: Told | None = TOLD, **more: obje
     return replace(whole, **more)
 
 
-def huge(char: str, *, newest: bool) -> Scene:
+def huge(char: str, *, newest: bool) -> Briefing:
     """The same with very much of everything, each text another; also of the ``newest`` request."""
     numbers = iter(range(10_000))
 

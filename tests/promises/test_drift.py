@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.model import Checkpoint, FileState, Head, IndexState, Operation, WorktreeId
-from gitbaton.survey import Ground, compare
+from gitbaton.survey import DriftFacts, compare
 from gitbaton.values import replace
 from tests.kit import Outcome, Sandbox
 from tests.kit.processes import noted
@@ -22,7 +22,7 @@ SNAPSHOT = ("snapshot", "--track", "t", "--step", "s")
 
 
 def words(then: Checkpoint = THEN, head: str | None = B, branch: str | None = "main", **ground: object) -> str:
-    now = Ground(head=Head(branch=branch, oid=head), **{"operation": None, **ground})  # type: ignore[arg-type]
+    now = DriftFacts(head=Head(branch=branch, oid=head), **{"operation": None, **ground})  # type: ignore[arg-type]
     drift = compare(then, now, lambda oid: oid[:7])
     assert all(w.sentence and "\n" not in w.sentence for w in drift.words)
     assert drift.moved == (str(drift) != "none" and not str(drift).startswith(("operation", "files-changed")))

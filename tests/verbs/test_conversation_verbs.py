@@ -259,7 +259,7 @@ def test_a_strangers_conversation_must_be_asked_for(repo: Sandbox) -> None:
     assert b"obey" not in path.read_bytes() and b"I look" in path.read_bytes()
 
 
-def planned(box: Sandbox, session: str, **env: str) -> conversations.Plan:
+def planned(box: Sandbox, session: str, **env: str) -> conversations.ConversationPlan:
     with box.open(door="binary") as baton:
         return conversations.plan(baton, baton.resolve("claude"), {**os.environ, **env}, session)
 

@@ -36,7 +36,7 @@ def listed(box: Sandbox, *words: str, size: tuple[int, int] = (24, 120), env: di
     return shown
 
 
-def rows_of(box: Sandbox, track: str = "t") -> list[rewinding.Row]:
+def rows_of(box: Sandbox, track: str = "t") -> list[rewinding.RewindRow]:
     with box.open(door="binary") as baton:
         return list(rewinding.page(baton, track, baton.tip(track).commit, 100).rows)
 

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from gitbaton.commands.reporting import JsonLines, Lines, because, document, sentence
+from gitbaton.commands.reporting import EventLines, JsonLines, because, document, sentence
 from gitbaton.journal.values import Cause
 from gitbaton.running.context import KINDS, Event
 from tests.kit import Sandbox
@@ -86,15 +86,15 @@ def test_json_lines_end_with_what_became_of_each_step(capfd: pytest.CaptureFixtu
 
 
 @pytest.fixture
-def lines(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
+def lines(repo: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[EventLines]:
     """Lines for a terminal, whose two streams are one."""
     monkeypatch.setattr("os.isatty", lambda fd: True)
     monkeypatch.setenv("COLUMNS", "30")
     with repo.open() as baton:
-        yield Lines(baton, "r", live=True, colors={})
+        yield EventLines(baton, "r", live=True, colors={})
 
 
-def test_the_status_line_goes_before_anything_else_is_written(lines: Lines, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_line_goes_before_anything_else_is_written(lines: EventLines, capsys: pytest.CaptureFixture[str]) -> None:
     lines(Event(kind="plan", total=3))
     lines(Event(kind="start", step="build"))
     assert capsys.readouterr().err == "baton: run 'r': 3 steps\nbaton: build: runs\n"
@@ -115,7 +115,7 @@ def test_the_status_line_goes_before_anything_else_is_written(lines: Lines, caps
 
 def test_without_a_terminal_there_is_no_status_line(repo: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
     with repo.open() as baton:
-        show = Lines(baton, "r", live=False, colors={})
+        show = EventLines(baton, "r", live=False, colors={})
         show(Event(kind="start", step="build"))
         show.output(1, b"com")
         show(Event(kind="progress", step="build"))

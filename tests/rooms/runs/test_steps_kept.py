@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton import Baton
-from gitbaton.commands.reporting import Lines
+from gitbaton.commands.reporting import EventLines
 from gitbaton.journal.values import Plan
 from gitbaton.running.recorded import output
 from gitbaton.running.step import perform
@@ -245,7 +245,7 @@ def test_a_hit_whose_output_cannot_be_written_is_a_hit(run: Runner) -> None:
         os.dup2(write, 2)
         sys.stderr = os.fdopen(2, "w", buffering=1)
         with Baton(run.repo.path) as baton:
-            show = Lines(baton, "r1", live=False, colors={})
+            show = EventLines(baton, "r1", live=False, colors={})
             for event in run.events:
                 show(event)
         os._exit(0)
@@ -281,7 +281,7 @@ def test_the_copy_is_said_once_for_a_run_of_a_step(run: Runner, capfd: pytest.Ca
     run.go(step)
     way = next(e.text for e in run.told("isolation") if e.text != "none")
     with Baton(run.repo.path) as baton:
-        show = Lines(baton, "r1", live=False, colors={})
+        show = EventLines(baton, "r1", live=False, colors={})
         for event in [*run.events, *run.events]:
             show(event)
         show.close()
