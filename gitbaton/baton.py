@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from gitbaton.store.turns import UnderWay
     from gitbaton.store.write import CheckpointDraft
     from gitbaton.worktree.capture import Captured
-    from gitbaton.worktree.untracked import Past, Rules
+    from gitbaton.worktree.untracked import CaptureRules, Past
 
     Follow = Callable[[CheckpointDraft, Stored | None], Checkpoint]
 
@@ -486,13 +486,13 @@ class Baton:
             carried=request.carried,
         )
 
-    def rules(self, tip: Stored | None = None, held: Sequence[Oid] = ()) -> Rules:
+    def rules(self, tip: Stored | None = None, held: Sequence[Oid] = ()) -> CaptureRules:
         """What of the untracked files a capture takes in, on top of a track's newest checkpoint, if it is one of these.
         ``held``: trees of which all is taken in that was ignored until now."""
-        from gitbaton.worktree.untracked import Rules
+        from gitbaton.worktree.untracked import CaptureRules
 
         where = self.latest
-        return Rules(
+        return CaptureRules(
             untracked=self.settings.untracked,
             max_size=self.settings.max_file_size,
             exclude=self.settings.exclude,

@@ -41,7 +41,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from gitbaton.worktree.untracked import Rules
+    from gitbaton.worktree.untracked import CaptureRules
 
 _NEAR = 50
 _SAME_HEAD = 200
@@ -77,7 +77,7 @@ class Surveyor:
     With ``rules``, which say what a snapshot would take in now, the files are compared, too.
     """
 
-    def __init__(self, store: Store, short: int, rules: Rules | None = None) -> None:
+    def __init__(self, store: Store, short: int, rules: CaptureRules | None = None) -> None:
         self.store, self.objects, self.short, self.rules = store, store.objects, short, rules
         self.head, self.unread = read_head(store)
         self.operation: Operation | None = store.repo.operation()

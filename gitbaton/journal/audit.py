@@ -15,7 +15,7 @@ from gitbaton.journal.values import TREES, Logged, Record
 from gitbaton.model import Oid
 from gitbaton.system.files import NEW, open_below
 from gitbaton.values import replace, value
-from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, Entry, read_tree
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LINK, FileEntry, read_tree
 from gitbaton.worktree.modes import ALL
 
 _CLOSERS = ("end", "fail", "abort")
@@ -105,11 +105,11 @@ def _missing(journal: Journal, tip: Oid) -> list[str]:
 _MAX_BLOB = 1 << 30
 
 
-def to_export(journal: Journal, run: str, folder: str) -> list[Entry]:
+def to_export(journal: Journal, run: str, folder: str) -> list[FileEntry]:
     """What an export writes into a folder, in order: ``<number>/record.json``, ``stdout``, ``stderr``, ``plan.toml``, and
     ``trees/<id>/...`` for the trees that the records name. Raises NotFoundError; RecordError for what cannot be a file;
     NoAnswerError where something stands in the way."""
-    files: list[Entry] = []
+    files: list[FileEntry] = []
     trees: set[Oid] = set()
     for logged in journal.records(run):
         place = f"{logged.record.seq:06d}"
@@ -119,10 +119,10 @@ def to_export(journal: Journal, run: str, folder: str) -> list[Entry]:
         entry = lookup(journal.repo.objects, parse_commit(found.data).tree, RECORD.encode())
         if entry is None:
             raise RecordError(f"commit {logged.commit} holds no {RECORD}")
-        files.append(Entry(path=f"{place}/{RECORD}", mode=FILE, oid=entry.oid))
+        files.append(FileEntry(path=f"{place}/{RECORD}", mode=FILE, oid=entry.oid))
         for name, oid in sorted(logged.parts.items()):
             if name not in TREES:
-                files.append(Entry(path=f"{place}/{name}", mode=FILE, oid=oid))
+                files.append(FileEntry(path=f"{place}/{name}", mode=FILE, oid=oid))
             elif oid not in trees:
                 trees.add(oid)
                 below = sorted(read_tree(journal.repo.objects, oid).items())
@@ -131,7 +131,7 @@ def to_export(journal: Journal, run: str, folder: str) -> list[Entry]:
     return files
 
 
-def _free(folder: str, files: Iterable[Entry]) -> None:
+def _free(folder: str, files: Iterable[FileEntry]) -> None:
     """Nothing that is there is written over, nor written below."""
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{in_quotes(folder)} is not a folder")
@@ -141,7 +141,7 @@ def _free(folder: str, files: Iterable[Entry]) -> None:
             raise NoAnswerError(f"{in_quotes(os.path.join(folder, name))} is there already; nothing is written", "--output DIR")
 
 
-def export(journal: Journal, folder: str, planned: Iterable[Entry]) -> None:
+def export(journal: Journal, folder: str, planned: Iterable[FileEntry]) -> None:
     """Write the files, those of trees for the user alone: not all records say who might read them. Raises OSError, and
     NoAnswerError where a file has come to stand there meanwhile."""
     for file in planned:
@@ -156,7 +156,7 @@ def export(journal: Journal, folder: str, planned: Iterable[Entry]) -> None:
             raise NoAnswerError(f"{in_quotes(path)} has come to stand there; it is left as it is") from None
 
 
-def _put(folder: str, file: Entry, data: bytes, most: int) -> None:
+def _put(folder: str, file: FileEntry, data: bytes, most: int) -> None:
     """Write one file, and make the folders that it needs."""
     path, mode = os.path.join(folder, file.path), file.mode
     os.close(open_below(folder, os.path.dirname(file.path).split("/"), lambda _fd, _depth: None, lambda _depth: most))

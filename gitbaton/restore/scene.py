@@ -23,7 +23,7 @@ from gitbaton.worktree.capture import Captured, capture_with_index, private_fold
 from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, differences, take_in, take_out
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.heldbytes import moved, read_held
-from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.modes import narrow
 from gitbaton.worktree.rawbytes import Kept
 from gitbaton.worktree.staged import refuse_changed
@@ -47,7 +47,7 @@ class Scene:
         found = capture_with_index(self.repo, folder, self.rules, kept)
         self.captured: Captured = found[0]
         self.index: PrivateIndex = found[1]
-        self.facts: Facts = found[2]
+        self.facts: IndexFacts = found[2]
         self.index.copy()
         if self.captured.warning and not os.access(self.repo.layout.index, os.R_OK):  # what is staged is there, whole
             said = f"the index cannot be read: {os.strerror(errno.EACCES)}"

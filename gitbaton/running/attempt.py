@@ -57,7 +57,7 @@ from gitbaton.running.plans import written
 from gitbaton.values import replace, value
 from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.filesets import Files
-from gitbaton.worktree.filetrees import LARGE, Entry, FileSet, differences, is_safe, same
+from gitbaton.worktree.filetrees import LARGE, FileEntry, FileSet, differences, is_safe, same
 from gitbaton.worktree.filewatch import Strays, Watch
 from gitbaton.worktree.globs import matcher
 from gitbaton.worktree.modes import arrange
@@ -115,7 +115,7 @@ def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Out
     )
 
 
-def _images(ctx: Context, files: Files, paths: Sequence[str]) -> dict[str, Entry]:
+def _images(ctx: Context, files: Files, paths: Sequence[str]) -> dict[str, FileEntry]:
     """Files as they are now, but for those that are too large or cannot be read."""
     stats = []
     for path in filter(is_safe, paths):
@@ -130,7 +130,7 @@ def _images(ctx: Context, files: Files, paths: Sequence[str]) -> dict[str, Entry
     return files.take(stats)
 
 
-def _oid(images: Mapping[str, Entry], path: str) -> Oid | None:
+def _oid(images: Mapping[str, FileEntry], path: str) -> Oid | None:
     return images[path].oid if path in images else None
 
 
@@ -199,7 +199,7 @@ class Attempt:
         self.files = ctx.files
         self.before: WriteSet = look(ctx, step, state)
         self.kept: tuple[str, ...] = ()  # what somebody else wrote there, and is to stay
-        self.theirs: Mapping[str, Entry] = {}  # the same, with its bytes stored
+        self.theirs: Mapping[str, FileEntry] = {}  # the same, with its bytes stored
         self.checked = Checked(exit=0)
         self.moved: tuple[str, ...] = ()  # what it reads that somebody changed meanwhile
 
@@ -453,7 +453,7 @@ class Attempt:
         state: State = "interrupted" if interrupted else "failed"
         return Done(step=self.step, state=state, code=code, logged=logged, cause=self.cause, text=text)
 
-    def _put_back(self, have: Mapping[str, Entry], found: FileSet | None = None) -> None:
+    def _put_back(self, have: Mapping[str, FileEntry], found: FileSet | None = None) -> None:
         """Make the write set what it was when this began: the last good outputs stand again. ``found``: what the attempt left,
         with its folders."""
         ctx, name = self.ctx, self.step.name
@@ -473,7 +473,7 @@ class Attempt:
         """What a command left cannot be brought in, or not be read: it has failed, and the write set is as it was."""
         ctx, step, ended = self.ctx, self.step, self.ended
         before = self.before.now.entries if self.shop is not None else self.before.pre
-        have: Mapping[str, Entry] = before
+        have: Mapping[str, FileEntry] = before
         with suppress(BatonError):
             have = ctx.files.scan(step.writes, store=step.store).entries
         have = recovery.with_its_own(ctx, step.name, self.begin.commit, before, have)
@@ -485,7 +485,7 @@ class Attempt:
         recovery.forget(ctx, step.name)
         return self._failed(logged, ended.exit or OUTPUTS, error.message, interrupted=ended.interrupted)
 
-    def _append(self, kind: str, orphan: Mapping[str, Entry], after: Collected | None, **fields: Any) -> Logged:
+    def _append(self, kind: str, orphan: Mapping[str, FileEntry], after: Collected | None, **fields: Any) -> Logged:
         """Write the record that closes the attempt. ``orphan``: files that are nobody's output; ``after``: those that are."""
         ctx, outside = self.ctx, self.outside
         outputs = writes(ctx, self.step, self.before, after)

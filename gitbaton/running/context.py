@@ -24,7 +24,7 @@ from gitbaton.system.groups import Child
 from gitbaton.values import value
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.filesets import TEMPORARY, Files, swap
-from gitbaton.worktree.filetrees import Entry, FileSet, differences, read_tree
+from gitbaton.worktree.filetrees import FileEntry, FileSet, differences, read_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Context:
         self._depth = 0
         self._idle: list[Workshop] = []
         self._shops: set[Workshop] = set()  # those too that other threads have when an interrupt ends this one
-        self._trees: dict[tuple[Oid, tuple[str, ...]], Mapping[str, Entry]] = {}
+        self._trees: dict[tuple[Oid, tuple[str, ...]], Mapping[str, FileEntry]] = {}
         self._told: tuple[tuple[Logged, ...], RunState] = ((), NOTHING)  # what ``state`` was made from, and it
 
     @property
@@ -300,18 +300,18 @@ class Context:
         """Tell the watcher what happened; ``more``: other fields of Event."""
         self.watch(Event(kind=kind, step=step, text=text, **more))
 
-    def entries(self, tree: Oid, digests: tuple[str, ...] = ()) -> Mapping[str, Entry]:
+    def entries(self, tree: Oid, digests: tuple[str, ...] = ()) -> Mapping[str, FileEntry]:
         """The files of a stored tree, by path, those of ``digests`` as recorded by digest only; read once."""
         place = (tree, digests)
         if place not in self._trees:
             self._trees[place] = read_tree(self.objects, tree, digests)
         return self._trees[place]
 
-    def know(self, tree: Oid, entries: Mapping[str, Entry]) -> None:
+    def know(self, tree: Oid, entries: Mapping[str, FileEntry]) -> None:
         """Remember what a tree holds, so that it is not read again."""
         self._trees.setdefault((tree, tuple(path for path, entry in entries.items() if entry.digest)), entries)
 
-    def tree_of(self, entries: Mapping[str, Entry], *like: FileSet) -> Oid:
+    def tree_of(self, entries: Mapping[str, FileEntry], *like: FileSet) -> Oid:
         """The tree of files; that of ``like`` where it has the same ones, else a new one is written."""
         for item in like:
             if len(item.entries) == len(entries) and not differences(item.entries, entries):
@@ -482,7 +482,7 @@ class Checked:
 
 
 def verify(
-    ctx: Context, claim: Claim, step: Step, reads: Mapping[str, Entry], outputs: Mapping[str, Entry], root: str
+    ctx: Context, claim: Claim, step: Step, reads: Mapping[str, FileEntry], outputs: Mapping[str, FileEntry], root: str
 ) -> Checked:
     """Run a step's --verify on copies of the files that it reads and of its outputs (those that are not in the store are copied
     from ``root``). It sees nothing else of the work tree, of the step's environment or of what the step said. Raises

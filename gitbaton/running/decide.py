@@ -15,7 +15,7 @@ from gitbaton.running.context import Context
 from gitbaton.running.recorded import exit_of
 from gitbaton.values import value
 from gitbaton.worktree import globs
-from gitbaton.worktree.filetrees import Entry, same
+from gitbaton.worktree.filetrees import FileEntry, same
 
 _KEYED = "hmac-sha256:"
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ class Present:
     reads: Reads | None
     deps: tuple[tuple[str, Oid], ...]
     env: tuple[tuple[str, str], ...]
-    files: Mapping[str, Entry]
+    files: Mapping[str, FileEntry]
     missing: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
     older: str | None = None
@@ -59,7 +59,7 @@ def present(
     step: Step,
     *,
     state: Callable[[str], StepState] | None = None,
-    changed: Mapping[str, Entry | None] | None = None,
+    changed: Mapping[str, FileEntry | None] | None = None,
 ) -> Present:
     """A step's key now: the files that it reads are looked at, those that changed are read. ``state`` and ``changed``: as if
     the journal said this of the steps, and these paths had become so. Raises GitError."""
@@ -203,7 +203,7 @@ def _gate(step: Step, state: StepState, key: str) -> What | None:
 
 
 def why(
-    step: Step, state: StepState, present: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None = None
+    step: Step, state: StepState, present: Present, tree: Callable[[Oid], Mapping[str, FileEntry]] | None = None
 ) -> Cause | None:
     """Why a step would run now; None where it would be served. ``tree`` gives the files of a stored tree; without it, which
     file changed is not said."""
@@ -228,7 +228,9 @@ def why(
     return Cause(kind="compensated" if (last.record.effect or "none") != "none" else "key")
 
 
-def differences(step: Step, record: Record, now: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None) -> Iterator[Cause]:
+def differences(
+    step: Step, record: Record, now: Present, tree: Callable[[Oid], Mapping[str, FileEntry]] | None
+) -> Iterator[Cause]:
     """Everything of a key in which a record differs from now, the most telling first; ``tree`` as for ``why``."""
     words = (("argv", record.argv, step.argv), ("cwd", (record.cwd or "",), (step.cwd,)))
     for kind, old, new in words:
@@ -248,7 +250,7 @@ def differences(step: Step, record: Record, now: Present, tree: Callable[[Oid], 
         yield Cause(kind="verify", old=record.verify, new=step.verify)
 
 
-def _inputs(old: Oid | None, now: Present, tree: Callable[[Oid], Mapping[str, Entry]] | None) -> Iterator[Cause]:
+def _inputs(old: Oid | None, now: Present, tree: Callable[[Oid], Mapping[str, FileEntry]] | None) -> Iterator[Cause]:
     """The paths in which two sets of inputs differ, each with its old and new object; their trees where it is not known."""
     new = now.reads.tree if now.reads else None
     if old == new:
@@ -262,7 +264,7 @@ def _inputs(old: Oid | None, now: Present, tree: Callable[[Oid], Mapping[str, En
         yield Cause(kind="input", old=old, new=new)
 
 
-def _shown(entry: Entry | None, other: Entry | None) -> str | None:
+def _shown(entry: FileEntry | None, other: FileEntry | None) -> str | None:
     """A file's blob; with its mode before it where only that differs."""
     if entry is None:
         return None

@@ -18,7 +18,7 @@ from gitbaton.running.decide import Present
 from gitbaton.system.files import umask
 from gitbaton.values import replace, value
 from gitbaton.worktree.filesets import Files, swap, unmatched
-from gitbaton.worktree.filetrees import LINK, Entry, FileSet, differences, is_safe, marked, same
+from gitbaton.worktree.filetrees import LINK, FileEntry, FileSet, differences, is_safe, marked, same
 from gitbaton.worktree.globs import above
 from gitbaton.worktree.heldbytes import HeldStore
 from gitbaton.worktree.modes import ALL, NOTHING, Modes, arrange, narrow
@@ -33,7 +33,7 @@ class WriteSet:
     at which stands what somebody else wrote; ``bare``: the empty folders that it did not make."""
 
     now: FileSet
-    pre: Mapping[str, Entry]
+    pre: Mapping[str, FileEntry]
     others: frozenset[str] = frozenset()
     edited: tuple[str, ...] = ()
     modes: Modes = NOTHING
@@ -54,13 +54,13 @@ class Collected:
     """What a command left in its write set: the files that are its outputs, their tree and permissions, and what it deleted."""
 
     found: FileSet
-    outputs: Mapping[str, Entry]
+    outputs: Mapping[str, FileEntry]
     tree: Oid
     deleted: tuple[str, ...]
     modes: Modes
 
 
-def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, Entry]) -> Owners:
+def owners(ctx: Context, trees: Iterable[Oid], files: Mapping[str, FileEntry]) -> Owners:
     """Whose these files are, by the trees of the versions that there are of ours, the newest first."""
     left, ours = dict(files), set()
     seen: set[str] = set()
@@ -119,14 +119,14 @@ def look(ctx: Context, step: Step, state: StepState) -> WriteSet:
     return replace(found, pre=pre, others=found.others | away, edited=edited) if away else found
 
 
-def told(ctx: Context, result: Mapping[str, Entry], now: Mapping[str, Entry]) -> dict[str, Entry]:
+def told(ctx: Context, result: Mapping[str, FileEntry], now: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
     """A set of files whose entries say, where they are not so now, whether they are recorded by digest only."""
     other = {path: entry for path, entry in result.items() if not same(entry, now.get(path))}
     held = HeldStore(ctx.baton.repo).has
     return {**result, **{path: entry for path, entry in marked(ctx.objects, other, held).items() if entry is not None}}
 
 
-def before_first(ctx: Context, tree: Oid, now: Mapping[str, Entry]) -> dict[str, Entry]:
+def before_first(ctx: Context, tree: Oid, now: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
     """What was there before the first attempt. Where the journal has no more of it than a digest, what lies there now is to
     stay: nothing can give the other back."""
     first = told(ctx, ctx.entries(tree), now)
@@ -144,10 +144,10 @@ def matches(step: Step, state: StepState) -> bool:
     return first is None or first.record.writes is None or first.record.writes.globs == step.writes
 
 
-def sort_out(now: FileSet, first: Mapping[str, Entry], owned: Owners, whole: bool = True) -> WriteSet:
+def sort_out(now: FileSet, first: Mapping[str, FileEntry], owned: Owners, whole: bool = True) -> WriteSet:
     """Tell whose each file is. ``first``: what was there before the step ever ran, which its command finds again; ``whole``:
     ``first`` was seen through the same globs."""
-    pre: dict[str, Entry] = {}
+    pre: dict[str, FileEntry] = {}
     others, edited = set(), []
     for path in sorted(now.entries.keys() | (first.keys() if whole else set())):
         entry, was = now.entries.get(path), first.get(path)
@@ -195,7 +195,7 @@ def collect(
     return Collected(found=found, outputs=outputs, tree=tree, deleted=deleted, modes=modes)
 
 
-def _at_home(ctx: Context, files: Files, outputs: Mapping[str, Entry]) -> dict[str, Entry]:
+def _at_home(ctx: Context, files: Files, outputs: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
     """The symbolic links that lead by an absolute path into the lane of ``files``, as they lead to the same place in the work
     tree."""
     links = [entry for entry in outputs.values() if entry.mode == LINK]
@@ -210,7 +210,7 @@ def _at_home(ctx: Context, files: Files, outputs: Mapping[str, Entry]) -> dict[s
     return found
 
 
-def with_theirs(ours: Mapping[str, Entry], theirs: Mapping[str, Entry | None]) -> dict[str, Entry]:
+def with_theirs(ours: Mapping[str, FileEntry], theirs: Mapping[str, FileEntry | None]) -> dict[str, FileEntry]:
     """Outputs with what somebody else wrote, or removed, in their place: a file of theirs also takes that of a folder."""
     kept = {path: entry for path, entry in theirs.items() if entry is not None}
     gone = in_the_way([path for path in ours if path not in theirs], kept) if kept else set()
@@ -294,8 +294,8 @@ def own_folders(state: StepState) -> frozenset[str]:
 
 def put(
     files: Files,
-    have: Mapping[str, Entry],
-    want: Mapping[str, Entry | None],
+    have: Mapping[str, FileEntry],
+    want: Mapping[str, FileEntry | None],
     *,
     point: str | None = None,
     source: str | None = None,
@@ -370,15 +370,15 @@ class Materials:
     """What must be done so that a write set is as recorded. ``want``: the files to write, or remove; ``edited``: paths at which
     stands what somebody else wrote; ``absent``: files that are recorded by digest and are not there."""
 
-    want: Mapping[str, Entry | None]
+    want: Mapping[str, FileEntry | None]
     edited: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
 
 
-def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], ours: Collection[str]) -> Materials:
+def materials(now: Mapping[str, FileEntry], result: Mapping[str, FileEntry], ours: Collection[str]) -> Materials:
     """What differs between the write set and a recorded result: versions of ours (at these paths) are replaced or removed,
     files that nobody knows are left where the result has none."""
-    want: dict[str, Entry | None] = {}
+    want: dict[str, FileEntry | None] = {}
     edited, absent = [], []
     block = in_the_way([path for path in now if path not in result and path not in ours], result)
     for path, entry in differences(now, result).items():
@@ -392,7 +392,7 @@ def materials(now: Mapping[str, Entry], result: Mapping[str, Entry], ours: Colle
     return Materials(want=want, edited=tuple(edited), absent=tuple(absent))
 
 
-def ours_of(ctx: Context, state: StepState, files: Mapping[str, Entry]) -> frozenset[str]:
+def ours_of(ctx: Context, state: StepState, files: Mapping[str, FileEntry]) -> frozenset[str]:
     """Of files that lie in a step's write set, the paths at which stands a version that we made."""
     first = state.first_pre is None  # then what lies there may be a version of another run's
     ours = owners(ctx, _everywhere(ctx, state.name) if first else versions(state), files).ours
@@ -451,7 +451,7 @@ def _say_what_is_missing(ctx: Context, step: Step, logged: Logged) -> None:
             ctx.emit("warning", step.name, f"secrets were taken out of its {noun}")
 
 
-def result_of(ctx: Context, logged: Logged) -> Mapping[str, Entry]:
+def result_of(ctx: Context, logged: Logged) -> Mapping[str, FileEntry]:
     """The files of a recorded result."""
     writes = logged.record.writes
     return ctx.entries(writes.tree, writes.digests) if writes is not None and writes.tree is not None else {}
@@ -511,7 +511,7 @@ def conflict(ctx: Context, step: Step, key: str, found: FileSet, paths: Sequence
     return Done(step=step, state="conflict", code=CONFLICT, logged=logged, text=text)
 
 
-def stored(ctx: Context, entries: Mapping[str, Entry]) -> dict[str, Entry]:
+def stored(ctx: Context, entries: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
     """Files with their bytes in the store, also where they were recorded by digest, but for those that are too large."""
     found = []
     for path in (path for path, entry in entries.items() if entry.digest):

@@ -35,7 +35,7 @@ from gitbaton.running.outputs import (
 )
 from gitbaton.system.files import read_regular
 from gitbaton.values import replace, value
-from gitbaton.worktree.filetrees import Entry, FileSet, differences, same
+from gitbaton.worktree.filetrees import FileEntry, FileSet, differences, same
 from gitbaton.worktree.globs import matcher
 from gitbaton.worktree.modes import arrange, narrow
 
@@ -145,7 +145,7 @@ def _doubt(ctx: Context, step: Step, record: Record, found: FileSet) -> str:
     return "its outputs may be torn, and no --verify says that they are whole" if step.verify is None else ""
 
 
-def _outputs(ctx: Context, step: Step, record: Record, found: FileSet) -> Mapping[str, Entry]:
+def _outputs(ctx: Context, step: Step, record: Record, found: FileSet) -> Mapping[str, FileEntry]:
     """What lies in a write set, without what was there before the attempt and is nobody's of ours, unless a glob needs it."""
     pre = ctx.entries(record.writes.pre, record.writes.digests) if record.writes is not None else {}
     others = look(ctx, step, ctx.step_state(step.name)).others
@@ -211,7 +211,7 @@ def _result(after: Sequence[Logged]) -> str:
 
 def _torn(
     ctx: Context, step: Step, state: StepState, begun: Logged
-) -> tuple[dict[str, Entry], Mapping[str, Entry], dict[str, Entry | None]]:
+) -> tuple[dict[str, FileEntry], Mapping[str, FileEntry], dict[str, FileEntry | None]]:
     """The files of an unfinished attempt that no record knows, what is there, and what must change."""
     writes, mine = begun.record.writes, noted(ctx, step.name)
     if writes is None or mine is None or mine.begin != begun.commit:
@@ -271,7 +271,7 @@ class Underway:
     begin: Oid
     brings: Brought | None = None
 
-    def its_own(self, have: Mapping[str, Entry], want: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
+    def its_own(self, have: Mapping[str, FileEntry], want: Mapping[str, FileEntry | None]) -> dict[str, FileEntry | None]:
         """Of what must change for the write set to be as before, that which the attempt did."""
         if self.brings is None:
             return dict(want)
@@ -283,7 +283,7 @@ class Underway:
         return own
 
 
-def note(ctx: Context, step: str, begin: Oid, brings: Mapping[str, Entry | None] | None = None) -> None:
+def note(ctx: Context, step: str, begin: Oid, brings: Mapping[str, FileEntry | None] | None = None) -> None:
     """Say, before anything is done to the files of this work tree, which attempt does it. Raises GitError."""
     import json
 
@@ -315,8 +315,8 @@ def forget(ctx: Context, step: str) -> None:
 
 
 def with_its_own(
-    ctx: Context, step: str, begin: Oid, before: Mapping[str, Entry], have: Mapping[str, Entry]
-) -> dict[str, Entry]:
+    ctx: Context, step: str, begin: Oid, before: Mapping[str, FileEntry], have: Mapping[str, FileEntry]
+) -> dict[str, FileEntry]:
     """The files of before with what an attempt did to them, of all that has become different since."""
     mine = noted(ctx, step)
     other = {p: before.get(p) for p in before.keys() | have.keys() if not same(before.get(p), have.get(p))}

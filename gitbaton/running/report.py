@@ -20,7 +20,7 @@ from gitbaton.running.recorded import exit_of, newest, step_of, whole
 from gitbaton.running.recovery import noted
 from gitbaton.values import cast, replace, value
 from gitbaton.worktree import globs
-from gitbaton.worktree.filetrees import Entry, same
+from gitbaton.worktree.filetrees import FileEntry, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Ahead:
         self.ctx, self.state = ctx, ctx.state()
         self.steps = as_they_run(steps)
         self.moving: dict[str, str] = {}
-        self.files: dict[str, Entry | None] = {}  # what served steps would leave otherwise than it is
+        self.files: dict[str, FileEntry | None] = {}  # what served steps would leave otherwise than it is
         self._needs = edges(self.steps)
         self._below = graph(self.steps, self.state, ctx.entries).below
         self._named = {step.name: step for step in self.steps}
@@ -230,7 +230,7 @@ def closed(ctx: Context, steps: Sequence[Step]) -> tuple[Step, str] | None:
     last = {name: replace(one, end=one.end or next(reversed(one.ends), None)) for name, one in last.items()}
     as_they_ended = RunState(steps=last)
     needs = edges(steps)
-    files: dict[str, Entry | None] = {}
+    files: dict[str, FileEntry | None] = {}
     unchanged: set[str] = set()
     for step in steps:
         if step.name not in last or not unchanged.issuperset(needs.get(step.name, ())):

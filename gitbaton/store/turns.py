@@ -33,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.agents.values import Event
     from gitbaton.store.sessions import Session
-    from gitbaton.worktree.untracked import Rules
+    from gitbaton.worktree.untracked import CaptureRules
 
 _TRACKS, _FAR = 20, 200  # tracks, and checkpoints of each, among which one is looked for that its own track does not have
 _TURNS = (TURN_ENDED, NOT_ENDED)
@@ -122,7 +122,7 @@ def turns(store: Store, track: str) -> Iterator[Span]:
             yield found
 
 
-def under_way(store: Store, track: str, rules: Callable[[], Rules]) -> UnderWay | None:
+def under_way(store: Store, track: str, rules: Callable[[], CaptureRules]) -> UnderWay | None:
     """Return the turn of a track that is open in this work tree, where that has changed something that a capture under
     ``rules`` would take in. It costs a look at a folder where none is open."""
     span = open_turn(store, track)

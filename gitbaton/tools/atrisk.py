@@ -21,7 +21,7 @@ from gitbaton.values import replace, value
 from gitbaton.worktree.capture import Captured, capture, private_folder
 from gitbaton.worktree.heldbytes import HeldStore, moved, read_held
 from gitbaton.worktree.rawbytes import read_kept
-from gitbaton.worktree.untracked import Rules, ours, regular, special
+from gitbaton.worktree.untracked import CaptureRules, ours, regular, special
 
 CLEAN, CHECKOUT, DISK = "clean", "checkout", "disk"
 TAKERS = (CLEAN, CHECKOUT, DISK)
@@ -94,7 +94,7 @@ class _RiskSearch:
         self.worktrees, self.nested, self.known = list[str](), dict[str, None](), dict[str, Oid]()
         self.tips, self.tip = _tips(baton)
         self.head = baton.store.base_tree(baton.head()[0].oid)
-        self.rules: Rules = baton.rules(self.tip)
+        self.rules: CaptureRules = baton.rules(self.tip)
         baton.redirect(folder)
         self.repo: Repo = baton.repo
         with private_folder(self.repo) as private:

@@ -19,7 +19,7 @@ from gitbaton.store import CHAINS, CURRENT, NOTES, TIPS, tip_ref
 from gitbaton.system.files import remove
 from gitbaton.system.process import Result
 from gitbaton.values import value
-from gitbaton.worktree.scratch import Copy, look, scratch_copy
+from gitbaton.worktree.scratch import ScratchClone, look, scratch_copy
 
 FOLDER = "gitbaton-drill"
 _LATEST = ("latest/LATEST.json", "latest/LATEST.md")
@@ -103,7 +103,7 @@ def _step(name: str, ok: bool, text: str, began: float) -> Step:
     return Step(name=name, ok=ok, text=plain(" ".join(text.split("\n"))), milliseconds=int((time.monotonic() - began) * 1000))
 
 
-def copied(baton: Baton, stored: Stored) -> AbstractContextManager[Copy]:
+def copied(baton: Baton, stored: Stored) -> AbstractContextManager[ScratchClone]:
     """A scratch copy with every chain, tip and note, and with HEAD where it was at a checkpoint. Raises GitError."""
     refs = {name: oid for name, oid in baton.repo.objects.refs(CHAINS, TIPS).items() if oid.strip("0")}
     notes = baton.repo.objects.info(NOTES)
@@ -117,7 +117,7 @@ def copied(baton: Baton, stored: Stored) -> AbstractContextManager[Copy]:
 class Drill:
     """The steps in a scratch copy. What one proves, the next stand on; each gives a sentence or raises NoAnswerError."""
 
-    def __init__(self, copy: Copy, stored: Stored) -> None:
+    def __init__(self, copy: ScratchClone, stored: Stored) -> None:
         self.copy, self.stored = copy, stored
         self.track = stored.checkpoint.track
         self.folder = FOLDER

@@ -20,7 +20,7 @@ from gitbaton.values import value
 from gitbaton.worktree.capture import private_folder
 from gitbaton.worktree.checkout import changed_tree, check_out
 from gitbaton.worktree.heldbytes import HeldOid
-from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.locks import MARK
 from gitbaton.worktree.modes import confine, recorded
 from gitbaton.worktree.rawbytes import read_kept
@@ -111,7 +111,7 @@ def _fill(baton: Baton, repo: Repo, plan: WorktreePlan) -> None:
         put_raw(store, plan.place, plan.files.tree, here, most=modes)
         confine(plan.place, modes)
         then = read_staged(repo, plan.files, tree)
-        new = Restaging(repo, Facts(tree=goal), then, Scope()).build(folder, index.path)
+        new = Restaging(repo, IndexFacts(tree=goal), then, Scope()).build(folder, index.path)
         lock = IndexLock(repo.layout.index, f"{MARK}{os.getpid()}\n")
         lock.take()
         try:

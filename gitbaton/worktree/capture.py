@@ -23,7 +23,7 @@ from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
 from gitbaton.worktree.index import (
     DENIED,
     FILTER,
-    Facts,
+    IndexFacts,
     PrivateIndex,
     fresh_index,
     index_entries,
@@ -34,7 +34,16 @@ from gitbaton.worktree.index import (
 )
 from gitbaton.worktree.modes import Modes, survey
 from gitbaton.worktree.rawbytes import Kept, keep, may_convert
-from gitbaton.worktree.untracked import Rules, filtered_until_now, inside_gitlinks, ours, regular, sort_out, special, specials
+from gitbaton.worktree.untracked import (
+    CaptureRules,
+    filtered_until_now,
+    inside_gitlinks,
+    ours,
+    regular,
+    sort_out,
+    special,
+    specials,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +90,7 @@ class Captured:
     blind: str = ""
 
 
-class _Changes:
+class _IndexChanges:
     """The differences to the index: tracked paths, untracked ones, and what to leave alone.
 
     ``tracked`` is None when git could not say, so that it must look at everything; ``never`` are untracked paths of ours.
@@ -137,7 +146,7 @@ def _lives(name: str) -> bool:
     return True
 
 
-def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False) -> Captured:
+def capture(repo: Repo, folder: str, rules: CaptureRules, reachable: Collection[Oid], *, fresh: bool = False) -> Captured:
     """Store the state of the work tree and index of ``repo`` now as objects.
 
     Equal to ``git add -A`` on a private index, plus edits that assume-unchanged and skip-worktree hide, less what ``rules`` and
@@ -148,8 +157,8 @@ def capture(repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *
 
 
 def capture_with_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], *, fresh: bool = False
-) -> tuple[Captured, PrivateIndex, Facts]:
+    repo: Repo, folder: str, rules: CaptureRules, reachable: Collection[Oid], *, fresh: bool = False
+) -> tuple[Captured, PrivateIndex, IndexFacts]:
     """Capture, and return also the private index that the tree was written from, with stat data that fits the work tree, and
     the facts of the real index. The index is in ``folder`` and may still be the real one, to be read only, until it is copied.
 
@@ -174,8 +183,8 @@ def capture_with_index(
 
 
 def _from_index(
-    repo: Repo, folder: str, rules: Rules, reachable: Collection[Oid], source: str
-) -> tuple[Captured, PrivateIndex, Facts]:
+    repo: Repo, folder: str, rules: CaptureRules, reachable: Collection[Oid], source: str
+) -> tuple[Captured, PrivateIndex, IndexFacts]:
     root = repo.layout.root
     if root is None:
         raise GitError(f"'{repo.layout.git_dir}' has no work tree")
@@ -196,7 +205,7 @@ def _from_index(
     return _captured(index, facts, _Intake(index, facts, folder, root, rules, changes)), index, facts
 
 
-def _captured(index: PrivateIndex, facts: Facts, intake: _Intake) -> Captured:
+def _captured(index: PrivateIndex, facts: IndexFacts, intake: _Intake) -> Captured:
     skipped = [*intake.changes.skipped, *(Skipped(path=path, reason="unreadable") for path in facts.lost)]
     doubt = doubtful(index, facts, intake.root, intake.changes.untracked)
     if doubt:
@@ -240,30 +249,30 @@ def _blind(index: PrivateIndex, unreadable: Mapping[str, str]) -> str:
     return f"{shut} of {len(tracked)} tracked files cannot be read" if 2 * shut > len(tracked) else ""
 
 
-def with_raw(captured: Captured, index: PrivateIndex, facts: Facts, paths: Collection[str]) -> Captured:
+def with_raw(captured: Captured, index: PrivateIndex, facts: IndexFacts, paths: Collection[str]) -> Captured:
     """Return the capture with the exact bytes of more paths, which need not differ from the index. What was captured counts,
     with the index that it came with. Raises GitError."""
     more = keep(index, captured.tree, [*{*paths}.difference(captured.kept.oids)])
     return with_modes(replace(captured, kept=captured.kept | more), index, facts, captured.modes) if more else captured
 
 
-def with_modes(captured: Captured, index: PrivateIndex, facts: Facts, modes: Modes) -> Captured:
+def with_modes(captured: Captured, index: PrivateIndex, facts: IndexFacts, modes: Modes) -> Captured:
     """Return the capture with these permissions."""
     stages = _stages(index, facts, captured.kept, captured.skipped, modes, captured.links)
     return replace(captured, modes=modes, stages=stages)
 
 
 def _stages(
-    index: PrivateIndex, facts: Facts, kept: Kept, skipped: Sequence[Skipped], modes: Modes, links: Sequence[str]
+    index: PrivateIndex, facts: IndexFacts, kept: Kept, skipped: Sequence[Skipped], modes: Modes, links: Sequence[str]
 ) -> tuple[NewObject, ...]:
     rooms = {"raw": kept.raw, "held": kept.held, ROOM: kept.staged}
     return stages_tree(index, facts, rooms, skipped, modes.encode(), links)
 
 
-def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules) -> _Changes:
+def _look(index: PrivateIndex, facts: IndexFacts, folder: str, root: str, rules: CaptureRules) -> _IndexChanges:
     """List what differs, by two listings at once: stat of what is tracked, and the untracked files."""
     tracked, others = index.listings()
-    changes = _Changes()
+    changes = _IndexChanges()
     changes.skipped = [Skipped(path=p, reason="special-file") for p in specials(index.git, root, set(facts.gitlinks))]
     result = tracked.finish()
     if result.code == 0:
@@ -285,7 +294,9 @@ def _look(index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rule
 class _Intake:
     """The intake of changes into the private index with git's own ``add``, whatever stands in its way."""
 
-    def __init__(self, index: PrivateIndex, facts: Facts, folder: str, root: str, rules: Rules, changes: _Changes) -> None:
+    def __init__(
+        self, index: PrivateIndex, facts: IndexFacts, folder: str, root: str, rules: CaptureRules, changes: _IndexChanges
+    ) -> None:
         self.index, self.facts, self.folder, self.root, self.rules, self.changes = index, facts, folder, root, rules, changes
         kinds = ("nested-repository", "unreadable", "untracked")  # `add` comes to no harm there, or nowhere near
         refused = [s.path for s in changes.skipped if s.reason not in kinds]
@@ -598,7 +609,7 @@ def _add(index: PrivateIndex, git: Git, specs: list[str], *, update: bool, many:
     return git.changed({}, *settings).start("add", "-v", *options, stdin=stdin).finish(heard)
 
 
-def _tree(index: PrivateIndex, facts: Facts, skipped: list[Skipped]) -> Oid:
+def _tree(index: PrivateIndex, facts: IndexFacts, skipped: list[Skipped]) -> Oid:
     """Write the private index as a tree; a path still unmerged there could not be read and has no entry."""
     if facts.stages:
         unread = {row.split("\t", 1)[1] for row in zsplit(index.git.out("ls-files", "-u", "-z"))}
@@ -617,7 +628,7 @@ class Doubtful:
     driver: str
 
 
-def doubtful(index: PrivateIndex, facts: Facts, root: str, untracked: Collection[str]) -> dict[str, Doubtful]:
+def doubtful(index: PrivateIndex, facts: IndexFacts, root: str, untracked: Collection[str]) -> dict[str, Doubtful]:
     """Return the staged files that differ from HEAD, and from a commit that is just being merged or picked, and stand behind
     a filter that does not run now. Asks git only where something is staged and filters may be in play. Raises GitError."""
     repo, head = index.repo, None
@@ -662,7 +673,9 @@ def _holds(objects: Objects, tree: Oid | None, path: str, oid: Oid) -> bool:
     return entry is not None and entry.oid == oid
 
 
-def without(index: PrivateIndex, facts: Facts, found: Mapping[str, Doubtful]) -> tuple[Facts, list[tuple[str, str, Oid]]]:
+def without(
+    index: PrivateIndex, facts: IndexFacts, found: Mapping[str, Doubtful]
+) -> tuple[IndexFacts, list[tuple[str, str, Oid]]]:
     """Return the facts of the index with stand-ins for these files, and the stand-ins: path, mode and blob. The bytes are
     kept here. Raises GitError."""
     from gitbaton.worktree.checkout import Entry, changed_tree
@@ -681,7 +694,7 @@ def without(index: PrivateIndex, facts: Facts, found: Mapping[str, Doubtful]) ->
     repo.stow(list(texts.values()))
     entries = {path: Entry(mode=found[path].staged.mode, oid=text.oid) for path, text in texts.items()}
     tree = changed_tree(index, entries, facts.tree)
-    return Facts(tree=tree, flags=facts.flags, stages=facts.stages, gitlinks=facts.gitlinks), [
+    return IndexFacts(tree=tree, flags=facts.flags, stages=facts.stages, gitlinks=facts.gitlinks), [
         (path, entry.mode, entry.oid) for path, entry in entries.items()
     ]
 

@@ -28,7 +28,7 @@ from gitbaton.worktree.index import (
     modified,
     without_filter,
 )
-from gitbaton.worktree.untracked import Rules, sort_out
+from gitbaton.worktree.untracked import CaptureRules, sort_out
 
 _ATTEMPTS = 4
 _PATIENCE = 64  # processes that may be spent on finding the paths that git cannot hash
@@ -49,7 +49,7 @@ class _Suspect:
     mode: str | None
 
 
-def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, list[str]]:
+def changed_paths(repo: Repo, rules: CaptureRules, trees: Sequence[Oid]) -> dict[Oid, list[str]]:
     """Return for each tree the paths, in git's order, at which a capture under ``rules`` would now hold something else.
 
     A path that git cannot read or hash counts as different. Nothing is written into the object store and the index is only
@@ -59,7 +59,7 @@ def changed_paths(repo: Repo, rules: Rules, trees: Sequence[Oid]) -> dict[Oid, l
 
 
 def compare_files(
-    repo: Repo, rules: Rules, trees: Sequence[Oid], specs: Sequence[str] = ()
+    repo: Repo, rules: CaptureRules, trees: Sequence[Oid], specs: Sequence[str] = ()
 ) -> tuple[dict[Oid, list[str]], list[str], str]:
     """Return what ``changed_paths`` does, the submodules at their recorded commit that hold what no commit of theirs has,
     and a warning about the index. ``specs``: pathspecs of all that has to be looked at."""
@@ -75,7 +75,7 @@ def compare_files(
 
 
 def _compared(
-    repo: Repo, folder: str, source: str, rules: Rules, trees: list[Oid], specs: Sequence[str]
+    repo: Repo, folder: str, source: str, rules: CaptureRules, trees: list[Oid], specs: Sequence[str]
 ) -> tuple[dict[Oid, list[str]], list[str]]:
     for attempt in range(_ATTEMPTS):
         index = PrivateIndex(repo, source, os.path.join(folder, f"{os.path.basename(source)}.{attempt}"))
@@ -105,7 +105,7 @@ class _Comparison:
     """One comparison of a work tree, against one state of its index."""
 
     def __init__(
-        self, index: PrivateIndex, folder: str, root: str, rules: Rules, trees: list[Oid], specs: Sequence[str] = ()
+        self, index: PrivateIndex, folder: str, root: str, rules: CaptureRules, trees: list[Oid], specs: Sequence[str] = ()
     ) -> None:
         self.index, self.folder, self.root, self.rules, self.trees = index, folder, root, rules, trees
         self.specs = specs

@@ -18,7 +18,7 @@ from gitbaton.git.repo import Repo, put
 from gitbaton.model import Oid
 from gitbaton.system.files import Signature, read_regular, settled, signature
 from gitbaton.values import cast
-from gitbaton.worktree.filetrees import LARGE, LINK, Entry, FileSet, ObjectStore, Reader, is_safe, parents, read_tree
+from gitbaton.worktree.filetrees import LARGE, LINK, FileEntry, FileReader, FileSet, ObjectStore, is_safe, parents, read_tree
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.globs import below, matcher, quote, roots
 from gitbaton.worktree.swapeach import leads_outside, swap
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
     Found = Keep = Learned = str
 
-__all__ = ["Entry", "FileSet", "Files", "read_tree", "swap", "unmatched"]
+__all__ = ["FileEntry", "FileSet", "Files", "read_tree", "swap", "unmatched"]
 
 
 _HELD = 32 << 20  # bytes of new blobs that wait to be written together
@@ -58,7 +58,7 @@ class Files:
         self.repo, self.root = repo, root
         self.store = ObjectStore(repo)
         self.gate = Gate(repo, root)
-        self.reader = Reader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True), gate=self.gate)
+        self.reader = FileReader(repo.layout.algorithm, filemode=repo.boolean("core.filemode", default=True), gate=self.gate)
         place = os.path.join(repo.own_dir, "files.cache") if cached and root == repo.layout.root else None
         self._cache = FileCache(repo, root, place)
         self._folded = os.path.lexists(os.path.join(root, ".GIT"))  # names that differ in case are one
@@ -74,7 +74,7 @@ class Files:
         *,
         store: Keep = "all",
         inside: bool = False,
-        but: Mapping[str, Entry] = MappingProxyType({}),
+        but: Mapping[str, FileEntry] = MappingProxyType({}),
         follow: bool = False,
     ) -> FileSet:
         """Return the files that globs (in their normal form) match now, their blobs and trees written into the store.
@@ -107,16 +107,16 @@ class Files:
             folder_modes=folder_modes(self.root, {*entered, *bare, *(f for path in ordered for f in parents(path))}),
         )
 
-    def known(self, path: str, found: os.stat_result, digest: bool = False) -> Entry | None:
+    def known(self, path: str, found: os.stat_result, digest: bool = False) -> FileEntry | None:
         """Return the entry of a file that was seen with this stat, if it was read before and has not changed since."""
         if self.gate.shut(path):  # what was read before may have been read without its filter
             return None
         return self._cache.get(path, signature(found), digest=digest)
 
-    def take(self, found: Iterable[Found], *, digest: bool = False) -> dict[str, Entry]:
+    def take(self, found: Iterable[Found], *, digest: bool = False) -> dict[str, FileEntry]:
         """Return the entries of files that were seen with these stats, their blobs in the store; those that are gone by now
         are left out. Raises GitError."""
-        entries: dict[str, Entry] = {}
+        entries: dict[str, FileEntry] = {}
         fresh: list[str] = []
         found = list(found)
         self.gate.ask(path for path, _ in found)
@@ -135,7 +135,7 @@ class Files:
                 entries[path] = entry
         return entries
 
-    def _read(self, paths: Sequence[str], digest: bool) -> Iterator[tuple[str, Entry | None]]:
+    def _read(self, paths: Sequence[str], digest: bool) -> Iterator[tuple[str, FileEntry | None]]:
         """Read files, writing what was read in portions, and yield each with its entry; None for one that is gone."""
         held: list[NewObject] = []
         size = 0
@@ -149,7 +149,7 @@ class Files:
             if oid is None:
                 held.append(new_object(self.reader.algorithm, "blob", read.data or b""))
                 oid, size = held[-1].oid, size + len(held[-1].data)
-            entry = Entry(path=path, mode=read.mode, oid=oid, digest=read.digest)
+            entry = FileEntry(path=path, mode=read.mode, oid=oid, digest=read.digest)
             if read.whole and not self.gate.shut(path):
                 self._cache.put(read.signature, read.before, entry)
             yield path, entry
@@ -158,7 +158,7 @@ class Files:
                 held, size = [], 0
         self.store.write(held)
 
-    def tree(self, entries: Mapping[str, Entry]) -> Oid:
+    def tree(self, entries: Mapping[str, FileEntry]) -> Oid:
         """Write the tree of entries that have their blobs stored, and return its id. Raises GitError."""
         rows = tuple((path, entry.mode, entry.oid) for path, entry in entries.items())
         known = self._trees.pop(rows, None)
@@ -171,7 +171,7 @@ class Files:
             del self._trees[next(iter(self._trees))]
         return known[-1]
 
-    def outward(self, entries: Iterable[Entry]) -> dict[str, str]:
+    def outward(self, entries: Iterable[FileEntry]) -> dict[str, str]:
         """Return the symbolic links among files that lead out of the root now, with their targets."""
         found = {}
         for path in (entry.path for entry in entries if entry.mode == LINK):
@@ -299,11 +299,11 @@ def unmatched(globs: Sequence[str], paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(glob for glob, _ in left)
 
 
-def led_to(files: Files, globs: Sequence[str], entries: Iterable[Entry]) -> dict[str, Entry]:
+def led_to(files: Files, globs: Sequence[str], entries: Iterable[FileEntry]) -> dict[str, FileEntry]:
     """Return what is read through links: the links on the way to where globs begin; what they and the links among
     ``entries`` lead to inside the root, by real path; and of a regular file of at most 100 MiB outside of it the digest,
     under a name that no other file of a set can have. Raises GitError."""
-    found: dict[str, Entry] = {}
+    found: dict[str, FileEntry] = {}
     waiting = [entry.path for entry in entries if entry.mode == LINK]
     for start in filter(None, roots(globs)):
         parts = start.split("/")
@@ -327,7 +327,7 @@ def led_to(files: Files, globs: Sequence[str], entries: Iterable[Entry]) -> dict
     return found
 
 
-def _outside(files: Files, path: str, real: str) -> dict[str, Entry]:
+def _outside(files: Files, path: str, real: str) -> dict[str, FileEntry]:
     import hashlib
 
     if not os.path.isfile(real) or os.path.getsize(real) > LARGE:
@@ -338,7 +338,7 @@ def _outside(files: Files, path: str, real: str) -> dict[str, Entry]:
     blob = new_object(files.reader.algorithm, "blob", read.data or b"")
     files.store.write([blob])
     name = f".baton-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.old"
-    return {name: Entry(path=name, mode=read.mode, oid=blob.oid, digest=True)}
+    return {name: FileEntry(path=name, mode=read.mode, oid=blob.oid, digest=True)}
 
 
 class FileCache:
@@ -346,19 +346,19 @@ class FileCache:
 
     def __init__(self, repo: Repo, root: str, place: str | None) -> None:
         self._repo, self._root, self._place = repo, root, place
-        self._known: dict[str, tuple[Signature, Entry]] = {}
+        self._known: dict[str, tuple[Signature, FileEntry]] = {}
         self._stored: dict[str, Learned] | None = None if place else {}
         self.learned = 0  # bytes read and files, in a measure of what reading them again would cost
 
-    def get(self, path: str, found: Signature, *, digest: bool) -> Entry | None:
+    def get(self, path: str, found: Signature, *, digest: bool) -> FileEntry | None:
         """Return the entry of a file that has not changed since it was read."""
         key = _DIGEST + path if digest else path
         known = self._known.get(key)
         if known is None and (row := self._stored_now().get(key)) is not None:
-            known = self._known[key] = (tuple(row[:5]), Entry(path=path, mode=row[5], oid=row[6], digest=digest))
+            known = self._known[key] = (tuple(row[:5]), FileEntry(path=path, mode=row[5], oid=row[6], digest=digest))
         return known[1] if known is not None and known[0] == found else None
 
-    def put(self, found: Signature, before: int, entry: Entry) -> None:
+    def put(self, found: Signature, before: int, entry: FileEntry) -> None:
         """Keep what was read of a file that had this signature at ``before`` (nanoseconds), if that can be relied on."""
         key = _DIGEST + entry.path if entry.digest else entry.path
         if settled(found, before):

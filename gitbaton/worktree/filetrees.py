@@ -41,7 +41,7 @@ _LARGE = 1 << 20  # and as many bytes
 
 
 @value
-class Entry:
+class FileEntry:
     """A file of a set: its path from the top, its mode (``100644``, ``100755`` or ``120000``) and its blob. ``digest``: the
     blob does not hold the file's bytes but the text ``gitbaton digest 1``, its SHA-256 and its size."""
 
@@ -59,7 +59,7 @@ class FileSet:
     where files could match, the permission bits and whether they pass their group on."""
 
     tree: Oid
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, FileEntry]
     unmatched: tuple[str, ...] = ()
     digests: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -101,7 +101,9 @@ def is_digest(data: bytes) -> bool:
     return len(data) <= _LONGEST and _DIGEST.match(data) is not None
 
 
-def marked(objects: Objects, entries: Mapping[str, Entry | None], held: Callable[[Held], bool]) -> dict[str, Entry | None]:
+def marked(
+    objects: Objects, entries: Mapping[str, FileEntry | None], held: Callable[[Held], bool]
+) -> dict[str, FileEntry | None]:
     """Mark the entries that are recorded by digest only, by their blobs: a record may not list them all. So are those that
     passed no filter, unless what they stand for is ``held`` here."""
     asked = {e.oid for e in entries.values() if e is not None and not e.digest and e.mode != LINK}
@@ -118,10 +120,10 @@ def marked(objects: Objects, entries: Mapping[str, Entry | None], held: Callable
     }
 
 
-def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dict[str, Entry]:
+def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dict[str, FileEntry]:
     """Return the files of a tree by path, those of ``digests`` marked as recorded by digest. Raises RecordError for a tree
     that is not there, or that holds what we do not write: odd modes, submodules, names like ``.git`` or ``..``."""
-    found: dict[str, Entry] = {}
+    found: dict[str, FileEntry] = {}
     level = [("", tree)]
     for _ in range(_MAX_DEPTH):
         deeper: list[tuple[str, Oid]] = []
@@ -137,7 +139,7 @@ def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dic
                 if entry.is_tree:
                     deeper.append((path + "/", entry.oid))
                 elif mode in _MODES:
-                    found[path] = Entry(path=path, mode=mode, oid=entry.oid, digest=path in digests)
+                    found[path] = FileEntry(path=path, mode=mode, oid=entry.oid, digest=path in digests)
                 else:
                     raise RecordError(f"tree {oid} has an entry that is no file")
             if len(found) + len(deeper) > _MAX_FILES:
@@ -148,14 +150,14 @@ def read_tree(objects: Objects, tree: Oid, digests: Collection[str] = ()) -> dic
     raise RecordError(f"tree {tree} is nested too deep")
 
 
-def same(one: Entry | None, other: Entry | None) -> bool:
+def same(one: FileEntry | None, other: FileEntry | None) -> bool:
     """Whether two files are equal: both missing, or of the same mode and content."""
     if one is None or other is None:
         return one is other
     return one.oid == other.oid and one.mode == other.mode
 
 
-def differences(have: Mapping[str, Entry], want: Mapping[str, Entry]) -> dict[str, Entry | None]:
+def differences(have: Mapping[str, FileEntry], want: Mapping[str, FileEntry]) -> dict[str, FileEntry | None]:
     """Return what must be written (or removed: None) to make one set of files the other."""
     return {path: want.get(path) for path in sorted(have.keys() | want.keys()) if not same(have.get(path), want.get(path))}
 
@@ -175,7 +177,7 @@ class Read:
     whole: bool
 
 
-class Reader:
+class FileReader:
     """A reader of files: ``algorithm`` of their ids, whether the owner's x bit counts, how many bytes may be ``held``. What
     is larger goes to ``stream``, which returns a blob's id for an open file; without one it is only hashed. ``gate`` has
     stand-ins for what stands behind a filter."""

@@ -13,7 +13,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import settled, signature
 from gitbaton.values import value
 from gitbaton.worktree.filesets import TEMPORARY, Files
-from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, Entry, is_safe
+from gitbaton.worktree.filetrees import EXECUTABLE, FILE, LARGE, LINK, FileEntry, is_safe
 from gitbaton.worktree.gate import folders_of
 from gitbaton.worktree.index import PrivateIndex, modified
 from gitbaton.worktree.modes import NOTHING, Modes, survey
@@ -25,7 +25,7 @@ _MODES = (FILE, EXECUTABLE, LINK)
 
 MOST_ANEW = 64 << 20  # bytes that are stored of what is modified and untracked, each time it is looked at
 
-Clean = dict[str, Entry]  # tracked files that were as in the index, as the index has them
+Clean = dict[str, FileEntry]  # tracked files that were as in the index, as the index has them
 
 
 @value
@@ -45,8 +45,8 @@ class Strays:
     permission bits that were seen before; ``most``: those of all other files and of folders, where git gives more."""
 
     found: tuple[Stray, ...]
-    before: Mapping[str, Entry]
-    after: Mapping[str, Entry]
+    before: Mapping[str, FileEntry]
+    after: Mapping[str, FileEntry]
     before_tree: Oid
     after_tree: Oid
     unkept: tuple[str, ...]
@@ -59,7 +59,7 @@ class _Seen:
     """A path when it was looked at; ``entry`` is None where its bytes were not kept."""
 
     stat: os.stat_result | None
-    entry: Entry | None
+    entry: FileEntry | None
     sure: bool
 
 
@@ -223,14 +223,14 @@ def _stat(path: str) -> os.stat_result | None:
     return None if stat.S_ISDIR(found.st_mode) else found
 
 
-def _entries(listing: bytes, *, filemode: bool) -> dict[str, Entry | None]:
+def _entries(listing: bytes, *, filemode: bool) -> dict[str, FileEntry | None]:
     """Return the paths of a raw listing, with the entries of the index; none for one in conflict, which comes twice."""
-    found: dict[str, Entry | None] = {}
+    found: dict[str, FileEntry | None] = {}
     for change in records(listing)[0][1]:
         mode, _, oid = (change.before or "").partition(" ")
         if mode == "160000":
             continue
         mode = mode if filemode or mode != EXECUTABLE else FILE
         known = mode in _MODES and oid.strip("0") and change.path not in found
-        found[change.path] = Entry(path=change.path, mode=mode, oid=oid) if known else None
+        found[change.path] = FileEntry(path=change.path, mode=mode, oid=oid) if known else None
     return found

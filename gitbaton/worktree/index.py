@@ -31,7 +31,7 @@ DENIED = re.compile(r"^(?!warning: |error: |fatal: )(.*): Permission denied$", r
 
 
 @value
-class Facts:
+class IndexFacts:
     """The facts of an index beside its paths: a pure function of its bytes (and of core.sparseCheckout).
 
     ``tree`` holds the stage-0 entries; ``stages`` are (stage, path, mode, id) of unmerged paths; ``gitlinks`` are paths.
@@ -88,12 +88,12 @@ class PrivateIndex:
         """Whether the index was the same for all that was read; another process may have written it meanwhile."""
         return not self.torn if self.copied else signature(self.source, self.width) == (self.signature, self.checksum)
 
-    def known_facts(self) -> Facts | None:
+    def known_facts(self) -> IndexFacts | None:
         """Return the facts of the index if they are cached; trees in them may have been collected since."""
         key = self.key()
         return _load(self._cache(), key) if key else None
 
-    def hidden(self) -> Facts:
+    def hidden(self) -> IndexFacts:
         """Return the paths with a bit that hides edits from git, and those of other repositories; without a tree. Raises
         DamagedIndexError."""
         known = self.known_facts()
@@ -111,7 +111,7 @@ class PrivateIndex:
             raise DamagedIndexError(f"the index is damaged: {said}")
         return result.out
 
-    def facts(self, reachable: Collection[Oid]) -> Facts:
+    def facts(self, reachable: Collection[Oid]) -> IndexFacts:
         """Return the facts of the index. Cached ones count only while their tree is one of ``reachable``, which gc must
         keep."""
         known = self.known_facts()
@@ -135,7 +135,7 @@ class PrivateIndex:
     def _cache(self) -> str:
         return os.path.join(self.repo.own_dir, "index-facts")
 
-    def reveal(self, facts: Facts, root: str) -> Facts:
+    def reveal(self, facts: IndexFacts, root: str) -> IndexFacts:
         """Take off what hides edits from ``git add``: assume-unchanged, skip-worktree where a file is there, and the commit
         of a submodule where a plain folder with files stands; return the facts of the index then."""
         for bit, option in (("a", "--no-assume-unchanged"), ("s", "--no-skip-worktree")):
@@ -320,18 +320,18 @@ def _copy(source: str, target: str) -> Signature:
     return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
-def _load(path: str, key: str) -> Facts | None:
+def _load(path: str, key: str) -> IndexFacts | None:
     try:
         data = json.loads(os.fsdecode(read_regular(path)))
         if data["key"] != key:
             return None
         flags = tuple(Flag(path=path, bits=bits) for path, bits in data["flags"])
-        return Facts(tree=data["tree"], flags=flags, gitlinks=tuple(data["gitlinks"]))
+        return IndexFacts(tree=data["tree"], flags=flags, gitlinks=tuple(data["gitlinks"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _save(repo: Repo, path: str, temporary: str, key: str, facts: Facts) -> None:
+def _save(repo: Repo, path: str, temporary: str, key: str, facts: IndexFacts) -> None:
     flags = [[f.path, f.bits] for f in facts.flags]
     text = json.dumps({"key": key, "tree": facts.tree, "flags": flags, "gitlinks": facts.gitlinks})
     try:
@@ -340,7 +340,7 @@ def _save(repo: Repo, path: str, temporary: str, key: str, facts: Facts) -> None
         pass  # a cache: the next snapshot asks git again
 
 
-def _read(index: PrivateIndex, sparse: bool, *, tree: bool = True) -> Facts:
+def _read(index: PrivateIndex, sparse: bool, *, tree: bool = True) -> IndexFacts:
     """Ask git for the facts: one listing, and one ``tree``. ``ls-files -v`` shows every bit but intent-to-add, which no tree
     holds."""
     width, empty = index.width * 2, object_id(index.repo.layout.algorithm, "blob", b"").encode()
@@ -367,7 +367,7 @@ def _read(index: PrivateIndex, sparse: bool, *, tree: bool = True) -> Facts:
     for path in _missing(index, staged, maybe_ita) if tree else ():
         bits[path] = bits.get(path, "") + "i"
     flags = tuple(Flag(path=os.fsdecode(path), bits=letters) for path, letters in sorted(bits.items()))
-    return Facts(tree=staged, flags=flags, stages=tuple(stages), gitlinks=tuple(gitlinks), lost=tuple(lost))
+    return IndexFacts(tree=staged, flags=flags, stages=tuple(stages), gitlinks=tuple(gitlinks), lost=tuple(lost))
 
 
 def _staged_tree(index: PrivateIndex, unmerged: Collection[bytes]) -> tuple[Oid, list[str]]:
@@ -403,7 +403,7 @@ def _missing(index: PrivateIndex, tree: Oid, paths: list[bytes]) -> list[bytes]:
 
 def stages_tree(
     index: PrivateIndex,
-    facts: Facts,
+    facts: IndexFacts,
     kept: Mapping[str, Sequence[tuple[str, str, Oid]]],
     skipped: Sequence[Skipped],
     modes: bytes,

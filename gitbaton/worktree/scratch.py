@@ -123,7 +123,7 @@ def look(repo: Repo) -> dict[str, object]:
     return {"head": repo.objects.head(), "refs": refs, "index": index, "status": status}
 
 
-class Copy:
+class ScratchClone:
     """A scratch clone, with its work tree at ``path``; see ``scratch_copy``."""
 
     def __init__(self, path: str, word: str, config: tuple[str, ...]) -> None:
@@ -176,7 +176,7 @@ class Copy:
 
 
 @contextmanager
-def scratch_copy(repo: Repo, refs: Mapping[str, Oid], head: Head, symrefs: Mapping[str, str]) -> Iterator[Copy]:
+def scratch_copy(repo: Repo, refs: Mapping[str, Oid], head: Head, symrefs: Mapping[str, str]) -> Iterator[ScratchClone]:
     """Provide a repository in a folder of its own below the system's temporary directory, without files yet: it borrows the
     objects of ``repo``, has the refs and symbolic refs given, and HEAD at ``head``. Removed when the block ends; if this
     process is killed, by ``sweep``. Raises GitError."""
@@ -186,7 +186,7 @@ def scratch_copy(repo: Repo, refs: Mapping[str, Oid], head: Head, symrefs: Mappi
     path = marker.path
     try:
         marker.runs(Child(word=word))
-        copy = Copy(path, word, repo.git.config)
+        copy = ScratchClone(path, word, repo.git.config)
         copy.git.out("init", "-q", "--template=", f"--object-format={repo.layout.algorithm}", "--", path)
         _borrow(repo, os.path.join(path, ".git"))
         _settings(repo, copy)
@@ -229,7 +229,7 @@ def _borrow(repo: Repo, git_dir: str) -> None:
             shutil.copyfile(source, os.path.join(git_dir, name))
 
 
-def _settings(repo: Repo, copy: Copy) -> None:
+def _settings(repo: Repo, copy: ScratchClone) -> None:
     raw = repo.git.run("config", "--local", "-z", "--get-regexp", _COPIED).out
     for item in os.fsdecode(raw).split("\0")[:-1]:
         key, newline, text = item.partition("\n")

@@ -26,7 +26,7 @@ from gitbaton.worktree.capture import ROOM, real_entry
 from gitbaton.worktree.checkout import Difference, Entry, differences, hidden, refused_names
 from gitbaton.worktree.filetrees import is_safe
 from gitbaton.worktree.heldbytes import HeldOid
-from gitbaton.worktree.index import Facts, PrivateIndex, index_info
+from gitbaton.worktree.index import IndexFacts, PrivateIndex, index_info
 from gitbaton.worktree.rawbytes import read_raw
 
 LOCK_WAIT = 2.0
@@ -49,7 +49,7 @@ class Staged:
     held: Mapping[str, HeldOid]
 
 
-def stages_now(facts: Facts) -> dict[str, tuple[tuple[str, Entry], ...]]:
+def stages_now(facts: IndexFacts) -> dict[str, tuple[tuple[str, Entry], ...]]:
     """What is in conflict in an index, by path, as in ``Staged``."""
     found: dict[str, tuple[tuple[str, Entry], ...]] = {}
     for stage, path, mode, oid in facts.stages:
@@ -113,7 +113,7 @@ class Restaging:
     """What an index needs to hold ``then`` instead of ``now`` at the paths of ``scope``. ``hidden_then`` are paths that a
     sparse checkout had left out."""
 
-    def __init__(self, repo: Repo, now: Facts, then: Staged, scope: Scope, hidden_then: Collection[str] = ()) -> None:
+    def __init__(self, repo: Repo, now: IndexFacts, then: Staged, scope: Scope, hidden_then: Collection[str] = ()) -> None:
         self.repo, self.now, self.then = repo, now, then
         self.inside, self.gone = scope.has, dict[str, str]()
         self.entries = self._entries()

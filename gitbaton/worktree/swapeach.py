@@ -21,10 +21,10 @@ from gitbaton.worktree.filetrees import (
     FILE,
     LARGE,
     LINK,
-    Entry,
+    FileEntry,
+    FileReader,
     ObjectStore,
     Read,
-    Reader,
     digest_text,
     is_safe,
     marked,
@@ -35,8 +35,10 @@ from gitbaton.worktree.heldbytes import HeldStore, parse_held, read_held
 from gitbaton.worktree.modes import NOTHING, Folders, Modes, Permits, without_list
 from gitbaton.worktree.swap import Bits, identity, is_same, temporary_name
 
-Wanted = Mapping[str, Entry | None]
-Known = Callable[[str, os.stat_result, bool], Entry | None]  # the entry of a file that was read, if it has not changed since
+Wanted = Mapping[str, FileEntry | None]
+Known = Callable[
+    [str, os.stat_result, bool], FileEntry | None
+]  # the entry of a file that was read, if it has not changed since
 Seen = tuple[Signature, bool]  # of the file that was looked at, and whether every later change must show in it
 _GONE = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # a folder is not there any more, or a file or a link stands in its place
 
@@ -84,7 +86,7 @@ def leads_outside(root: str, path: str, target: str) -> bool:
 class _Look:
     """What stands at a name of an open folder: read once for each way of recording it."""
 
-    def __init__(self, reader: Reader, known: Known | None, folder: int, name: str, path: str) -> None:
+    def __init__(self, reader: FileReader, known: Known | None, folder: int, name: str, path: str) -> None:
         self.reader, self.known, self.folder, self.name, self.path = reader, known, folder, name, path
         self.seen: Seen | None = None  # of the last entry that it was
         self._reads: dict[bool, Read | None] = {}
@@ -94,7 +96,7 @@ class _Look:
             found = None
         self.stat = None if found is None or stat.S_ISDIR(found.st_mode) else found  # a folder may go with its files
 
-    def equals(self, entry: Entry | None) -> bool:
+    def equals(self, entry: FileEntry | None) -> bool:
         """Whether this is what an entry says (None: nothing)."""
         if entry is None or self.stat is None:
             return entry is None and self.stat is None
@@ -135,9 +137,9 @@ class _Swap:
         self.folders = Folders(root, Permits(repo, most))
         self.gate, self.held = Gate(repo, root), HeldStore(repo)
         filemode = repo.boolean("core.filemode", default=True)
-        self.reader = Reader(repo.layout.algorithm, filemode=filemode, held=1 << 20, gate=self.gate)
-        self.writes: dict[str, tuple[Entry, Entry | None, Seen | None]] = {}
-        self.removals: dict[str, tuple[Entry, Seen | None]] = {}
+        self.reader = FileReader(repo.layout.algorithm, filemode=filemode, held=1 << 20, gate=self.gate)
+        self.writes: dict[str, tuple[FileEntry, FileEntry | None, Seen | None]] = {}
+        self.removals: dict[str, tuple[FileEntry, Seen | None]] = {}
         self.left: list[str] = []
 
     def look(self, changes: Wanted, expect: Wanted) -> None:
@@ -151,7 +153,7 @@ class _Swap:
                 if not there.equals(expected) or (entry is not None and entry.digest and self.source is None):
                     self.left.append(path)
                 elif entry is None:
-                    self.removals[path] = (cast(Entry, expected), there.seen)
+                    self.removals[path] = (cast(FileEntry, expected), there.seen)
                 else:
                     self.writes[path] = (entry, expected, there.seen)
 
@@ -199,7 +201,7 @@ class _Swap:
             self.folders.leave()
         return tuple(sorted(self.left))
 
-    def _target(self, entry: Entry) -> bytes:
+    def _target(self, entry: FileEntry) -> bytes:
         found = self.repo.objects.read(entry.oid)
         if found is None or found.data is None or found.kind != "blob" or not found.data or b"\0" in found.data:
             raise GitError(f"object {entry.oid} is no target of the symbolic link {in_quotes(entry.path)}")
@@ -269,7 +271,7 @@ class _Swap:
             return one.put(folder, fresh, name)
         return one.replace(folder, fresh, _free(folder, old), name, self._same(folder, expected, seen))
 
-    def _bits(self, folder: int, name: str, entry: Entry) -> Bits:
+    def _bits(self, folder: int, name: str, entry: FileEntry) -> Bits:
         """Those of a file that comes in the place of another: who may read and write it stays. A new one has those with which
         it was made in the source, as far as the umask lets it."""
         now = one.mode_at(folder, name)
@@ -288,7 +290,7 @@ class _Swap:
             return made & most, False
         return (0o777 if runs else 0o666) & most, False
 
-    def _copy(self, folder: int, fresh: str, entry: Entry, bits: Bits) -> None:
+    def _copy(self, folder: int, fresh: str, entry: FileEntry, bits: Bits) -> None:
         """Bring a file that is recorded by digest from where it was made. Raises GitError when it is another one there."""
         import hashlib
 
@@ -314,7 +316,7 @@ class _Swap:
         if object_id(self.reader.algorithm, "blob", digest_text(made.hexdigest(), size)) != entry.oid:
             raise GitError(f"{in_quotes(entry.path)} has changed since it was recorded")
 
-    def _same(self, folder: int, expected: Entry, seen: Seen | None) -> Callable[[str], bool]:
+    def _same(self, folder: int, expected: FileEntry, seen: Seen | None) -> Callable[[str], bool]:
         """Whether a file is still the one that was looked at; it may have another name by now, which moves its ctime."""
 
         def same(name: str) -> bool:

@@ -19,7 +19,7 @@ from gitbaton.system.files import read_regular
 from gitbaton.values import value
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import filters, folders_of
-from gitbaton.worktree.index import Facts, PrivateIndex
+from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.swap import look_at, mode_at
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ _BESIDE = re.compile(r"\.(.+)\.new")
 
 
 @value
-class Rules:
+class CaptureRules:
     """The rules by which untracked files are taken in. ``max_size`` in bytes; ``exclude`` are gitignore patterns; ``never``
     are paths that are ours (LATEST) and belong in no checkpoint. ``past``: asked for what was ignored until now, where
     something is untracked; ``include``: paths that are taken in all the same. ``most``: how many bytes of files that the
@@ -64,7 +64,7 @@ def ours(path: str, never: Collection[str]) -> bool:
 
 
 def sort_out(
-    repo: Repo, folder: str, root: str, paths: Sequence[str], rules: Rules, beside: Collection[str] = ()
+    repo: Repo, folder: str, root: str, paths: Sequence[str], rules: CaptureRules, beside: Collection[str] = ()
 ) -> tuple[list[str], list[Skipped]]:
     """Divide untracked paths into those to take in and those to leave out, with the reason. ``beside``: others that were taken
     in."""
@@ -111,7 +111,7 @@ def asked_for(repo: Repo, directory: str | None, specs: Sequence[str]) -> dict[s
 
 
 def going(
-    repo: Repo, folder: str, rules: Rules, paths: Sequence[str], names: Sequence[str], most: int
+    repo: Repo, folder: str, rules: CaptureRules, paths: Sequence[str], names: Sequence[str], most: int
 ) -> tuple[list[str], list[Skipped]]:
     """Divide the ignored files at and below paths into those to hold and those to name: each file and each folder of which all
     is ignored is held whole or not at all, the smallest first, ``most`` bytes together; what ``exclude`` names is not. With
@@ -175,7 +175,7 @@ def _files(root: str, path: str, names: Sequence[str], most: int) -> dict[str, i
     return found
 
 
-def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: Rules) -> set[str]:
+def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: CaptureRules) -> set[str]:
     """Return the largest of the new files, as many as it takes for the others to keep the limit."""
     over = set[str]()
     if rules.most is None or sum(sizes[p] for p in taken) <= rules.most:
@@ -190,7 +190,7 @@ def _over(taken: Sequence[str], sizes: Mapping[str, int], rules: Rules) -> set[s
     return over
 
 
-def _harmless(path: str, rules: Rules) -> bool:
+def _harmless(path: str, rules: CaptureRules) -> bool:
     """Whether a file holds nothing of what a file of its name is left out for."""
     telling = rules.telling.get(os.path.basename(path))
     text = text_of(path) if telling is not None else None
@@ -251,7 +251,7 @@ def _entries(folder: str, *, top: bool) -> list[os.DirEntry[str]]:
     return [] if nested else listed
 
 
-def inside_gitlinks(index: PrivateIndex, facts: Facts, root: str, *, changed: bool) -> list[Skipped]:
+def inside_gitlinks(index: PrivateIndex, facts: IndexFacts, root: str, *, changed: bool) -> list[Skipped]:
     """Return submodules and nested repositories in the index that hold content which no commit of theirs has.
 
     Unless something has ``changed`` at all, git has just found them clean.

@@ -15,7 +15,7 @@ import pytest
 
 from gitbaton.git.objects import NewObject, new_object
 from gitbaton.git.repo import Repo
-from gitbaton.worktree.filesets import Entry, swap
+from gitbaton.worktree.filesets import FileEntry, swap
 from tests.kit.processes import in_child
 
 CALLS = {"x86_64": {"linkat": 265, "renameat2": 316}, "aarch64": {"linkat": 37, "renameat2": 276}}
@@ -124,14 +124,14 @@ class Kit:
         self.opened, self.top = opened, Path(opened.layout.root or "")
         self.blobs: dict[bytes, NewObject] = {}
 
-    def entry(self, path: str, what: tuple[str, bytes]) -> Entry:
+    def entry(self, path: str, what: tuple[str, bytes]) -> FileEntry:
         blob = self.blobs.get(what[1])
         if blob is None:
             blob = self.blobs[what[1]] = new_object("sha1", "blob", what[1])
             self.opened.objects.write([blob])
-        return Entry(path=path, mode=what[0], oid=blob.oid)
+        return FileEntry(path=path, mode=what[0], oid=blob.oid)
 
-    def entries(self, state: State) -> dict[str, Entry]:
+    def entries(self, state: State) -> dict[str, FileEntry]:
         return {path: self.entry(path, what) for path, what in state.items()}
 
     def swap(self, changes: dict[str, tuple[str, bytes] | None], expect: State, **words: Any) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import pytest
 from gitbaton.git.repo import discover
 from gitbaton.model import FileState
 from gitbaton.worktree.filedrift import changed_paths
-from gitbaton.worktree.untracked import Rules
+from gitbaton.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.capturekit import index_path, state
 from tests.kit.tiers import some
@@ -257,7 +257,7 @@ def test_many_trees_cost_one_comparison_with_the_index(repo: Sandbox, tmp_path: 
         trees.append(snapshot(repo, f"track {number}").tree)
     CHANGES["link"][1](repo)
     now = snapshot(repo, "now").tree
-    found = changed_paths(discover(str(repo.path)), Rules(exclude=(".env*",)), [*trees, trees[0], now])
+    found = changed_paths(discover(str(repo.path)), CaptureRules(exclude=(".env*",)), [*trees, trees[0], now])
     for tree in {*trees, now}:
         raw = repo.run("git", "diff-tree", "-r", "-z", "--no-renames", "--name-only", tree, now).out
         assert found[tree] == raw.split("\0")[:-1]

@@ -11,7 +11,7 @@ import pytest
 from gitbaton.git.repo import discover
 from gitbaton.worktree.filedrift import changed_paths
 from gitbaton.worktree.index import list_ahead
-from gitbaton.worktree.untracked import Rules
+from gitbaton.worktree.untracked import CaptureRules
 from tests.kit import Outcome, Sandbox
 from tests.kit.capturekit import index_path, without_privilege
 from tests.kit.tiers import some
@@ -220,7 +220,7 @@ def test_listings_started_ahead_count_while_the_index_stays(repo: Sandbox) -> No
         repo.write("later.txt", "later\n")
         if stage:
             repo.git("add", "later.txt")
-        assert changed_paths(opened, Rules(), [tree]) in ({tree: ["later.txt"]}, {tree: []} if not stage else None)
+        assert changed_paths(opened, CaptureRules(), [tree]) in ({tree: ["later.txt"]}, {tree: []} if not stage else None)
         assert opened.listings is None
         opened.close()
 

@@ -16,7 +16,7 @@ from gitbaton.system.process import Result
 from gitbaton.tools import drilling
 from gitbaton.tools.drilling import Drill
 from gitbaton.values import replace
-from gitbaton.worktree.scratch import Copy
+from gitbaton.worktree.scratch import ScratchClone
 from tests.kit import Sandbox
 from tests.kit.doors import build
 from tests.kit.repos import loose
@@ -65,10 +65,10 @@ def check_fails(drill: Drill, name: str, words: str) -> None:
     assert not step.ok and words in step.text, step.text
 
 
-class Liar(Copy):
+class Liar(ScratchClone):
     """A copy with a ``git baton`` whose verb does nothing, or says something else than the truth."""
 
-    def __init__(self, copy: Copy) -> None:
+    def __init__(self, copy: ScratchClone) -> None:
         vars(self).update(vars(copy))
         self.lies: dict[str, tuple[Callable[[Result], Result], bool]] = {}
 
@@ -78,7 +78,7 @@ class Liar(Copy):
 
 
 @contextmanager
-def lying(copy: Copy, verb: str, lie: Callable[[Result], Result] = lambda r: r, *, runs: bool = True) -> Iterator[None]:
+def lying(copy: ScratchClone, verb: str, lie: Callable[[Result], Result] = lambda r: r, *, runs: bool = True) -> Iterator[None]:
     """Within the block a verb of the copy lies; without ``runs`` it does nothing."""
     assert isinstance(copy, Liar)
     copy.lies[verb] = lie, runs
@@ -93,7 +93,7 @@ def path(drill: Drill, name: str) -> Path:
     return Path(drill.copy.path, drill.folder, name)
 
 
-def blob(copy: Copy, content: bytes) -> Path:
+def blob(copy: ScratchClone, content: bytes) -> Path:
     """The file of a loose object of the copy, by its content."""
     oid = copy.git.out("hash-object", "--stdin", stdin=content).decode().strip()
     return loose(Path(copy.path), oid)

@@ -16,7 +16,7 @@ from gitbaton.running.decide import Present, decide, hit, why
 from gitbaton.running.outputs import Owners, materials, sort_out
 from gitbaton.running.step import tried_again, wait
 from gitbaton.values import replace
-from gitbaton.worktree.filesets import Entry, FileSet
+from gitbaton.worktree.filesets import FileEntry, FileSet
 from gitbaton.worktree.filetrees import differences
 
 A, B, EMPTY = "a" * 64, "b" * 64, "4" * 40
@@ -136,12 +136,12 @@ PATHS = st.sampled_from(["a", "b", "c", "d"])
 FILES = st.dictionaries(PATHS, st.integers(0, 5), max_size=4)
 
 
-def files(numbers: Mapping[str, int]) -> dict[str, Entry]:
-    return {path: Entry(path=path, mode="100644", oid=f"{n:040x}") for path, n in numbers.items()}
+def files(numbers: Mapping[str, int]) -> dict[str, FileEntry]:
+    return {path: FileEntry(path=path, mode="100644", oid=f"{n:040x}") for path, n in numbers.items()}
 
 
-def applied(have: Mapping[str, Entry], want: Mapping[str, Entry | None]) -> dict[str, Entry]:
-    result: dict[str, Entry | None] = {**have, **want}
+def applied(have: Mapping[str, FileEntry], want: Mapping[str, FileEntry | None]) -> dict[str, FileEntry]:
+    result: dict[str, FileEntry | None] = {**have, **want}
     return {path: entry for path, entry in result.items() if entry is not None}
 
 

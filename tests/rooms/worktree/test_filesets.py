@@ -17,7 +17,7 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import TreeEntry, new_object, object_id, tree_data
 from gitbaton.git.publish import kept
 from gitbaton.git.repo import Repo, discover
-from gitbaton.worktree.filesets import Entry, Files, read_tree
+from gitbaton.worktree.filesets import FileEntry, Files, read_tree
 from tests.kit import Sandbox
 from tests.kit.moments import at
 
@@ -305,6 +305,6 @@ PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 def test_what_is_written_is_read_back(opened: Repo, paths: dict[str, str]) -> None:
     blob = new_object("sha1", "blob", b"x")
     kept = {p: m for p, m in paths.items() if not any(other.startswith(p + "/") for other in paths)}
-    entries = {p: Entry(path=p, mode=m, oid=blob.oid) for p, m in kept.items()}
+    entries = {p: FileEntry(path=p, mode=m, oid=blob.oid) for p, m in kept.items()}
     opened.objects.write([blob])
     assert read_tree(opened.objects, files(opened).tree(entries)) == entries

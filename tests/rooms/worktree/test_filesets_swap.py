@@ -16,7 +16,7 @@ import pytest
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
 from gitbaton.system.files import signature
-from gitbaton.worktree.filesets import Entry, Files, swap
+from gitbaton.worktree.filesets import FileEntry, Files, swap
 from tests.kit import Sandbox
 from tests.kit.filekit import Kit, State, coarse, disk, put, without_calls
 from tests.kit.moments import at
@@ -178,7 +178,7 @@ def test_a_special_file_in_the_way_is_left_alone(kit: Kit) -> None:
 
 
 def test_a_missing_object_is_an_error_and_changes_nothing(kit: Kit) -> None:
-    lost = {name: Entry(path=name, mode=mode, oid="1" * 40) for name, mode in (("f", "100644"), ("l", "120000"))}
+    lost = {name: FileEntry(path=name, mode=mode, oid="1" * 40) for name, mode in (("f", "100644"), ("l", "120000"))}
     for name in lost:
         with pytest.raises(GitError, match="1111"):
             swap(kit.opened, os.fspath(kit.top), {name: lost[name]}, {})

@@ -15,7 +15,7 @@ from gitbaton.worktree.capture import capture_with_index, private_folder, with_r
 from gitbaton.worktree.index import PrivateIndex
 from gitbaton.worktree.rawbytes import differing, entries, may_convert, read_raw, write_raw
 from gitbaton.worktree.swap import temporary_name
-from gitbaton.worktree.untracked import Rules
+from gitbaton.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.processes import git_log
 from tests.kit.tiers import some
@@ -79,7 +79,7 @@ def test_more_paths_before_a_restore(repo: Sandbox) -> None:
     repo.commit("mixed on disk")
     repo.write("a.txt", MIXED)
     with repo.open() as baton, private_folder(baton.repo) as folder:
-        captured, index, facts = capture_with_index(baton.repo, folder, Rules(), set())
+        captured, index, facts = capture_with_index(baton.repo, folder, CaptureRules(), set())
         assert [path for path, _, _ in captured.kept.raw] == ["a.txt"]
         more = with_raw(captured, index, facts, ["a.txt", "b.txt", "sub/c.txt", "absent"])
         assert [path for path, _, _ in more.kept.raw] == ["a.txt", "b.txt"]
