@@ -68,10 +68,10 @@ def _repack(repo: Repo, due: Callable[[], bool]) -> bool:
 
 def _many_packs(repo: Repo) -> bool:
     """Whether there are so many, once what a killed process kept, or began, is gone."""
-    from gitbaton.git.publish import clean
+    from gitbaton.git.publish import remove_stale
 
     names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
-    clean(repo)
+    remove_stale(repo)
     packs = [name[:-5] for name in names if name.endswith(".pack")]
     return sum(f"{n}.keep" not in names and f"{n}.mtimes" not in names for n in packs) > PACKS
 

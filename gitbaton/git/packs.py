@@ -15,7 +15,7 @@ from gitbaton.git import maintenance
 from gitbaton.git.binary import BinaryObjects
 from gitbaton.git.objects import LARGEST, OID, Kind, Objects, check_size
 from gitbaton.git.packfile import Id, New
-from gitbaton.git.publish import clean, packed
+from gitbaton.git.publish import packed, remove_stale
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 
@@ -221,7 +221,7 @@ class Packs:
     def tidy(self) -> bool:
         """Start git's packing of packs in the background where there are many; whether it was started. What processes that
         have ended kept is released. Never raises."""
-        clean(self.repo)
+        remove_stale(self.repo)
         return maintenance.tidy_packs(self.repo)
 
     def close(self) -> None:

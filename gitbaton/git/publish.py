@@ -1,5 +1,5 @@
-"""Move refs crash-safely: new objects in one kept pack on disk, then the refs and their names, which git itself does not sync,
-then git may collect as it likes; and clear away the packs that killed processes kept, or were making."""
+"""Crash-safe publishing: new objects go to disk as one kept pack, then the refs move and are fsynced, which git itself does not
+do; and removal of the packs that killed processes kept or were making."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     Fsync = Literal["always", "ordered", "never"]
 _MOST_REFS = 1 << 16
 WORD = "gitbaton"  # how the text of a file that keeps a pack begins
-WORKSHOP = "pack."  # how the name of a folder begins where packs are made
-ELSEWHERE = "baton-"  # what stands before that in an object store on another file system than our own folder
-_DEAD = 60.0  # seconds after which what a process that has ended kept is kept no longer
-_FOREIGN = 86_400.0  # as much for one of another machine, or of another time of this one: nothing is known of it
-_LEFTOVER = 3600.0  # seconds after which nobody works in a folder where packs are made
-_ASKING = ("loose-object", "objects", "committed", "added", "all")  # of core.fsync: who writes one has every object on disk
+WORKSHOP = "pack."  # prefix of the name of a folder where packs are made
+ELSEWHERE = "baton-"  # before that, in an object store on another file system than our own folder
+_DEAD = 60.0  # seconds after which a keep file of a dead process is stale
+_FOREIGN = 86_400.0  # the same for one of another machine, or of before a reboot
+_LEFTOVER = 3600.0  # seconds after which a folder where packs are made is stale
+_ASKING = ("loose-object", "objects", "committed", "added", "all")  # words of core.fsync that ask for objects to be fsynced
 _MUCH, _MUCH_BYTES = 256, 4 << 20
 _ENDS = (".pack", ".idx")  # git knows a pack by its index, so that comes last
 _FEW = 64  # files that are brought to disk one by one
@@ -49,74 +49,74 @@ _ALIKE = ("--window=1", "--depth=8", "--no-reuse-object")
 
 
 def durable_door(repo: Repo, *, lasting: bool = False) -> BinaryObjects:
-    """A git whose objects are on disk when they are written, and a ref before it takes the old one's place. ``lasting``: one
-    process for all refs."""
-    repo.settings()  # who writes must know the hooks to switch off
+    """Return a reader and writer that fsyncs each object, and each ref before it replaces the old one. ``lasting``: one process
+    moves all refs."""
+    repo.settings()  # a writer must know the hooks to switch off
     layout = repo.layout
     return BinaryObjects(repo.git.changed({}, *SYNCED), layout.git_dir, layout.common_dir, layout.algorithm, lasting=lasting)
 
 
 class Durable:
-    """The refs of one repository, moved durably whichever door it was opened with. ``lasting``: by one process, for
-    who moves one ref after the other; it ends with the repository's."""
+    """Durable ref updates of one repository, whichever door opened it. ``lasting``: one git process moves all refs; it ends
+    when the repository is closed."""
 
     def __init__(self, repo: Repo, *, lasting: bool = False) -> None:
         self.repo, self._lasting = repo, lasting
-        self._folders: dict[str, tuple[int, int]] = {}  # those whose names are on disk: number, and when a name beside it moved
-        self._settled: dict[str, Oid | None] = {}  # refs that this object has on disk, and what they point at
+        self._folders: dict[str, tuple[int, int]] = {}  # fsynced folders: inode, and mtime of the folder above
+        self._fsynced: dict[str, Oid | None] = {}  # refs that this object has fsynced, and what they point at
         self._refs: Objects | None = None
 
     def update_all(self, *transactions: Sequence[RefChange], names: bool = True) -> None:
-        """Move refs, durably; as Objects.update. Without ``names`` only their bytes are waited for: a ref is whole, and may be
-        the one of before."""
+        """Move refs durably, as Objects.update. Without ``names`` only their bytes are fsynced: after a power cut each ref is
+        whole, and may be the old one."""
         if self._refs is None:
             self._refs = durable_door(self.repo, lasting=self._lasting)
             if self._lasting:
                 self.repo.at_close.append(self.close)
         changes = [change for changes in transactions for change in changes]
         for change in changes:
-            self._settled.pop(change.name, None)
+            self._fsynced.pop(change.name, None)
         self._refs.update(*transactions)
         if not names:
             return
-        if not self._tables():
-            self._up(os.path.dirname(self._file(change.name)) for change in changes)
+        if not self._sync_reftable():
+            self._sync_folders(os.path.dirname(self._file(change.name)) for change in changes)
             if any(change.new is None for change in changes):  # git writes packed-refs anew without it
-                self._packed()
-        self._settle(changes)
+                self._sync_packed_refs()
+        self._remember(changes)
 
     def confirm(self, changes: Sequence[RefChange]) -> None:
-        """Have on disk that refs are where they are to be already, by whoever moved them: it may have been killed before it had
-        them there. Those that were brought there by this object cost nothing. Raises GitError."""
-        due = [change for change in changes if self._settled.get(change.name) != change.new]
-        if due and not self._tables():
+        """Fsync refs that another process already moved, and may not have fsynced; those that this object moved cost nothing.
+        Raises GitError."""
+        due = [change for change in changes if self._fsynced.get(change.name) != change.new]
+        if due and not self._sync_reftable():
             paths = [self._file(change.name) for change in due]
-            self._flush(paths)
-            self._up(map(os.path.dirname, paths))
-            self._packed()  # some may stand there
-        self._settle(due)
+            self._sync(paths)
+            self._sync_folders(map(os.path.dirname, paths))
+            self._sync_packed_refs()  # some may stand there
+        self._remember(due)
 
     def emptied(self, folders: Iterable[str]) -> None:
-        """Have on disk that refs below folders are gone, by whoever removed them. Raises GitError."""
-        if not self._tables():
-            self._up(self._file(folder.rstrip("/")) for folder in folders)
-            self._packed()
+        """Fsync the removal of all refs below folders, by any process. Raises GitError."""
+        if not self._sync_reftable():
+            self._sync_folders(self._file(folder.rstrip("/")) for folder in folders)
+            self._sync_packed_refs()
 
-    def _tables(self) -> bool:
-        """Have the tables of refs on disk, where the repository has such."""
+    def _sync_reftable(self) -> bool:
+        """Fsync the reftable; whether the repository has one."""
         place = os.path.join(self.repo.layout.common_dir, "reftable")
         if not os.path.isdir(place):
             return False
-        self._flush([*(os.path.join(place, name) for name in sorted(os.listdir(place))), place])
+        self._sync([*(os.path.join(place, name) for name in sorted(os.listdir(place))), place])
         return True
 
-    def _packed(self) -> None:
-        """Have git's file of packed refs on disk, and its name."""
+    def _sync_packed_refs(self) -> None:
+        """Fsync packed-refs and its name."""
         common = self.repo.layout.common_dir
-        self._flush([os.path.join(common, "packed-refs"), common])
+        self._sync([os.path.join(common, "packed-refs"), common])
 
-    def _up(self, folders: Iterable[str]) -> None:
-        """Have on disk which refs folders have, and where this object does not know that, that they are there."""
+    def _sync_folders(self, folders: Iterable[str]) -> None:
+        """Fsync folders of refs, and those above them that this object has not fsynced as they are."""
         top = os.path.join(self.repo.layout.common_dir, "refs")
         met: dict[str, tuple[int, int] | None] = {}
         for folder in folders:
@@ -130,34 +130,34 @@ class Durable:
                     break
                 folder = above
         there = {folder: seen for folder, seen in met.items() if seen is not None}
-        self._flush([*there])
+        self._sync([*there])
         self._folders.update(there)
 
     def _file(self, ref: str) -> str:
         return os.path.join(self.repo.layout.common_dir, *ref.split("/"))
 
-    def _settle(self, changes: Sequence[RefChange]) -> None:
-        """Remember where refs are on disk."""
-        if len(self._settled) > _MOST_REFS:
-            self._settled.clear()
-        self._settled.update({change.name: change.new for change in changes})
+    def _remember(self, changes: Sequence[RefChange]) -> None:
+        """Remember refs that are fsynced."""
+        if len(self._fsynced) > _MOST_REFS:
+            self._fsynced.clear()
+        self._fsynced.update({change.name: change.new for change in changes})
 
-    def _flush(self, paths: Sequence[str]) -> None:
-        """Have files and folders on disk; git may just have packed a ref. Raises GitError."""
+    def _sync(self, paths: Sequence[str]) -> None:
+        """Fsync files and folders; git may just have packed a ref away. Raises GitError."""
         try:
             sync_paths(paths, missing=True)
         except OSError as error:
             raise GitError(f"a ref cannot be brought to disk: {error.strerror}") from None
 
     def close(self) -> None:
-        """Let go of handles."""
+        """Close the git process."""
         refs, self._refs = self._refs, None
         if refs is not None:
             refs.close()
 
 
 def fsync(repo: Repo, *, automatic: bool = False) -> Fsync:
-    """What a write waits for: ``baton.fsync``; unset, ``always``, and ``ordered`` for automatic checkpoints, unless
+    """Return what a write waits for: ``baton.fsync``; unset, ``always``, and ``ordered`` for automatic checkpoints, unless
     ``core.fsync`` asks for objects."""
     values = repo.settings()
     chosen = values.get("baton.fsync", [""])[-1].lower()
@@ -167,69 +167,38 @@ def fsync(repo: Repo, *, automatic: bool = False) -> Fsync:
     return "ordered" if automatic and not any(word.strip() in _ASKING for word in asked) else "always"
 
 
-def publish(
-    repo: Repo,
-    *transactions: Sequence[RefChange],
-    new: Sequence[NewObject] | None = None,
-    held: Sequence[Oid | None] = (),
-    base: Oid | None = None,
-    automatic: bool = False,
-    also: bool = False,
+def publish(repo: Repo, *transactions: Sequence[RefChange], new: Sequence[NewObject], automatic: bool = False) -> None:
+    """Write objects that no ref reaches yet, then move refs to them, as Objects.update."""
+    with stored(repo, new, automatic=automatic):
+        move_refs(repo, *transactions, how=fsync(repo, automatic=automatic))
+
+
+def publish_reachable(
+    repo: Repo, *transactions: Sequence[RefChange], without: Iterable[Oid | None] = (), automatic: bool = False
 ) -> None:
-    """Move refs, as Objects.update, after everything that they will reach is on disk and safe from any ``git gc``.
-
-    ``new``: the objects that no ref reaches yet, written here. None: all that the refs will reach and that what they hold now
-    and ``held`` do not. ``base``: the commit at which HEAD was when the work tree was looked at; once HEAD has left it, it is
-    stored, too, and ``held`` does not count. ``also``: all that lies in the quarantine, since what others hold is torn. Raises
-    CollectedError when one of these is not here, or torn; nothing has moved then.
-    """
-    how = fsync(repo, automatic=automatic)
+    """Move refs, as Objects.update, once all that they will reach is on disk and safe from any ``git gc``; but for what they
+    reach now, and what ``without`` reaches. Raises CollectedError, with nothing moved, where an object is missing or torn."""
     changes = [change for changes in transactions for change in changes]
-    if new is None:
-        names = [change.new for change in changes if change.new is not None and change.new != change.old]
-        stands = base is None or _head(repo) == base
-        known = [oid for oid in (*(change.old for change in changes), *_holding(repo, held, base, stands)) if oid is not None]
-        words = [*names, *(f"^{oid}" for oid in dict.fromkeys(known) if repo.objects.info(oid) is not None)] if names else []
-    else:
-        repo.stow(new)
-        words = list(dict.fromkeys(item.oid for item in new))
-    place = repo.quarantine() if also else ""
-    folders = [folder for folder in os.listdir(place) if len(folder) == 2] if also else []
-    lying = [folder + name for folder in folders for name in os.listdir(os.path.join(place, folder))]
-    anew = sorted(filter(OID.match, lying))
-    with kept(repo, anew, walk=False, how=how), kept(repo, words, walk=new is None, how=how):
-        if changes:
-            move_refs(repo, *transactions, how=how)
-    if base is not None and _head(repo) != base:
-        _look_again(repo, transactions, base, how)
+    new = [change.new for change in changes if change.new is not None and change.new != change.old]
+    how = fsync(repo, automatic=automatic)
+    with kept_reachable(repo, new, (*(change.old for change in changes), *without), how=how):
+        move_refs(repo, *transactions, how=how)
 
 
-def _head(repo: Repo) -> Oid | None:
-    """What HEAD is now; None also where nothing tells."""
+def publish_at_head(
+    repo: Repo, base: Oid | None, *transactions: Sequence[RefChange], without: Iterable[Oid | None], automatic: bool = False
+) -> None:
+    """As ``publish_reachable``, for refs that stand on ``base``, the commit of HEAD when the work tree was captured. Once HEAD
+    has left it, ``base`` is stored, too, and only what other refs reach is left out."""
+    there = base is None or _head(repo) == base
+    publish_reachable(repo, *transactions, without=(base, *without) if there else _tips(repo), automatic=automatic)
+    if base is None or _head(repo) == base:
+        return
+    # HEAD moved meanwhile, and a git that began to collect then has not seen our refs.
+    own = {change.new for changes in transactions for change in changes}
+    how = fsync(repo, automatic=automatic)
     try:
-        return repo.objects.head().oid
-    except GitError:
-        return None
-
-
-def _holding(repo: Repo, held: Sequence[Oid | None], base: Oid | None, stands: bool) -> Iterator[Oid | None]:
-    """What need not be stored: where HEAD has left ``base``, only what refs hold now."""
-    if stands:
-        yield base
-        yield from held
-    else:
-        yield from repo.objects.refs("refs/").values()
-        yield _head(repo)
-
-
-def _look_again(repo: Repo, transactions: Sequence[Sequence[RefChange]], base: Oid, how: Fsync) -> None:
-    """Somebody has moved HEAD meanwhile, and a git that began to collect then has not seen our refs: store ``base``, too. Where
-    it is gone, take back what has moved and raise CollectedError."""
-    own = {None, *(change.new for changes in transactions for change in changes)}
-    others = {oid for oid in _holding(repo, (), base, stands=False) if oid not in own}
-    words = [base, *(f"^{oid}" for oid in others if oid is not None and repo.objects.info(oid) is not None)]
-    try:
-        with kept(repo, words, walk=True, how=how):
+        with kept_reachable(repo, [base], [oid for oid in _tips(repo) if oid not in own], how=how):
             pass
     except CollectedError:
         back = [[RefChange(name=c.name, new=c.old, old=c.new) for c in changes] for changes in reversed(transactions)]
@@ -237,21 +206,42 @@ def _look_again(repo: Repo, transactions: Sequence[Sequence[RefChange]], base: O
         raise
 
 
-def stored(repo: Repo, new: Sequence[NewObject]) -> AbstractContextManager[None]:
-    """New objects that no ref reaches yet: on disk, and safe from any ``git gc`` while the block runs."""
+def _head(repo: Repo) -> Oid | None:
+    """Return the commit of HEAD; None also where it cannot be told."""
+    try:
+        return repo.objects.head().oid
+    except GitError:
+        return None
+
+
+def _tips(repo: Repo) -> list[Oid | None]:
+    """Return what all refs and HEAD point at now."""
+    return [*repo.objects.refs("refs/").values(), _head(repo)]
+
+
+def stored(repo: Repo, new: Sequence[NewObject], *, automatic: bool = False) -> AbstractContextManager[None]:
+    """Write objects that no ref reaches yet; they are on disk, and safe from any ``git gc`` while the block runs."""
     repo.stow(new)
-    return kept(repo, list(dict.fromkeys(item.oid for item in new)), walk=False, how=fsync(repo))
+    return kept(repo, [item.oid for item in new], how=fsync(repo, automatic=automatic))
+
+
+def quarantined(repo: Repo) -> list[Oid]:
+    """Return the ids of all loose objects in the quarantine."""
+    walk = os.walk(repo.quarantine())
+    names = (os.path.basename(folder) + name for folder, _, files in walk for name in files)
+    return sorted(filter(OID.match, names))
 
 
 @contextmanager
-def ahead(repo: Repo, trees: Sequence[Oid], held: Sequence[Oid | None], *, automatic: bool = False) -> Iterator[Sequence[Oid]]:
-    """Before the lock: where much is new, have it on disk and kept while the block runs, so that nobody waits for it under
-    the lock. ``held`` are trees that refs hold. What was kept comes back, to be named as held. Raises CollectedError."""
+def store_large(
+    repo: Repo, trees: Sequence[Oid], without: Sequence[Oid | None], *, automatic: bool = False
+) -> Iterator[Sequence[Oid]]:
+    """Write large objects before taking the lock: where much is new below ``trees`` and not below ``without``, it is on disk
+    and kept while the block runs. Gives the trees that were kept, to be left out later. Raises CollectedError."""
     if not _is_much(repo.quarantine()):
         yield ()
         return
-    words = [*trees, *(f"^{oid}" for oid in held if oid is not None and repo.objects.info(oid) is not None)]
-    with kept(repo, words, walk=True, how=fsync(repo, automatic=automatic)):
+    with kept_reachable(repo, trees, without, how=fsync(repo, automatic=automatic)):
         yield trees
 
 
@@ -267,9 +257,8 @@ def _is_much(place: str) -> bool:
 
 
 def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync, disk: Durable | None = None) -> None:
-    """Move refs whose objects are on disk: with ``always`` they are there, too, when this returns; with ``ordered`` each is
-    whole, and may be the one of before. ``disk``: of a long process, it knows which folders are there. Raises as
-    Objects.update."""
+    """Move refs whose objects are on disk: with ``always`` the refs are fsynced when this returns; with ``ordered`` each is
+    whole after a power cut, and may be the old one. ``disk``: a long process's own. Raises as Objects.update."""
     if how == "never":
         repo.objects.update(*transactions)
     else:
@@ -277,8 +266,8 @@ def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync, disk: 
 
 
 def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
-    """Have files and links below ``root`` on disk, and which names their folders have; of many, the whole file system with one
-    call. What is not there has gone. Raises GitError."""
+    """Fsync files below ``root`` and their folders; of many, the whole file system with one call. What is missing is passed
+    over. Raises GitError."""
     if fsync(repo) != "always" or not paths:
         return
     if len(paths) > _FEW and sync_all(repo, root):
@@ -292,22 +281,33 @@ def flush(repo: Repo, paths: Sequence[str], root: str) -> None:
         raise GitError(f"files cannot be brought to disk: {error.strerror}") from None
 
 
-def kept(
-    repo: Repo, words: Sequence[str], *, walk: bool, how: Fsync, fresh: Sequence[NewObject] = ()
-) -> AbstractContextManager[None]:
-    """While the block runs objects lie in a pack that git keeps; before it begins they are on disk, unless ``how`` is never.
+def kept(repo: Repo, oids: Iterable[Oid], *, how: Fsync) -> AbstractContextManager[None]:
+    """Keep these objects in a pack while the block runs; before it begins they are on disk, unless ``how`` is never.
 
     git prune removes loose objects only, and git repack only packs that it found when it began, less the kept ones: with a
-    ref that names them when the block ends, they stay. ``fresh``: of the objects those that need not be in the store, or may
-    be collected from it meanwhile. Raises CollectedError.
+    ref that names them when the block ends, they stay. Raises CollectedError.
     """
+    return _kept(repo, list(dict.fromkeys(oids)), (), how)
+
+
+def kept_reachable(
+    repo: Repo, tips: Sequence[Oid], without: Iterable[Oid | None], *, how: Fsync, fresh: Sequence[NewObject] = ()
+) -> AbstractContextManager[None]:
+    """As ``kept``, of all that ``tips`` reach and ``without``, as far as it is here, does not. ``fresh``: of the objects those
+    that need not be in the store, or may be collected from it meanwhile."""
+    known = [oid for oid in dict.fromkeys(without) if oid is not None and repo.objects.info(oid) is not None] if tips else []
     # Files of one capture are seldom alike. Git makes no deltas later within a pack, so elsewhere they are made now.
-    options = ("--window=0", "--revs", *_PARTIAL) if walk else ()
-    return _until_done(_collect(repo, words, options, lambda folder: put_in(folder, fresh), how) if words else [])
+    return _kept(repo, [*tips, *(f"^{oid}" for oid in known)], ("--window=0", "--revs", *_PARTIAL), how, fresh)
+
+
+def _kept(
+    repo: Repo, words: Sequence[str], options: Sequence[str], how: Fsync, fresh: Sequence[NewObject] = ()
+) -> AbstractContextManager[None]:
+    return _keeping(_pack(repo, words, options, lambda folder: put_in(folder, fresh), how) if words else [])
 
 
 def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> AbstractContextManager[None]:
-    """As ``kept``, of these few objects and no others: git need not look for any, nor at the store."""
+    """As ``kept``, of these few objects, all given: git need not look for them in the store."""
     objects, name = list({item.oid: item for item in objects}.values()), objects[-1].oid
 
     def make(git: Git, own: str) -> list[str]:
@@ -316,12 +316,12 @@ def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Abstract
         checked(git.run("index-pack", "--stdin", os.path.join(own, f"pack-{name}.pack"), stdin=pack), "index-pack")
         return [name]
 
-    return _until_done(_brought(repo, make, how))
+    return _keeping(_install(repo, make, how))
 
 
 def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> AbstractContextManager[None]:
-    """As ``kept``, of new objects that are nowhere yet, in the order in which they came; always on disk. ``pause`` is called
-    now and then, for whoever shares the interpreter. Raises GitError when they cannot be written."""
+    """As ``kept``, of new objects that are nowhere yet, in their order; always fsynced. ``pause`` is called now and then, so
+    that other threads run. Raises GitError when they cannot be written."""
     given = {item[1]: item for item in objects}.values()
     large = [item for item in given if len(item[2]) >= LARGE]
     others = [item for item in given if len(item[2]) < LARGE]
@@ -343,14 +343,14 @@ def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> A
         return names
 
     try:
-        return _until_done(_collect(repo, words, _ALIKE, fill, "always", also) if given else [])
+        return _keeping(_pack(repo, words, _ALIKE, fill, "always", also) if given else [])
     except GitError as error:
         raise GitError(f"a pack cannot be written: {error.message}") from None
 
 
 @contextmanager
-def _until_done(keeps: Sequence[str]) -> Iterator[None]:
-    """Files that keep packs, for as long as the block runs."""
+def _keeping(keeps: Sequence[str]) -> Iterator[None]:
+    """Remove keep files when the block ends."""
     try:
         yield
     finally:
@@ -359,7 +359,7 @@ def _until_done(keeps: Sequence[str]) -> Iterator[None]:
                 os.unlink(path)
 
 
-def _collect(
+def _pack(
     repo: Repo,
     words: Sequence[str],
     options: Sequence[str],
@@ -367,8 +367,8 @@ def _collect(
     how: Fsync,
     also: Callable[[str], list[str]] = lambda own: [],
 ) -> list[str]:
-    """The packs of some objects in the object store; the files that keep them. ``fill`` writes into a folder of objects those
-    that need not be in the store; ``also`` makes packs of others in a folder, and gives their names."""
+    """Pack objects into the store; return the keep files. ``fill`` writes into a folder of objects those that need not be in
+    the store; ``also`` makes packs of others in a folder, and returns their names."""
 
     def make(git: Git, own: str) -> list[str]:
         names = also(own)
@@ -383,23 +383,23 @@ def _collect(
             raise CollectedError(f"an object is not here, or torn; nothing is recorded: {result.fatal()}", MENDS)
         return names + result.out.decode("ascii").split()
 
-    return _brought(repo, make, how)
+    return _install(repo, make, how)
 
 
-def _brought(repo: Repo, make: Callable[[Git, str], Sequence[str]], how: Fsync) -> list[str]:
-    """Bring the packs that ``make`` makes in a folder of our own into the object store; the files that keep them."""
+def _install(repo: Repo, make: Callable[[Git, str], Sequence[str]], how: Fsync) -> list[str]:
+    """Move the packs that ``make`` makes in a folder of our own into the object store; return the keep files."""
     repo.progress("storing objects", 0, 0)
     git = repo.git.changed(_HEAP, "core.fsync=none", *_FAST)  # git would wait for one file after the other
     try:
         with _workshop(repo) as own:
-            return _store(repo, own, make(git, own), sync=how != "never")
+            return _rename_in(repo, own, make(git, own), sync=how != "never")
     except OSError as error:
         raise GitError(f"a pack cannot be written: {error.strerror}") from None
 
 
 @contextmanager
 def _workshop(repo: Repo) -> Iterator[str]:
-    """A folder of our own on the file system of the object store, where packs are made. Raises OSError."""
+    """Make a folder of our own on the file system of the object store, for the block. Raises OSError."""
     own = os.path.join(repo.own_dir, "tmp", f"{WORKSHOP}{os.getpid()}.{os.urandom(4).hex()}")
     try:
         make_folder(repo, own)
@@ -412,8 +412,9 @@ def _workshop(repo: Repo) -> Iterator[str]:
         remove_folder(own)
 
 
-def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str]:
-    """Bring packs to where git looks for them, each under a name of its own: another writer may keep an equal one."""
+def _rename_in(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str]:
+    """Rename packs into the store, each under a name of its own, since another writer may keep an equal one; return the keep
+    files."""
     folder, keeps = os.path.join(repo.objects_dir, "pack"), []
     os.makedirs(folder, exist_ok=True)
     if sync:
@@ -422,7 +423,7 @@ def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str
         target = os.path.join(folder, f"pack-{os.urandom(len(name) // 2).hex()}")
         keeps.append(target + ".keep")
         with open(keeps[-1], "xb") as file:
-            file.write(mark())
+            file.write(_owner())
         for end in _ENDS:
             os.rename(os.path.join(own, f"pack-{name}{end}"), target + end)
     if sync:
@@ -431,29 +432,29 @@ def _store(repo: Repo, own: str, made: Sequence[str], *, sync: bool) -> list[str
 
 
 def sync_all(repo: Repo, place: str) -> bool:
-    """Have a whole file system on disk, where the system has a command for that."""
+    """Sync a whole file system; whether the system has a command for that."""
     try:
         return begin(["sync", "-f", "--", place], repo.git.env, repo.git.timeout).finish().code == 0
     except GitError:
         return False
 
 
-def mark() -> bytes:
-    """What says whose a file is: process, its start, and the namespace of its number."""
-    return f"{WORD} {os.getpid()} {groups.mark(os.getpid())} {space()}\n".encode()
+def _owner() -> bytes:
+    """Return the content of a keep file of this process: its id, its start, and its PID namespace."""
+    return f"{WORD} {os.getpid()} {groups.mark(os.getpid())} {_pid_namespace()}\n".encode()
 
 
-def space() -> str:
-    """The namespace of process numbers; ``-`` where nothing tells."""
+def _pid_namespace() -> str:
+    """Return the PID namespace; ``-`` where the system does not tell."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
         return "-"
 
 
-def clean(repo: Repo) -> None:
-    """Let go of packs whose writer has ended before it released them, and remove what it did not finish. Never raises."""
-    for path in left(repo):
+def remove_stale(repo: Repo) -> None:
+    """Remove keep files and unfinished packs of dead writers. Never raises."""
+    for path in stale_keeps(repo):
         whole = path.removesuffix(".keep")
         for gone in ([whole + ".pack"] if not os.path.exists(whole + ".idx") else []) + [path]:
             with suppress(OSError):
@@ -468,24 +469,24 @@ def clean(repo: Repo) -> None:
             os.close(store)
 
 
-def left(repo: Repo) -> list[str]:
-    """The files that keep packs for processes that have ended. Never raises."""
+def stale_keeps(repo: Repo) -> list[str]:
+    """Return the keep files of processes that have ended. Never raises."""
     try:
         folder = os.path.join(repo.objects_dir, "pack")
         paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".keep")]
     except OSError:
         return []
-    return sorted(path for path in paths if _is_left(path))
+    return sorted(path for path in paths if _is_stale(path))
 
 
-def _is_left(path: str) -> bool:
-    """Whether a file that keeps a pack is ours, and nobody's any more."""
+def _is_stale(path: str) -> bool:
+    """Whether this keep file belongs to a dead gitbaton process."""
     try:
         word, pid, start, where = read_regular(path, 512).decode("utf-8", "replace").split()
         age = time.time() - os.lstat(path).st_mtime
         if word != WORD or not pid.isdecimal():
             return False
-        here = where == space() and start.rpartition(".")[2] == (groups.mark(os.getpid()) or "").rpartition(".")[2]
+        here = where == _pid_namespace() and start.rpartition(".")[2] == (groups.mark(os.getpid()) or "").rpartition(".")[2]
         return age > _FOREIGN if not here else age > _DEAD and groups.mark(int(pid)) != start
     except (OSError, ValueError):
         return False

@@ -41,7 +41,7 @@ from gitbaton.git.objects import (
     tree_data,
     zero,
 )
-from gitbaton.git.publish import Durable, fsync, kept, kept_whole, move_refs, publish
+from gitbaton.git.publish import Durable, fsync, kept_reachable, kept_whole, move_refs, publish_reachable
 from gitbaton.git.reffiles import lying, there
 from gitbaton.git.repo import Repo
 from gitbaton.journal.codec import STREAMS, clean, decode, encode, fit, idem
@@ -280,9 +280,7 @@ class Journal:
     def _kept(self, tip: Oid | None, new: Sequence[NewObject], how: Fsync) -> AbstractContextManager[None]:
         """Keep a record's commit, the last of ``new``, with all that it reaches until its ref holds it: git looks what that is
         where it cannot be told from what was written lately. Raises CollectedError."""
-        known = [oid for oid in (tip, self.repo.objects.head().oid) if oid is not None]
-        words = [new[-1].oid, *(f"^{oid}" for oid in known if self.repo.objects.info(oid) is not None)]
-        return kept(self.repo, words, walk=True, how=how, fresh=new)
+        return kept_reachable(self.repo, [new[-1].oid], (tip, self.repo.objects.head().oid), how=how, fresh=new)
 
     def adopt(self, run: str) -> None:
         """Make a run that was fetched a local one, or bring a local one up to what was fetched; its records stay foreign until
@@ -302,7 +300,7 @@ class Journal:
                 return
             if tip is None:  # what stood here once is gone, and this one came from elsewhere
                 self.ours.drop(of_run(run))
-            publish(self.repo, [RefChange(name=run_ref(run), new=oid, old=tip)])
+            publish_reachable(self.repo, [RefChange(name=run_ref(run), new=oid, old=tip)])
 
     def is_foreign(self, run: str) -> bool:
         """Whether the newest record of a run came from elsewhere; of one that cannot be read, whether none is from here."""

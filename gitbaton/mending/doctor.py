@@ -20,7 +20,7 @@ from gitbaton.git.damage import torn
 from gitbaton.git.loose import index_anew, index_is_torn
 from gitbaton.git.objectlists import reachable
 from gitbaton.git.objects import RefChange, in_the_way
-from gitbaton.git.publish import WORKSHOP, left
+from gitbaton.git.publish import WORKSHOP, stale_keeps
 from gitbaton.git.remotes import names
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import zsplit
@@ -326,7 +326,7 @@ def _threads(baton: Baton) -> Iterator[DoctorFinding]:
         for thread, wrong in sorted(stuck(folder, baton.repo.objects).items()):
             text = f"thread {in_quotes(thread)} cannot be brought into git: {wrong}; the log keeps what it has of it"
             yield _amiss("threads-log", plain(text), "git fsck")
-    for path in left(baton.repo):
+    for path in stale_keeps(baton.repo):
         yield _amiss("threads-packs", f"{in_quotes(path)} keeps a pack for a process that has ended", "git baton thread list")
 
 

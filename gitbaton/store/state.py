@@ -167,7 +167,7 @@ def carry_out(store: Chains, first: Sequence[RefChange], last: Sequence[RefChang
 
     free = [RefChange(name=c.name, new=c.old, old=c.old) for c in last if c.old is not None]
     how = fsync(store.repo)
-    with kept(store.repo, new, walk=False, how=how):
+    with kept(store.repo, new, how=how):
         rows = [f"{c.name} {c.old or '-'} {c.new or '-'}\n" for c in (*first, *last)]
         put(store.repo, _path(store.repo), _HEADER + os.fsencode("".join(rows)) + _END, sync=True)
         drop_newest(store.repo)

@@ -22,7 +22,7 @@ from gitbaton.codec.notes import MAX_ENTRIES
 from gitbaton.errors import GitError, RecordError, RefConflictError, UsageError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import Kind, NewObject, RefChange, author_at, commit_data, edit_notes, new_object
-from gitbaton.git.publish import ahead, fsync, publish
+from gitbaton.git.publish import fsync, kept, publish, publish_at_head, quarantined, store_large
 from gitbaton.git.reffiles import below
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.store.chain import INDEX, RETRY_SECONDS, STAGES, append_to, landed, root_objects
@@ -112,14 +112,15 @@ def _append_once(store: Store, draft: CheckpointDraft, warn: Callable[[str], Non
         changes += _derived(store, batch, stored, draft.author, warn)
     store.repo.stow(batch.items)
     checkpoint, automatic = draft.checkpoint, draft.checkpoint.kind == "auto"
-    durable = fsync(store.repo, automatic=automatic) != "never"
+    how = fsync(store.repo, automatic=automatic)
     try:  # before the ref moves: one that nobody knows of afterwards does no harm
-        store.ours.add(of_track(track), [stored.id], mixed=tip is not None and tip.foreign, sync=durable)
+        store.ours.add(of_track(track), [stored.id], mixed=tip is not None and tip.foreign, sync=how != "never")
     except OSError as error:
         warn(f"the checkpoint is shown as foreign: {error}")
 
     def move() -> None:
-        publish(store.repo, *changes, held=draft.kept, base=checkpoint.head, automatic=automatic, also=draft.fresh)
+        with kept(store.repo, quarantined(store.repo) if draft.fresh else (), how=how):
+            publish_at_head(store.repo, checkpoint.head, *changes, without=draft.kept, automatic=automatic)
 
     def now() -> Oid | None:
         found = store.objects.info(chain_ref(track))
@@ -140,7 +141,7 @@ def append_safety(store: Store, ref: str, draft: CheckpointDraft) -> Stored:
         store.repo.stow(batch.items)
         store.ours.add(STATES, [stored.id], sync=fsync(store.repo) != "never")
         change = RefChange(name=ref, new=stored.commit, old=tip.commit if tip else None)
-        publish(store.repo, [change], held=draft.kept, base=draft.checkpoint.head)
+        publish_at_head(store.repo, draft.checkpoint.head, [change], without=draft.kept)
         return stored
 
     return append_to(store.repo, (ref,), once, seconds=RETRY_SECONDS, lost=("nothing is changed", _LOCK_HINT))
@@ -155,7 +156,7 @@ def contents(store: Store, draft: CheckpointDraft) -> Iterator[CheckpointDraft]:
     trees = [draft.tree, *([files.index.tree] if files else ()), *(item.oid for item in draft.stages[-1:])]
     tip = store.own_tip(draft.checkpoint.track) if draft.checkpoint.kind != "safety" else None
     held = (store.tree_of(draft.checkpoint.head), tip.tree if tip else None)
-    with ahead(store.repo, trees, held, automatic=draft.checkpoint.kind == "auto") as ready:
+    with store_large(store.repo, trees, held, automatic=draft.checkpoint.kind == "auto") as ready:
         yield replace(draft, kept=tuple(ready))
 
 
@@ -277,7 +278,8 @@ def _repair_once(store: Store, tip: Stored, warn: Callable[[str], None]) -> None
         except RecordError as error:
             warn(f"no note is written: {error.message}")
             continue
-        publish(store.repo, *changes, new=batch.items)
+        if changes:
+            publish(store.repo, *changes, new=batch.items)
     if shown is None or shown.oid != tip.id:
         batch = _Objects(store)
         ref = tip_ref(tip.checkpoint.track)

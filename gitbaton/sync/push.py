@@ -28,7 +28,7 @@ from gitbaton.git.bounded import with_words
 from gitbaton.git.damage import set_aside, torn
 from gitbaton.git.objectlists import reachable
 from gitbaton.git.objects import Commit, NewObject, RefChange, new_object, parse_commit
-from gitbaton.git.publish import fsync, move_refs, publish, stored
+from gitbaton.git.publish import fsync, move_refs, publish_reachable, stored
 from gitbaton.git.remotes import Connection, Pushed, place_address
 from gitbaton.git.repo import Repo, add, make_folder
 from gitbaton.git.run import checked
@@ -409,7 +409,7 @@ class _Push:
                 if change.new in safe:
                     continue
                 try:
-                    publish(repo, [change], held=tuple(known.values()))
+                    publish_reachable(repo, [change], without=known.values())
                 except CollectedError:  # it was pruned here while it was sent, and git has collected it: a fetch brings it
                     continue
 

@@ -15,7 +15,7 @@ from gitbaton.baton import Baton
 from gitbaton.codec import told_bytes
 from gitbaton.errors import BatonError, GitError, RecordError, ScanError, UsageError
 from gitbaton.git.objects import Object, RefChange, TreeEntry, new_object, object_id
-from gitbaton.git.publish import publish
+from gitbaton.git.publish import publish, publish_reachable
 from gitbaton.model import Agent, Oid, Told, Transcript
 from gitbaton.store.chain import Guard, append_to
 from gitbaton.transcripts import layout, proofs
@@ -190,7 +190,7 @@ def _once(talk: _Talk, guard: Guard) -> tuple[Transcript | None, str | None, boo
     with guard:
         if proofs.forgotten(talk.baton.repo, talk.ref):
             return now, None, False
-        publish(talk.baton.repo, [RefChange(name=talk.ref, new=commit, old=old)], automatic=True)
+        publish_reachable(talk.baton.repo, [RefChange(name=talk.ref, new=commit, old=old)], automatic=True)
         proofs.save(talk.baton.repo, talk.ref, _proof(talk, commit, part.size, digest))
     if part != now:
         return now, f"stored up to byte {part.size} of {now.size}; the next checkpoint goes on from there", True

@@ -16,7 +16,7 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.git.objects import RefChange
-from gitbaton.git.publish import clean
+from gitbaton.git.publish import remove_stale
 from tests.kit import Sandbox, examples
 from tests.kit.moments import always, at
 from tests.kit.packkit import (
@@ -173,7 +173,7 @@ def test_killed_at_every_step_nothing_stays_but_what_git_removes(tmp_path: Path,
         repo.fsck()
         for path in (*folder(repo).iterdir(), *(repo.path / "baton/tmp").glob("*")):
             os.utime(path, (time.time() - 7200,) * 2)  # nobody can be at work there any more
-        clean(store.repo)
+        remove_stale(store.repo)
         assert names(repo, ".keep") == [] and len(names(repo, ".pack")) == len(names(repo, ".idx"))
         assert list((repo.path / "baton/tmp").glob("*")) == []
         step += 1

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import TreeEntry, new_object, object_id, tree_data
-from gitbaton.git.publish import kept
+from gitbaton.git.publish import kept_reachable
 from gitbaton.git.repo import Repo, discover
 from gitbaton.worktree.filesets import FileEntry, Files, read_tree
 from tests.kit import Sandbox
@@ -269,7 +269,7 @@ def test_many_new_files_are_one_pack(repo: Sandbox, opened: Repo) -> None:
         repo.write(f"d/{number % 7}/{number}", str(number))
     found = files(opened).scan(["d/**"])
     assert len(list(Path(opened.quarantine()).glob("pack/*.pack"))) == 1
-    with kept(opened, [found.tree], walk=True, how="never"):
+    with kept_reachable(opened, [found.tree], (), how="never"):
         assert len(repo.tree(found.tree)) == 300
     repo.fsck()
 

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from gitbaton.git.objects import new_object
-from gitbaton.git.publish import kept
+from gitbaton.git.publish import kept_reachable
 from gitbaton.git.repo import Repo, discover
 from gitbaton.system.files import settled, signature
 from gitbaton.worktree.filesets import FileCache, Files
@@ -122,7 +122,7 @@ def test_r44_what_gc_collected_is_written_again(repo: Sandbox, opened: Repo, rea
     first = seen.scan(["d/**", "a.txt"])
     assert seen.scan(["d/**", "a.txt"]) == first
     seen.close()
-    with kept(opened, [first.tree], walk=True, how="never"):
+    with kept_reachable(opened, [first.tree], (), how="never"):
         assert len(repo.tree(first.tree)) == 153
     repo.git("gc", "-q", "--prune=now")
     assert repo.try_git("cat-file", "-e", first.tree).code != 0
@@ -133,7 +133,7 @@ def test_r44_what_gc_collected_is_written_again(repo: Sandbox, opened: Repo, rea
         seen = files(opened)
     assert seen.scan(["d/**", "a.txt"]) == first
     assert len(reads) == (152 if again == "next process" else 0)  # and not what a commit keeps
-    with kept(opened, [first.tree], walk=True, how="never"):
+    with kept_reachable(opened, [first.tree], (), how="never"):
         assert len(repo.tree(first.tree)) == 153
     listed = "".join(f"{row.split(' ')[1]}\n" for row in repo.tree(first.tree).values())
     assert "missing" not in repo.git("cat-file", "--batch-check", stdin=listed.encode())
@@ -151,7 +151,7 @@ def test_loose_objects_that_were_pruned_are_written_again(repo: Sandbox, opened:
         repo.git("prune", "--expire=now")
         assert repo.try_git("cat-file", "-e", first.tree).code != 0
         assert seen.scan(["d/**"]) == first
-        with kept(opened, [first.tree], walk=True, how="never"):
+        with kept_reachable(opened, [first.tree], (), how="never"):
             assert len(repo.tree(first.tree)) == 1 and repo.git("cat-file", "blob", first.entries["d/a"].oid) == "alone"
         for path in (repo.path / ".git/objects/pack").iterdir():
             path.unlink()

@@ -32,7 +32,7 @@ def stored(sandbox: Sandbox, objects: list[NewObject]) -> None:
 
 def published(sandbox: Sandbox, opened: Repo, objects: list[NewObject]) -> None:
     """So it must be as soon as a ref may name them."""
-    with kept(opened, [item.oid for item in objects], walk=False, how="always"):
+    with kept(opened, [item.oid for item in objects], how="always"):
         stored(sandbox, objects)
 
 
