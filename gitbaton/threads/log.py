@@ -50,7 +50,7 @@ _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 fdatasync = getattr(os, "fdatasync", os.fsync)
 _alive: weakref.WeakSet[Log] = weakref.WeakSet()
 _CALL: Callable[[object], object] = call  # type: ignore[assignment]
-_LEAVING = 20  # calls, one in the other, that letting go may need
+_EXIT_DEPTH = 20  # nested calls that a release may need
 
 Share = Callable[[str | int], None]
 """Gives a file or folder that was just made, by path or descriptor, the mode that the repository asks for."""
@@ -71,12 +71,13 @@ class Log:
     def __init__(self, folder: str, *, sync: bool = True, share: Share = lambda made: None) -> None:
         self.folder, self.share, self._strict = os.path.abspath(folder), share, sync
         self.path = os.path.join(self.folder, "log")
-        self.readonly = self.ending = self._closed = False
+        self.readonly = self.ending = False
         self.epoch = self.oldest = self.segment = self._synced = self._read_to = 0
         self.back, self._usual, self.broken = 0.0, 0.0, ""
         self._due = self._first = True  # all that is in the log is yet to be read; and never was
-        self._appends, self._flushes, self._guard = Mutual(), Mutual(), threading.RLock()
-        self._lock = Lock(self._appends, self._ready, lambda: LOCK_WAIT, "the log of threads is locked by")
+        self._appends = LockState("the log of threads is locked by")
+        self._flushes = LockState("the threads are being written to git by")
+        self._guard = threading.RLock()
         self._files: dict[str, io.FileIO] = {}
         self._cuts: dict[int, int] = {}  # the checksum at which a number begins
         self._next: tuple[io.FileIO, str, int, int] | None = None  # where it goes on from a number, so many bytes are in it
@@ -100,24 +101,25 @@ class Log:
         return at[1][place : place + HEAD] != _END or self._due
 
     def lock(self) -> Lock:
-        """The lock for read, append, rotate, drop and bump: one thread of one process has it. Raises GitError after LOCK_WAIT
-        seconds, UsageError once the log is closed, and where this very thread has it."""
-        return self._lock
+        """Return the lock for read, append, rotate, drop and bump: one thread of one process holds it. To enter raises GitError
+        after LOCK_WAIT seconds, UsageError once the log is closed, and where this very thread holds it."""
+        return Lock(self._appends, LOCK_WAIT)
 
     def flushing(self, wait: float | None = None) -> Lock:
-        """The lock of who flushes: one thread of one process has it. Raises GitError when it cannot be had in ``wait`` seconds
-        (None: as long as it takes), or when the log is read-only; UsageError where this very thread has it."""
+        """Return the lock for flushes: one thread of one process holds it. To enter raises GitError after ``wait`` seconds
+        (None: it waits for ever), UsageError once the log is closed, and where this very thread holds it. Raises GitError when
+        the log is read-only."""
         if self.readonly:
             raise _unwritable()
-        return Lock(self._flushes, self._ready, lambda: wait, "the threads are being written to git by")
+        return Lock(self._flushes, wait)
 
     # -- opening and closing -------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         try:
             self._join()
-            self._appends.use(self._made("lock").fileno())
-            self._flushes.use(self._made("flush").fileno())
+            self._appends.open(self._made("lock").fileno())
+            self._flushes.open(self._made("flush").fileno())
         except OSError as error:
             if error.errno not in _FORBIDDEN:
                 raise
@@ -217,16 +219,12 @@ class Log:
                 with contextlib.suppress(OSError):  # the next one may already be in it
                     os.rmdir(self.folder)
 
-    def _ready(self) -> None:
-        if self._closed:
-            raise UsageError("the log of threads is closed")
-
     def _let_go(self) -> None:
         """Close every file; what a child that is forked closes stays locked for its parent."""
-        self._closed = self._due = True  # who looks whether anything changed asks for the lock, and hears it
+        self._due = True  # a reader then asks for the lock, which says that the log is closed
         at = self._at
-        self._appends.use(-1)
-        self._flushes.use(-1)
+        self._appends.close()
+        self._flushes.close()
         self._at = (None, _Absent(self.path), at[2] + at[3], 0, 0)
         with self._guard:
             for file in (*self._files.values(), at[0], *(self._next or ())[:1]):
@@ -236,8 +234,8 @@ class Log:
 
     def _forked(self) -> None:
         """In a child: what is open is the parent's, and whoever needs a log there opens one."""
-        for mutual in (self._appends, self._flushes):
-            mutual.forked()
+        for state in (self._appends, self._flushes):
+            state.forked()
         self._guard = threading.RLock()
         self._let_go()
 
@@ -562,74 +560,79 @@ def locked(fd: int, how: int, wait: float | None) -> bool:
         pause = min(pause * 1.5, 0.002)
 
 
-def _room(depth: int) -> None:
+def _require_stack(depth: int) -> None:
     """Raise RecursionError, with nothing locked yet, where the stack has no room for so many calls."""
     if depth:
-        _room(depth - 1)
+        _require_stack(depth - 1)
 
 
-class Mutual:
-    """What the threads of a process share of one lock: ``use`` says which open file processes lock, if any."""
+class LockState:
+    """State of one lock of a log, shared by the threads of this process: a mutex, and an open file that processes lock by
+    flock. ``busy`` begins the error of a lock that another one holds for too long."""
 
-    __slots__ = ("fd", "frees", "mutex", "taken")
+    __slots__ = ("busy", "closed", "fd", "holder", "mutex", "release")
 
-    def __init__(self) -> None:
-        self.mutex = threading.RLock()
-        self.taken: Lock | None = None  # who has it, or had it last
-        self.use(-1)
+    def __init__(self, busy: str) -> None:
+        self.busy, self.mutex, self.closed = busy, threading.RLock(), False
+        self.holder: Lock | None = None  # the lock that holds it, or held it last
+        self._set(-1, self.mutex.release)
 
-    def use(self, fd: int) -> None:
-        """Lock another file from now on, or none where it is below zero."""
-        self.fd = fd
-        self.frees = (partial(flock, fd, LOCK_UN), self.mutex.release) if fd >= 0 else (self.mutex.release,)
+    def _set(self, fd: int, *release: Callable[[], object]) -> None:
+        self.fd, self.release = fd, release
+
+    def open(self, fd: int) -> None:
+        """Lock this file, too, from now on."""
+        self._set(fd, partial(flock, fd, LOCK_UN), self.mutex.release)
+
+    def close(self) -> None:
+        """Lock no file any more, and let nobody in."""
+        self.closed = True
+        self._set(-1, self.mutex.release)
 
     @property
     def mine(self) -> bool:
-        """Whether this very thread has it."""
+        """Whether this very thread holds the lock."""
         return self.mutex._is_owned()  # type: ignore[attr-defined,no-any-return]
 
     def forked(self) -> None:
-        """In a child: nobody has it, and whoever leaves a ``with`` of the parent's leaves the parent's lock alone."""
-        if self.taken is not None:
-            self.taken.close = int  # type: ignore[method-assign,assignment]
-        self.__init__()  # type: ignore[misc]
+        """In a child: free the lock; a ``with`` of the parent's that ends here leaves the parent's lock alone."""
+        if self.holder is not None:
+            self.holder.close = int  # type: ignore[method-assign,assignment]
+        self.__init__(self.busy)  # type: ignore[misc]
 
 
 class Lock(io.IOBase):
-    """Has a lock of a log while in ``with``. ``ready`` raises where there is none to be had; ``wait`` gives seconds, None for
-    as long as it takes; ``said`` is what the error says when another has it for longer. UsageError is raised where this very
-    thread has it: then a signal handler came in between.
+    """Lock of a log, held while in ``with``. To enter raises UsageError where this very thread holds it, since a signal handler
+    cut in, or the log is closed; GitError after ``wait`` seconds (None: it waits for ever).
 
-    What a handler raises comes between any two steps of Python, at the first of an ``__exit__``, too. That of IOBase is none:
-    it calls ``close``, and what is put there is not written in Python either."""
+    A signal handler may raise between any two steps of Python code, and the first step of an ``__exit__`` is one. That of
+    IOBase is C and calls ``close``; what stands there is C, too, so nothing leaves the lock half released."""
 
-    closed = True  # or it would be closed when it is collected
+    closed = True  # else it would be closed when it is collected
 
-    def __init__(self, of: Mutual, ready: Callable[[], object], wait: Callable[[], float | None], said: str) -> None:
-        self.of, self.ready, self.wait, self.said = of, ready, wait, said
+    def __init__(self, state: LockState, wait: float | None) -> None:
+        self.state, self.wait = state, wait
 
     def __enter__(self) -> None:  # type: ignore[override]
-        of, fd, owned = self.of, -1, self.of.mutex._is_owned  # type: ignore[attr-defined]
+        state, locked_fd, owned = self.state, -1, self.state.mutex._is_owned  # type: ignore[attr-defined]
         if owned():
             raise UsageError("the log of threads is in use by this very thread, which a signal handler or a callback cut into")
-        _room(_LEAVING)
+        _require_stack(_EXIT_DEPTH)
         try:
-            if not of.mutex.acquire(False) and not of.mutex.acquire(timeout=-1 if (wait := self.wait()) is None else wait):
-                raise GitError(f"{self.said} another thread")
-            self.ready()
-            fd = of.fd
-            if fd >= 0:
-                try:
-                    flock(fd, LOCK_EX | LOCK_NB)
-                except BlockingIOError:
-                    if not locked(fd, LOCK_EX, self.wait()):
-                        raise GitError(f"{self.said} another process") from None
-            of.taken, self.close = self, partial(any, map(_CALL, of.frees))  # type: ignore[method-assign,assignment]
+            if not state.mutex.acquire(timeout=-1 if self.wait is None else self.wait):
+                raise GitError(f"{state.busy} another thread")
+            if state.closed:
+                raise UsageError("the log of threads is closed")
+            if state.fd >= 0:
+                locked_fd = state.fd  # before it is locked: an exception may come right after
+                if not locked(state.fd, LOCK_EX, self.wait):
+                    raise GitError(f"{state.busy} another process")
+            state.holder, self.close = self, partial(any, map(_CALL, state.release))  # type: ignore[method-assign,assignment]
         except BaseException as error:
             if owned():
-                if fd >= 0:
-                    flock(fd, LOCK_UN)
-                of.mutex.release()
+                if locked_fd >= 0:
+                    flock(locked_fd, LOCK_UN)
+                state.mutex.release()
             if isinstance(error, OSError):
                 raise GitError(f"the log of threads cannot be locked: {error.strerror}") from None
             raise
