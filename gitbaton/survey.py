@@ -16,7 +16,7 @@ from gitbaton.errors import MENDS, GitError, RecordError
 from gitbaton.git import questions
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import no_id
-from gitbaton.git.treediff import Change, Pair, differences
+from gitbaton.git.treediff import Pair, PathChange, differences
 from gitbaton.model import (
     IGNORED,
     INSIDE,
@@ -84,7 +84,7 @@ class Surveyor:
         self._rewritten: dict[Oid, Oid] | None = None
         self._distances: dict[Pair, tuple[int, int] | None] = {}
         self._trees: dict[Oid, Oid | None] = {}
-        self._apart: dict[Pair, dict[str, Change]] = {}
+        self._apart: dict[Pair, dict[str, PathChange]] = {}
 
     def live(self, stored: Stored) -> Live:
         """The present against a checkpoint; files that cannot be compared are not counted, and it says why."""
@@ -300,7 +300,7 @@ class Surveyor:
         looks = list(zip(captured, doubts, strict=False))
         return sorted(p for p in changed if all(p in apart or p in doubt for apart, doubt in looks)) if changed else None
 
-    def _tell_apart(self, pairs: Sequence[Pair]) -> list[dict[str, Change]]:
+    def _tell_apart(self, pairs: Sequence[Pair]) -> list[dict[str, PathChange]]:
         """What differs between the trees of each pair, asked once."""
         self._apart |= differences(self.store.repo, (pair for pair in pairs if pair not in self._apart))
         return [self._apart[pair] for pair in pairs]

@@ -13,7 +13,7 @@ from gitbaton.errors import BatonError
 from gitbaton.render import path_in_quotes, quoted
 from gitbaton.store import Problem
 from gitbaton.store.refs import REMOTES, THREADS, remote_of
-from gitbaton.threads.chain import Chain, named
+from gitbaton.threads.chain import ThreadChain, named
 from gitbaton.threads.health import reader
 from gitbaton.threads.names import LATE, Cut, late_ref, name_of, names_of, ref_of
 from gitbaton.threads.reports import missing
@@ -112,7 +112,7 @@ def _states(
     baton: Baton, ref: str, tip: str, place: tuple[str | None, tuple[str, str]], wanted: set[str]
 ) -> Iterator[tuple[str, ThreadCheckpoint]]:
     remote, names = place
-    chain = Chain(reader(baton.repo.objects), baton.repo.layout.algorithm, bytes.fromhex(tip))
+    chain = ThreadChain(reader(baton.repo.objects), baton.repo.layout.algorithm, bytes.fromhex(tip))
     late = "/late/" in ref
     with suppress(BatonError):  # one that is broken is said by the scan itself
         thread, namespace = _named(baton, chain, ref.replace("/late/", "/threads/", 1) if late else "", names)
@@ -121,13 +121,13 @@ def _states(
                 yield oid, ThreadCheckpoint(remote=remote, thread=thread, namespace=namespace, id=id)
 
 
-def _named(baton: Baton, chain: Chain, beside: str, names: tuple[str, str]) -> tuple[str, str]:
+def _named(baton: Baton, chain: ThreadChain, beside: str, names: tuple[str, str]) -> tuple[str, str]:
     """Thread and namespace, whole; late writes do not say whose they are, the chain of the ref ``beside`` does."""
     if not any(isinstance(each, Cut) for each in names):
         return names
     tip = baton.repo.objects.info(beside) if beside else None
     if tip is not None:
-        chain = Chain(chain.read, chain.algorithm, bytes.fromhex(tip.oid))
+        chain = ThreadChain(chain.read, chain.algorithm, bytes.fromhex(tip.oid))
     return named(names, chain.head()) if tip is not None or not beside else names
 
 

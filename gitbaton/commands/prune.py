@@ -30,13 +30,13 @@ from gitbaton.retention.rules import Rules, Wish, parse_rules
 
 if TYPE_CHECKING:
     from gitbaton.retention import threads as of_threads
-    from gitbaton.threads.codec import Entry
-    from gitbaton.threads.reports import Facts
+    from gitbaton.threads.codec import ThreadCheckpoint
+    from gitbaton.threads.reports import CheckpointFacts
     from gitbaton.threads.store import ThreadStore
 
 _SUMS = {"keep": ("keep {}", "checkpoint"), "remove": ("remove {}", "checkpoint")}
 _SUMS |= {"safety": ("{}", "safety checkpoint"), "transcript": ("{}", "transcript")}
-Told = dict[tuple[str, str, str], "Facts"]  # by thread, namespace and id of a checkpoint
+Told = dict[tuple[str, str, str], "CheckpointFacts"]  # by thread, namespace and id of a checkpoint
 _PLAN = (Column(), Column(), Column(right=True), Column(named=True), Column())
 OPTIONS = {"keepLast": "--keep-last", "keepWithin": "--keep-within", "keepDaily": "--keep-daily", "keepWeekly": "--keep-weekly"}
 
@@ -232,7 +232,7 @@ def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
 def _planned_threads(look: Look, made: "of_threads.Plan", told: Told, verbose: bool) -> Iterator[str]:
     from gitbaton.commands.thread import name
 
-    def said(part: "of_threads.Part", entry: "Entry") -> tuple[Cell | str, str, Cell | str]:
+    def said(part: "of_threads.Part", entry: "ThreadCheckpoint") -> tuple[Cell | str, str, Cell | str]:
         known = told[part.thread, part.namespace, entry.id]
         return name(entry.id), look.age(known.ts), f"{known.source} {known.step}".rstrip()
 
@@ -241,7 +241,7 @@ def _planned_threads(look: Look, made: "of_threads.Plan", told: Told, verbose: b
 
 
 def _document_of_threads(made: "of_threads.Plan", told: Told, *, dry_run: bool) -> dict[str, Json]:
-    def row(part: "of_threads.Part", entry: "Entry") -> dict[str, Json]:
+    def row(part: "of_threads.Part", entry: "ThreadCheckpoint") -> dict[str, Json]:
         ts = told[part.thread, part.namespace, entry.id].ts
         return {"id": entry.id, "ts": timestamp(ts) if ts is not None else None}
 

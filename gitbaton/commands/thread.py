@@ -18,13 +18,24 @@ from gitbaton.errors import BatonError, NoAnswerError
 from gitbaton.render import in_shell, key_value
 from gitbaton.store.provenance import LINES, of_thread
 from gitbaton.store.refs import REMOTES, THREADS, remote_of, remote_ref
-from gitbaton.threads.chain import Chain, Late, named
-from gitbaton.threads.codec import Entry
+from gitbaton.threads.chain import LateWrites, ThreadChain, named
+from gitbaton.threads.codec import ThreadCheckpoint
 from gitbaton.threads.decoding import SCREEN, WHOLE, Doc, flat, pretty
 from gitbaton.threads.health import reader
 from gitbaton.threads.health import unusable as unusable_chain
 from gitbaton.threads.names import LATE, Cut, cut, late_ref, names_of, ref_of
-from gitbaton.threads.reports import Content, Facts, Shown, chosen, content, joins, missing, resolve, steps, threads
+from gitbaton.threads.reports import (
+    CheckpointFacts,
+    Content,
+    ShownValue,
+    chosen,
+    content,
+    joins,
+    missing,
+    resolve,
+    steps,
+    threads,
+)
 from gitbaton.threads.store import ThreadStore
 
 AThread = Annotated[str, Argument(metavar="THREAD", help="The thread's id, as 'git baton thread list' shows it.")]
@@ -91,7 +102,7 @@ def fetched(baton: Baton) -> dict[tuple[str, str], list[str]]:
         place = names_of(f"refs/baton/{rest}") if rest.startswith("threads/") else None
         if place is not None:
             with suppress(BatonError):
-                place = named(place, Chain(read, algorithm, bytes.fromhex(oid)).head()) if cut(rest) else place
+                place = named(place, ThreadChain(read, algorithm, bytes.fromhex(oid)).head()) if cut(rest) else place
             found.setdefault(place, []).append(remote)
     return found
 
@@ -123,7 +134,7 @@ def name(text: str) -> str:
     return plain(text if len(text) <= MOST else text[:MOST] + "...")
 
 
-def said_document(told: Facts) -> dict[str, Json]:
+def said_document(told: CheckpointFacts) -> dict[str, Json]:
     """The JSON of what a checkpoint says of itself: when it was made, by what, and in which step."""
     ts, step = told.ts, told.metadata.get("step")
     when = timestamp(ts) if ts is not None else None
@@ -135,10 +146,10 @@ def unusable(baton: Baton, place: tuple[str, str], remote: str) -> str:
     objects, algorithm = baton.repo.objects, baton.repo.layout.algorithm
     ends = (remote_ref(remote, ref(*place).removeprefix("refs/baton/")) for ref in (ref_of, late_ref))
     tip, late = (bytes.fromhex(found.oid) if found is not None else None for found in map(objects.info, ends))
-    return unusable_chain(Chain(reader(objects), algorithm, tip), Late(reader(objects), algorithm, late))
+    return unusable_chain(ThreadChain(reader(objects), algorithm, tip), LateWrites(reader(objects), algorithm, late))
 
 
-def commit_of(entry: Entry) -> Optional[str]:
+def commit_of(entry: ThreadCheckpoint) -> Optional[str]:
     """The commit of a checkpoint; None while git does not hold it."""
     return entry.commit.hex() if entry.commit is not None else None
 
@@ -329,7 +340,7 @@ def _shown(found: Content, place: tuple[str, str], look: Look) -> Iterator[str]:
             yield from _value(shown, f"index {shown.index}", "    ")
 
 
-def _value(shown: Shown, more: str, indent: str = "  ") -> Iterator[str]:
+def _value(shown: ShownValue, more: str, indent: str = "  ") -> Iterator[str]:
     """A value: its name, and the value or why there is none, then its type and size."""
     what = ", ".join(part for part in (name(shown.kind), amount(shown.size), more, shown.why) if part)
     yield f"{indent}{name(shown.name)} ({what})"
@@ -337,7 +348,7 @@ def _value(shown: Shown, more: str, indent: str = "  ") -> Iterator[str]:
         yield from (f"{indent}  {row}" for row in pretty(shown.doc))
 
 
-def _stored(shown: Shown, called: str) -> dict[str, Doc]:
+def _stored(shown: ShownValue, called: str) -> dict[str, Doc]:
     held: dict[str, Doc] = {"value": shown.doc} if not shown.why else {"why": shown.why}
     return {called: shown.name, "type": shown.kind, "size": shown.size, **held}
 

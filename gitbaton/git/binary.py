@@ -31,7 +31,7 @@ from gitbaton.git.objects import (
 from gitbaton.git.run import Git, checked
 from gitbaton.model import Head, Oid
 from gitbaton.system.files import read_regular, write_all
-from gitbaton.system.process import Result, Talk
+from gitbaton.system.process import Coprocess, Result
 from gitbaton.values import cast
 
 SYNCED = ("core.fsync=all", "core.fsyncMethod=fsync")
@@ -58,7 +58,7 @@ class GitObjects(Objects):
 
     def __init__(self, git: Git, git_dir: str, common_dir: str, algorithm: Algorithm, *, lasting: bool = False) -> None:
         self.git, self.git_dir, self.common_dir, self.algorithm = git, git_dir, common_dir, algorithm
-        self._mover: _Mover | None = None
+        self._mover: _UpdateRef | None = None
         self._lasting = lasting
         self._plain = git
 
@@ -116,7 +116,7 @@ class GitObjects(Objects):
             if self._mover is not None and self._mover.dead:
                 self._mover.close()
                 self._mover = None
-            self._mover = self._mover or _Mover(self.git)
+            self._mover = self._mover or _UpdateRef(self.git)
             result = self._mover.move(stdin, transactions)
             if result.code == 0 or result.err:
                 break
@@ -211,7 +211,7 @@ class GitObjects(Objects):
 class BinaryObjects(GitObjects):
     """Objects and refs read through one ``git cat-file --batch-command``, too."""
 
-    _batch: _Batch | None = None
+    _batch: _CatFile | None = None
 
     def info(self, spec: str) -> Object | None:
         """See Objects."""
@@ -323,11 +323,11 @@ class BinaryObjects(GitObjects):
             length += 1
         return oid[:length]
 
-    def _ask(self) -> _Batch:
+    def _ask(self) -> _CatFile:
         if self._batch is not None and self._batch.dead:
             self.close()
         if self._batch is None:
-            self._batch = _Batch(self.git)
+            self._batch = _CatFile(self.git)
         return self._batch
 
     def borrow(self, store: str, env: Mapping[str, str]) -> None:
@@ -355,7 +355,7 @@ class BinaryObjects(GitObjects):
                 os.close(fd)
 
 
-class _Mover(Talk):
+class _UpdateRef(Coprocess):
     """One long-lived ``git update-ref --stdin``; it reads refs anew in every transaction."""
 
     def __init__(self, git: Git) -> None:
@@ -377,7 +377,7 @@ class _Mover(Talk):
         return Result(code=0, out=b"", err="")
 
 
-class _Batch(Talk):
+class _CatFile(Coprocess):
     """One long-lived ``git cat-file --batch-command``; it reads refs anew on every request, and ends at a corrupt object."""
 
     def __init__(self, git: Git) -> None:

@@ -68,7 +68,7 @@ class RefChange:
 
 
 @value
-class Commit:
+class RawCommit:
     """A raw commit taken apart; ``author`` is the bytes after ``author ``, with date."""
 
     tree: Oid
@@ -259,7 +259,7 @@ def commit_data(*, tree: Oid, parents: Iterable[Oid], author: bytes, message: by
     return b"\n".join(lines)
 
 
-def parse_commit(data: bytes) -> Commit:
+def parse_commit(data: bytes) -> RawCommit:
     """A raw commit taken apart, whoever wrote it. Raises RecordError when it is not one."""
     head, _, message = data.partition(b"\n\n")
     tree, author, parents = "", b"", []
@@ -273,7 +273,7 @@ def parse_commit(data: bytes) -> Commit:
             author = value
     if not all(OID.match(oid) for oid in (tree, *parents)):
         raise RecordError("commit is malformed")
-    return Commit(tree=tree, parents=tuple(parents), author=author, message=message)
+    return RawCommit(tree=tree, parents=tuple(parents), author=author, message=message)
 
 
 def parse_tree(data: bytes, algorithm: Algorithm) -> list[TreeEntry]:

@@ -19,7 +19,7 @@ Pair = tuple[Oid, Oid]
 
 
 @value
-class Change:
+class PathChange:
     """One path on two sides, each ``MODE ID``; the id is zeros where git has not hashed a file."""
 
     path: str
@@ -28,12 +28,12 @@ class Change:
     status: str
 
 
-def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) -> dict[Pair, dict[str, Change]]:
+def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) -> dict[Pair, dict[str, PathChange]]:
     """What differs between the two trees of each pair, by path; one process for all of them. ``paths``: only these, and what is
     below; a git that forgets them (2.36.0) tells more. Raises GitError."""
     wanted = list(dict.fromkeys(pairs))
     apart = [pair for pair in wanted if pair[0] != pair[1]]
-    found: dict[Pair, dict[str, Change]] = {pair: {} for pair in wanted}
+    found: dict[Pair, dict[str, PathChange]] = {pair: {} for pair in wanted}
     if apart:
         found |= zip(apart, finished(started(repo, apart, paths), len(apart)), strict=True)
     return found
@@ -60,7 +60,7 @@ def refuse_pathspecs(git: Git, specs: Sequence[str]) -> None:
         raise GitError(result.fatal())
 
 
-def finished(process: Process, count: int) -> list[dict[str, Change]]:
+def finished(process: Process, count: int) -> list[dict[str, PathChange]]:
     """What it found of so many pairs, by path. Raises CollectedError where a tree cannot be read."""
     groups = records(compared(process.finish()))[1:]
     if len(groups) != count:  # git passes over a tree that is not there without failing
@@ -76,9 +76,9 @@ def compared(result: Result) -> bytes:
     return result.out
 
 
-def records(raw: bytes) -> list[tuple[str, list[Change]]]:
+def records(raw: bytes) -> list[tuple[str, list[PathChange]]]:
     """Git's ``--raw -z`` output in groups; each but the first follows a line of its own."""
-    groups: list[tuple[str, list[Change]]] = [("", [])]
+    groups: list[tuple[str, list[PathChange]]] = [("", [])]
     at = 0
     while at < len(raw):
         if raw[at : at + 1] != b":":
@@ -89,7 +89,7 @@ def records(raw: bytes) -> list[tuple[str, list[Change]]]:
         middle = raw.index(b"\0", at)
         end = raw.index(b"\0", middle + 1)
         old, new, before, after, status = raw[at + 1 : middle].decode("ascii").split(" ")
-        change = Change(
+        change = PathChange(
             path=os.fsdecode(raw[middle + 1 : end]), before=_entry(old, before), after=_entry(new, after), status=status
         )
         groups[-1][1].append(change)

@@ -19,7 +19,7 @@ from gitbaton.errors import BatonError, UsageError
 from gitbaton.install.agents import chosen
 from gitbaton.install.levels import Place, path_of, program
 from gitbaton.system.files import write_all
-from gitbaton.system.process import Talk
+from gitbaton.system.process import Coprocess
 from gitbaton.values import value
 
 SECONDS = 20.0
@@ -136,7 +136,7 @@ def _hooks(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield hook
 
 
-class Peer(Talk):
+class Peer(Coprocess):
     """A program that answers requests (JSON-RPC, one message a line); it is ended when the ``with`` block is left.
 
     Raises BatonError when it cannot be started, ends, answers with an error or does not answer before the time is over.

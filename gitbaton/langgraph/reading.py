@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, DeltaChannelHistory, PendingWrite
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from gitbaton.threads.codec import Entry, Row, Typed
+    from gitbaton.threads.codec import Row, ThreadCheckpoint, Typed
     from gitbaton.threads.store import ThreadStore
 
-    Place = tuple[str, str, Entry]
+    Place = tuple[str, str, ThreadCheckpoint]
 
 _KEYS = ormsgpack.OPT_NON_STR_KEYS
 _ONCE, _NEVER = "read once", "cannot be joined"
@@ -45,10 +45,10 @@ class Documents:
 
     def __init__(self, budget: int) -> None:
         self.budget, self.held = budget, 0
-        self._kept: deque[tuple[Entry, int]] = deque()
+        self._kept: deque[tuple[ThreadCheckpoint, int]] = deque()
         self._lock = threading.Lock()
 
-    def keep(self, entry: Entry, document: bytes) -> None:
+    def keep(self, entry: ThreadCheckpoint, document: bytes) -> None:
         """Remember the document of an entry that has none."""
         size = len(document)
         if size > self.budget // 4:
@@ -70,7 +70,7 @@ class Documents:
             self._lock.release()
 
 
-class Reader:
+class CheckpointReader:
     """Reads the entries of one store with one serialiser; what it remembers it shares with other readers of that store.
     ``tells``: what the serialiser does not build is said, once for each class."""
 
@@ -83,7 +83,7 @@ class Reader:
         if tells:
             self._loads, self._unpack = telling(self._loads), telling(self._unpack)
 
-    def tuple_of(self, thread: str, namespace: str, entry: Entry) -> CheckpointTuple:
+    def tuple_of(self, thread: str, namespace: str, entry: ThreadCheckpoint) -> CheckpointTuple:
         """All of a checkpoint. Raises RecordError, GitError, and what the serialiser raises."""
         memo = entry.memo
         if type(memo) is bytes and self._hook is not None:
@@ -110,16 +110,16 @@ class Reader:
         loads = self._loads
         return [(row[1], row[3], loads((row[4], row[5]))) for row in rows]
 
-    def metadata(self, entry: Entry) -> CheckpointMetadata:
+    def metadata(self, entry: ThreadCheckpoint) -> CheckpointMetadata:
         """The metadata of a checkpoint."""
         found: CheckpointMetadata = self._json(entry, "md", entry.md)
         return found
 
-    def value(self, entry: Entry, channel: str) -> object:
+    def value(self, entry: ThreadCheckpoint, channel: str) -> object:
         """The value of a channel that the checkpoint has. Raises KeyError where it has none."""
         return self._loads(self.store.blob(entry.channels[channel]))
 
-    def _first(self, entry: Entry) -> tuple[Checkpoint, CheckpointMetadata]:
+    def _first(self, entry: ThreadCheckpoint) -> tuple[Checkpoint, CheckpointMetadata]:
         """Each part decoded by itself, which proves it whole; an entry that is read again is joined for the next time."""
         loads, channels = self._loads, entry.channels
         checkpoint = self._json(entry, "ck", entry.ck)
@@ -141,14 +141,14 @@ class Reader:
         checkpoint["channel_values"] = {name: loads(typed) for name, typed in parts.items()}
         return checkpoint, metadata
 
-    def _json(self, entry: Entry, kind: str, text: bytes) -> Any:
+    def _json(self, entry: ThreadCheckpoint, kind: str, text: bytes) -> Any:
         found = loads_json(text) if text else self._loads(self.store.blob(entry.rest[kind]))
         if type(found) is not dict:
             raise RecordError(f"the checkpoint '{entry.id}' is not one that gitbaton wrote: its '{kind}' is no map")
         return found
 
 
-def _join(entry: Entry, checkpoint: Any, parts: dict[str, Typed], metadata: Any) -> bytes | None:
+def _join(entry: ThreadCheckpoint, checkpoint: Any, parts: dict[str, Typed], metadata: Any) -> bytes | None:
     """``[checkpoint, values, metadata]`` as one document; None where that would not give exactly what its parts give."""
     if entry.rest:
         return None
@@ -177,7 +177,7 @@ def _map(size: int) -> bytes:
 
 
 def history(
-    reader: Reader, thread: str, namespace: str, checkpoint: str | None, channels: Sequence[str]
+    reader: CheckpointReader, thread: str, namespace: str, checkpoint: str | None, channels: Sequence[str]
 ) -> Mapping[str, DeltaChannelHistory]:
     """For each channel its writes before ``checkpoint`` (default: the newest), oldest first, and, where there is one, the value
     they begin at. Only what is asked for is decoded."""
@@ -208,7 +208,7 @@ def history(
 
 
 def entries(
-    reader: Reader,
+    reader: CheckpointReader,
     config: RunnableConfig | None,
     where: Mapping[str, Any] | None,
     before: RunnableConfig | None,
@@ -234,7 +234,7 @@ def entries(
     return islice(found, limit)
 
 
-def _one(reader: Reader, chains: list[tuple[str, str]], only: str, below: str | None) -> Iterator[Place]:
+def _one(reader: CheckpointReader, chains: list[tuple[str, str]], only: str, below: str | None) -> Iterator[Place]:
     if below and only >= below:
         return
     for thread, namespace in chains:
@@ -243,11 +243,11 @@ def _one(reader: Reader, chains: list[tuple[str, str]], only: str, below: str | 
             yield thread, namespace, entry
 
 
-def _chain(reader: Reader, place: tuple[str, str], below: str | None) -> Iterator[Place]:
+def _chain(reader: CheckpointReader, place: tuple[str, str], below: str | None) -> Iterator[Place]:
     return ((*place, entry) for entry in reader.store.walk(*place, below or None))
 
 
-def _all(reader: Reader, newest: Mapping[tuple[str, str], str | None], below: str | None) -> Iterator[Place]:
+def _all(reader: CheckpointReader, newest: Mapping[tuple[str, str], str | None], below: str | None) -> Iterator[Place]:
     """The checkpoints of all chains, newest first. A chain is opened when it is the turn of its newest checkpoint: who takes a
     few does not wait for the others. One whose newest is not known is opened first, which says why."""
     waiting = sorted(((id, -number) for number, id in enumerate(newest.values()) if id is not None))
@@ -273,7 +273,7 @@ def _all(reader: Reader, newest: Mapping[tuple[str, str], str | None], below: st
             go_on(-number, rest, None)
 
 
-def _matching(reader: Reader, found: Iterator[Place], where: Mapping[str, Any]) -> Iterator[Place]:
+def _matching(reader: CheckpointReader, found: Iterator[Place], where: Mapping[str, Any]) -> Iterator[Place]:
     """Those whose metadata equal ``where``; a text that must stand in the stored JSON spares decoding most of it."""
     needles = [needle for key, wanted in where.items() if (needle := _needle(key, wanted))]
     for place in found:

@@ -19,7 +19,7 @@ from gitbaton.errors import GitError, UsageError
 from gitbaton.git.questions import create_bare
 from gitbaton.langgraph.blocked import allowed
 from gitbaton.langgraph.branches import Branches
-from gitbaton.langgraph.reading import Documents, Reader, entries, history
+from gitbaton.langgraph.reading import CheckpointReader, Documents, entries, history
 from gitbaton.langgraph.writing import Writer, as_text, namespace_of, thread_of
 from gitbaton.threads.store import ThreadStore
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple, DeltaChannelHistory
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from gitbaton.threads.codec import Entry
+    from gitbaton.threads.codec import ThreadCheckpoint
 
     T = TypeVar("T")
 
@@ -125,7 +125,9 @@ class GitSaver(BaseCheckpointSaver[str]):
     @serde.setter
     def serde(self, serde: SerializerProtocol) -> None:
         """Serialise with this from now on."""
-        self._reader = Reader(self.store, serde, self._documents, tells=self._tells and type(serde) is JsonPlusSerializer)
+        self._reader = CheckpointReader(
+            self.store, serde, self._documents, tells=self._tells and type(serde) is JsonPlusSerializer
+        )
         self._writer = Writer(self.store, serde, self._recent, self._branches)
 
     @classmethod
@@ -176,7 +178,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         self._was_read(thread, namespace, entry, bool(wanted))
         return None if entry is None else self._reader.tuple_of(thread, namespace, entry)
 
-    def _was_read(self, thread: str, namespace: str, entry: Entry | None, asked: bool) -> None:
+    def _was_read(self, thread: str, namespace: str, entry: ThreadCheckpoint | None, asked: bool) -> None:
         self._branches.met(thread, namespace, entry.id if entry is not None else None)
         if asked and entry is not None:
             self._branches.asked(thread, namespace, entry.id)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from gitbaton.langgraph.branches import Branches
-    from gitbaton.threads.codec import Entry, Id, Row, Typed
+    from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, Typed
     from gitbaton.threads.store import ThreadStore
 
     Versions = tuple[bytes, Mapping[str, Any]]
@@ -72,7 +72,7 @@ def namespace_of(named: Mapping[str, Any]) -> str:
     return text(given, "a namespace") if given else ""
 
 
-class Draft:
+class CheckpointDraft:
     """A checkpoint that is ready to be stored; ``values`` are those that all have to be serialised if its parent changes;
     ``on_purpose``: whoever made it chose what it follows."""
 
@@ -115,12 +115,12 @@ class Writer:
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
-        parent: Callable[[str, str, str], Entry | None],
-    ) -> Draft:
+        parent: Callable[[str, str, str], ThreadCheckpoint | None],
+    ) -> CheckpointDraft:
         """A checkpoint, serialised: later changes of the caller's objects do not touch it. ``parent`` finds the one that it
         follows; where it finds none, all channels are serialised. Raises KeyError without a thread id, and what the serialiser
         raises."""
-        draft = Draft(config, checkpoint)
+        draft = CheckpointDraft(config, checkpoint)
         draft.on_purpose = metadata.get("source") in _CHOSEN
         body: dict[str, Any] = {**checkpoint, "id": draft.id, "channel_values": [*draft.values]}
         if body["channel_values"] == sorted(draft.values, key=_place):
@@ -139,7 +139,7 @@ class Writer:
             draft.channels[name] = self._typed(value)
         return draft
 
-    def put(self, draft: Draft) -> None:
+    def put(self, draft: CheckpointDraft) -> None:
         """Store a draft; it is durable when this returns."""
         d = draft
         note = None if d.on_purpose else self.branches.watch(d.thread, d.namespace, d.id, d.parent)
@@ -168,7 +168,7 @@ class Writer:
         return thread_of(named), namespace_of(named), as_text(named["checkpoint_id"]), rows, replace
 
     def _parent(
-        self, draft: Draft, find: Callable[[str, str, str], Entry | None]
+        self, draft: CheckpointDraft, find: Callable[[str, str, str], ThreadCheckpoint | None]
     ) -> tuple[Mapping[str, Id], Mapping[str, Any] | None]:
         """The blobs of the parent's channels and their versions."""
         entry = find(draft.thread, draft.namespace, draft.parent or "")
@@ -184,7 +184,7 @@ class Writer:
         found = checkpoint.get("channel_versions") if isinstance(checkpoint, dict) else None
         return entry.channels, found if isinstance(found, dict) else None
 
-    def _text(self, draft: Draft, kind: str, value: object) -> bytes:
+    def _text(self, draft: CheckpointDraft, kind: str, value: object) -> bytes:
         try:
             ormsgpack.packb(value, option=_STRICT)  # far faster than a look at each value in Python
             text = plain_text(value)

@@ -24,7 +24,7 @@ from gitbaton.codec import (
 )
 from gitbaton.codec.text import MAX_BYTES
 from gitbaton.errors import BatonError, RecordError, UsageError
-from gitbaton.git.objects import Commit, NewObject, TreeEntry, author_at, commit_data, object_id, tree_data, walk_notes
+from gitbaton.git.objects import NewObject, RawCommit, TreeEntry, author_at, commit_data, object_id, tree_data, walk_notes
 from gitbaton.git.questions import filtered_commits
 from gitbaton.journal.chain import RECORD, subject
 from gitbaton.journal.codec import decode as decode_record
@@ -43,8 +43,8 @@ from gitbaton.store.read import readable_checkpoints
 from gitbaton.store.refs import THREADS, remote_of
 from gitbaton.store.write import NOBODY
 from gitbaton.threads.build import rebuild
-from gitbaton.threads.chain import AUTHOR, Batch, Chain, Late, entry_of
-from gitbaton.threads.codec import Entry
+from gitbaton.threads.chain import AUTHOR, Batch, LateWrites, ThreadChain, entry_of
+from gitbaton.threads.codec import ThreadCheckpoint
 from gitbaton.threads.health import reader
 from gitbaton.transcripts import layout
 from gitbaton.values import replace, value
@@ -406,8 +406,8 @@ def thread(survey: Survey, ref: str, tip: Oid | None) -> Made:
     where they can be of this thread alone: not where another thread has lost its newest one, too.
     """
     read, algorithm = reader(survey), survey.algorithm
-    chain = Chain(read, algorithm, None)
-    found: dict[str, Entry] = {}
+    chain = ThreadChain(read, algorithm, None)
+    found: dict[str, ThreadCheckpoint] = {}
     due = [tip] if tip is not None and survey.info(tip) is not None else []
     gone = not due
     if gone:
@@ -434,7 +434,7 @@ def thread(survey: Survey, ref: str, tip: Oid | None) -> Made:
     names = next((made.names for made in whole.values()), b"")
     puts = {id: made.bare() for id, made in whole.items()}
     rows: dict[str, Sequence[Batch]] = {id: [(chain.rows(made), True)] for id, made in whole.items() if made.written}
-    built = rebuild(chain, puts, rows, Late(read, algorithm, None), names=names)
+    built = rebuild(chain, puts, rows, LateWrites(read, algorithm, None), names=names)
     survey.add(NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in built.objects)
     new = built.tip.hex() if built.tip is not None else None
     return Made(new=new, lost=tuple(lost), said=f"{counted(len(whole), 'checkpoint')} can be read")
@@ -455,7 +455,7 @@ def _heads(survey: Survey, taken: set[Oid]) -> list[Oid]:
     return [oid for oid in heads if oid not in below]
 
 
-def _whole(survey: Survey, made: Entry) -> bool:
+def _whole(survey: Survey, made: ThreadCheckpoint) -> bool:
     try:
         oids = [*made.channels.values(), *made.rest.values(), *made.written.values()]
     except BatonError:
@@ -469,7 +469,7 @@ def late(survey: Survey, ref: str, tip: Oid | None) -> Made:
     read = reader(survey)
     rows: dict[str, Sequence[Batch]] = {}
     lost: list[Lost] = []
-    old = Late(read, survey.algorithm, bytes.fromhex(tip) if tip is not None else None)
+    old = LateWrites(read, survey.algorithm, bytes.fromhex(tip) if tip is not None else None)
     try:
         ids = list(old.ids())
     except BatonError:
@@ -480,14 +480,14 @@ def late(survey: Survey, ref: str, tip: Oid | None) -> Made:
             rows[id] = old.of(id)
         except BatonError:
             lost.append(Lost(where=f"{in_quotes(ref)}: checkpoint {id}", what="writes that came late"))
-    new, objects = Late(read, survey.algorithm, None).changed((), rows)
+    new, objects = LateWrites(read, survey.algorithm, None).changed((), rows)
     survey.add(NewObject(oid=oid.hex(), kind=kind, data=data) for kind, oid, data in objects)
     return Made(new=new.hex() if new else None, lost=tuple(lost), said=f"{counted(len(rows), 'checkpoint')}")
 
 
 def conversation(survey: Survey, ref: str, tip: Oid | None, agent: str, session: str) -> Made:
     """Rebuild a conversation: the longest that is whole, else the beginning of the longest."""
-    found: list[tuple[int, bool, Oid, bool, Commit, layout.Kept]] = []
+    found: list[tuple[int, bool, Oid, bool, RawCommit, layout.Kept]] = []
     for oid in [*([tip] if tip is not None else []), *survey.commits]:
         try:
             kept, commit = layout.kept(survey, oid, agent, session), survey.commit(oid)
@@ -687,7 +687,7 @@ class RunMender:
         said = {first - place: text.decode("utf-8", "replace").strip() for place, text in subjects.items()}
         return found, {seq: text for seq, text in said.items() if _CLOSES.search(text)}, first
 
-    def _held(self, run: str, commit: Commit) -> FoundRecord | None:
+    def _held(self, run: str, commit: RawCommit) -> FoundRecord | None:
         names = {e.name.decode("utf-8", "replace"): e.oid for e in self.survey.entries(commit.tree) or ()}
         record = self._record(run, names.pop(RECORD, ""))
         if record is None:
@@ -707,7 +707,7 @@ class RunMender:
         held = filter(None, (self._held(run, commit) for commit in self.survey.commits.values()))
         found = {encode_record(one.record): one for one in held}
         who = next((one.author.rsplit(b" ", 2)[0] for one in found.values()), NOBODY)
-        bare = (Commit(tree=tree, parents=(), author=b"", message=b"") for tree in self.survey.run_trees)
+        bare = (RawCommit(tree=tree, parents=(), author=b"", message=b"") for tree in self.survey.run_trees)
         records = filter(None, (self._record(run, oid) for oid in self.survey.records))
         texts = [*filter(None, (self._held(run, commit) for commit in bare))]
         for one in (*texts, *(FoundRecord(record=record, parts=record.named, author=b"") for record in records)):

@@ -20,10 +20,10 @@ from gitbaton.git.damage import BROKEN, Pack, Spare, beside, listed, lying, torn
 from gitbaton.git.loose import index_is_torn
 from gitbaton.git.objects import (
     MAX_READ,
-    Commit,
     Kind,
     NewObject,
     Object,
+    RawCommit,
     TreeEntry,
     is_oid,
     new_object,
@@ -232,7 +232,7 @@ class Survey(BinaryObjects):
         """See Objects."""
         return self._step_by_step(start, limit)
 
-    def commit(self, oid: Oid | None) -> Commit | None:
+    def commit(self, oid: Oid | None) -> RawCommit | None:
         """Return a commit, taken apart; None for what cannot be read, or is none."""
         found = self.read(oid, LARGEST) if oid else None
         try:
@@ -264,9 +264,9 @@ class Survey(BinaryObjects):
                 yield oid, found.data
 
     @cached_property
-    def commits(self) -> dict[Oid, Commit]:
+    def commits(self) -> dict[Oid, RawCommit]:
         """Every commit that lies here and is not the user's, taken apart."""
-        found: dict[Oid, Commit] = {}
+        found: dict[Oid, RawCommit] = {}
         for oid, data in self._of("commit"):
             try:
                 found[oid] = parse_commit(data)

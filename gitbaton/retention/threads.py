@@ -11,7 +11,7 @@ from gitbaton.git import objectlists
 from gitbaton.git.repo import Repo
 from gitbaton.retention.rules import Item, Rules, keep
 from gitbaton.store.read import NONE
-from gitbaton.threads.codec import Entry, Id
+from gitbaton.threads.codec import Id, ThreadCheckpoint
 from gitbaton.threads.decoding import opened, readable
 from gitbaton.threads.names import late_ref, names_of, ref_of
 from gitbaton.threads.reports import facts, missing
@@ -28,8 +28,8 @@ class Part:
 
     thread: str
     namespace: str
-    keep: tuple[tuple[Entry, tuple[str, ...]], ...]
-    remove: tuple[Entry, ...]
+    keep: tuple[tuple[ThreadCheckpoint, tuple[str, ...]], ...]
+    remove: tuple[ThreadCheckpoint, ...]
 
     @property
     def place(self) -> tuple[str, str]:
@@ -95,10 +95,10 @@ def _part(store: ThreadStore, place: tuple[str, str], rules: Rules) -> Part:
     )
 
 
-def _metadata(store: ThreadStore) -> Callable[[Entry], object]:
+def _metadata(store: ThreadStore) -> Callable[[ThreadCheckpoint], object]:
     """What reads metadata that are no JSON. It raises RecordError where only a saver can: what would go might be needed."""
 
-    def read(entry: Entry) -> object:
+    def read(entry: ThreadCheckpoint) -> object:
         kind, data = store.blob(entry.rest["md"])
         try:
             return opened((kind, data))

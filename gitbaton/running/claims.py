@@ -15,7 +15,7 @@ from gitbaton.errors import GitError, RunError, UsageError
 from gitbaton.git.repo import Repo, has_folder, lock_file, shared
 from gitbaton.system import groups
 from gitbaton.system.files import NO_FILE, acquire, open_regular, release
-from gitbaton.system.groups import Child
+from gitbaton.system.groups import ChildProcess
 from gitbaton.values import replace, value
 from gitbaton.worktree import globs
 
@@ -43,7 +43,7 @@ class Held:
     worktree: str | None
     agent: str | None = None
     created: str | None = None
-    child: Child | None = None
+    child: ChildProcess | None = None
     wants: str | None = None
     dead: bool = False
     far: bool = False
@@ -58,7 +58,7 @@ class Claim:
         self.held, self.lock_fd, self.path = held, fd, path
         self._repo, self._open = repo, True
 
-    def child(self, child: Child) -> None:
+    def child(self, child: ChildProcess) -> None:
         """Note the command that works under this claim, before it begins, and again when its process is known. Raises
         GitError."""
         with self._repo.lock((), of=_LOCK):
@@ -413,9 +413,9 @@ def _read(data: bytes) -> Held | None:
             if type(number) is not int or number < 2 or not isinstance(mark, str):
                 return None
             # 0.1 noted no word: it was these two.
-            child = Child(word=word or f"{number}:{mark}", pid=number, mark=mark)
+            child = ChildProcess(word=word or f"{number}:{mark}", pid=number, mark=mark)
         elif word:
-            child = Child(word=word)
+            child = ChildProcess(word=word)
         return Held(**texts, **maybe, pid=pid, writes=tuple(writes), child=child)
     except (ValueError, TypeError, KeyError, AttributeError, UsageError):
         return None

@@ -19,8 +19,8 @@ from gitbaton.journal.values import Cause, Logged, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.claims import PATIENCE, Claim, Claims
 from gitbaton.system import children, groups
-from gitbaton.system.children import Command, Ended
-from gitbaton.system.groups import Child
+from gitbaton.system.children import CommandResult, UserCommand
+from gitbaton.system.groups import ChildProcess
 from gitbaton.values import value
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.filesets import TEMPORARY, Files, swap
@@ -417,15 +417,15 @@ def launch(
     timeout: float | None = None,
     show: bool = True,
     point: str | None = None,
-    runs: Callable[[Child], None] | None = None,
-) -> Ended:
+    runs: Callable[[ChildProcess], None] | None = None,
+) -> CommandResult:
     """Run a command below ``root`` (default: the work tree) in the step's folder, and wait for it without the lock. ``point``:
     where a test kills this process once the command has been let go; ``runs`` is told of it as the claim is. Raises GitError
     when it cannot be started."""
     cwd = os.path.normpath(os.path.join(root or ctx.root, step.cwd))
-    command = Command(argv=tuple(argv), cwd=cwd, env=env, timeout=timeout, grace=step.grace, show=show and ctx.show)
+    command = UserCommand(argv=tuple(argv), cwd=cwd, env=env, timeout=timeout, grace=step.grace, show=show and ctx.show)
 
-    def started(child: Child) -> None:
+    def started(child: ChildProcess) -> None:
         if runs is not None:
             runs(child)
         claim.child(child)
@@ -457,13 +457,13 @@ def shell(line: str) -> tuple[str, ...]:
     return ("sh", "-c", line)
 
 
-def said(ended: Ended) -> str:
+def said(ended: CommandResult) -> str:
     """The end of what a command said, for a record's text."""
     text = (ended.out + ended.err).decode("utf-8", "replace").strip()
     return text if len(text) <= SHORT_TEXT else "..." + text[-SHORT_TEXT:]
 
 
-def status(ended: Ended) -> str:
+def status(ended: CommandResult) -> str:
     """How a command ended, for people."""
     if ended.timeout:
         return "its time was over"

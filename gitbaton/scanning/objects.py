@@ -14,7 +14,7 @@ from gitbaton.codec import Json, message, parse, path_of, payload, plain
 from gitbaton.config import names_secrets
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objectlists import at_paths, contents, entry_names, first_bytes, introduced, named, reachable, sizes
-from gitbaton.git.objects import OID, Commit, Object, lookup, object_id, parse_commit
+from gitbaton.git.objects import OID, Object, RawCommit, lookup, object_id, parse_commit
 from gitbaton.model import Oid, Stored
 from gitbaton.secrets import Redactor
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, chain_ref
@@ -162,7 +162,7 @@ class Scan:
             self._link_to(item.oid, parse_commit(data))
         self._unfiltered(paths, (wants, haves))
 
-    def _link_to(self, oid: Oid, commit: Commit) -> tuple[bytes, dict[str, Json] | None]:
+    def _link_to(self, oid: Oid, commit: RawCommit) -> tuple[bytes, dict[str, Json] | None]:
         """Remember what a commit of ours is to others; the record in its message, as ``record_in``."""
         raw, record = record_in(commit.message)
         if record is not None:
@@ -273,7 +273,7 @@ class Scan:
         for shown, text in called.items():
             self._text(Hit(checkpoint=None, commit=None, path=self.redactor.text(shown), line=0, kind=""), text, sure=True)
 
-    def _link(self, own: Oid, oid: Oid, commit: Commit) -> None:
+    def _link(self, own: Oid, oid: Oid, commit: RawCommit) -> None:
         self._ids.add(own)
         self.checkpoints[oid] = own
         if len(commit.parents) > 1:

@@ -15,9 +15,9 @@ from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import (
     MAX_READ,
     Algorithm,
-    Commit,
     NewObject,
     Object,
+    RawCommit,
     RefChange,
     commit_data,
     find_notes,
@@ -239,7 +239,7 @@ class Chains:
         asked = sorted({oid for oid in oids if oid})
         return tuple(oid for oid, found in zip(asked, self.objects.read_many(asked, limit), strict=True) if found is not None)
 
-    def commit(self, oid: Oid | None) -> Commit | None:
+    def commit(self, oid: Oid | None) -> RawCommit | None:
         """Return a commit, taken apart; None when there is no such commit."""
         found = self.objects.read(oid) if oid else None
         return parse_commit(found.data) if found is not None and found.kind == "commit" and found.data else None

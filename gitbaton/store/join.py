@@ -15,10 +15,10 @@ from gitbaton.errors import GitError, RecordError
 from gitbaton.git.objects import (
     MAX_READ,
     Algorithm,
-    Commit,
     NewObject,
     Object,
     Objects,
+    RawCommit,
     RefChange,
     commit_data,
     edit_notes,
@@ -153,7 +153,7 @@ def linked(store: Store, track: str, oids: Sequence[Oid]) -> list[Link]:
     ]
 
 
-def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, Commit]]:
+def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[Stored, RawCommit]]:
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         try:
             stored = store.stored(found, track, oid)
@@ -162,7 +162,7 @@ def _records(store: Store, track: str, oids: Sequence[Oid]) -> Iterator[tuple[St
         yield stored, parse_commit(found.data if found is not None and found.data is not None else b"")
 
 
-def _bases(store: Store, found: Sequence[tuple[Stored, Commit]]) -> dict[Oid, Oid]:
+def _bases(store: Store, found: Sequence[tuple[Stored, RawCommit]]) -> dict[Oid, Oid]:
     """Return the heads of chain commits with a second parent that only stands in for HEAD, since HEAD was the first one.
 
     Elsewhere in a chain they need no stand-in; kept, it would make the commits depend on the way the chain grew.
@@ -175,7 +175,7 @@ def _bases(store: Store, found: Sequence[tuple[Stored, Commit]]) -> dict[Oid, Oi
         base, then = (parse_commit(o.data) if o and o.kind == "commit" and o.data else None for o in (next(read), next(read)))
         if base is None or then is None or head is None:
             continue
-        if base == Commit(tree=then.tree, parents=(head,), author=raw.author, message=INDEX):
+        if base == RawCommit(tree=then.tree, parents=(head,), author=raw.author, message=INDEX):
             result[stored.commit] = head
     return result
 

@@ -27,7 +27,7 @@ from gitbaton.git import objectlists
 from gitbaton.git.bounded import with_words
 from gitbaton.git.damage import set_aside, torn
 from gitbaton.git.objectlists import reachable
-from gitbaton.git.objects import Commit, NewObject, RefChange, new_object, parse_commit
+from gitbaton.git.objects import NewObject, RawCommit, RefChange, new_object, parse_commit
 from gitbaton.git.publish import fsync, move_refs, publish_reachable, stored
 from gitbaton.git.remotes import Connection, Pushed, place_address
 from gitbaton.git.repo import Repo, add, make_folder
@@ -637,7 +637,7 @@ def _bases(baton: Baton, bases: Collection[Oid], empty: Oid) -> tuple[Mapping[Oi
     return heads, {oid: commit.tree for oid, commit in indexes.items()}
 
 
-def _read(baton: Baton, oids: Iterable[Oid]) -> dict[Oid, Commit]:
+def _read(baton: Baton, oids: Iterable[Oid]) -> dict[Oid, RawCommit]:
     """The commits of these that are here."""
     asked = sorted(set(oids))
     read = zip(asked, baton.repo.objects.read_many(asked), strict=True)

@@ -16,7 +16,7 @@ from gitbaton.store.refs import remote_ref
 from gitbaton.sync.items import OURS, Seen, flush, here, room
 from gitbaton.sync.values import Choice, Fetched, Item, Joined, Move
 from gitbaton.threads.build import Apart, Side, apart
-from gitbaton.threads.chain import Chain, Entries, Late, Object, named
+from gitbaton.threads.chain import Entries, LateWrites, Object, ThreadChain, named
 from gitbaton.threads.codec import Id
 from gitbaton.threads.health import unusable
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
@@ -119,7 +119,7 @@ class Trade:
     def side(self, place: Place) -> Side:
         """What lies in a place."""
         (tip, late), read, algorithm = place.ids, self.packs.read, self.packs.algorithm
-        return Side(Chain(read, algorithm, tip, self.entries), Late(read, algorithm, late))
+        return Side(ThreadChain(read, algorithm, tip, self.entries), LateWrites(read, algorithm, late))
 
     def apart(self, name: Name, mine: Place) -> Apart:
         """What both sides lack of what they become, where it stands at ``mine`` here. Raises RecordError, GitError."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from gitbaton.errors import GitError
-from gitbaton.system.groups import Child, Ending, end, marked
+from gitbaton.system.groups import ChildEnding, ChildProcess, end, marked
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 @value
-class Command:
+class UserCommand:
     """A command: its words, the folder (absolute) it begins in, its whole environment. ``timeout`` and ``grace`` in seconds:
     SIGTERM after the one, SIGKILL after the other. ``show``: pass its output on to ours as it comes; where ours is a terminal,
     it writes to one of the same size. It reads nothing, and no terminal controls it. It sees besides PWD, and
@@ -57,7 +57,7 @@ class Command:
 
 
 @value
-class Ended:
+class CommandResult:
     """How a command ended. ``exit`` as a shell gives it: 128 and the signal's number when one ended it, 127 when there is no
     such program, 126 when it cannot be executed. ``signal``: that signal's name. ``timeout``: its time was over.
     ``interrupted``: somebody asked it, or this process, to end. ``out`` and ``err``: the last mebibyte of ``out_bytes`` and
@@ -78,14 +78,14 @@ class Ended:
 
 
 def run(
-    command: Command,
+    command: UserCommand,
     *,
-    started: Callable[[Child], None],
+    started: Callable[[ChildProcess], None],
     tick: Callable[[float], None] | None = None,
     output: Callable[[int, bytes], None] | None = None,
     locks: Sequence[int] = (),
     begun: Callable[[], None] | None = None,
-) -> Ended:
+) -> CommandResult:
     """Run a command to its end. ``started`` is called twice: before the command begins, with the word in its environment, so
     that nothing begins which nobody would find, and with its process, when that is known. Where the first call raises, the
     command never begins; ``begun`` is called when it has.
@@ -96,32 +96,32 @@ def run(
     a callback ends the command, too. Raises GitError when not even a shell can be started.
     """
     with signals():
-        return _Run(command, tick).all(started, output, locks, begun)
+        return _RunningCommand(command, tick).all(started, output, locks, begun)
 
 
-class _Run:
+class _RunningCommand:
     """One command under way. ``signals``: what was passed on to it and when; ``paused``: seconds for which all was stopped."""
 
-    def __init__(self, command: Command, tick: Callable[[float], None] | None) -> None:
+    def __init__(self, command: UserCommand, tick: Callable[[float], None] | None) -> None:
         self.command, self.tick = command, tick
-        self.child = Child(word=os.urandom(8).hex())
+        self.child = ChildProcess(word=os.urandom(8).hex())
         self.process: subprocess.Popen[bytes] | None = None
         self.pidfd: int | None = None
         self.streams: tuple[_Stream, ...] = ()
         self.signals: list[tuple[int, float]] = []
         self.code: int | None = None
         self.timeout = False
-        self.ending: Ending | None = None
+        self.ending: ChildEnding | None = None
         self.began = self.told = time.monotonic()
         self.ended_at, self.paused, self.heeded = 0.0, 0.0, 0
 
     def all(
         self,
-        started: Callable[[Child], None],
+        started: Callable[[ChildProcess], None],
         output: Callable[[int, bytes], None] | None,
         locks: Sequence[int],
         begun: Callable[[], None] | None,
-    ) -> Ended:
+    ) -> CommandResult:
         started(self.child)
         _running.append(self)  # a signal that arrives while it is being started is kept for it
         try:
@@ -157,7 +157,7 @@ class _Run:
                 os.close(fd)
         self.began = self.told = time.monotonic()
         self.streams = tuple(_Stream(n, fd, self.command.show, output) for n, fd in zip((1, 2), ours, strict=True))
-        self.child = Child.of(self.child.word, self.process.pid)
+        self.child = ChildProcess.of(self.child.word, self.process.pid)
         for number, _ in self.signals:
             self.send(number)
         with suppress(OSError, AttributeError):  # not every system has them
@@ -240,7 +240,7 @@ class _Run:
         for stream in self.streams:
             stream.owe()
         if self.code or self.timeout or self.signals:
-            self.ending = self.ending or Ending(self.child, self.command.grace)
+            self.ending = self.ending or ChildEnding(self.child, self.command.grace)
 
     def _exit(self) -> int | None:
         """The exit status, a signal's number negative; None while it runs. Where the system can do that it keeps its number
@@ -262,7 +262,7 @@ class _Run:
             self.timeout = self.command.timeout is not None and now >= self._deadline()
             told = self.signals
             if self.timeout or len(told) > 1 or (told and now >= told[0][1] + self.command.grace):
-                self.ending = Ending(self.child, self.command.grace)
+                self.ending = ChildEnding(self.child, self.command.grace)
 
     def _over(self) -> bool:
         ended = self.ending is None or self.ending.done()
@@ -275,10 +275,10 @@ class _Run:
             return True
         return time.monotonic() >= self.ended_at + _AFTER and all(stream.settled() for stream in self.streams)
 
-    def _told(self) -> Ended:
+    def _told(self) -> CommandResult:
         out, err = self.streams
         code = self.code or 0
-        return Ended(
+        return CommandResult(
             exit=128 - code if code < 0 else code,
             signal=_name(-code) if code < 0 else None,
             timeout=self.timeout,
@@ -297,7 +297,7 @@ class _Run:
         )
 
 
-def _popen(command: Command, word: str, streams: Sequence[int], locks: Sequence[int]) -> subprocess.Popen[bytes]:
+def _popen(command: UserCommand, word: str, streams: Sequence[int], locks: Sequence[int]) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own; what cannot be executed, through a shell. Raises OSError and ValueError."""
     import subprocess
 
@@ -424,7 +424,7 @@ class _Stream:
         return not self.pending and (not self.open or (self._owed is not None and self._owed <= 0))
 
 
-_running: list[_Run] = []
+_running: list[_RunningCommand] = []
 _handling: list[int] = []  # the signals that are passed on
 
 

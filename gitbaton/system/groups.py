@@ -50,7 +50,7 @@ def _found(pid: int) -> _Process | None:
 
 
 @value
-class Child:
+class ChildProcess:
     """A command that was started, or is to be: the word in its environment, and, once it is known, its process (which heads a
     session and a process group) and that process's start mark. The word finds what came of it also where it left its session,
     the process also what changed its environment."""
@@ -60,7 +60,7 @@ class Child:
     mark: str = ""
 
     @classmethod
-    def of(cls, word: str, pid: int) -> Child:
+    def of(cls, word: str, pid: int) -> ChildProcess:
         """The child that runs as a process now, or has just ended: what it left is known by its beginning."""
         found = _found(pid)
         return cls(word=word, pid=pid, mark=found.mark if found is not None else "")
@@ -94,20 +94,20 @@ class Child:
         return {pid: table[pid].mark for pid in found if not table[pid].zombie}
 
 
-def end(child: Child, grace: float) -> bool:
+def end(child: ChildProcess, grace: float) -> bool:
     """End a child and all that came of it: SIGTERM, after ``grace`` seconds SIGKILL; whether nothing of it runs any more. A
     process that has been given the same number since is left alone. Nothing is done, and the answer is False, when this very
     process came of it."""
-    ending = Ending(child, grace)
+    ending = ChildEnding(child, grace)
     while not ending.done():
         time.sleep(_PAUSE)
     return not ending.left
 
 
-class Ending:
+class ChildEnding:
     """The end of a child, step by step, for a caller that does something else meanwhile. ``left``: what still runs."""
 
-    def __init__(self, child: Child, grace: float) -> None:
+    def __init__(self, child: ChildProcess, grace: float) -> None:
         self._child = child
         self._kill_at = time.monotonic() + grace
         self.left = child.members()

@@ -199,7 +199,7 @@ def begin(
     return Process(argv, pid, reader, err, time.monotonic() + timeout)
 
 
-class Talk:
+class Coprocess:
     """A program that is asked and answers, line by line; ``name`` is what errors call it. ``dead`` after an error: an answer
     that came too late would answer the next question. ``group``: in a process group of its own, where it outlives a Ctrl-C that
     we do."""

@@ -7,8 +7,19 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 
 from gitbaton.codec import in_quotes
 from gitbaton.errors import NotFoundError, RecordError
-from gitbaton.threads.chain import Batch, Chain, Late, Object, commit_data, fold, jump_numbers, merged, subject_of, tree_data
-from gitbaton.threads.codec import Entry, Id, Row, hasher, key, loads, rows_blob, rows_of, typed_of
+from gitbaton.threads.chain import (
+    Batch,
+    LateWrites,
+    Object,
+    ThreadChain,
+    commit_data,
+    fold,
+    jump_numbers,
+    merged,
+    subject_of,
+    tree_data,
+)
+from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, hasher, key, loads, rows_blob, rows_of, typed_of
 from gitbaton.values import value
 
 TYPE_CHECKING = False
@@ -18,8 +29,8 @@ if TYPE_CHECKING:
     from gitbaton.git.objects import Kind
 
     Made = tuple[Id | None, Id | None, Sequence[Object]]
-    Find = Callable[[str], Entry | None]
-    Metadata = Callable[[Entry], Any]
+    Find = Callable[[str], ThreadCheckpoint | None]
+    Metadata = Callable[[ThreadCheckpoint], Any]
     Rows = Mapping[tuple[str, int], Row]
     T = TypeVar("T")
 NEAR = 32
@@ -37,10 +48,10 @@ class Built:
 
 
 def rebuild(
-    chain: Chain,
-    puts: Mapping[str, Entry | None],
+    chain: ThreadChain,
+    puts: Mapping[str, ThreadCheckpoint | None],
     rows: Mapping[str, Sequence[Batch]],
-    late: Late,
+    late: LateWrites,
     *,
     names: bytes | None = None,
 ) -> Built:
@@ -55,10 +66,10 @@ def rebuild(
 
 
 def building(
-    chain: Chain,
-    puts: Mapping[str, Entry | None],
+    chain: ThreadChain,
+    puts: Mapping[str, ThreadCheckpoint | None],
     rows: Mapping[str, Sequence[Batch]],
-    late: Late,
+    late: LateWrites,
     *,
     names: bytes | None = None,
     pause: Callable[[], object] | None = None,
@@ -77,7 +88,7 @@ def building(
         late_tip, objects = late.changed([id for id in puts if id in late.ids()], rows)
         yield objects
         return Built(tip=chain.tip, late_tip=late_tip, objects=objects)
-    work = _Work(chain, base, late, names)
+    work = _ChainBuilder(chain, base, late, names)
     kept = {entry.id: entry for entry in old}
     for id in sorted({*kept, *puts}):
         before = kept.get(id)
@@ -95,11 +106,11 @@ def building(
 
 
 def _above(
-    chain: Chain, puts: Mapping[str, Entry | None], others: Iterable[str], pause: Callable[[], object]
-) -> tuple[list[Entry], Entry | None]:
+    chain: ThreadChain, puts: Mapping[str, ThreadCheckpoint | None], others: Iterable[str], pause: Callable[[], object]
+) -> tuple[list[ThreadCheckpoint], ThreadCheckpoint | None]:
     """The checkpoints of a chain that are written anew, oldest first, and the one below them."""
     low, wanted = min(puts, default=None), set(others)
-    old: list[Entry] = []
+    old: list[ThreadCheckpoint] = []
     entry = chain.head()
     while entry is not None and low is not None and entry.id >= low:
         old.append(entry)
@@ -117,21 +128,21 @@ def _above(
     return old[::-1], base
 
 
-class _Work:
+class _ChainBuilder:
     """A chain while it grows upwards from ``base``."""
 
-    def __init__(self, chain: Chain, base: Entry | None, late: Late, names: bytes | None) -> None:
+    def __init__(self, chain: ThreadChain, base: ThreadCheckpoint | None, late: LateWrites, names: bytes | None) -> None:
         self.chain, self.base, self.late, self.last, self.names = chain, base, late, base, names
         self.objects: dict[Id, Object] = {}
         self.fresh: list[Object] = []
         self.folded: set[str] = set()
         # what the next old checkpoint must have stood on for its subject to be right; b"" when that is no more
         self._under = base.commit if base is not None else None
-        self._numbers: dict[int, Entry] = {}
+        self._numbers: dict[int, ThreadCheckpoint] = {}
         self._identify = hasher(chain.algorithm)
         self._late = set(late.ids())
 
-    def add(self, entry: Entry, before: Entry | None, batches: Sequence[Batch]) -> None:
+    def add(self, entry: ThreadCheckpoint, before: ThreadCheckpoint | None, batches: Sequence[Batch]) -> None:
         """The next checkpoint: as it was put or, where it is ``before``, as it was."""
         id, last = entry.id, self.last
         if id in self._late:
@@ -143,12 +154,14 @@ class _Work:
                 self._place(before, before)
                 return
             subject = before.subject if same else subject_of(before, last)
-            made = Entry(id, entry.parent, entry.ck, entry.md, None, load=entry.load, tree=entry.tree, subject=subject)
+            made = ThreadCheckpoint(
+                id, entry.parent, entry.ck, entry.md, None, load=entry.load, tree=entry.tree, subject=subject
+            )
             if entry.load is None:
                 made.channels, made.rest, made.written = entry.channels, entry.rest, entry.written
         else:
             written = self._written(before, batches)
-            made = Entry(id, entry.parent, entry.ck, entry.md, entry.channels, rest=entry.rest, written=written)
+            made = ThreadCheckpoint(id, entry.parent, entry.ck, entry.md, entry.channels, rest=entry.rest, written=written)
             made.subject = before.subject if same and entry is before else subject_of(made, last)
             made.tree = self._object("tree", tree_data(made), before.tree if before is not None else None)
         made.memo, made.names = entry.memo, entry.names if self.names is None else self.names
@@ -160,11 +173,11 @@ class _Work:
         made.commit = self._object("commit", commit_data(made), before.commit if before is not None else None)
         self._place(made, before if entry is before else None)
 
-    def _place(self, made: Entry, before: Entry | None) -> None:
+    def _place(self, made: ThreadCheckpoint, before: ThreadCheckpoint | None) -> None:
         self.last = self._numbers[made.seq] = made if made is before else self.chain.keep(made)
         self._under = before.commit if before is not None else b""
 
-    def _at(self, seq: int) -> Entry:
+    def _at(self, seq: int) -> ThreadCheckpoint:
         found = self._numbers.get(seq)
         if found is None:
             assert self.base is not None
@@ -178,7 +191,7 @@ class _Work:
             self.fresh.append(made)
         return oid
 
-    def _written(self, before: Entry | None, batches: Sequence[Batch]) -> dict[str, Id]:
+    def _written(self, before: ThreadCheckpoint | None, batches: Sequence[Batch]) -> dict[str, Id]:
         """The blobs of a checkpoint's writes, with more folded in."""
         written = dict(before.written) if before is not None else {}
         new: dict[str, list[Batch]] = {}
@@ -201,7 +214,7 @@ class Version:
 
     __slots__ = ("entry", "rows", "said")
 
-    def __init__(self, entry: Entry | None, rows: Rows) -> None:
+    def __init__(self, entry: ThreadCheckpoint | None, rows: Rows) -> None:
         self.entry, self.rows = entry, rows
         self.said = _said(entry) if entry is not None else None
 
@@ -214,7 +227,7 @@ class Version:
 _NOTHING = Version(None, {})
 
 
-def _said(entry: Entry) -> tuple[object, ...]:
+def _said(entry: ThreadCheckpoint) -> tuple[object, ...]:
     """All that a checkpoint says, first its time: of two that differ the greater one is taken, in every clone."""
     try:
         found = loads(entry.ck) if entry.ck else None
@@ -230,12 +243,12 @@ class Side:
 
     __slots__ = ("chain", "late")
 
-    def __init__(self, chain: Chain, late: Late) -> None:
+    def __init__(self, chain: ThreadChain, late: LateWrites) -> None:
         self.chain, self.late = chain, late
 
     def versions(self, floor: str | None, more: Collection[str]) -> dict[str, Version]:
         """The checkpoints above ``floor``, and those of ``more``, as far as they are here."""
-        entries: dict[str, Entry | None] = {}
+        entries: dict[str, ThreadCheckpoint | None] = {}
         for entry in self.chain.walk():
             if floor is not None and entry.id <= floor:
                 break
@@ -244,13 +257,13 @@ class Side:
         found = {id: Version(entry, self.rows(id, entry)) for id, entry in entries.items()}
         return {id: version for id, version in found.items() if version.entry is not None or version.rows}
 
-    def rows(self, id: str, entry: Entry | None) -> Rows:
+    def rows(self, id: str, entry: ThreadCheckpoint | None) -> Rows:
         """The writes that belong to a checkpoint."""
         rows = {key(row): row for row in self.chain.rows(entry)} if entry is not None else {}
         fold(rows, self.late.of(id))
         return rows
 
-    def metadata(self, entry: Entry) -> object:
+    def metadata(self, entry: ThreadCheckpoint) -> object:
         """The metadata of a checkpoint that are no JSON; None where only a saver can open them."""
         from gitbaton.threads.decoding import opened
 
@@ -261,10 +274,10 @@ class Side:
 
 
 @value
-class Change:
+class ThreadChange:
     """What one side lacks: checkpoints by id (None: it must go), and writes that must stand."""
 
-    puts: Mapping[str, Entry | None]
+    puts: Mapping[str, ThreadCheckpoint | None]
     rows: Mapping[str, tuple[Row, ...]]
 
     def __bool__(self) -> bool:
@@ -281,8 +294,8 @@ class Apart:
     """How far two sides are apart: what each lacks of what both become; of the checkpoints, how many are new here, go from
     here, are changed here; and how many are new there, and go from there."""
 
-    ours: Change
-    theirs: Change
+    ours: ThreadChange
+    theirs: ThreadChange
     added: int
     removed: int
     changed: int
@@ -336,7 +349,7 @@ def _ancestors(side: Side, result: Mapping[str, Version], all_: Mapping[str, Ver
     """Of what was removed, that from which delta channels of what stays are put together: without it they would read as empty.
     ``side`` has what lies further down."""
 
-    def find(id: str) -> Entry | None:
+    def find(id: str) -> ThreadCheckpoint | None:
         version = result.get(id) or all_.get(id)
         return version.entry if version is not None and version.entry is not None else side.chain.find(id)
 
@@ -373,9 +386,9 @@ def _version(
     return _three(mine, other, before, merged)
 
 
-def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> Change:
+def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> ThreadChange:
     """What makes the result of a side."""
-    puts: dict[str, Entry | None] = {}
+    puts: dict[str, ThreadCheckpoint | None] = {}
     rows: dict[str, tuple[Row, ...]] = {}
     for id in {*side, *result}:
         old, new = side.get(id, _NOTHING), result.get(id, _NOTHING)
@@ -384,19 +397,19 @@ def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> Chang
         more = tuple(sorted(row for name, row in new.rows.items() if old.rows.get(name) != row))
         if more:
             rows[id] = more
-    return Change(puts=puts, rows=rows)
+    return ThreadChange(puts=puts, rows=rows)
 
 
-def metadata_of(entry: Entry, metadata: Metadata | None) -> Mapping[str, Any]:
+def metadata_of(entry: ThreadCheckpoint, metadata: Metadata | None) -> Mapping[str, Any]:
     """A checkpoint's metadata; what JSON does not carry is read by ``metadata``, and is nothing without it."""
     found = loads(entry.md) if entry.md else metadata(entry) if metadata is not None else None
     return found if isinstance(found, Mapping) else {}
 
 
-def needed(thread: str, find: Find, ids: Iterable[str], metadata: Metadata | None) -> dict[str, Entry]:
+def needed(thread: str, find: Find, ids: Iterable[str], metadata: Metadata | None) -> dict[str, ThreadCheckpoint]:
     """Checkpoints that are here, and those before each, down to where each of its delta channels has a value. Raises
     NotFoundError where one of these is missing."""
-    kept: dict[str, Entry] = {}
+    kept: dict[str, ThreadCheckpoint] = {}
     for head in filter(None, map(find, ids)):
         counters = metadata_of(head, metadata).get(_COUNTERS)
         missing = {name for name in counters if name not in head.channels} if isinstance(counters, Mapping) else set()

@@ -13,11 +13,11 @@ from gitbaton.git.objects import Kind
 from gitbaton.threads.codec import (
     REST,
     WIDTH,
-    Entry,
     Id,
     Jump,
     Parts,
     Row,
+    ThreadCheckpoint,
     hasher,
     key,
     loads,
@@ -58,7 +58,7 @@ _MONTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _ODD = re.compile(r"[^ -~]")
 
 
-def commit_data(entry: Entry) -> bytes:
+def commit_data(entry: ThreadCheckpoint) -> bytes:
     """The commit of an entry whose ``tree``, ``up``, ``seq``, ``jump`` and ``subject`` are set."""
     tree = entry.tree or b""
     parent = b"parent %s\n" % entry.up.hex().encode() if entry.up is not None else b""
@@ -75,7 +75,9 @@ def commit_data(entry: Entry) -> bytes:
     )
 
 
-def entry_of(commit: Id, data: bytes, algorithm: Algorithm, load: Callable[[Entry], Parts] | None) -> Entry:
+def entry_of(
+    commit: Id, data: bytes, algorithm: Algorithm, load: Callable[[ThreadCheckpoint], Parts] | None
+) -> ThreadCheckpoint:
     """The checkpoint in a commit; ``load`` reads its tree when that is needed. Its ``ck`` and ``md`` are not looked into:
     ``loads`` does. Raises RecordError when it is not a commit of ours."""
     found = _COMMIT.match(data)
@@ -89,7 +91,7 @@ def entry_of(commit: Id, data: bytes, algorithm: Algorithm, load: Callable[[Entr
     if data[middle:start] != _MIDDLE or data[end:] != _END or (seq == 0) != (up is None) or len(oid) != 2 * WIDTH[algorithm]:
         raise _malformed(data)
     ck, md = data[found.end() : middle], data[start:end]
-    return Entry(
+    return ThreadCheckpoint(
         _text(id),
         None if pid == _NULL else _text(pid),
         b"" if ck == _NULL else ck,
@@ -113,7 +115,7 @@ def names_data(thread: str, namespace: str) -> bytes:
     return b'"thread":%s,"ns":%s,' % (text_json(thread), text_json(namespace))
 
 
-def named(names: tuple[str, str], head: Entry | None) -> tuple[str, str]:
+def named(names: tuple[str, str], head: ThreadCheckpoint | None) -> tuple[str, str]:
     """Thread and namespace, whole as far as a checkpoint of theirs says so: it cannot say what the ref does not stand for."""
     found = _NAMES.match(head.names) if head is not None else None
     if found is None or not any(isinstance(name, Cut) for name in names):
@@ -177,7 +179,7 @@ def _time(text: str) -> int:
     return max(0, seconds + (away if found.group(7) == "-" else -away))
 
 
-def subject_of(entry: Entry, below: Entry | None) -> bytes:
+def subject_of(entry: ThreadCheckpoint, below: ThreadCheckpoint | None) -> bytes:
     """The first line of an entry's message, for people: where it comes from, its step, and the channels that are not as in the
     checkpoint below. Printable ASCII, since what is printable beyond that changes with Python's tables."""
     source, step = _said(entry.md)
@@ -221,7 +223,7 @@ def _named(raw: bytes) -> tuple[bytes, str]:
     return raw[7:8], name
 
 
-def tree_data(entry: Entry) -> bytes:
+def tree_data(entry: ThreadCheckpoint) -> bytes:
     """The tree of an entry."""
     rows = [file_entry("c", name) + oid for name, oid in entry.channels.items()]
     rows += [file_entry("r", name) + oid for name, oid in entry.rest.items()]
@@ -246,7 +248,7 @@ def tree_rows(data: bytes, width: int) -> list[tuple[bytes, Id]]:
     return rows
 
 
-def tree_parts(data: bytes, width: int, entry: Entry) -> Parts:
+def tree_parts(data: bytes, width: int, entry: ThreadCheckpoint) -> Parts:
     """What the tree of an entry holds. Raises RecordError when it is not as ``tree_data`` makes it."""
     held: dict[bytes, dict[str, Id]] = {b"c": {}, b"r": {}, b"w": {}}
     rows = tree_rows(data, width)
@@ -280,11 +282,11 @@ class Entries:
 
     def __init__(self, limit: int = 32 << 20) -> None:
         self.limit, self._bytes = limit, 0
-        self._held: dict[Id, Entry] = {}
+        self._held: dict[Id, ThreadCheckpoint] = {}
         self._guard = threading.Lock()
         self.get = self._held.get
 
-    def add(self, entry: Entry) -> Entry:
+    def add(self, entry: ThreadCheckpoint) -> ThreadCheckpoint:
         """Keep an entry that has a commit; the one that is kept already, where there is one."""
         assert entry.commit is not None
         with self._guard:
@@ -299,7 +301,7 @@ class Entries:
         return len(self._held)
 
 
-def _cost(entry: Entry) -> int:
+def _cost(entry: ThreadCheckpoint) -> int:
     return _COST + len(entry.ck) + len(entry.md) + len(entry.names)
 
 
@@ -322,7 +324,7 @@ def _jump(seq: int) -> int:
     return seq - term
 
 
-class Chain:
+class ThreadChain:
     """The checkpoints of a thread in one namespace, as the commit ``tip`` and those below it have them, by their ids.
 
     ``read`` gives an object's kind and bytes or raises GitError. Whatever the commits say is checked: RecordError when one
@@ -336,7 +338,7 @@ class Chain:
         self._entries = Entries() if entries is None else entries
         width = WIDTH[algorithm]
 
-        def load(entry: Entry) -> Parts:
+        def load(entry: ThreadCheckpoint) -> Parts:
             kind, data = read(entry.tree or b"")
             if kind != "tree":
                 raise RecordError("commit is not a checkpoint of a thread")
@@ -344,7 +346,7 @@ class Chain:
 
         self._load = load
 
-    def entry(self, commit: Id) -> Entry:
+    def entry(self, commit: Id) -> ThreadCheckpoint:
         """The checkpoint in a commit."""
         found = self._entries.get(commit)
         if found is None:
@@ -354,15 +356,15 @@ class Chain:
             found = self._entries.add(entry_of(commit, data, self.algorithm, self._load))
         return found
 
-    def keep(self, entry: Entry) -> Entry:
+    def keep(self, entry: ThreadCheckpoint) -> ThreadCheckpoint:
         """Know an entry that was made here, so that it need not be read."""
         return self._entries.add(entry)
 
-    def head(self) -> Entry | None:
+    def head(self) -> ThreadCheckpoint | None:
         """The newest checkpoint: the one with the greatest id."""
         return self.entry(self.tip) if self.tip is not None else None
 
-    def below(self, entry: Entry) -> Entry | None:
+    def below(self, entry: ThreadCheckpoint) -> ThreadCheckpoint | None:
         """The checkpoint with the next smaller id. Raises RecordError where the chain is out of order."""
         if entry.up is None:
             return None
@@ -371,12 +373,12 @@ class Chain:
             raise RecordError(f"chain is out of order below checkpoint '{entry.id[:100]}'")
         return found
 
-    def find(self, id: str) -> Entry | None:
+    def find(self, id: str) -> ThreadCheckpoint | None:
         """The checkpoint with an id; reads no more than about twice the binary logarithm of the chain's length of commits."""
         found = self.floor(id)
         return found if found is not None and found.id == id else None
 
-    def floor(self, id: str) -> Entry | None:
+    def floor(self, id: str) -> ThreadCheckpoint | None:
         """The newest checkpoint that is not newer than an id."""
         entry = self.head()
         while entry is not None and entry.id > id:
@@ -388,7 +390,7 @@ class Chain:
                 entry = self.below(entry)
         return entry
 
-    def at(self, entry: Entry, seq: int) -> Entry:
+    def at(self, entry: ThreadCheckpoint, seq: int) -> ThreadCheckpoint:
         """The checkpoint with number ``seq`` at or below an entry."""
         while entry.seq > seq:
             for jump in entry.jump:
@@ -404,7 +406,7 @@ class Chain:
             raise RecordError("chain is out of order")
         return entry
 
-    def _target(self, entry: Entry, jump: Jump) -> Entry | None:
+    def _target(self, entry: ThreadCheckpoint, jump: Jump) -> ThreadCheckpoint | None:
         """Where a jump leads; None when that is not what it says, or not further down."""
         commit, id, seq = jump
         if not (id < entry.id and 0 <= seq < entry.seq):
@@ -415,7 +417,7 @@ class Chain:
             return None
         return found if found.id == id and found.seq == seq else None
 
-    def walk(self, below: str | None = None, start: Entry | None = None) -> Iterator[Entry]:
+    def walk(self, below: str | None = None, start: ThreadCheckpoint | None = None) -> Iterator[ThreadCheckpoint]:
         """The checkpoints, newest first; those with a smaller id than ``below``, which may be given as ``start``. Reads one
         commit each, and no trees."""
         entry = start or (self.head() if below is None else self.floor(below))
@@ -431,7 +433,7 @@ class Chain:
         head = self.head()
         return head.seq + 1 if head is not None else 0
 
-    def rows(self, entry: Entry) -> tuple[Row, ...]:
+    def rows(self, entry: ThreadCheckpoint) -> tuple[Row, ...]:
         """The writes that stand in a checkpoint's own commit."""
         return tuple(row for task, oid in entry.written.items() for row in rows_of(self.blob(oid), task))
 
@@ -442,7 +444,7 @@ class Chain:
             raise RecordError(f"object {oid.hex()} is not a blob")
         return data
 
-    def holds(self, entry: Entry) -> bool:
+    def holds(self, entry: ThreadCheckpoint) -> bool:
         """Whether this chain has the very commit of an entry; a chain whose pointers lie may have it and say no."""
         try:
             found = self.find(entry.id)
@@ -450,7 +452,7 @@ class Chain:
             return False
         return found is not None and found.commit == entry.commit
 
-    def is_below(self, other: Chain) -> bool:
+    def is_below(self, other: ThreadChain) -> bool:
         """Whether this chain is a beginning of the other, or all of it."""
         try:
             head = self.head()
@@ -458,13 +460,13 @@ class Chain:
             return False
         return head is not None and other.holds(head)
 
-    def verify(self, *known: Chain) -> list[Entry]:
+    def verify(self, *known: ThreadChain) -> list[ThreadCheckpoint]:
         """The checkpoints that no ``known`` chain has, newest first, with their trees; each jump is held against its target.
 
         A jump into another chain that has the same ids shows only here. Raises RecordError, and GitError for what is missing.
         """
-        found: list[Entry] = []
-        below: Entry | None = None
+        found: list[ThreadCheckpoint] = []
+        below: ThreadCheckpoint | None = None
         for entry in self.walk():
             if any(chain.holds(entry) for chain in known):
                 below = entry
@@ -495,7 +497,7 @@ def merged(own: Iterable[Row], batches: Iterable[Batch]) -> tuple[Row, ...]:
     return tuple(sorted(held.values()))
 
 
-class Late:
+class LateWrites:
     """The writes beside a chain, as a commit has them; ``tip`` is None where there are none. Everything is read on demand and
     kept; whatever is not ours raises RecordError."""
 

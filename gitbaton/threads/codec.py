@@ -34,7 +34,7 @@ Parts = tuple[Mapping[str, Id], Mapping[str, Id], Mapping[str, Id]]
 """What a checkpoint's tree holds: channels, rest, written."""
 
 
-class Entry:
+class ThreadCheckpoint:
     """One checkpoint of a thread in one namespace.
 
     ``id`` is the checkpoint's own and ``parent`` that of the checkpoint it follows, which need not be here. ``ck`` is the JSON
@@ -72,7 +72,7 @@ class Entry:
         jump: tuple[Jump, ...] = (),
         tree: Id | None = None,
         subject: bytes = b"",
-        load: Callable[[Entry], Parts] | None = None,
+        load: Callable[[ThreadCheckpoint], Parts] | None = None,
         names: bytes = b"",
     ) -> None:
         self.id, self.parent, self.ck, self.md = id, parent, ck, md
@@ -88,12 +88,12 @@ class Entry:
         self.channels, self.rest, self.written = self.load(self)
         return getattr(self, name)
 
-    def bare(self) -> Entry:
+    def bare(self) -> ThreadCheckpoint:
         """The checkpoint without its place in a chain and without writes."""
-        return Entry(self.id, self.parent, self.ck, self.md, self.channels, rest=self.rest, names=self.names)
+        return ThreadCheckpoint(self.id, self.parent, self.ck, self.md, self.channels, rest=self.rest, names=self.names)
 
     def __repr__(self) -> str:
-        return f"Entry({self.id!r}, commit={self.commit.hex() if self.commit else None})"
+        return f"ThreadCheckpoint({self.id!r}, commit={self.commit.hex() if self.commit else None})"
 
 
 @value
@@ -102,12 +102,12 @@ class Put:
 
     thread: str
     namespace: str
-    entry: Entry
+    entry: ThreadCheckpoint
     blobs: Mapping[Id, bytes]
 
 
 @value
-class Writes:
+class PutWrites:
     """Writes of one task as the log has them. ``replace``: they all take the place of rows with the same task and index; else
     a row that is there stays, unless ``replaces`` says otherwise."""
 
@@ -316,7 +316,7 @@ def _rows(listed: Any, data: bytes, at: int) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def encode_put(thread: str, namespace: str, entry: Entry, blobs: Mapping[Id, bytes]) -> bytes:
+def encode_put(thread: str, namespace: str, entry: ThreadCheckpoint, blobs: Mapping[Id, bytes]) -> bytes:
     """The record of a checkpoint that is put: one line of JSON that says what follows, then texts, ids and blobs as they are.
 
     Raises UsageError for a name that git cannot hold, or that is no plain text.
@@ -364,7 +364,7 @@ def _head(thread: str, namespace: str, item: tuple[object, ...], names: tuple[st
     return text.encode("ascii")
 
 
-def decode(payload: bytes) -> Put | Writes:
+def decode(payload: bytes) -> Put | PutWrites:
     """What a record says, with the ids of its blobs worked out anew. Raises RecordError when it is not one of ours."""
     end = payload.find(b"\n")
     try:
@@ -376,7 +376,7 @@ def decode(payload: bytes) -> Put | Writes:
             rows = _rows(listed, payload, end + 1)
             if end > _SHORT:
                 _check(thread, namespace, (id, *{row[1] for row in rows}))
-            return Writes(thread=thread, namespace=namespace, id=id, rows=rows, replace=replace)
+            return PutWrites(thread=thread, namespace=namespace, id=id, rows=rows, replace=replace)
     except RecursionError:
         _too_deep(payload[1:end])
     except (*_BROKEN, UsageError):
@@ -412,4 +412,6 @@ def _put(head: Any, payload: bytes, at: int) -> Put:
         or {name for name, text in zip(REST, (ck, md), strict=True) if not text} != {*rest}
     ):
         raise ValueError
-    return Put(thread=thread, namespace=namespace, entry=Entry(id, parent, ck, md, channels, rest=others), blobs=blobs)
+    return Put(
+        thread=thread, namespace=namespace, entry=ThreadCheckpoint(id, parent, ck, md, channels, rest=others), blobs=blobs
+    )

@@ -16,12 +16,12 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.packs import Mark, Packs, RefWatch
 from gitbaton.git.publish import Durable
 from gitbaton.git.repo import Repo, has_folder, sharer
-from gitbaton.threads.chain import Chain, Entries, Late, merged, named, names_data
+from gitbaton.threads.chain import Entries, LateWrites, ThreadChain, merged, named, names_data
 from gitbaton.threads.codec import (
-    Entry,
     Id,
     Put,
     Row,
+    ThreadCheckpoint,
     Typed,
     blob_of,
     decode,
@@ -38,16 +38,16 @@ LogBatch = tuple[int, tuple[Row, ...], bool]
 """Writes as the log has them: the record's number, the rows, and whether they replace."""
 
 
-class Held:
+class Unflushed:
     """Checkpoints that git has not: by id, with their records' numbers, and the ids in order. Nothing is taken out."""
 
     __slots__ = ("order", "puts")
 
-    def __init__(self, puts: dict[str, tuple[int, Entry]]) -> None:
+    def __init__(self, puts: dict[str, tuple[int, ThreadCheckpoint]]) -> None:
         self.puts, self.order = puts, sorted(puts)
 
 
-class Line:
+class ThreadLine:
     """One thread in one namespace: ``held`` and ``rows``, by the checkpoint's id, are what git has not; ``view`` is what git
     had at the last look, None where nobody has looked; ``names`` is what its commits say of the two.
 
@@ -62,12 +62,12 @@ class Line:
         self.ref, self.late = ref_of(thread, namespace), late_ref(thread, namespace)
         self.names = names_data(thread, namespace)
         self.path = self.late_path = b""
-        self.held = Held({})
+        self.held = Unflushed({})
         self.rows: dict[str, list[LogBatch]] = {}
         self.view: View | None = None
 
     @property
-    def puts(self) -> dict[str, tuple[int, Entry]]:
+    def puts(self) -> dict[str, tuple[int, ThreadCheckpoint]]:
         """The checkpoints that git has not, by id."""
         return self.held.puts
 
@@ -78,7 +78,7 @@ class View:
 
     __slots__ = ("chain", "epoch", "head", "known", "late", "late_mark", "late_tip", "mark", "tip")
 
-    def __init__(self, chain: Chain, late: Late, known: WeakValueDictionary[str, Entry]) -> None:
+    def __init__(self, chain: ThreadChain, late: LateWrites, known: WeakValueDictionary[str, ThreadCheckpoint]) -> None:
         self.chain, self.late, self.known = chain, late, known
         self.tip, self.late_tip = chain.tip, late.tip
         self.head = chain.head()
@@ -86,7 +86,7 @@ class View:
         self.mark: Mark | None = None
         self.late_mark: Mark | None = None
 
-    def find(self, id: str) -> Entry | None:
+    def find(self, id: str) -> ThreadCheckpoint | None:
         """A checkpoint of the chain."""
         found = self.known.get(id)
         if found is None and self.head is not None and id <= self.head.id:
@@ -107,16 +107,16 @@ class Shelf:
         self.epoch = 0
         self._durable = Durable(repo)
 
-    def place(self, line: Line) -> Line:
+    def place(self, line: ThreadLine) -> ThreadLine:
         """Say where the files of a new line's refs are."""
         line.path, line.late_path = self.refs.path(line.ref), self.refs.path(line.late)
         return line
 
-    def view(self, line: Line) -> View:
+    def view(self, line: ThreadLine) -> View:
         """What git has of a line now. Raises GitError or RecordError when it cannot be read."""
         return self.fresh(line) or self.look(line)
 
-    def fresh(self, line: Line) -> View | None:
+    def fresh(self, line: ThreadLine) -> View | None:
         """What git had of a line at the last look, if nothing has moved since."""
         view = line.view
         if view is not None and view.epoch == self.epoch and self.refs.mark(line.path) == view.mark:
@@ -127,7 +127,7 @@ class Shelf:
                 return view
         return None
 
-    def look(self, line: Line) -> View:
+    def look(self, line: ThreadLine) -> View:
         """Look at a line's refs anew."""
         epoch, old = self.epoch, line.view
         mark, tip = self.tip(line.ref)
@@ -150,16 +150,18 @@ class Shelf:
     def make(self, tip: Id | None, late_tip: Id | None, old: View | None = None) -> View:
         """The view of two tips, with what ``old`` knows of the same chain."""
         same = old if old is not None and old.tip == tip else None
-        chain, known = (same.chain, same.known) if same is not None else (self.chain(tip), WeakValueDictionary[str, Entry]())
+        chain, known = (
+            (same.chain, same.known) if same is not None else (self.chain(tip), WeakValueDictionary[str, ThreadCheckpoint]())
+        )
         return View(chain, old.late if old is not None and old.late_tip == late_tip else self.late(late_tip), known)
 
-    def chain(self, tip: Id | None) -> Chain:
+    def chain(self, tip: Id | None) -> ThreadChain:
         """The chain that a commit ends."""
-        return Chain(self.packs.read, self.packs.algorithm, tip, self.entries)
+        return ThreadChain(self.packs.read, self.packs.algorithm, tip, self.entries)
 
-    def late(self, tip: Id | None) -> Late:
+    def late(self, tip: Id | None) -> LateWrites:
         """The late writes that a commit holds."""
-        return Late(self.packs.read, self.packs.algorithm, tip)
+        return LateWrites(self.packs.read, self.packs.algorithm, tip)
 
     def move(self, changes: Sequence[RefChange]) -> None:
         """Move refs in one transaction; they are on disk when this returns, those too that are to stay as they are: whoever
@@ -198,7 +200,7 @@ class Frozen:
 
     __slots__ = ("line", "puts", "rows")
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ThreadLine) -> None:
         self.line = line
         self.puts = {id: entry for id, (_, entry) in line.puts.items()}
         self.rows = {id: [(rows, replace) for _, rows, replace in batches] for id, batches in line.rows.items()}
@@ -209,13 +211,13 @@ class Table:
     ``count`` the records."""
 
     def __init__(self) -> None:
-        self.lines: dict[tuple[str, str], Line] = {}
+        self.lines: dict[tuple[str, str], ThreadLine] = {}
         self.blobs: dict[Id, tuple[int, bytes]] = {}
         self.size = self.count = 0
         self._weights: dict[int, int] = {}
-        self._dirty: dict[Line, None] = {}
+        self._dirty: dict[ThreadLine, None] = {}
 
-    def put(self, number: int, line: Line, entry: Entry, blobs: Mapping[Id, bytes]) -> None:
+    def put(self, number: int, line: ThreadLine, entry: ThreadCheckpoint, blobs: Mapping[Id, bytes]) -> None:
         """Take in a checkpoint."""
         for oid, data in blobs.items():
             self.blobs[oid] = (number, data)
@@ -226,7 +228,7 @@ class Table:
         if new:  # after it is there: readers take the ids first
             insort(held.order, id)
 
-    def writes(self, number: int, line: Line, id: str, rows: tuple[Row, ...], *, replace: bool) -> None:
+    def writes(self, number: int, line: ThreadLine, id: str, rows: tuple[Row, ...], *, replace: bool) -> None:
         """Take in writes of a task."""
         self._dirty[line] = None
         # A new list: readers may be going over the old one.
@@ -242,7 +244,7 @@ class Table:
         """The bytes of the log from a number on."""
         return sum(size for number, size in self._weights.items() if number >= start)
 
-    def dirty(self) -> list[Line]:
+    def dirty(self) -> list[ThreadLine]:
         """The lines that have something for git."""
         return list(self._dirty)
 
@@ -265,8 +267,8 @@ class Table:
             self.size -= self._weights.pop(number)
 
 
-def _forget(line: Line, below: int) -> None:
-    line.held = Held({id: kept for id, kept in line.held.puts.items() if kept[0] >= below})
+def _forget(line: ThreadLine, below: int) -> None:
+    line.held = Unflushed({id: kept for id, kept in line.held.puts.items() if kept[0] >= below})
     line.rows = {id: left for id, batches in line.rows.items() if (left := [b for b in batches if b[0] >= below])}
 
 
@@ -313,12 +315,12 @@ class Core:
                     raise
                 self.started = True
 
-    def line(self, thread: str, namespace: str, lines: dict[tuple[str, str], Line] | None = None) -> Line:
+    def line(self, thread: str, namespace: str, lines: dict[tuple[str, str], ThreadLine] | None = None) -> ThreadLine:
         """A line, made when it was not met before."""
         lines = self.lines if lines is None else lines
         found = lines.get((thread, namespace))
         if found is None:
-            made = self.shelf.place(Line(thread, namespace))
+            made = self.shelf.place(ThreadLine(thread, namespace))
             if isinstance(thread, Cut) or isinstance(namespace, Cut):
                 return made  # the line of the whole name is another one
             found = lines.setdefault((thread, namespace), made)
@@ -388,7 +390,7 @@ class Core:
                 if not line.puts and not line.rows:
                     del self.lines[key]
 
-    def met(self, thread: str, namespace: str) -> Line:
+    def met(self, thread: str, namespace: str) -> ThreadLine:
         """A line with everything in memory that any process acknowledged before."""
         self._catch_up_if_due()
         found = self.lines.get((thread, namespace)) or self.line(thread, namespace)
@@ -396,7 +398,7 @@ class Core:
             raise RecordError(f"ref {in_quotes(found.ref)}: its newest commit does not say whose it is")
         return found
 
-    def latest(self, thread: str, namespace: str) -> Entry | None:
+    def latest(self, thread: str, namespace: str) -> ThreadCheckpoint | None:
         """See ThreadStore."""
         line = self.met(thread, namespace)
         held = line.held
@@ -405,13 +407,13 @@ class Core:
             return held.puts[held.order[-1]][1]
         return head
 
-    def entry(self, thread: str, namespace: str, id: str) -> Entry | None:
+    def entry(self, thread: str, namespace: str, id: str) -> ThreadCheckpoint | None:
         """See ThreadStore."""
         line = self.met(thread, namespace)
         found = line.held.puts.get(id)
         return found[1] if found is not None else self.shelf.view(line).find(id)
 
-    def ready(self, thread: str, namespace: str, id: str | None) -> Entry | None:
+    def ready(self, thread: str, namespace: str, id: str | None) -> ThreadCheckpoint | None:
         """See ThreadStore."""
         line = self.lines.get((thread, namespace))
         if line is None or self.wal.changed or self.unsure:
@@ -427,7 +429,7 @@ class Core:
         found = held.puts.get(id) if id is not None else None
         return found[1] if found is not None else view.known.get(id or "")
 
-    def walk(self, thread: str, namespace: str, below: str | None) -> Iterator[Entry]:
+    def walk(self, thread: str, namespace: str, below: str | None) -> Iterator[ThreadCheckpoint]:
         """See ThreadStore."""
         line = self.met(thread, namespace)
         held, rows = line.held, line.rows
@@ -459,7 +461,7 @@ class Core:
             raise RecordError(f"object {oid.hex()} is not a blob")
         return typed_of(data)
 
-    def rows(self, thread: str, namespace: str, entry: Entry) -> tuple[Row, ...]:
+    def rows(self, thread: str, namespace: str, entry: ThreadCheckpoint) -> tuple[Row, ...]:
         """See ThreadStore."""
         line = self.met(thread, namespace)
         held, batches = line.held, line.rows.get(entry.id, ())
@@ -555,7 +557,7 @@ class Core:
             else:
                 ids[name] = self._new(given, blobs)
         others = {name: self._new(given, blobs) for name, given in rest.items()} if rest else {}
-        entry = Entry(id, parent, texts[0], texts[1], ids, rest=others)
+        entry = ThreadCheckpoint(id, parent, texts[0], texts[1], ids, rest=others)
         record = encode_put(thread, namespace, entry, blobs)
         wal = self.wal
         with wal.lock():
@@ -571,7 +573,7 @@ class Core:
             note(before)
         return True
 
-    def _before(self, line: Line, parent: str | None) -> str | None:
+    def _before(self, line: ThreadLine, parent: str | None) -> str | None:
         """The newest checkpoint of a line; ``parent`` where nobody can tell, or it is the newest of those in memory."""
         order = line.held.order
         newest = order[-1] if order else None
@@ -603,7 +605,7 @@ class Core:
         blobs[oid] = data
         return oid
 
-    def _holds(self, line: Line, parent: str | None, taken: Mapping[str, Id]) -> bool:
+    def _holds(self, line: ThreadLine, parent: str | None, taken: Mapping[str, Id]) -> bool:
         """Whether a checkpoint is here that holds these very blobs: only then none of them can be collected."""
         if parent is None:
             return False
@@ -632,7 +634,7 @@ class Walk:
     __slots__ = ("at", "rows", "view")
 
     def __init__(self, rows: Mapping[str, list[LogBatch]], view: View) -> None:
-        self.at: Entry | None = None
+        self.at: ThreadCheckpoint | None = None
         self.rows, self.view = rows, view
 
 
@@ -647,7 +649,9 @@ class _Unopened:
         return getattr(self._core.wal, name)
 
 
-def _merged(order: list[str], puts: Mapping[str, tuple[int, Entry]], view: View, below: str | None) -> Iterator[Entry]:
+def _merged(
+    order: list[str], puts: Mapping[str, tuple[int, ThreadCheckpoint]], view: View, below: str | None
+) -> Iterator[ThreadCheckpoint]:
     """Checkpoints of memory and of git, newest first; where both have one, memory's."""
     for entry in view.chain.walk(below, view.known.get(below or "")):
         while order and order[-1] > entry.id:

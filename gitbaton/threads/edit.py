@@ -14,14 +14,14 @@ from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import RefChange
 from gitbaton.threads.build import Built, Side, apart, building, metadata_of, needed, rebuild
 from gitbaton.threads.chain import Batch, Object
-from gitbaton.threads.codec import Entry, Id, Row, encode_put, encode_writes, key, replaces
-from gitbaton.threads.core import Core, Frozen, Line, View
+from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, encode_put, encode_writes, key, replaces
+from gitbaton.threads.core import Core, Frozen, ThreadLine, View
 from gitbaton.threads.names import THREADS, cut, names_of, prefix_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gitbaton.threads.build import Made, Metadata
-    from gitbaton.threads.chain import Chain, Late
+    from gitbaton.threads.chain import LateWrites, ThreadChain
 
 WAIT = 60.0  # seconds for the flush lock
 PATIENCE = 15.0  # seconds for a ref that somebody else has locked: a lock ten seconds old is of a process that was killed
@@ -86,7 +86,7 @@ def freeze(core: Core, gone: Container[str] = ()) -> tuple[list[Frozen], int, se
     return frozen, sealed, {place(line) for line in stuck}
 
 
-def _carry(core: Core, line: Line) -> None:
+def _carry(core: Core, line: ThreadLine) -> None:
     """Append anew what the log has of a line. It comes to the same if only a part of it is appended, and if git has it."""
     table, wal = core.table, core.wal
     for _, entry in list(line.puts.values()):
@@ -158,7 +158,7 @@ def insist(core: Core, attempt: Callable[..., Sequence[str]]) -> None:
         time.sleep(0.01)
 
 
-def place(line: Line) -> Place:
+def place(line: ThreadLine) -> Place:
     """What names a line."""
     return line.thread, line.namespace
 
@@ -249,7 +249,7 @@ def _wrong(core: Core, changes: Sequence[RefChange]) -> BatonError | None:
         return error
 
 
-def changes_of(line: Line, view: View, made: Sequence[Id | None]) -> list[RefChange]:
+def changes_of(line: ThreadLine, view: View, made: Sequence[Id | None]) -> list[RefChange]:
     """What becomes of a line's refs, where there is one or is to be one."""
     return [
         RefChange(name=ref, old=old.hex() if old else None, new=new.hex() if new else None)
@@ -267,8 +267,8 @@ def delete_runs(core: Core, run_ids: Iterable[str], metadata: Metadata | None) -
     """See ThreadStore."""
     wanted = set(run_ids)
 
-    def work(part: Part) -> None:
-        before, new = part.before, list[Entry]()
+    def work(part: LineEdit) -> None:
+        before, new = part.before, list[ThreadCheckpoint]()
         for entry in part.view.chain.walk():
             met = before.view.chain.find(entry.id) if before is not None else None
             if before is not None and met is not None and met.commit == entry.commit:
@@ -285,7 +285,7 @@ def delete_runs(core: Core, run_ids: Iterable[str], metadata: Metadata | None) -
         elif part.gone:
             part.rebuild(part.gone)
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: EditDraft) -> None:
         for place in draft.places([THREADS]):
             draft.once(place, work)
 
@@ -296,12 +296,12 @@ def delete_runs(core: Core, run_ids: Iterable[str], metadata: Metadata | None) -
 def copy(core: Core, source: str, target: str) -> None:
     """See ThreadStore."""
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: EditDraft) -> None:
         for thread, namespace in draft.places(prefix_of(source), source):
             if thread == source:
                 view = core.shelf.look(core.line(source, namespace))
                 core.note_ours([core.line(target, namespace).ref])
-                draft.once((target, namespace), partial(Part.unite, theirs=view), view.tip, view.late_tip)
+                draft.once((target, namespace), partial(LineEdit.unite, theirs=view), view.tip, view.late_tip)
 
     if source != target:
         edit(core, plan, {source, target})
@@ -310,7 +310,7 @@ def copy(core: Core, source: str, target: str) -> None:
 def join(core: Core, place: Place, draw: Callable[[Side], Made]) -> None:
     """See ThreadStore."""
 
-    def work(part: Part) -> None:
+    def work(part: LineEdit) -> None:
         tip, late, objects = draw(Side(part.view.chain, part.view.late))
         part.made, part.objects = (tip, late), [*objects]
 
@@ -323,19 +323,19 @@ def prune(core: Core, threads: Iterable[str], strategy: str, metadata: Metadata 
         raise UsageError(f"strategy '{strategy}' is neither 'keep_latest' nor 'delete'")
     wanted = list(dict.fromkeys(threads))
 
-    def keep_latest(part: Part) -> None:
+    def keep_latest(part: LineEdit) -> None:
         view, head = part.view, part.view.head
         if head is None:
             return
         kept = needed(part.line.thread, view.find, [head.id], metadata)
         # Writes for a checkpoint that is yet to come stay.
-        gone: dict[str, Entry | None] = {id: None for id in view.late.ids() if id < head.id and id not in kept}
+        gone: dict[str, ThreadCheckpoint | None] = {id: None for id in view.late.ids() if id < head.id and id not in kept}
         if len(kept) == head.seq + 1:
             part.rebuild(gone)
         else:
             part.rebuild({**gone, **kept}, {id: view.chain.rows(entry) for id, entry in kept.items()}, anew=True)
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: EditDraft) -> None:
         for thread in wanted:
             if strategy == "delete":
                 draft.drop(thread)
@@ -353,7 +353,7 @@ def remove(core: Core, wanted: Mapping[Place, Iterable[str]], metadata: Metadata
     lines = {place: set(ids) for place, ids in wanted.items()}
     went: dict[Place, set[str]] = {place: set() for place in lines}
 
-    def work(part: Part) -> None:
+    def work(part: LineEdit) -> None:
         place = part.line.thread, part.line.namespace
         there = [entry.id for entry in part.view.chain.walk()]
         stays = [id for id in there if id not in lines[place]]
@@ -361,7 +361,7 @@ def remove(core: Core, wanted: Mapping[Place, Iterable[str]], metadata: Metadata
         went[place] = {id for id in there if id not in kept}
         part.rebuild(dict.fromkeys(went[place]))
 
-    def plan(draft: Draft) -> None:
+    def plan(draft: EditDraft) -> None:
         for place in lines:
             draft.once(place, work)
 
@@ -370,14 +370,14 @@ def remove(core: Core, wanted: Mapping[Place, Iterable[str]], metadata: Metadata
     return went
 
 
-class Part:
+class LineEdit:
     """What an edit comes to for one line: where its refs are to point (``made``), and the ``objects`` that they need; drafted
     when they, and what else counts, pointed at ``tips``. ``before`` is what it came to when they pointed elsewhere, while this
     is drafted; ``gone`` are the checkpoints that it removes."""
 
-    def __init__(self, core: Core, line: Line, view: View, tips: tuple[Id | None, ...], before: Part | None) -> None:
+    def __init__(self, core: Core, line: ThreadLine, view: View, tips: tuple[Id | None, ...], before: LineEdit | None) -> None:
         self.core, self.line, self.view, self.tips, self.before = core, line, view, tips, before
-        self.gone: dict[str, Entry | None] = {}
+        self.gone: dict[str, ThreadCheckpoint | None] = {}
         self.made: Sequence[Id | None] = (view.tip, view.late_tip)
         self.objects: list[Object] = []
 
@@ -387,14 +387,18 @@ class Part:
         return self.line.names if whole else view.head.names if view.head is not None else None
 
     def rebuild(
-        self, puts: Mapping[str, Entry | None], rows: Mapping[str, Sequence[Row]] | None = None, *, anew: bool = False
+        self,
+        puts: Mapping[str, ThreadCheckpoint | None],
+        rows: Mapping[str, Sequence[Row]] | None = None,
+        *,
+        anew: bool = False,
     ) -> None:
         """Draft the line with checkpoints put or removed (None), and writes that must stand. ``anew``: of these alone."""
         if puts or rows:
             shelf, batches = self.core.shelf, {id: [(tuple(some), True)] for id, some in (rows or {}).items() if some}
             self._build(shelf.chain(None) if anew else self.view.chain, puts, batches, self.view.late)
 
-    def resume(self, before: Part, new: Sequence[Entry]) -> None:
+    def resume(self, before: LineEdit, new: Sequence[ThreadCheckpoint]) -> None:
         """Put what came since upon what was built before, which has all below it already."""
         shelf, (tip, late) = self.core.shelf, before.made
         puts = {entry.id: None if entry.id in self.gone else entry for entry in new}
@@ -402,7 +406,13 @@ class Part:
         self.objects += before.objects
         self._build(shelf.chain(tip), puts, rows, shelf.late(late))
 
-    def _build(self, chain: Chain, puts: Mapping[str, Entry | None], rows: Mapping[str, Sequence[Batch]], late: Late) -> None:
+    def _build(
+        self,
+        chain: ThreadChain,
+        puts: Mapping[str, ThreadCheckpoint | None],
+        rows: Mapping[str, Sequence[Batch]],
+        late: LateWrites,
+    ) -> None:
         made = rebuild(chain, puts, rows, late, names=self.names(self.view))
         self.objects += made.objects
         self.made = made.tip, made.late_tip
@@ -423,11 +433,11 @@ class Part:
             self.made = theirs.tip, theirs.late_tip
 
 
-class Draft:
+class EditDraft:
     """What an edit comes to: refs that move, objects that they need, and folders of refs that are to be empty. ``parts`` are
     what earlier drafts of the same edit came to, by line."""
 
-    def __init__(self, core: Core, parts: dict[Place, Part]) -> None:
+    def __init__(self, core: Core, parts: dict[Place, LineEdit]) -> None:
         self.core, self.parts = core, parts
         self.changes: list[RefChange] = []
         self.objects: list[Object] = []
@@ -437,13 +447,13 @@ class Draft:
         """Threads and namespaces of refs below prefixes; ``known`` as for ``Core.named``."""
         return sorted({*self.core.named(self.core.shelf.names(*prefixes), *known)})
 
-    def once(self, place: Place, work: Callable[[Part], None], *others: Id | None) -> None:
+    def once(self, place: Place, work: Callable[[LineEdit], None], *others: Id | None) -> None:
         """Draft what becomes of one line by ``work``, or take what it came to when the line, and ``others``, were the same."""
         line = self.core.line(*place)
         view, part = self.core.shelf.look(line), self.parts.get(place)
         tips = view.tip, view.late_tip, *others
         if part is None or part.tips != tips:
-            part = self.parts[place] = Part(self.core, line, view, tips, part)
+            part = self.parts[place] = LineEdit(self.core, line, view, tips, part)
             work(part)
             part.before = None
         self.changes += [change for change in changes_of(line, view, part.made) if change.old != change.new]
@@ -458,7 +468,9 @@ class Draft:
                 self.changes.append(RefChange(name=ref, old=oid, new=None))
 
 
-def edit(core: Core, plan: Callable[[Draft], None], touched: Container[str] | None = None, gone: Container[str] = ()) -> None:
+def edit(
+    core: Core, plan: Callable[[EditDraft], None], touched: Container[str] | None = None, gone: Container[str] = ()
+) -> None:
     """Carry out what ``plan`` drafts, in one transaction; from the start again where somebody moves a ref meanwhile. ``gone``
     are the threads that it deletes, ``touched`` those that it needs whole: the error of one that cannot be brought into git is
     raised, with nothing changed. None: those of all threads are raised when it is done."""
@@ -471,7 +483,7 @@ def edit(core: Core, plan: Callable[[Draft], None], touched: Container[str] | No
             raise
         failed = {}
     _refuse(failed, touched)
-    ahead, done = Draft(core, {}), None
+    ahead, done = EditDraft(core, {}), None
     with core.wal.flushing(WAIT):
         if not gone:
             plan(ahead)
@@ -515,12 +527,12 @@ def _flush_and_drop(core: Core, gone: Container[str]) -> Failed | None:
     return failed
 
 
-def _move_planned(core: Core, plan: Callable[[Draft], None], ahead: Draft) -> None:
+def _move_planned(core: Core, plan: Callable[[EditDraft], None], ahead: EditDraft) -> None:
     """Move the refs as is planned now; the objects of the draft made ``ahead`` are there. With the log's lock held."""
     there = {item[1] for item in ahead.objects}
 
     def attempt(*, last: bool) -> list[str]:
-        draft = Draft(core, ahead.parts)
+        draft = EditDraft(core, ahead.parts)
         plan(draft)
         with core.shelf.packs.written([item for item in draft.objects if item[1] not in there]):
             try:

@@ -13,8 +13,8 @@ from gitbaton.git.objects import LARGEST, Kind, Objects, check_size
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid
 from gitbaton.threads import logfile
-from gitbaton.threads.chain import Chain, Late, named
-from gitbaton.threads.codec import Entry, Id, Put, decode, loads, typed_of
+from gitbaton.threads.chain import LateWrites, ThreadChain, named
+from gitbaton.threads.codec import Id, Put, ThreadCheckpoint, decode, loads, typed_of
 from gitbaton.threads.names import LATE, THREADS, Cut, late_ref, names_of, ref_of
 from gitbaton.values import value
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @value
-class Checked:
+class CheckedRef:
     """A ref of a thread: how many checkpoints its chain has, and why it cannot be read; empty where it can."""
 
     ref: str
@@ -34,7 +34,7 @@ class Checked:
     wrong: str
 
 
-def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> Iterator[Checked]:
+def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> Iterator[CheckedRef]:
     """Every chain and all late writes, read whole."""
     read = reader(objects)
     for ref, oid in sorted(refs.items()):
@@ -44,16 +44,16 @@ def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> 
         count, wrong = 0, ""
         try:
             if ref.startswith(THREADS):
-                chain = Chain(read, algorithm, bytes.fromhex(oid))
+                chain = ThreadChain(read, algorithm, bytes.fromhex(oid))
                 count, names = len(chain.verify()), named(names, chain.head())
                 wrong = "it does not say its name" if any(isinstance(name, Cut) for name in names) else ""
             elif ref.startswith(LATE):
-                late = Late(read, algorithm, bytes.fromhex(oid))
+                late = LateWrites(read, algorithm, bytes.fromhex(oid))
                 for id in list(late.ids()):
                     late.of(id)
         except BatonError as error:
             wrong = error.message
-        yield Checked(ref=ref, thread=names[0], namespace=names[1], count=count, wrong=wrong)
+        yield CheckedRef(ref=ref, thread=names[0], namespace=names[1], count=count, wrong=wrong)
 
 
 def wrong(repo: Repo, place: tuple[str, str] | None = None) -> dict[str, str]:
@@ -83,7 +83,7 @@ def reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
     return read
 
 
-def unusable(chain: Chain, late: Late, *known: Chain) -> str:
+def unusable(chain: ThreadChain, late: LateWrites, *known: ThreadChain) -> str:
     """Why nobody can use a chain and the writes beside it; empty where everything is as we write it. What ``known`` chains have
     is: only the rest is looked at, and all that it holds."""
     try:
@@ -103,7 +103,7 @@ def unusable(chain: Chain, late: Late, *known: Chain) -> str:
     return ""
 
 
-def _look(chain: Chain, entry: Entry) -> None:
+def _look(chain: ThreadChain, entry: ThreadCheckpoint) -> None:
     """Raise RecordError where a saver would refuse what a checkpoint says of itself. What is encrypted only it can open."""
     from gitbaton.threads.decoding import opaque, opened, readable
 

@@ -13,7 +13,7 @@ from typing import Any
 from gitbaton.codec import first_line, in_quotes, plain
 from gitbaton.errors import AmbiguousNameError, BatonError, NotFoundError
 from gitbaton.render import in_shell
-from gitbaton.threads.codec import Entry, Typed
+from gitbaton.threads.codec import ThreadCheckpoint, Typed
 from gitbaton.threads.decoding import SCREEN, Doc, Limits, document, documents, flat, opened, readable
 from gitbaton.threads.store import ThreadStore
 from gitbaton.values import replace, value
@@ -31,7 +31,7 @@ _DELTA = "put together from writes of checkpoints before it"
 
 
 @value
-class Facts:
+class CheckpointFacts:
     """What a checkpoint says of itself, as far as it can be read: ``checkpoint`` and ``metadata`` are its JSON."""
 
     checkpoint: Mapping[str, Any]
@@ -74,24 +74,24 @@ class Facts:
 
 
 @value
-class Summary:
+class ThreadSummary:
     """A namespace of a thread: how many checkpoints, the newest one, and whether it waits at an interrupt."""
 
     thread: str
     namespace: str
     count: int
-    newest: Entry
-    facts: Facts
+    newest: ThreadCheckpoint
+    facts: CheckpointFacts
     waits: bool
 
 
 @value
-class Step:
+class CheckpointRow:
     """A checkpoint in the list of its thread: the channels that changed, how many writes it has, and whether its parent is not
     the next one in the list, or ``gone``."""
 
-    entry: Entry
-    facts: Facts
+    entry: ThreadCheckpoint
+    facts: CheckpointFacts
     changed: tuple[str, ...]
     writes: int
     waits: bool
@@ -106,12 +106,12 @@ def word(said: object) -> str:
     return first_line(str(said))[:100]
 
 
-def facts(store: ThreadStore, entry: Entry) -> Facts:
+def facts(store: ThreadStore, entry: ThreadCheckpoint) -> CheckpointFacts:
     """What a checkpoint says of itself. Without the extra, what JSON could not carry is not read."""
-    return Facts(checkpoint=_object(store, entry, "ck", entry.ck), metadata=_object(store, entry, "md", entry.md))
+    return CheckpointFacts(checkpoint=_object(store, entry, "ck", entry.ck), metadata=_object(store, entry, "md", entry.md))
 
 
-def _object(store: ThreadStore, entry: Entry, name: str, text: bytes) -> Mapping[str, Any]:
+def _object(store: ThreadStore, entry: ThreadCheckpoint, name: str, text: bytes) -> Mapping[str, Any]:
     try:
         stored = None if text or name not in entry.rest else store.blob(entry.rest[name])
         found = opened(stored) if stored is not None else json.loads(text or b"{}")
@@ -127,9 +127,9 @@ def _named(key: object) -> str:
     return key if isinstance(key, str) else flat(document(key, SCREEN, str))
 
 
-def threads(store: ThreadStore) -> tuple[list[Summary], dict[tuple[str, str], str]]:
+def threads(store: ThreadStore) -> tuple[list[ThreadSummary], dict[tuple[str, str], str]]:
     """All threads and namespaces, the one that moved last first; and those that cannot be read, each with the reason."""
-    rows: list[Summary] = []
+    rows: list[ThreadSummary] = []
     wrong: dict[tuple[str, str], str] = {}
     for thread, namespace in store.chains():
         try:
@@ -138,7 +138,7 @@ def threads(store: ThreadStore) -> tuple[list[Summary], dict[tuple[str, str], st
                 count = store.count(thread, namespace)
                 waits = any(row[3] == INTERRUPT for row in store.rows(thread, namespace, entry))
                 told = facts(store, entry)
-                made = Summary(thread=thread, namespace=namespace, count=count, newest=entry, facts=told, waits=waits)
+                made = ThreadSummary(thread=thread, namespace=namespace, count=count, newest=entry, facts=told, waits=waits)
                 rows.append(made)
         except BatonError as error:
             wrong[thread, namespace] = error.message
@@ -149,9 +149,9 @@ def threads(store: ThreadStore) -> tuple[list[Summary], dict[tuple[str, str], st
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = None) -> list[Step]:
+def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = None) -> list[CheckpointRow]:
     """The checkpoints of a thread, newest first, at most ``limit``. Raises RecordError, GitError."""
-    found: list[Entry] = []
+    found: list[ThreadCheckpoint] = []
     for entry in store.walk(thread, namespace):
         found.append(entry)
         if limit is not None and len(found) > limit:
@@ -163,7 +163,7 @@ def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = N
         written = store.rows(thread, namespace, entry)
         fork = entry.parent is not None and entry.parent != below.get(entry.id)
         rows.append(
-            Step(
+            CheckpointRow(
                 entry=entry,
                 facts=told[entry.id],
                 changed=_changed(store, (thread, namespace), entry, told),
@@ -176,7 +176,9 @@ def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = N
     return rows
 
 
-def _changed(store: ThreadStore, place: tuple[str, str], entry: Entry, told: dict[str, Facts]) -> tuple[str, ...]:
+def _changed(
+    store: ThreadStore, place: tuple[str, str], entry: ThreadCheckpoint, told: dict[str, CheckpointFacts]
+) -> tuple[str, ...]:
     """The channels that a checkpoint says it changed, else those whose version is another than the parent's."""
     mine = told[entry.id].checkpoint
     said = mine.get("updated_channels")
@@ -185,7 +187,7 @@ def _changed(store: ThreadStore, place: tuple[str, str], entry: Entry, told: dic
     versions = mine.get("channel_versions")
     if entry.parent is not None and entry.parent not in told:
         parent = store.entry(*place, entry.parent)
-        told[entry.parent] = facts(store, parent) if parent is not None else Facts(checkpoint={}, metadata={})
+        told[entry.parent] = facts(store, parent) if parent is not None else CheckpointFacts(checkpoint={}, metadata={})
     before = told[entry.parent].checkpoint.get("channel_versions") if entry.parent is not None else None
     old = before if isinstance(before, Mapping) else {}
     now = versions if isinstance(versions, Mapping) else {}
@@ -227,7 +229,7 @@ def _spaces(there: list[str]) -> list[str]:
     return shown + (["..."] if len(there) > _CANDIDATES else [])
 
 
-def resolve(store: ThreadStore, thread: str, namespace: str, name: str = "@") -> Entry:
+def resolve(store: ThreadStore, thread: str, namespace: str, name: str = "@") -> ThreadCheckpoint:
     """The checkpoint that a name means: ``@`` the newest, ``@~3`` three before it in the list, an id or the beginning of one,
     or a commit of the chain or its beginning. Raises NotFoundError, AmbiguousNameError, RecordError, GitError."""
     back = _BACK.match(name)
@@ -248,14 +250,14 @@ def resolve(store: ThreadStore, thread: str, namespace: str, name: str = "@") ->
     raise NotFoundError(said, *_near(store, thread, namespace, name), _listing(thread, namespace))
 
 
-def _back(store: ThreadStore, thread: str, namespace: str, count: int) -> Entry:
+def _back(store: ThreadStore, thread: str, namespace: str, count: int) -> ThreadCheckpoint:
     for number, entry in enumerate(store.walk(thread, namespace)):
         if number == count:
             return entry
     raise NotFoundError(f"thread {in_quotes(thread)} has no checkpoint {count} before its newest", _listing(thread, namespace))
 
 
-def _means(entry: Entry, name: str) -> bool:
+def _means(entry: ThreadCheckpoint, name: str) -> bool:
     if entry.id.startswith(name):
         return True
     return entry.commit is not None and _HEX.match(name) is not None and entry.commit.hex().startswith(name)
@@ -272,7 +274,7 @@ def _listing(thread: str, namespace: str) -> str:
 
 
 @value
-class Shown:
+class ShownValue:
     """A stored value: its type and size, and either the value or why it is not there. ``name`` is its channel's, ``index`` that
     of a write in its task."""
 
@@ -289,19 +291,21 @@ class Content:
     """A checkpoint as it is shown; ``tasks`` are path, id and writes of each. ``unread``: whether values stay closed for want
     of the extra."""
 
-    entry: Entry
-    facts: Facts
+    entry: ThreadCheckpoint
+    facts: CheckpointFacts
     metadata: dict[str, Doc]
-    channels: tuple[Shown, ...]
-    tasks: tuple[tuple[str, str, tuple[Shown, ...]], ...]
+    channels: tuple[ShownValue, ...]
+    tasks: tuple[tuple[str, str, tuple[ShownValue, ...]], ...]
     unread: bool
 
 
-def content(store: ThreadStore, place: tuple[str, str], entry: Entry, limits: Limits, redactor: Redactor) -> Content:
+def content(store: ThreadStore, place: tuple[str, str], entry: ThreadCheckpoint, limits: Limits, redactor: Redactor) -> Content:
     """A checkpoint of the thread and namespace ``place``. Raises RecordError, GitError, ScanError."""
     told, rows = facts(store, entry), store.rows(*place, entry)
     channels = [_shown(name, store.blob(oid), limits, redactor.text) for name, oid in entry.channels.items()]
-    channels += [Shown(name=name, kind="delta", size=0, why=_DELTA) for name in told.deltas() if name not in entry.channels]
+    channels += [
+        ShownValue(name=name, kind="delta", size=0, why=_DELTA) for name in told.deltas() if name not in entry.channels
+    ]
     channels.sort(key=lambda shown: shown.name)
     writes = [replace(_shown(row[3], (row[4], row[5]), limits, redactor.text), index=row[2]) for row in rows]
     metadata = [(name, document(item, limits, redactor.text)) for name, item in told.metadata.items()]
@@ -321,9 +325,9 @@ def content(store: ThreadStore, place: tuple[str, str], entry: Entry, limits: Li
     )
 
 
-def _shown(name: str, typed: Typed, limits: Limits, clean: Callable[[str], str]) -> Shown:
+def _shown(name: str, typed: Typed, limits: Limits, clean: Callable[[str], str]) -> ShownValue:
     """A value as far as it can be shown."""
-    shown = Shown(name=name, kind=typed[0], size=len(typed[1]))
+    shown = ShownValue(name=name, kind=typed[0], size=len(typed[1]))
     try:
         return replace(shown, doc=document(opened(typed), limits, clean))
     except ValueError as error:

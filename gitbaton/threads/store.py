@@ -17,7 +17,7 @@ from gitbaton.git import maintenance
 from gitbaton.git.repo import Repo, discover
 from gitbaton.threads import edit
 from gitbaton.threads.build import needed
-from gitbaton.threads.codec import Entry, Id, Row, Typed
+from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, Typed
 from gitbaton.threads.core import Core
 from gitbaton.threads.edit import drain, flush
 from gitbaton.threads.health import wrong
@@ -68,20 +68,20 @@ class ThreadStore:
         with closing(discover(os.fspath(place), named=True)) as repo:
             return cls(repo, sync=sync, cache=cache, every=every, idle=idle)
 
-    def latest(self, thread: str, namespace: str) -> Entry | None:
+    def latest(self, thread: str, namespace: str) -> ThreadCheckpoint | None:
         """The checkpoint with the greatest id, None where there is none."""
         return self._core.latest(thread, namespace)
 
-    def entry(self, thread: str, namespace: str, id: str) -> Entry | None:
+    def entry(self, thread: str, namespace: str, id: str) -> ThreadCheckpoint | None:
         """A checkpoint by its id."""
         return self._core.entry(thread, namespace, id)
 
-    def ready(self, thread: str, namespace: str, id: str | None = None) -> Entry | None:
+    def ready(self, thread: str, namespace: str, id: str | None = None) -> ThreadCheckpoint | None:
         """A checkpoint by its id, or the newest, if it is in memory: nobody is waited for, and no object is read. None says
         nothing: ask again by the other methods."""
         return self._core.ready(thread, namespace, id)
 
-    def walk(self, thread: str, namespace: str, below: str | None = None) -> Iterator[Entry]:
+    def walk(self, thread: str, namespace: str, below: str | None = None) -> Iterator[ThreadCheckpoint]:
         """The checkpoints whose id is smaller than ``below``, newest first, as they are when the first is asked for."""
         return self._core.walk(thread, namespace, below)
 
@@ -102,7 +102,7 @@ class ThreadStore:
         """A stored value: its type and its bytes. Raises GitError when it is not here, RecordError when it is no value."""
         return self._core.blob(oid)
 
-    def rows(self, thread: str, namespace: str, entry: Entry) -> tuple[Row, ...]:
+    def rows(self, thread: str, namespace: str, entry: ThreadCheckpoint) -> tuple[Row, ...]:
         """The writes of tasks that belong to a checkpoint, late ones too, sorted by task path, task and index. What was done
         to refs by git alone counts from the next ``latest``, ``entry`` or ``walk`` on."""
         return self._core.rows(thread, namespace, entry)
@@ -163,7 +163,7 @@ class ThreadStore:
         """Remove a thread: its checkpoints and writes in all namespaces."""
         edit.delete(self._core, thread)
 
-    def delete_runs(self, run_ids: Sequence[str], metadata: Callable[[Entry], Any] | None = None) -> None:
+    def delete_runs(self, run_ids: Sequence[str], metadata: Callable[[ThreadCheckpoint], Any] | None = None) -> None:
         """Remove the checkpoints, with their writes, whose metadata has one of these as ``run_id``, in all threads.
         ``metadata`` gives that of a checkpoint whose ``md`` is empty."""
         edit.delete_runs(self._core, run_ids, metadata)
@@ -177,7 +177,7 @@ class ThreadStore:
         self,
         threads: Sequence[str],
         strategy: str = "keep_latest",
-        metadata: Callable[[Entry], Any] | None = None,
+        metadata: Callable[[ThreadCheckpoint], Any] | None = None,
     ) -> None:
         """Remove all of threads (``delete``), or all but the newest checkpoint of each namespace and its writes.
 
@@ -195,14 +195,14 @@ class ThreadStore:
         return there + sum(view.find(id) is None for id in puts)
 
     def needed(
-        self, thread: str, namespace: str, ids: Iterable[str], metadata: Callable[[Entry], Any] | None = None
+        self, thread: str, namespace: str, ids: Iterable[str], metadata: Callable[[ThreadCheckpoint], Any] | None = None
     ) -> set[str]:
         """Some checkpoints, and those from which their delta channels are put together. Raises NotFoundError
         when one of these is not here. ``metadata`` as for ``delete_runs``."""
         return {*needed(thread, lambda id: self.entry(thread, namespace, id), ids, metadata)}
 
     def remove(
-        self, wanted: Mapping[tuple[str, str], Iterable[str]], metadata: Callable[[Entry], Any] | None = None
+        self, wanted: Mapping[tuple[str, str], Iterable[str]], metadata: Callable[[ThreadCheckpoint], Any] | None = None
     ) -> dict[tuple[str, str], set[str]]:
         """Remove checkpoints, by thread and namespace, with their writes, but never the newest, nor those from which delta
         channels of one that stays are put together; the ids of those that went. Raises as ``needed``: then none went."""

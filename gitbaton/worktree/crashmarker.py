@@ -13,7 +13,7 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, has_folder, make_folder, shared
 from gitbaton.system.files import TOKEN, TOKENS, acquire, open_folder, open_lasting, read_regular, remove, write_atomic
-from gitbaton.system.groups import Child, boot, end
+from gitbaton.system.groups import ChildProcess, boot, end
 
 _PREFIX = "baton-step-"
 NAME = re.compile(r"baton-step-[0-9a-f]{16}\Z")
@@ -58,7 +58,7 @@ class Marker:
         self._places += places
         self._say(*(["place", place] for place in places), lasting=True)
 
-    def runs(self, child: Child) -> None:
+    def runs(self, child: ChildProcess) -> None:
         """Name the command that runs there, to be ended before all is removed. Raises GitError."""
         self._say(["child", child.word, child.pid, child.mark])
 
@@ -112,7 +112,7 @@ def left(repo: Repo) -> tuple[tuple[str, bool, str], ...]:
     return tuple((places[0], _believed(repo, path, places), path) for path, places, _ in _left(repo) if places)
 
 
-def _left(repo: Repo) -> Iterator[tuple[str, list[str], Child | None]]:
+def _left(repo: Repo) -> Iterator[tuple[str, list[str], ChildProcess | None]]:
     """Each crash marker of this machine that nobody has locked, and what it names; locked until the next is asked for."""
     folder = os.path.join(repo.shared_dir, _FOLDER)
     try:
@@ -198,7 +198,7 @@ def _readable(place: str, mode: int) -> Iterator[int]:
         os.close(fd)
 
 
-def _read(data: bytes) -> tuple[list[str], Child | None, bool]:
+def _read(data: bytes) -> tuple[list[str], ChildProcess | None, bool]:
     """What a marker names: places, the command that ran there last, and whether all that was on this machine (the same boot is
     the same machine, whatever its name). A line that a power cut tore says nothing."""
     import json
@@ -210,7 +210,7 @@ def _read(data: bytes) -> tuple[list[str], Child | None, bool]:
             if kind == "place":
                 places.append(str(words[0]))
             elif kind == "child":
-                child = Child(word=str(words[0]), pid=int(words[1]), mark=str(words[2]))
+                child = ChildProcess(word=str(words[0]), pid=int(words[1]), mark=str(words[2]))
             elif kind == "host":
                 here = words[0] == socket.gethostname() or (bool(words[1]) and words[1] == boot())
         except (ValueError, TypeError, IndexError, RecursionError):

@@ -13,7 +13,7 @@ from gitbaton.git.loose import index_anew
 from gitbaton.git.objects import lookup, object_id
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import TRACKED, Git, checked, zsplit
-from gitbaton.git.treediff import Change, Entry, finished, records, started
+from gitbaton.git.treediff import Entry, PathChange, finished, records, started
 from gitbaton.model import Oid
 from gitbaton.system.files import remove_folder
 from gitbaton.system.process import Result
@@ -159,7 +159,7 @@ class _Comparison:
         for path, entry in self.index.cover(taken).items():
             self.suspects[path] = _Suspect(staged=entry, like=None, mode=None)
 
-    def _settle_intent_to_add(self, base: Mapping[str, Change]) -> None:
+    def _settle_intent_to_add(self, base: Mapping[str, PathChange]) -> None:
         """Ask the tree itself of each deleted file with an empty entry: it may be one that was only intended to be added."""
         objects, first = self.index.repo.objects, self.trees[0]
         nothing = object_id(objects.algorithm, "blob", b"")
@@ -168,7 +168,7 @@ class _Comparison:
             if empty and path not in base and lookup(objects, first, os.fsencode(path)) is None:
                 self.suspects[path] = _Suspect(staged=None, like=None, mode=None)
 
-    def _compare(self, base: Mapping[str, Change], deltas: list[dict[str, Change]]) -> dict[Oid, list[str]]:
+    def _compare(self, base: Mapping[str, PathChange], deltas: list[dict[str, PathChange]]) -> dict[Oid, list[str]]:
         """Compose: what a tree holds at a path follows from its difference to the first one, or the first one's to the
         index."""
         first = {path: suspect.staged for path, suspect in self.suspects.items()} | {p: c.before for p, c in base.items()}

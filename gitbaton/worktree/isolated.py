@@ -14,7 +14,7 @@ from gitbaton.git.repo import Repo, make_folder
 from gitbaton.git.run import Git, in_worktree, zsplit
 from gitbaton.model import Oid
 from gitbaton.system.files import remove, remove_folder, write_atomic
-from gitbaton.system.groups import Child
+from gitbaton.system.groups import ChildProcess
 from gitbaton.worktree.crashmarker import Marker
 from gitbaton.worktree.dirsync import Tree
 
@@ -102,7 +102,7 @@ class Lane:
         ceilings = env.get("GIT_CEILING_DIRECTORIES")
         return env | {"GIT_CEILING_DIRECTORIES": above + (os.pathsep + ceilings if ceilings else "")}
 
-    def runs(self, child: Child) -> None:
+    def runs(self, child: ChildProcess) -> None:
         """Record the command that runs in the lane: it is ended before the lane of a killed process is removed. Raises
         GitError."""
         self._marker.runs(child)

@@ -16,7 +16,7 @@ from gitbaton.git.objects import RefChange
 from gitbaton.git.repo import Repo, discover
 from gitbaton.git.run import Git, base_environment, in_worktree
 from gitbaton.model import Head, Oid
-from gitbaton.system.groups import Child, end, marked
+from gitbaton.system.groups import ChildProcess, end, marked
 from gitbaton.system.process import Result, begin, spawn
 from gitbaton.worktree.crashmarker import Marker, sweep
 
@@ -32,7 +32,7 @@ class Scratch:
         self.path = self.marker.path
         git_dir = os.path.join(repo.layout.common_dir, "worktrees", self.marker.name)
         self.marker.add(git_dir)
-        self.marker.runs(Child(word=self._word))
+        self.marker.runs(ChildProcess(word=self._word))
         config = ("submodule.recurse=false", "worktree.useRelativePaths=false", *repo.git.config)
         self._common = repo.git.changed(marked(repo.git.env, self._word), *config[:2])
         env = marked(in_worktree(repo.git.env, git_dir, self.path), self._word)
@@ -61,7 +61,7 @@ class Scratch:
         ``out``, and return its exit status as a shell gives it (128 and the signal's number when one ended it)."""
         env = marked(environment(self._repo, "beside"), self._word)
         words = ["sh", "-c", 'cd -- "$1" || exit 128; shift; exec "$@"', "sh", self.path, *argv]
-        child = Child.of(self._word, spawn(words, env, 0, out, 2, group=self._group))
+        child = ChildProcess.of(self._word, spawn(words, env, 0, out, 2, group=self._group))
         try:
             self.marker.runs(child)
             code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
@@ -185,7 +185,7 @@ def scratch_copy(repo: Repo, refs: Mapping[str, Oid], head: Head, symrefs: Mappi
     marker, word = Marker(repo), os.urandom(8).hex()
     path = marker.path
     try:
-        marker.runs(Child(word=word))
+        marker.runs(ChildProcess(word=word))
         copy = ScratchClone(path, word, repo.git.config)
         copy.git.out("init", "-q", "--template=", f"--object-format={repo.layout.algorithm}", "--", path)
         _borrow(repo, os.path.join(path, ".git"))

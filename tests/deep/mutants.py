@@ -181,12 +181,14 @@ threads threads/log.py: a put outruns the disk
 +if token < self._synced and self._strict:
 
 threads threads/edit.py: the log drops unflushed lines
+-core.stuck = failed if views else {}
 -if failed.keys() <= carried:
++core.stuck = failed if views else {}
 +if views or failed.keys() <= carried:
 
 threads threads/edit.py: early writes are pruned
--gone: dict[str, Entry | None] = {id: None for id in view.late.ids() if id < head.id and id not in kept}
-+gone: dict[str, Entry | None] = {id: None for id in view.late.ids() if id not in kept}
+-gone: dict[str, ThreadCheckpoint | None] = {id: None for id in view.late.ids() if id < head.id and id not in kept}
++gone: dict[str, ThreadCheckpoint | None] = {id: None for id in view.late.ids() if id not in kept}
 
 langgraph langgraph/saver.py: version 10 precedes version 9
 -return f"{number + 1:032}.{random.random():016}"

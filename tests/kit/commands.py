@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gitbaton.system.children import Command, Ended, run
-from gitbaton.system.groups import Child
+from gitbaton.system.children import CommandResult, UserCommand, run
+from gitbaton.system.groups import ChildProcess
 
 # Runs a command of its arguments as a process of its own, and leaves what came of it in a file.
 DRIVER = """
 import json, os, sys
-from gitbaton.system.children import Command, run
+from gitbaton.system.children import UserCommand, run
 options = json.loads(sys.argv[2])
 print(os.getpid(), file=open(sys.argv[1] + ".driver", "w"))
 def started(child):
@@ -26,20 +26,20 @@ def started(child):
     if options.get("die") == ("started" if child.pid else "before"):
         os.kill(os.getpid(), 9)
 made = {k: v for k, v in options.items() if k != "die"}
-ended = run(Command(argv=tuple(sys.argv[3:]), cwd=os.getcwd(), env=dict(os.environ), **made), started=started)
+ended = run(UserCommand(argv=tuple(sys.argv[3:]), cwd=os.getcwd(), env=dict(os.environ), **made), started=started)
 with open(sys.argv[1] + ".new", "w") as file:
     json.dump([ended.exit, ended.signal, ended.timeout, ended.interrupted, ended.out.decode()], file)
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 """
 
 
-def sh(line: str, cwd: Path, **fields: Any) -> Command:
+def sh(line: str, cwd: Path, **fields: Any) -> UserCommand:
     """A shell line as a command."""
     env = fields.pop("env", dict(os.environ))
-    return Command(argv=("sh", "-c", line), cwd=str(cwd), env=env, **fields)
+    return UserCommand(argv=("sh", "-c", line), cwd=str(cwd), env=env, **fields)
 
 
-def ran(command: Command, **options: Any) -> Ended:
+def ran(command: UserCommand, **options: Any) -> CommandResult:
     """A command run to its end."""
     return run(command, started=options.pop("started", lambda _child: None), **options)
 
@@ -49,10 +49,10 @@ def driver(result: Path, *argv: str, **options: Any) -> list[str]:
     return [sys.executable, "-c", DRIVER, str(result), json.dumps(options), *argv]
 
 
-def noted(result: Path) -> Child:
+def noted(result: Path) -> ChildProcess:
     """The child that the driver noted last."""
     word, pid, *mark = result.with_suffix(".child").read_text().split()
-    return Child(word=word, pid=int(pid), mark="".join(mark))
+    return ChildProcess(word=word, pid=int(pid), mark="".join(mark))
 
 
 def until(condition: Any, seconds: float = 60.0) -> None:

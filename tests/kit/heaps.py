@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from gitbaton.errors import GitError
 from gitbaton.git.objects import Algorithm, Kind
 from gitbaton.threads.build import Built, building
-from gitbaton.threads.chain import Batch, Chain, Entries, Late, Object
-from gitbaton.threads.codec import Entry, Id, blob_of, hasher, json_text
+from gitbaton.threads.chain import Batch, Entries, LateWrites, Object, ThreadChain
+from gitbaton.threads.codec import Id, ThreadCheckpoint, blob_of, hasher, json_text
 from tests.kit import Sandbox
 
 
@@ -38,16 +38,16 @@ class Heap:
             assert self.put(kind, data) == oid
         return built
 
-    def chain(self, tip: Id | None) -> Chain:
-        return Chain(self.read, self.algorithm, tip, Entries())
+    def chain(self, tip: Id | None) -> ThreadChain:
+        return ThreadChain(self.read, self.algorithm, tip, Entries())
 
-    def late(self, tip: Id | None) -> Late:
-        return Late(self.read, self.algorithm, tip)
+    def late(self, tip: Id | None) -> LateWrites:
+        return LateWrites(self.read, self.algorithm, tip)
 
     def rebuild(
         self,
         tip: Id | None,
-        puts: Mapping[str, Entry | None],
+        puts: Mapping[str, ThreadCheckpoint | None],
         rows: Mapping[str, Sequence[Batch]] | None = None,
         late: Id | None = None,
     ) -> Built:
@@ -67,13 +67,13 @@ class Heap:
         made = [oid for kind, oid, data in built.objects if kind == "commit" and b"\n\nlate writes\n" not in data]
         return [self.chain(None).entry(oid).id for oid in made]
 
-    def entry(self, id: str, values: Mapping[str, bytes], *, parent: str | None = None, step: int = 0) -> Entry:
+    def entry(self, id: str, values: Mapping[str, bytes], *, parent: str | None = None, step: int = 0) -> ThreadCheckpoint:
         """A checkpoint as it is put, its blobs put already."""
         channels = {name: self.put("blob", blob_of(("bytes", value))) for name, value in values.items()}
         ck = json_text({"v": 2, "ts": f"2026-11-20T00:00:{step % 60:02}+00:00", "id": id, "channel_versions": {}})
         md = json_text({"source": "loop", "step": step, "parents": {}})
         assert ck is not None and md is not None
-        return Entry(id, parent, ck, md, channels)
+        return ThreadCheckpoint(id, parent, ck, md, channels)
 
     def lay(self, repo: Sandbox, refs: Mapping[str, Id | None]) -> None:
         """Write everything into a repository as loose objects, and point refs at some."""

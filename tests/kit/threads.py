@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gitbaton.threads.codec import Entry, Id, Row, Typed
+from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, Typed
 from gitbaton.threads.health import waiting
 from gitbaton.threads.store import ThreadStore
 from tests.kit.capturekit import without_privilege
@@ -90,12 +90,12 @@ class Model:
         return sorted(place for place, puts in self.puts.items() if puts)
 
 
-def values(store: ThreadStore, entry: Entry) -> dict[str, Typed]:
+def values(store: ThreadStore, entry: ThreadCheckpoint) -> dict[str, Typed]:
     """All channels of a checkpoint."""
     return {name: store.blob(oid) for name, oid in entry.channels.items()}
 
 
-def kept(store: ThreadStore, entry: Entry) -> Kept:
+def kept(store: ThreadStore, entry: ThreadCheckpoint) -> Kept:
     """A checkpoint of the store as the model has it."""
     return Kept(entry.parent, entry.ck, entry.md, values(store, entry))
 

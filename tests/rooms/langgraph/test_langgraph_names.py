@@ -17,7 +17,7 @@ pytest.importorskip("langgraph.checkpoint.base")
 
 from gitbaton.errors import UsageError
 from gitbaton.langgraph import GitSaver
-from gitbaton.threads.codec import Entry, encode_put, encode_writes
+from gitbaton.threads.codec import ThreadCheckpoint, encode_put, encode_writes
 
 
 class Name(str, enum.Enum):  # noqa: UP042
@@ -127,17 +127,17 @@ def test_what_is_no_name_is_refused(saver: GitSaver, tmp_path: Path) -> None:
 
 def test_the_log_takes_nothing_that_it_cannot_give_back() -> None:
     """Whoever calls: a name that is not plain text, or a checkpoint without its text, makes no record."""
-    entry = Entry("1", None, b"{}", b"{}", {})
+    entry = ThreadCheckpoint("1", None, b"{}", b"{}", {})
     assert encode_put("t", "", entry, {})
     odd = (Name.A, 5, None, True, Text("x"))
     for bad in odd:
         for thread, namespace, id in ((bad, "", "1"), ("t", bad, "1"), ("t", "", bad)):
             with pytest.raises(UsageError):
-                encode_put(thread, namespace, Entry(id, None, b"{}", b"{}", {}), {})  # type: ignore[arg-type]
+                encode_put(thread, namespace, ThreadCheckpoint(id, None, b"{}", b"{}", {}), {})  # type: ignore[arg-type]
             with pytest.raises(UsageError):
                 encode_writes(thread, namespace, id, [("p", "t", 0, "c", "null", b"")], False)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
-            encode_put("t", "", Entry("1", None, b"{}", b"{}", {bad: b"x" * 20}), {})  # type: ignore[dict-item]
+            encode_put("t", "", ThreadCheckpoint("1", None, b"{}", b"{}", {bad: b"x" * 20}), {})  # type: ignore[dict-item]
         for place in (0, 1, 3, 4, 5):
             row: list[Any] = ["p", "t", 0, "c", "null", b""]
             row[place] = bad
@@ -145,10 +145,10 @@ def test_the_log_takes_nothing_that_it_cannot_give_back() -> None:
                 encode_writes("t", "", "1", [tuple(row)], False)
     for bad in (Name.A, 5, True):
         with pytest.raises(UsageError):
-            encode_put("t", "", Entry("1", bad, b"{}", b"{}", {}), {})  # type: ignore[arg-type]
+            encode_put("t", "", ThreadCheckpoint("1", bad, b"{}", b"{}", {}), {})  # type: ignore[arg-type]
     for ck, md, rest in ((b"", b"{}", {}), (b"{}", b"{}", {"ck": b"x" * 20}), (b"{}", b"{}", {"zz": b"x" * 20})):
         with pytest.raises(UsageError):
-            encode_put("t", "", Entry("1", None, ck, md, {}, rest=rest), {})
+            encode_put("t", "", ThreadCheckpoint("1", None, ck, md, {}, rest=rest), {})
 
 
 def test_metadata_that_only_json_can_carry(saver: GitSaver) -> None:

@@ -32,7 +32,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from gitbaton.langgraph import GitSaver
 from gitbaton.langgraph.branches import Branches
 from gitbaton.langgraph.writing import Writer
-from gitbaton.threads.codec import Entry, Parts, json_text
+from gitbaton.threads.codec import Parts, ThreadCheckpoint, json_text
 
 
 @dataclasses.dataclass
@@ -320,7 +320,7 @@ def test_the_event_loop_reads_no_tree(tmp_path: Path) -> None:
         assert entry is not None and entry.load is not None and saver.store.ready("t", "") is entry
         load, where = entry.load, list[int]()
 
-        def told(given: Entry) -> Parts:
+        def told(given: ThreadCheckpoint) -> Parts:
             where.append(threading.get_ident())
             return load(given)
 

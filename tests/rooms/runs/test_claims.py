@@ -19,7 +19,7 @@ from gitbaton.errors import RunError
 from gitbaton.git.repo import Repo, discover
 from gitbaton.running.claims import Claim, Claims
 from gitbaton.system import groups
-from gitbaton.system.groups import Child
+from gitbaton.system.groups import ChildProcess
 from tests.kit import Sandbox
 from tests.kit.commands import runs, sweep, until
 from tests.kit.hurry import hurry
@@ -28,7 +28,7 @@ from tests.kit.places import PYTHON
 # Takes a claim, says so, perhaps runs a command under it, and gives it back when its input ends.
 HOLDER = """
 import json, os, sys
-from gitbaton.system.children import Command, run as start
+from gitbaton.system.children import UserCommand, run as start
 from gitbaton.git.repo import discover
 from gitbaton.running import claims
 where, run, step, writes, options = json.loads(sys.argv[1])
@@ -38,7 +38,7 @@ repo = discover(where, door="binary")
 claim = claims.Claims(repo).take(run, step, writes, wait=options.get("wait"), same=lambda who: print("waits", flush=True))
 print("taken", flush=True)
 if "line" in options:
-    command = Command(argv=("sh", "-c", options["line"]), cwd=where, env=dict(os.environ))
+    command = UserCommand(argv=("sh", "-c", options["line"]), cwd=where, env=dict(os.environ))
     start(command, started=claim.child, locks=[claim.lock_fd])
 sys.stdin.read()
 claim.release()
@@ -272,7 +272,7 @@ def test_what_cannot_be_found_but_holds_the_lock_is_waited_for(repo: Repo, monke
         holder.process.kill()
         holder.process.wait()
         said = json.loads((Path(repo.shared_dir) / "claims" / files(repo)[0]).read_text())
-        child = Child(word=said["word"], pid=said["group"][0], mark=said["group"][1])
+        child = ChildProcess(word=said["word"], pid=said["group"][0], mark=said["group"][1])
         os.killpg(child.pid, signal.SIGKILL)
         until(lambda: not child.alive())
     with pytest.raises(RunError):
@@ -301,7 +301,7 @@ def test_what_a_released_claim_left_running_is_left_alone(repo: Repo) -> None:
 def test_a_step_does_not_wait_for_the_step_that_it_is_part_of(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     claims = Claims(repo)
     mine = claims.take("r1", "build", ("dist/**",))
-    mine.child(Child(word="mine"))
+    mine.child(ChildProcess(word="mine"))
     monkeypatch.setenv(groups.VARIABLE, "outer mine")
     for step in ("build", "pack"):
         with pytest.raises(RunError, match=r"step 'build' of run 'r1' .* is under way around this command"):

@@ -16,8 +16,8 @@ import pytest
 
 from gitbaton.errors import GitError
 from gitbaton.system import groups
-from gitbaton.system.children import SAME, Command, Ended, forward, signals
-from gitbaton.system.groups import Child
+from gitbaton.system.children import SAME, CommandResult, UserCommand, forward, signals
+from gitbaton.system.groups import ChildProcess
 from tests.kit.commands import driver, noted, ran, runs, sh, sweep, until
 from tests.kit.hurry import stand_still
 from tests.kit.tiers import some
@@ -58,7 +58,7 @@ def test_only_the_end_of_much_output_is_kept(place: Path) -> None:
     plain = subprocess.run(command.argv, capture_output=True, check=True).stdout
     ended = ran(command)
     assert ended.out == plain[-(1 << 20) :] and ended.out_bytes == len(plain)
-    ended = ran(Command(argv=("dd", "if=/dev/zero", "bs=1", "count=30000"), cwd=str(place), env=os.environ, show=False))
+    ended = ran(UserCommand(argv=("dd", "if=/dev/zero", "bs=1", "count=30000"), cwd=str(place), env=os.environ, show=False))
     assert ended.out == b"\0" * 30000
 
 
@@ -78,23 +78,23 @@ def test_exit_statuses_are_those_of_a_shell(place: Path, argv: tuple[str, ...], 
     (place / "plain").write_text("text")
     (place / "script").write_text('test "$1,$2" = "a b,*" && exit 7\n')  # no #! line
     (place / "script").chmod(0o755)
-    ended = ran(Command(argv=argv, cwd=str(place), env=os.environ, show=False))
+    ended = ran(UserCommand(argv=argv, cwd=str(place), env=os.environ, show=False))
     assert (ended.exit, ended.signal) == (code, name)
 
 
 def test_a_folder_that_is_not_there_is_126_and_no_words_at_all_an_error(place: Path) -> None:
-    began = ran(Command(argv=("touch", "x"), cwd=str(place / "gone"), env=os.environ, show=False))
+    began = ran(UserCommand(argv=("touch", "x"), cwd=str(place / "gone"), env=os.environ, show=False))
     assert began.exit == 126 and not (place / "x").exists()
     with pytest.raises(GitError, match="cannot be started"):
-        ran(Command(argv=("a\0b",), cwd=str(place), env=os.environ))
+        ran(UserCommand(argv=("a\0b",), cwd=str(place), env=os.environ))
 
 
 def test_the_environment_is_the_one_given(place: Path) -> None:
     odd = {"a.b": "c=d", "IFS": "x", "OPTIND": "7", "word": "w", "BASH_FUNC_f%%": "() { :\n}"}
     env = {"PATH": os.environ["PATH"], "A": "1\n2", "EMPTY": "", **odd}
     for more in ({}, {"OLDPWD": "/old", "PWD": "/stale"}, {groups.VARIABLE: "1:2"}):
-        seen: list[Child] = []
-        command = Command(argv=("cat", "/proc/self/environ"), cwd=str(place), env={**env, **more}, show=False)
+        seen: list[ChildProcess] = []
+        command = UserCommand(argv=("cat", "/proc/self/environ"), cwd=str(place), env={**env, **more}, show=False)
         ended = ran(command, started=seen.append)
         got = dict(item.split("=", 1) for item in ended.out.decode().split("\0")[:-1])
         inside = [*more.get(groups.VARIABLE, "").split(), seen[0].word]
@@ -117,7 +117,7 @@ def test_only_standard_streams_and_locks_are_inherited(place: Path) -> None:
 def test_a_command_begins_after_it_was_noted_and_never_without_that(place: Path) -> None:
     there: list[object] = []
 
-    def started(child: Child) -> None:
+    def started(child: ChildProcess) -> None:
         there.extend([(place / "x").exists() and not child.pid, child.alive()])
         if child.pid:
             (place / "go").touch()
@@ -127,7 +127,7 @@ def test_a_command_begins_after_it_was_noted_and_never_without_that(place: Path)
     assert ran(sh(line, place), started=started, begun=lambda: order.append("begun")).exit == 0
     assert there == [False, False, False, True] and (place / "x").exists() and order == ["begun"]
 
-    def refused(child: Child) -> None:
+    def refused(child: ChildProcess) -> None:
         raise KeyError(child)
 
     with pytest.raises(KeyError) as caught:
@@ -255,7 +255,7 @@ def test_a_signal_that_finds_no_command_does_what_it_did_before() -> None:
 
 
 def test_several_at_once_in_threads(place: Path) -> None:
-    ended: dict[int, Ended] = {}
+    ended: dict[int, CommandResult] = {}
 
     def one(number: int) -> None:
         ended[number] = ran(sh(f"echo {number}; touch {number}; exec sleep 60", place, show=False))
@@ -291,7 +291,7 @@ def test_a_system_that_does_not_tell_of_ends_is_asked(place: Path, monkeypatch: 
     ended = ran(sh("exec sleep 60", place, show=False), begun=lambda: os.kill(os.getpid(), signal.SIGTERM))
     assert (ended.exit, ended.interrupted) == (143, True)
     with pytest.raises(GitError, match="no command"):
-        ran(Command(argv=(), cwd=str(place), env={}))
+        ran(UserCommand(argv=(), cwd=str(place), env={}))
 
 
 def test_a_system_without_pseudo_terminals_or_descriptors(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gitbaton.system import groups
-from gitbaton.system.groups import Child, end
+from gitbaton.system.groups import ChildProcess, end
 from gitbaton.values import replace
 from tests.kit.commands import driver, noted, ran, runs, sh, sweep, until
 from tests.kit.hurry import stand_still
@@ -82,7 +82,7 @@ def test_what_a_step_that_failed_left_running_is_ended(place: Path) -> None:
 
 def test_end_and_alive_know_a_child_by_its_beginning(place: Path) -> None:
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
-        child = Child.of(str(place), other.pid)
+        child = ChildProcess.of(str(place), other.pid)
         for wrong in ("1" + child.mark, child.mark.split(".")[0] + ".ffffffff", "", "x y"):
             forged = replace(child, mark=wrong)
             assert not forged.alive() and end(forged, 0.1)
@@ -97,7 +97,7 @@ def test_what_a_child_left_is_found_also_where_it_ended_before_it_was_looked_at(
     line = "env -i /bin/sh -c 'echo $$ > bare.pid; exec /bin/sleep 60' & until test -s bare.pid; do :; done"
     with subprocess.Popen(["sh", "-c", line], cwd=place, start_new_session=True) as head:
         os.waitid(os.P_PID, head.pid, os.WEXITED | os.WNOWAIT)
-        child = Child.of("a word that nobody has", head.pid)
+        child = ChildProcess.of("a word that nobody has", head.pid)
         assert child.alive() and end(child, 5)
     assert not runs(place / "bare.pid")
 
@@ -132,7 +132,7 @@ def test_a_child_of_a_parent_that_was_killed_before_it_knew_its_number_is_found_
 
 
 def test_nobody_ends_the_command_that_it_is_part_of(place: Path) -> None:
-    program = "import sys; from gitbaton.system.groups import Child, end; print(end(Child(word=sys.argv[1]), 0.1))"
+    program = "import sys; from gitbaton.system.groups import ChildProcess as C, end; print(end(C(word=sys.argv[1]), 0.1))"
     ended = ran(sh(f"{PYTHON} -c '{program}' $GIT_BATON_GROUP", place, show=False))
     assert (ended.exit, ended.out) == (0, b"False\n"), ended.err
 

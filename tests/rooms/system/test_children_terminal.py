@@ -50,10 +50,10 @@ while True:
 # Runs its argument twice, side by side.
 PAIR = """
 import os, sys, threading
-from gitbaton.system.children import Command, run, signals
+from gitbaton.system.children import UserCommand, run, signals
 ended = []
 def one(number):
-    command = Command(argv=("sh", "-c", sys.argv[1], "sh", number), cwd=os.getcwd(), env=dict(os.environ))
+    command = UserCommand(argv=("sh", "-c", sys.argv[1], "sh", number), cwd=os.getcwd(), env=dict(os.environ))
     ended.append(run(command, started=lambda _: None).exit)
 threads = [threading.Thread(target=one, args=(number,)) for number in "12"]
 with signals():

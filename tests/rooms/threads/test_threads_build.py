@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gitbaton.git.objects import Algorithm
 from gitbaton.threads.build import NEAR, Built
 from gitbaton.threads.chain import Batch, merged
-from gitbaton.threads.codec import Entry, Id, Row, rows_of, typed_of
+from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, rows_of, typed_of
 from gitbaton.threads.names import late_ref, ref_of
 from tests.kit import Sandbox, examples
 from tests.kit.heaps import Heap
@@ -41,12 +41,12 @@ class Model:
         self.heap = heap
         self.tip: Id | None = None
         self.late: Id | None = None
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, ThreadCheckpoint] = {}
         self.writes: dict[str, dict[tuple[str, int], Row]] = {}
 
     def batch(self, ops: Sequence[Any]) -> Built:
         """One rebuild: first what is removed and put, then the writes in their order."""
-        puts: dict[str, Entry | None] = {}
+        puts: dict[str, ThreadCheckpoint | None] = {}
         written: dict[str, list[Batch]] = {}
         for op in ops:
             if op[0] == "put":
@@ -71,7 +71,7 @@ class Model:
         self.tip, self.late = built.tip, built.late_tip
         return built
 
-    def own(self, entry: Entry) -> list[Row]:
+    def own(self, entry: ThreadCheckpoint) -> list[Row]:
         return [row for task, oid in entry.written.items() for row in rows_of(self.heap.held[oid][1], task)]
 
     def check(self) -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import BatonError, GitError, RecordError
-from gitbaton.threads.chain import Chain, Entries, commit_data, entry_of, jump_numbers, tree_data, tree_parts
-from gitbaton.threads.codec import Entry, Id, Jump, rows_of
+from gitbaton.threads.chain import Entries, ThreadChain, commit_data, entry_of, jump_numbers, tree_data, tree_parts
+from gitbaton.threads.codec import Id, Jump, ThreadCheckpoint, rows_of
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each
 
@@ -87,12 +87,12 @@ def test_jumps_are_myers(seq: int) -> None:
 def test_entries_are_shared_and_bounded() -> None:
     heap, tip = long(1000)
     entries = Entries(limit=100 * 2300)
-    one, other = (Chain(heap.read, "sha1", tip, entries) for _ in range(2))
+    one, other = (ThreadChain(heap.read, "sha1", tip, entries) for _ in range(2))
     assert len(list(one.walk())) == 1000 and 50 < len(entries) <= 115
     few = Entries()
-    one, other = (Chain(heap.read, "sha1", tip, few) for _ in range(2))
+    one, other = (ThreadChain(heap.read, "sha1", tip, few) for _ in range(2))
     assert one.head() is other.head() is not None
-    assert len(list(Chain(heap.read, "sha1", tip, Entries(limit=0)).walk())) == 1000
+    assert len(list(ThreadChain(heap.read, "sha1", tip, Entries(limit=0)).walk())) == 1000
 
 
 @cache
@@ -104,9 +104,9 @@ def two() -> tuple[Heap, Id, Id]:
     return heap, tips[0], tips[1]
 
 
-def forged(heap: Heap, entry: Entry, jump: tuple[Jump, ...], **fields: object) -> Entry:
+def forged(heap: Heap, entry: ThreadCheckpoint, jump: tuple[Jump, ...], **fields: object) -> ThreadCheckpoint:
     """An entry with other jumps, as a commit of its own."""
-    made = Entry(
+    made = ThreadCheckpoint(
         **{"id": entry.id, "parent": entry.parent, "ck": entry.ck, "md": entry.md, "channels": entry.channels}
         | {"up": entry.up, "seq": entry.seq, "jump": jump, "tree": entry.tree, "subject": b"forged"}
         | fields  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def test_circles_end(limit: int) -> None:
         bent = Heap()
         bent.held = dict(heap.held)
         bent.held[bottom.commit or b""] = heap.held[forged(heap, bottom, (jump,), up=target.commit).commit or b""]
-        chain = Chain(bent.read, "sha1", ours, Entries(limit))
+        chain = ThreadChain(bent.read, "sha1", ours, Entries(limit))
         for act in (lambda chain=chain: list(chain.walk()), lambda chain=chain: chain.verify()):
             with pytest.raises(RecordError, match="chain is out of order"):
                 act()
@@ -293,10 +293,12 @@ def test_late_writes_that_are_not_ours_are_refused() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), st.binary(min_size=20, max_size=20), max_size=9), st.text(max_size=9))
 def test_any_names_stand_in_a_tree_and_a_message(channels: dict[str, bytes], id: str) -> None:
-    entry = Entry(id, id + "p", b"{}", b"", channels, rest={"md": b"\x01" * 20}, written=channels, seq=0, tree=b"\x02" * 20)
+    entry = ThreadCheckpoint(
+        id, id + "p", b"{}", b"", channels, rest={"md": b"\x01" * 20}, written=channels, seq=0, tree=b"\x02" * 20
+    )
     entry.subject = b"x"
     found = entry_of(b"\x03" * 20, commit_data(entry), "sha1", partial(tree_parts, tree_data(entry), 20))
     assert (found.id, found.parent, found.ck, found.md) == (id, id + "p", b"{}", b"")
     assert dict(found.channels) == channels == dict(found.written) and dict(found.rest) == {"md": b"\x01" * 20}
     with pytest.raises(RecordError):
-        tree_parts(tree_data(entry), 20, Entry(id, None, b"", b"", {}))
+        tree_parts(tree_data(entry), 20, ThreadCheckpoint(id, None, b"", b"", {}))

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import gitbaton
 from gitbaton.errors import RecordError, UsageError
 from gitbaton.threads import codec
-from gitbaton.threads.chain import Late, commit_data, names_data, subject_of, tree_data
-from gitbaton.threads.codec import Entry, Put, Row, Writes
+from gitbaton.threads.chain import LateWrites, commit_data, names_data, subject_of, tree_data
+from gitbaton.threads.codec import Put, PutWrites, Row, ThreadCheckpoint
 from tests.kit.heaps import Heap, mutations
 from tests.kit.tables import each
 
@@ -126,7 +126,7 @@ def test_a_put_comes_back(
     heap = Heap()
     blobs = {heap.put("blob", data): data for data in contents}
     rest = {} if ck else {"ck": b"\1" * 20}
-    raw = codec.encode_put(thread, namespace, Entry(id, parent, ck, b"{}", channels, rest=rest), blobs)
+    raw = codec.encode_put(thread, namespace, ThreadCheckpoint(id, parent, ck, b"{}", channels, rest=rest), blobs)
     put = codec.decode(raw)
     assert isinstance(put, Put) and (put.thread, put.namespace, put.blobs) == (thread, namespace, blobs)
     entry = put.entry
@@ -139,7 +139,7 @@ def test_a_put_comes_back(
 @given(NAMES, NAMES, NAMES, ROWS, st.booleans())
 def test_writes_come_back(thread: str, namespace: str, id: str, rows: tuple[Row, ...], replace: bool) -> None:
     raw = codec.encode_writes(thread, namespace, id, rows, replace)
-    assert codec.decode(raw) == Writes(thread=thread, namespace=namespace, id=id, rows=rows, replace=replace)
+    assert codec.decode(raw) == PutWrites(thread=thread, namespace=namespace, id=id, rows=rows, replace=replace)
     assert codec.rows_of(codec.rows_blob(rows)) == tuple(sorted(rows))
     assert codec.rows_blob(codec.rows_of(codec.rows_blob(reversed(rows)))) == codec.rows_blob(rows)
 
@@ -155,14 +155,17 @@ def test_what_cannot_be_stored_is_refused() -> None:
     for bad in (b"", b"no end", b"\xff\0x"):
         with pytest.raises(RecordError, match=r"^blob is not a stored value$"):
             codec.typed_of(bad)
-    for entry in (Entry("x" * 4001, None, b"{}", b"{}", {}), Entry("x", None, b"{}", b"{}", {"é" * 700: b"\0" * 20})):
+    for entry in (
+        ThreadCheckpoint("x" * 4001, None, b"{}", b"{}", {}),
+        ThreadCheckpoint("x", None, b"{}", b"{}", {"é" * 700: b"\0" * 20}),
+    ):
         with pytest.raises(UsageError, match=r"bytes in its encoded form; the limit is 4000$"):
             codec.encode_put("t", "", entry, {})
     row: Row = ("", "日" * 500, 0, "", "", b"")
     with pytest.raises(UsageError, match=r"^name '.*' has 4500 bytes in its encoded form; the limit is 4000$"):
         codec.encode_writes("t", "", "x", [row], False)
     with pytest.raises(UsageError, match="two halves of a surrogate pair"):
-        codec.encode_put("\ud83d\ude00", "", Entry("x", None, b"{}", b"{}", {}), {})
+        codec.encode_put("\ud83d\ude00", "", ThreadCheckpoint("x", None, b"{}", b"{}", {}), {})
     with pytest.raises(RecordError, match=r"^stored writes are of another task$"):
         codec.rows_of(codec.rows_blob([("", "t", 0, "c", "x", b"")]), "u")
 
@@ -171,7 +174,7 @@ def test_what_cannot_be_stored_is_refused() -> None:
 def test_any_bytes_are_refused_or_read() -> None:
     heap, read = Heap(), 0
     data = codec.blob_of(("bytes", b"0123456789"))
-    entry = Entry("1ef", "1ee", b'{"v":1}', b"{}", {"a": heap.put("blob", data), "b": b"\2" * 20})
+    entry = ThreadCheckpoint("1ef", "1ee", b'{"v":1}', b"{}", {"a": heap.put("blob", data), "b": b"\2" * 20})
     put = codec.encode_put("t", "ns", entry, {heap.identify("blob", data): data})
     rows: tuple[Row, ...] = (("p", "t", 0, "c", "x", b"12"), ("p", "t", 1, "c", "x", b""))
     for raw in (put, codec.encode_writes("t", "ns", "1ef", rows, True)):
@@ -268,7 +271,7 @@ def test_records_of_yesterday() -> None:
     assert [oid.hex() for oid in entry.channels.values()] == [*IDS_OF] and [*entry.channels] == [*VALUES]
     assert {name: oid.hex() for name, oid in entry.rest.items()} == {"md": ROWS_ID}
     assert codec.encode_put("t é", "child:1", entry, found.blobs) == RECORD
-    writes = Writes(thread="t é", namespace="child:1", id="1ef", rows=WROTE, replace=True)
+    writes = PutWrites(thread="t é", namespace="child:1", id="1ef", rows=WROTE, replace=True)
     assert codec.decode(RECORD_OF_WRITES) == writes
     assert codec.encode_writes("t é", "child:1", "1ef", WROTE, True) == RECORD_OF_WRITES
 
@@ -285,7 +288,7 @@ def test_late_writes_of_yesterday() -> None:
     assert tip.hex() == LATE_ID
     late = heap.late(tip)
     assert [*late.ids()] == ["1ef"] and late.of("1ef") == (((other,), False), (WROTE, True)) and not late.of("1ee")
-    made, objects = Late(heap.read, "sha1", None).changed((), {"1ef": [(WROTE, True), ((other,), False)]})
+    made, objects = LateWrites(heap.read, "sha1", None).changed((), {"1ef": [(WROTE, True), ((other,), False)]})
     assert made == tip and {oid for _, oid, _ in objects} == {*heap.held}
 
 
@@ -323,13 +326,13 @@ def test_a_commit_has_the_time_of_its_checkpoint(ts: object, seconds: int) -> No
     ):
         ck = codec.json_text(item)
         assert ck is not None
-        data = commit_data(Entry("x", None, ck, b"{}", {}, tree=b"\0" * 20, seq=0))
+        data = commit_data(ThreadCheckpoint("x", None, ck, b"{}", {}, tree=b"\0" * 20, seq=0))
         assert data.count(b"gitbaton <gitbaton@localhost> %d +0000\n" % seconds) == 2
 
 
 def test_subjects_are_one_plain_line() -> None:
     many = {f"channel number {n}": b"\0" * 20 for n in range(9)}
-    below = Entry("w", None, b"{}", b"{}", {"a": b"\1" * 20, "b": b"\2" * 20})
+    below = ThreadCheckpoint("w", None, b"{}", b"{}", {"a": b"\1" * 20, "b": b"\2" * 20})
     for md, channels, subject in (
         (b'{"source":"loop","step":3}', {"a": b"\1" * 20, "b": b"\3" * 20}, b"loop step 3: b"),
         (b'{"source":"input","step":-1}', {"a": b"\1" * 20}, b"input step -1"),
@@ -340,7 +343,7 @@ def test_subjects_are_one_plain_line() -> None:
         (b"garbage", {}, b"checkpoint"),
         (b"", {}, b"checkpoint"),
     ):
-        assert subject_of(Entry("x", None, b"{}", md, channels), below) == subject
+        assert subject_of(ThreadCheckpoint("x", None, b"{}", md, channels), below) == subject
 
 
 @pytest.mark.full
@@ -355,5 +358,5 @@ def test_a_subject_is_the_same_wherever_its_fields_stand(source: Any, step: Any,
     ):
         md = codec.json_text({**item, "source": source, "step": step})
         if md is not None:
-            said.add(subject_of(Entry("x", None, b"{}", md, {}), None))
+            said.add(subject_of(ThreadCheckpoint("x", None, b"{}", md, {}), None))
     assert len(said) <= 1

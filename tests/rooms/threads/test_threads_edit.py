@@ -12,8 +12,8 @@ import pytest
 from gitbaton.errors import NotFoundError, RecordError, UsageError
 from gitbaton.git.repo import discover
 from gitbaton.threads.build import Side, apart
-from gitbaton.threads.chain import Chain, Late
-from gitbaton.threads.codec import Entry
+from gitbaton.threads.chain import LateWrites, ThreadChain
+from gitbaton.threads.codec import ThreadCheckpoint
 from gitbaton.threads.health import reader
 from gitbaton.threads.names import late_ref, ref_of
 from gitbaton.threads.store import ThreadStore
@@ -78,7 +78,7 @@ def test_prune_goes_round_no_circle_of_parents(store: ThreadStore) -> None:
 
 
 def test_metadata_that_json_does_not_carry_is_asked_for(store: ThreadStore) -> None:
-    def told(entry: Entry) -> Any:
+    def told(entry: ThreadCheckpoint) -> Any:
         return json.loads(store.blob(entry.rest["md"])[1])
 
     for id, parent, run in (("1", None, "r1"), ("2", "1", "r2")):
@@ -178,7 +178,7 @@ def joined(store: ThreadStore, here: Sandbox, tip: str, late: str | None) -> Non
     """Take in another chain of the thread, and its late writes."""
     with closing(discover(str(here.path))) as repo:
         of = (reader(repo.objects), repo.layout.algorithm)
-        theirs = Side(Chain(*of, bytes.fromhex(tip)), Late(*of, bytes.fromhex(late) if late else None))
+        theirs = Side(ThreadChain(*of, bytes.fromhex(tip)), LateWrites(*of, bytes.fromhex(late) if late else None))
         store.join("t", "", lambda ours: apart(ours, theirs, None).made(ours, theirs))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gitbaton.errors import BatonError
 from gitbaton.sync.threads import Place
 from gitbaton.threads.build import Side, apart
-from gitbaton.threads.codec import Entry, Id, Row, blob_of
+from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, blob_of
 from gitbaton.threads.health import unusable
 from tests.kit import examples
 from tests.kit.heaps import Heap, mutations
@@ -35,7 +35,7 @@ class Peer:
     def __init__(self, heap: Heap) -> None:
         self.heap, self.place, self.base = heap, Place(), Place()
 
-    def build(self, puts: Mapping[str, Entry | None], rows: Mapping[str, Any] | None = None) -> None:
+    def build(self, puts: Mapping[str, ThreadCheckpoint | None], rows: Mapping[str, Any] | None = None) -> None:
         tip, late = self.place.ids
         self.place = place(self.heap.rebuild(tip, puts, rows or {}, late))
 
@@ -155,7 +155,7 @@ def test_what_a_delta_channel_is_made_of_stays(*, aside: bool) -> None:
     made = heap.entry("2", {}, parent="1")
     md = b'{"counters_since_delta_snapshot":{"log":[1,1]}}'
     rest = {"md": heap.put("blob", blob_of(("json", md)))} if aside else {}
-    delta = Entry("2", "1", made.ck, b"" if aside else md, {}, rest=rest)
+    delta = ThreadCheckpoint("2", "1", made.ck, b"" if aside else md, {}, rest=rest)
     a.build({"1": heap.entry("1", {"log": b"all"}), "2": delta})
     b.place = a.base = b.base = a.place
     a.build({"1": None})
@@ -201,7 +201,7 @@ def test_a_checkpoint_that_holds_no_object_is_found(text: bytes) -> None:
     heap = Heap()
     a = Peer(heap)
     entry = heap.entry("1", {})
-    a.build({"1": Entry("1", None, text, entry.md, entry.channels)})
+    a.build({"1": ThreadCheckpoint("1", None, text, entry.md, entry.channels)})
     assert broken(side(heap, a.place))
 
 
@@ -209,9 +209,9 @@ def test_a_value_without_a_type_is_found() -> None:
     heap = Heap()
     a = Peer(heap)
     entry = heap.entry("1", {})
-    a.build({"1": Entry("1", None, entry.ck, entry.md, {"a": heap.put("blob", b"no type")})})
+    a.build({"1": ThreadCheckpoint("1", None, entry.ck, entry.md, {"a": heap.put("blob", b"no type")})})
     assert "not a stored value" in broken(side(heap, a.place))
-    a.build({"1": Entry("1", None, entry.ck, entry.md, {"a": heap.put("blob", blob_of(("bytes", b"")))})})
+    a.build({"1": ThreadCheckpoint("1", None, entry.ck, entry.md, {"a": heap.put("blob", blob_of(("bytes", b"")))})})
     assert broken(side(heap, a.place)) == ""
     with pytest.raises(BatonError):
         heap.read(b"x" * 20)
@@ -223,7 +223,7 @@ def test_what_a_saver_refuses_is_found() -> None:
     a = Peer(heap)
     entry = heap.entry("1", {})
     for text in (b'{"id":"2"}', b'{"id":null}', b"{}"):
-        a.build({"1": Entry("1", None, text, entry.md, entry.channels)})
+        a.build({"1": ThreadCheckpoint("1", None, text, entry.md, entry.channels)})
         assert "'1' says that it is another" in broken(side(heap, a.place))
     for kind, typed, reason in (
         ("ck", ("json", b'{"id":"1"}'), ""),
@@ -235,7 +235,7 @@ def test_what_a_saver_refuses_is_found() -> None:
         ("md", ("msgpack+aes", b"anything"), ""),
     ):
         texts = {"ck": entry.ck, "md": entry.md, kind: b""}
-        made = Entry("1", None, texts["ck"], texts["md"], {}, rest={kind: heap.put("blob", blob_of(typed))})
+        made = ThreadCheckpoint("1", None, texts["ck"], texts["md"], {}, rest={kind: heap.put("blob", blob_of(typed))})
         a.build({"1": made})
         found = broken(side(heap, a.place))
         assert found.endswith(reason) and bool(found) == bool(reason), (kind, typed, found)

@@ -19,7 +19,7 @@ import pytest
 from gitbaton.errors import GitError
 from gitbaton.git.repo import Repo, discover
 from gitbaton.system import groups
-from gitbaton.system.groups import Child
+from gitbaton.system.groups import ChildProcess
 from gitbaton.worktree.crashmarker import sweep
 from gitbaton.worktree.isolated import Lane
 from tests.kit import Sandbox, find_new_git
@@ -336,7 +336,7 @@ def test_what_a_killed_owner_left_running_is_ended_by_the_next(repo: Sandbox, tm
         try:
             lane = Lane(opened)
             lane.sync()
-            lane.runs(Child(word=word))
+            lane.runs(ChildProcess(word=word))
             env = {**os.environ, groups.VARIABLE: f"outer {word}"}
             subprocess.Popen(["sh", "-c", STEP.format(note=note)], cwd=lane.path, env=env, start_new_session=True)
             until(note.exists)
