@@ -13,7 +13,7 @@ from gitbaton.journal.values import Cause, Logged, Reads, Record, Step
 from gitbaton.model import Oid
 from gitbaton.running.context import Context
 from gitbaton.running.recorded import exit_of
-from gitbaton.values import value
+from gitbaton.values import cast, value
 from gitbaton.worktree import globs
 from gitbaton.worktree.filetrees import FileEntry, same
 
@@ -140,30 +140,47 @@ def _stands(state: StepState, record: Record) -> bool:
     return newest is not None and newest.state == "live"
 
 
+# What is to be done: the first row that holds. unknown: an effect is, and must be asked for; result: one can be served; forced:
+# by which cause (again: all but output); once: an effect that may happen only once stands for these inputs (final: nothing
+# undoes it); gate.
+_DECISIONS = """
+    unknown  result  forced  once      gate      what
+    yes      -       -       -         -         probe
+    -        yes     no      -         -         hit
+    -        -       no      undoable  -         trust
+    -        no      -       final     -         trust
+    -        -       output  final     -         trust
+    -        -       -       final     -         hit
+    -        -       -       -         rejected  rejected
+    -        -       -       -         gate      gate
+    -        -       -       -         -         run
+"""
+DECISIONS = tuple(tuple(row.split()) for row in _DECISIONS.strip().split("\n")[1:])
+
+
 def decide(step: Step, state: StepState, present: Present, force: Cause | None = None) -> Verdict:
-    """What is to be done with a step of which the journal says ``state``. ``force``: it is to run even where its key says that
-    nothing changed; where the cause is ``named`` its effect is undone first."""
-    effects = state.effects
-    for effect in reversed(effects):
-        repeatable = effect.logged.record.effect == "idempotent" and effect.key == present.key
-        if effect.state == "unknown" and not repeatable:
-            return Verdict(what="probe", effect=effect)
-    found = hit(step, state, present.key)
-    if found is not None and force is None:
-        return Verdict(what="hit", logged=found)
-    once = [e for e in effects if e.key == present.key and e.state == "live" and e.logged.record.effect == "once"]
-    undoable = step.compensate is not None or any(e.logged.record.compensate for e in once)
-    if once and not (undoable and force is not None):
-        gone = found is None or (force is not None and force.kind == "output")
-        return Verdict(what="trust" if gone else "hit", effect=once[-1], logged=found)
-    blocked = _gate(step, state, present.key)
-    if blocked is not None:
-        return Verdict(what=blocked)
-    wanted = force is not None and force.kind == "named"
-    undo = [e for e in effects if e.state == "undoing"]
-    undo += [e for e in effects if e.state == "live" and (wanted or e.key != present.key or e in once)]
-    undo = [e for e in undo if e is effects[-1] or step.compensate or e.logged.record.compensate]
-    return Verdict(what="run", undo=tuple(undo), cause=force or why(step, state, present))
+    """Decide by the table what is to be done with a step of which the journal says ``state``. ``force``: run it even where
+    its key says that nothing changed; where the cause is ``named`` its effect is undone first."""
+    effects, key, named = state.effects, present.key, force is not None and force.kind == "named"
+    unknown = next((e for e in reversed(effects) if e.state == "unknown" and not _repeatable(e, key)), None)
+    found = hit(step, state, key)
+    once = [e for e in effects if e.key == key and e.state == "live" and e.logged.record.effect == "once"]
+    forced = "no" if force is None else "output" if force.kind == "output" else "again"
+    undoable = step.compensate or any(e.logged.record.compensate for e in once)
+    standing = "no" if not once else "undoable" if undoable else "final"
+    facts = ("yes" if unknown else "no", "yes" if found else "no", forced, standing, _gate(step, state, key))
+    row = next(row for row in DECISIONS if all(want in ("-", fact) for want, fact in zip(row, facts, strict=False)))
+    what = cast("What", row[-1])
+    if what == "run":
+        undo = [e for e in effects if e.state == "undoing" or (e.state == "live" and (named or e.key != key or e in once))]
+        undo = [e for e in undo if e is effects[-1] or step.compensate or e.logged.record.compensate]
+        return Verdict(what=what, undo=tuple(undo), cause=force or why(step, state, present))
+    effect = unknown if what == "probe" else once[-1] if what == "trust" or (what == "hit" and force) else None
+    return Verdict(what=what, logged=found if what == "hit" else None, effect=effect)
+
+
+def _repeatable(effect: EffectState, key: str) -> bool:
+    return effect.logged.record.effect == "idempotent" and effect.key == key
 
 
 def may_be_lost(ctx: Context, step: Step, state: StepState, now: Present) -> bool:
@@ -194,12 +211,11 @@ def may_borrow(step: Step, verdict: Verdict) -> bool:
     return verdict.what == "run" and not failed and not verdict.undo and step.effect == "none" and step.cacheable
 
 
-def _gate(step: Step, state: StepState, key: str) -> What | None:
+def _gate(step: Step, state: StepState, key: str) -> str:
+    """Return ``rejected``, ``gate`` where it waits to be approved, or ``open``."""
     if state.gate == "rejected" and state.gate_key == key:
         return "rejected"
-    if step.gate is None or (state.gate == "approved" and state.gate_key == key):
-        return None
-    return "gate"
+    return "open" if step.gate is None or (state.gate == "approved" and state.gate_key == key) else "gate"
 
 
 def why(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,13 +13,14 @@ from hypothesis import strategies as st
 
 from gitbaton.journal.state import EffectState, StepState
 from gitbaton.journal.values import Backoff, Cause, Logged, Reads, Record, Step, Writes
-from gitbaton.running.decide import Present, decide, hit, why
+from gitbaton.running.decide import DECISIONS, Present, decide, hit, why
 from gitbaton.running.outputs import Owners, materials, sort_out
 from gitbaton.running.step import tried_again, wait
 from gitbaton.values import replace
 from gitbaton.worktree.filesets import FileEntry, FileSet
 from gitbaton.worktree.filetrees import differences
 
+FACT_GATES = ("open", "gate", "rejected")
 A, B, EMPTY = "a" * 64, "b" * 64, "4" * 40
 STEP = Step(name="s", argv=("make",), reads=("src/**",))
 
@@ -84,6 +86,51 @@ def begun(effect: str, happened: str, **fields: object) -> StepState:
 )
 def test_what_is_done_in_every_state(state: StepState, key: str, what: str) -> None:
     assert decide(STEP, state, now(key)).what == what
+
+
+FACTS = list(product(("yes", "no"), ("yes", "no"), ("no", "output", "again"), ("no", "undoable", "final"), FACT_GATES))
+
+
+def spelt_out(unknown: str, result: str, forced: str, once: str, gate: str) -> str:
+    """The table as one rule after the other."""
+    if unknown == "yes":
+        return "probe"
+    if result == "yes" and forced == "no":
+        return "hit"
+    if once == "final" or (once == "undoable" and forced == "no"):
+        return "hit" if result == "yes" and forced != "output" else "trust"
+    return "run" if gate == "open" else gate
+
+
+@pytest.mark.parametrize(("unknown", "result", "forced", "once", "gate"), FACTS)
+def test_every_row_of_the_table(unknown: str, result: str, forced: str, once: str, gate: str) -> None:
+    step = replace(STEP, gate=None if gate == "open" else "ok?", compensate="undo it" if once == "undoable" else None)
+    state = ended() if result == "yes" else StepState(name="s")
+    if once != "no":
+        state = ended("once", "live") if result == "yes" else begun("once", "live")
+    lost = EffectState(idem=B, key=B, logged=logged("begin", 0, effect="once", key=B), state="unknown")
+    state = replace(state, effects=((lost,) if unknown == "yes" else ()) + state.effects, gate_key=A)
+    state = replace(state, gate="rejected") if gate == "rejected" else state
+    causes: dict[str, list[Cause | None]] = {
+        "no": [None],
+        "output": [Cause(kind="output")],
+        "again": [Cause(kind="named"), Cause(kind="path")],
+    }
+    for cause in causes[forced]:
+        found = decide(step, state, now(A), cause)
+        assert found.what == spelt_out(unknown, result, forced, once, gate)
+        assert (found.logged is not None) == (found.what == "hit" and result == "yes")
+        assert (found.effect is lost) == (found.what == "probe")
+        assert (found.undo != ()) == (found.what == "run" and once != "no")
+
+
+def test_no_row_of_the_table_is_hidden_by_those_above_it() -> None:
+    def first(facts: tuple[str, ...]) -> int:
+        rows = [all(want in ("-", fact) for want, fact in zip(row, facts, strict=False)) for row in DECISIONS]
+        return rows.index(True)
+
+    assert {first(facts) for facts in FACTS} == set(range(len(DECISIONS)))
+    assert all(DECISIONS[first(facts)][-1] == spelt_out(*facts) for facts in FACTS)
 
 
 def test_what_is_undone_first() -> None:
