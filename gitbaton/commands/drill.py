@@ -25,7 +25,7 @@ def command(
         git baton drill
     """
     with ended_by_signal(), opened(ctx, talks="" if json else "drilling") as baton:
-        done: list[drilling.Step] = []
+        done: list[drilling.DrillStep] = []
         for step in drilling.drill(baton):
             done.append(step)
             if not json:
