@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from gitbaton.codec import in_quotes
@@ -91,13 +91,9 @@ def in_place(ctx: Context, strays: Strays, meanwhile: Sequence[Sequence[str]]) -
     """What changed in the work tree itself, whoever did it, but for what other steps that were at work ``meanwhile`` (their
     globs) may write."""
     theirs = matcher([glob for globs in meanwhile for glob in globs])
-    mine = tuple(s for s in strays.found if not theirs(s.path))
-    found = tuple(Undeclared(path=s.path, before=s.before, after=s.after) for s in mine)
-    before = {s.path: strays.before[s.path] for s in mine if s.path in strays.before}
-    tree = strays.before_tree if len(before) == len(strays.before) else ctx.tree_of(before)
-    after = {s.path: strays.after[s.path] for s in mine if s.path in strays.after}
-    now = strays.after_tree if len(after) == len(strays.after) else ctx.tree_of(after)
-    return Outside(found=found, tree=tree if before else None, strays=replace(strays, found=mine), after=now if after else None)
+    mine = tuple(path for path in strays.found if not theirs(path))
+    before, after = ({p: images[p] for p in mine if p in images} for images in (strays.before, strays.after))
+    return _outside(ctx, mine, before, after, strays=replace(strays, found=mine))
 
 
 def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Outside:
@@ -106,13 +102,18 @@ def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Out
     before = _images(ctx, ctx.files, [path for path, (then, _) in found.items() if then is not None])
     before = {p: e for p, e in before.items() if look_at(os.path.join(ctx.root, p)) == found[p][0]}  # read before this look
     after = _images(ctx, shop.files, [path for path, (_, there) in found.items() if there])
-    return Outside(
-        found=tuple(Undeclared(path=path, before=_oid(before, path), after=_oid(after, path)) for path in found),
-        tree=ctx.tree_of(before) if before else None,
-        after=ctx.tree_of(after) if after else None,
-        unkept=tuple(path for path, (_, there) in found.items() if there and path not in after),
-        commit=commit,
-    )
+    unkept = tuple(path for path, (_, there) in found.items() if there and path not in after)
+    return _outside(ctx, found, before, after, unkept=unkept, commit=commit)
+
+
+def _outside(
+    ctx: Context, paths: Iterable[str], before: Mapping[str, FileEntry], after: Mapping[str, FileEntry], **more: Any
+) -> Outside:
+    """Return what changed, with trees of the images."""
+    oids = [{path: entry.oid for path, entry in images.items()} for images in (before, after)]
+    found = tuple(Undeclared(path=path, before=oids[0].get(path), after=oids[1].get(path)) for path in paths)
+    trees = [ctx.tree_of(images) if images else None for images in (before, after)]
+    return Outside(found=found, tree=trees[0], after=trees[1], **more)
 
 
 def _images(ctx: Context, files: Files, paths: Sequence[str]) -> dict[str, FileEntry]:
@@ -128,10 +129,6 @@ def _images(ctx: Context, files: Files, paths: Sequence[str]) -> dict[str, FileE
         if stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and small and os.access(full, os.R_OK)):
             stats.append((path, found))
     return files.take(stats)
-
-
-def _oid(images: Mapping[str, FileEntry], path: str) -> Oid | None:
-    return images[path].oid if path in images else None
 
 
 def some(names: Sequence[str]) -> list[str]:
@@ -152,7 +149,7 @@ def report(ctx: Context, step: str, outside: Outside, *, restore: bool) -> Colle
         ctx.emit("warning", step, f"not kept: {path}")
     if not restore:
         return ()
-    want = {s.path: strays.before.get(s.path) for s in strays.found if s.path not in strays.unkept}
+    want = {path: strays.before.get(path) for path in strays.found if path not in strays.unkept}
     # Nobody noted which folders were empty before: all that are left stay.
     left = put(ctx.files, strays.after, want, keep=lambda: folders_of(want), modes=strays.modes, most=strays.most)
     back = [path for path in want if path not in left]

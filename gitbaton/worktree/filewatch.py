@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from gitbaton.git.run import OTHERS, checked, zsplit
 from gitbaton.git.treediff import records
-from gitbaton.model import Oid
 from gitbaton.system.files import settled, signature
 from gitbaton.values import value
 from gitbaton.worktree.filesets import TEMPORARY, Files
@@ -29,26 +28,14 @@ Clean = dict[str, FileEntry]  # tracked files that were as in the index, as the 
 
 
 @value
-class Stray:
-    """A path outside a write set that changed: the blob from before and the one of now, None where there was, or is,
-    nothing, or nothing that was kept."""
-
-    path: str
-    before: Oid | None
-    after: Oid | None
-
-
-@value
 class Strays:
-    """The changes outside a write set, by path. ``before`` and ``after`` are the images that are kept, with a tree of each;
-    ``unkept`` are the paths with content of which there is no image: too large, unreadable, or no file. ``modes``: the
-    permission bits that were seen before; ``most``: those of all other files and of folders, where git gives more."""
+    """The paths outside a write set that changed. ``before`` and ``after`` are the images that are kept; ``unkept`` are the
+    paths with content of which there is no image: too large, unreadable, or no file. ``modes``: the permission bits that were
+    seen before; ``most``: those of all other files and of folders, where git gives more."""
 
-    found: tuple[Stray, ...]
+    found: tuple[str, ...]
     before: Mapping[str, FileEntry]
     after: Mapping[str, FileEntry]
-    before_tree: Oid
-    after_tree: Oid
     unkept: tuple[str, ...]
     modes: Mapping[str, int] = MappingProxyType({})
     most: Modes = NOTHING
@@ -187,21 +174,14 @@ class Watch:
         before = {p: e for p, (seen, _) in changes.items() if (e := seen.entry) is not None}
         after = {p: e for p, (_, seen) in changes.items() if (e := seen.entry) is not None}
         blind = [p for p, pair in changes.items() if any(seen.stat is not None and seen.entry is None for seen in pair)]
-        found = tuple(Stray(path=p, before=_oid(one), after=_oid(other)) for p, (one, other) in changes.items())
         return Strays(
-            found=found,
+            found=tuple(changes),
             before=before,
             after=after,
-            before_tree=self._files.tree(before),
-            after_tree=self._files.tree(after),
             unkept=tuple(blind),
             modes={p: seen.stat.st_mode & 0o777 for p, (seen, _) in changes.items() if seen.stat is not None},
             most=self._most,
         )
-
-
-def _oid(seen: _Seen) -> Oid | None:
-    return seen.entry.oid if seen.entry is not None else None
 
 
 def _equal(before: _Seen, after: _Seen) -> bool:
