@@ -173,10 +173,6 @@ def _ids(store: Chains, ref: str, name: str, tree: Oid) -> dict[Oid, Oid]:
     return found
 
 
-def _blob(count: int, name: str) -> bytes:
-    return f"{count}\n{name}\n".encode() if name else b"%d\n" % count if count > 1 else b""
-
-
 def _blobs(store: Chains, ref: str, name: str, ids: Mapping[Oid, Oid], *, plain: bool) -> dict[Oid, tuple[int, str]]:
     """Parse the blobs of a folder as ``pin_of`` does. With ``plain`` all must be empty."""
     said = {new_object(store.objects.algorithm, "blob", b"").oid: (1, "")}
@@ -201,7 +197,8 @@ def objects_for(store: Chains, meta: Meta, parents: Iterable[Oid] = ()) -> list[
     algorithm = store.objects.algorithm
     names = {oid: name for oid, name in meta.names.items() if oid not in meta.forgotten}
     said = {oid: (count, names.get(oid, "")) for oid, count in meta.pins.items() if count > 0}
-    blobs = {pin: new_object(algorithm, "blob", _blob(*pin)) for pin in {(1, ""), *said.values()}}
+    texts = {(n, name): f"{n}\n{name}\n" if name else f"{n}\n" if n > 1 else "" for n, name in {(1, ""), *said.values()}}
+    blobs = {pin: new_object(algorithm, "blob", text.encode()) for pin, text in texts.items()}
     made, empty = [*blobs.values()], blobs[1, ""].oid
     pins = {oid: blobs[pin].oid for oid, pin in said.items()}
     folders = ((_PINS, pins), (_PRUNED, dict.fromkeys(meta.pruned, empty)), (_FORGOTTEN, dict.fromkeys(meta.forgotten, empty)))

@@ -36,7 +36,7 @@ from gitbaton.store.refs import (
     tip_ref,
     track_of,
 )
-from gitbaton.store.state import SHOWN, dated, read_newest
+from gitbaton.store.state import SHOWN, dated, read_newest, settle
 from gitbaton.values import replace, value
 
 SLACK = timedelta(minutes=10)  # what is further in the future is listed and not joined
@@ -55,11 +55,7 @@ class Store(Chains):
         earlier version kept none; what is in the way is said. Called with the lock held. It costs a look at two names."""
         with suppress(OSError):  # whoever adds to it says so
             self.ours.begin()
-        if not os.path.lexists(os.path.join(self.repo.shared_dir, "revision")):
-            return []
-        from gitbaton.store import state
-
-        return state.settle(self)
+        return settle(self)
 
     def all_tips(self) -> History:
         """Return the newest checkpoint of every track, those that exist only as fetched included."""

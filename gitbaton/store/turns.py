@@ -235,9 +235,12 @@ def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Spa
         if one.lost or one.span.before is not None or (one.span.end is not None and one.span.end.id == stored.id):
             continue
         turn, c = one.turn, stored.checkpoint
+        begins = (
+            _is(stored, turn.began) or (not (turn.began or turn.head) and c.kind == "auto" and c.step.startswith(_BOUNDARIES))
+        )
         if _is(stored, turn.ended):
             waiting[number] = one = replace(one, span=replace(one.span, end=stored, after=stored.tree))
-        if _is(stored, turn.began) or (not turn.began and not turn.head and _is_boundary(c)):
+        if begins:
             waiting[number] = replace(one, span=replace(one.span, began=stored, before=stored.tree))
         elif turn.head and not turn.began and not one.at:
             waiting[number] = replace(one, span=replace(one.span, before=_base(store, turn.head)))
@@ -254,18 +257,8 @@ def _is(stored: Stored, oid: Oid | None) -> bool:
     return oid is not None and (stored.id == oid or oid in earlier_ids(stored.raw))
 
 
-def _is_boundary(c: Checkpoint) -> bool:
-    return c.kind == "auto" and c.step.startswith(_BOUNDARIES)
-
-
 def _base(store: Store, head: Oid | None) -> Oid:
     return store.base_tree(None if head == UNBORN else head)
-
-
-def _elsewhere(store: Store, oid: Oid) -> Stored | None:
-    """Return a checkpoint of some id among the newest of the newest tracks; None where it is not there."""
-    tips = islice(store.tips().items, _TRACKS)
-    return next((stored for tip in tips for stored in islice(store.newest(tip), _FAR) if _is(stored, oid)), None)
 
 
 def _without(store: Store, one: _Begun, *, whole: bool) -> Span | None:
@@ -275,7 +268,8 @@ def _without(store: Store, one: _Begun, *, whole: bool) -> Span | None:
         return one.span
     turn, end = one.turn, one.span.end
     if turn.began and not one.at:  # its track was another one then, or that was pruned
-        began = _elsewhere(store, turn.began)
+        near = (s for tip in islice(store.tips().items, _TRACKS) for s in islice(store.newest(tip), _FAR))
+        began = next((stored for stored in near if _is(stored, turn.began)), None)
         return replace(one.span, began=began, before=began.tree) if began is not None else one.span
     if turn.began:
         return None

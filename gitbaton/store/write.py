@@ -178,7 +178,8 @@ def _chain_commit(store: Store, batch: _Objects, draft: CheckpointDraft, tip: St
     if tip is not None and checkpoint.created <= tip.checkpoint.created:
         checkpoint = replace(checkpoint, created=_just_after(tip))
     author = author_at(draft.author, checkpoint.created)
-    first = tip.commit if tip else _root(batch)
+    batch.items += [] if tip else root_objects(batch.algorithm)
+    first = tip.commit if tip else store.root
     head_tree = store.tree_of(checkpoint.head)
     base = _base(batch, draft, checkpoint, author, first, head_tree)
     if checkpoint.files is not None:
@@ -198,11 +199,6 @@ def _just_after(tip: Stored) -> datetime:
         return tip.checkpoint.created + timedelta(microseconds=1)
     except OverflowError:
         raise RecordError(f"commit {tip.commit} is dated at the end of time; nothing can follow it") from None
-
-
-def _root(batch: _Objects) -> Oid:
-    batch.items += root_objects(batch.algorithm)
-    return batch.items[-1].oid
 
 
 def _base(
