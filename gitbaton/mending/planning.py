@@ -295,9 +295,7 @@ class _MendPlanner:
         survey = self.survey
         for name in survey.ours:
             lines, bad = log_of(survey.repo, name)
-            kept = lines
-            if lines and Reach(survey, survey.theirs).walk(oid for line in lines for oid in logged(line)).bad:
-                kept = [line for line in lines if not Reach(survey, survey.theirs).walk(logged(line)).bad]
+            kept = [line for line in lines if not any(map(survey.astray, logged(line)))]
             if bad or len(kept) < len(lines):
                 yield name, tuple(kept)
 

@@ -532,16 +532,15 @@ def meta(survey: Survey, tip: Oid | None, others: Iterable[Oid]) -> tuple[Meta, 
 def _meta_of(survey: Survey, tree: Oid) -> tuple[Meta, bool]:
     """Return what can be read of a meta's tree, and whether that is all."""
     ids: dict[bytes, dict[Oid, Oid]] = {name: {} for name in _PARTS}
-    top = survey.entries(tree)
-    whole = top is not None
-    for folder in top or ():
-        below = survey.entries(folder.oid)
-        whole = whole and below is not None
-        for spread in below or ():
-            leaves = survey.entries(spread.oid)
-            whole = whole and leaves is not None
-            for leaf in leaves or ():
-                ids.setdefault(folder.name, {})[(spread.name + leaf.name).decode("ascii", "replace")] = leaf.oid
+    whole, folders = True, [(b"", tree)]
+    while folders:
+        path, oid = folders.pop()
+        entries = survey.entries(oid)
+        whole = whole and entries is not None
+        folders += [(path + item.name + b"/", item.oid) for item in entries or () if item.is_tree]
+        for item in (item for item in entries or () if not item.is_tree):
+            part, _, name = (path + item.name).partition(b"/")
+            ids.setdefault(part, {})[name.replace(b"/", b"").decode("ascii", "replace")] = item.oid
     pins: dict[Oid, tuple[int, str]] = {}
     for oid, blob in ids[b"pins"].items():
         found = survey.read(blob, 64 + MOST_BYTES)

@@ -235,8 +235,8 @@ def _settle(store: Store, waiting: list[_Begun], stored: Stored) -> Iterator[Spa
         if one.lost or one.span.before is not None or (one.span.end is not None and one.span.end.id == stored.id):
             continue
         turn, c = one.turn, stored.checkpoint
-        begins = (
-            _is(stored, turn.began) or (not (turn.began or turn.head) and c.kind == "auto" and c.step.startswith(_BOUNDARIES))
+        begins = _is(stored, turn.began) or (
+            not (turn.began or turn.head) and c.kind == "auto" and c.step.startswith(_BOUNDARIES)
         )
         if _is(stored, turn.ended):
             waiting[number] = one = replace(one, span=replace(one.span, end=stored, after=stored.tree))
