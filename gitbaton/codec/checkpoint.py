@@ -4,6 +4,7 @@ message; and the blob of what was said, beside the conversation."""
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from gitbaton.codec.text import (
     MAX_BYTES,
@@ -85,61 +86,62 @@ _LAST = re.compile(r"[A-Za-z0-9._:-]{1,128}\Z")
 _DIGEST = re.compile(r"[0-9a-f]{16}\Z")
 
 
+def _given(**fields: Json) -> dict[str, Json]:
+    """Return an object without the keys that are None."""
+    return {key: found for key, found in fields.items() if found is not None}
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else timestamp(at)
+
+
 def observed_document(o: Observed) -> dict[str, Json]:
     """The JSON object, keys in the canonical order; what there is nothing of is left out."""
-    result: dict[str, Json] = {}
-    if o.plans:
-        result["plans"] = [_plan_document(plan) for plan in o.plans]
-    if o.tests:
-        result["tests"] = [_test_document(test) for test in o.tests]
-    if o.edited:
-        result["edited"] = _paths(o.edited, o.edited_more)
-    if o.asked:
-        result["asked"] = [_prompt_document(prompt) for prompt in o.asked]
-    result["turns"] = o.turns
-    if o.said is not None:
-        result["said"] = o.said
-    if o.milestone is not None:
-        result["milestone"] = timestamp(o.milestone)
-    if o.until is not None:
-        result["until"] = timestamp(o.until)
-    if o.partial:
-        result["partial"] = True
-    return result
+    return {
+        **_given(
+            plans=[_plan_document(plan) for plan in o.plans] or None,
+            tests=[_test_document(test) for test in o.tests] or None,
+            edited=_paths(o.edited, o.edited_more),
+            asked=[_prompt_document(prompt) for prompt in o.asked] or None,
+        ),
+        **_given(turns=o.turns, said=o.said, milestone=_time(o.milestone), until=_time(o.until), partial=o.partial or None),
+    }
 
 
-def _prompt_document(prompt: Prompt) -> Json:
-    more: dict[str, Json] = {"kind": prompt.kind, "about": prompt.about, "earlier": prompt.earlier}
-    return {"text": prompt.text, "at": timestamp(prompt.at), **{key: said for key, said in more.items() if said}}
+def _prompt_document(prompt: Prompt) -> dict[str, Json]:
+    more = _given(kind=prompt.kind or None, about=prompt.about or None, earlier=prompt.earlier or None)
+    return {"text": prompt.text, "at": timestamp(prompt.at), **more}
+
+
+def _maybe_prompt_document(prompt: Prompt | None) -> Json:
+    return None if prompt is None else _prompt_document(prompt)
 
 
 def _plan_document(plan: ClientPlan) -> Json:
     items: list[Json] = [{"text": item.text, "state": item.state} for item in plan.items]
     said: dict[str, Json] = {"agent": plan.agent, "session": plan.session, "changed": timestamp(plan.changed), "items": items}
-    return {**said, **({"more": plan.more} if plan.more else {}), **({"title": plan.title} if plan.title else {})}
+    return {**said, **_given(more=plan.more or None, title=plan.title or None)}
 
 
 def _test_document(run: TestRun) -> Json:
-    result: dict[str, Json] = {"command": run.command, "result": run.result}
-    counts = (("passed", run.passed), ("failed", run.failed), ("skipped", run.skipped))
-    result |= {key: count for key, count in counts if count is not None}
-    if run.names:
-        result["names"] = list(run.names)
-    if run.empty:
-        result["empty"] = True
-    if run.started is not None:
-        result["started"] = timestamp(run.started)
-    result["ended"] = timestamp(run.ended)
-    if run.tree is not None:
-        result["tree"] = run.tree
-    if run.edited:
-        result["edited"] = _paths(run.edited, run.edited_more)
-    return result
+    return _given(
+        command=run.command,
+        result=run.result,
+        passed=run.passed,
+        failed=run.failed,
+        skipped=run.skipped,
+        names=list(run.names) or None,
+        empty=run.empty or None,
+        started=_time(run.started),
+        ended=timestamp(run.ended),
+        tree=run.tree,
+        edited=_paths(run.edited, run.edited_more),
+    )
 
 
 def _paths(paths: tuple[str, ...], more: int) -> Json:
-    found: list[Json] = [path_document(path) for path in paths]
-    return {"paths": found, **({"more": more} if more else {})}
+    """The JSON object of some paths; None where there are none."""
+    return _given(paths=[path_document(path) for path in paths], more=more or None) if paths else None
 
 
 def read_observed(r: Reader) -> Observed:
@@ -225,41 +227,34 @@ def told_bytes(told: Told) -> bytes:
 def told_document(told: Told) -> dict[str, Json]:
     """What was said as a JSON object, keys in the canonical order; what came after the first form of it is left out where there
     is nothing of it."""
-    prompts = {"latest": told.latest, "approved": told.approved}
-    result: dict[str, Json] = {
+    first: dict[str, Json] = {
         "v": TOLD_VERSION,
         "asked": [_prompt_document(prompt) for prompt in told.asked],
-        "listed": None if told.listed is None else _prompt_document(told.listed),
-        "said": None if told.said is None else _prompt_document(told.said),
+        "listed": _maybe_prompt_document(told.listed),
+        "said": _maybe_prompt_document(told.said),
         "commands": [_ran_document(ran) for ran in told.commands],
-        **{key: _prompt_document(prompt) for key, prompt in prompts.items() if prompt is not None},
     }
-    lists: dict[str, list[Json]] = {
-        "texts": [_prompt_document(prompt) for prompt in told.texts],
-        "actions": [_action_document(action) for action in told.actions],
-        "checks": [_ran_document(ran) for ran in told.checks],
-        "running": [{"text": one.text, "since": timestamp(one.since)} for one in told.running],
-        "read": [path_document(path) for path in told.read],
-        "found": [path_document(path) for path in told.found],
-    }
-    result |= {key: found for key, found in lists.items() if found}
-    return {**result, **({} if told.error is None else {"error": _ran_document(told.error)})}
+    return first | _given(
+        latest=_maybe_prompt_document(told.latest),
+        approved=_maybe_prompt_document(told.approved),
+        texts=[_prompt_document(prompt) for prompt in told.texts] or None,
+        actions=[_action_document(action) for action in told.actions] or None,
+        checks=[_ran_document(ran) for ran in told.checks] or None,
+        running=[{"text": one.text, "since": timestamp(one.since)} for one in told.running] or None,
+        read=[path_document(path) for path in told.read] or None,
+        found=[path_document(path) for path in told.found] or None,
+        error=None if told.error is None else _ran_document(told.error),
+    )
 
 
 def _ran_document(ran: Ran) -> Json:
-    return {
-        "command": ran.command,
-        "status": ran.status,
-        "started": None if ran.started is None else timestamp(ran.started),
-        "ended": timestamp(ran.ended),
-        "output": ran.output,
-    }
+    times: dict[str, Json] = {"started": _time(ran.started), "ended": timestamp(ran.ended)}
+    return {"command": ran.command, "status": ran.status, **times, "output": ran.output}
 
 
 def _action_document(action: Action) -> Json:
-    more: dict[str, Json] = {"count": action.count} if action.count != 1 else {}
-    more |= {"status": action.status} if action.status is not None else {}
-    return {"text": action.text, "at": timestamp(action.at), **more, **({"output": action.output} if action.output else {})}
+    more = _given(count=action.count if action.count != 1 else None, status=action.status, output=action.output or None)
+    return {"text": action.text, "at": timestamp(action.at), **more}
 
 
 def read_told(raw: bytes) -> Told:
@@ -384,7 +379,7 @@ def document(c: Checkpoint) -> dict[str, Json]:
     agent: Json = None
     if c.agent is not None:
         agent = {"name": c.agent.name, "session": c.agent.session, "transcript": c.agent.transcript}
-    result: dict[str, Json] = {
+    words: dict[str, Json] = {
         "v": VERSION,
         "track": c.track,
         "step": c.step,
@@ -399,101 +394,84 @@ def document(c: Checkpoint) -> dict[str, Json]:
         "created": timestamp(c.created),
         "extra": dict(c.extra),
         "agent": agent,
-        "files": _files_document(c.files),
+        "files": None if c.files is None else _files_document(c.files),
         "previous": c.previous,
     }
-    if c.restore is not None:
-        r = c.restore
-        done: dict[str, Json] = {"op": r.op, "from": r.origin, "to": r.target, "position": r.position, "index": r.index}
-        done |= {"tip": r.tip} if r.tip else {}
-        known = (("before", r.before), ("after", r.after))
-        result["restore"] = {**done, **{name: _here_document(here) for name, here in known if here is not None}}
-    if c.carried is not None:
-        w = c.carried
-        branch = None if w.branch is None else path_document(w.branch)
-        words: dict[str, Json] = {"id": w.id, "step": w.step, "created": timestamp(w.created), "branch": branch}
-        words |= {"head": w.head, "tree": w.tree, "turns": w.turns, "operation": w.operation, "foreign": w.foreign}
-        words |= {"restored": _here_document(w.restored)} if w.restored else {}
-        result["carried"] = words
-    if c.observed is not None:
-        result["observed"] = observed_document(c.observed)
-    if c.standing is not None:
-        result["standing"] = _standing_document(c.standing)
-    if c.turn is not None:
-        result["turn"] = _turn_document(c.turn)
-    return result
+    return words | _given(
+        restore=None if c.restore is None else _restore_document(c.restore),
+        carried=None if c.carried is None else _carried_document(c.carried),
+        observed=None if c.observed is None else observed_document(c.observed),
+        standing=None if c.standing is None else _standing_document(c.standing),
+        turn=None if c.turn is None else _turn_document(c.turn),
+    )
 
 
-def _here_document(here: Here) -> Json:
-    return {"at": here.at, "top": here.top}
+def _restore_document(r: Restore) -> Json:
+    done: dict[str, Json] = {"op": r.op, "from": r.origin, "to": r.target, "position": r.position, "index": r.index}
+    return done | _given(tip=r.tip or None, before=_here_document(r.before), after=_here_document(r.after))
+
+
+def _carried_document(w: Carried) -> Json:
+    branch = None if w.branch is None else path_document(w.branch)
+    words: dict[str, Json] = {"id": w.id, "step": w.step, "created": timestamp(w.created), "branch": branch}
+    words |= {"head": w.head, "tree": w.tree, "turns": w.turns, "operation": w.operation, "foreign": w.foreign}
+    return words | _given(restored=_here_document(w.restored))
+
+
+def _here_document(here: Here | None) -> Json:
+    return None if here is None else {"at": here.at, "top": here.top}
 
 
 def _standing_document(s: Standing) -> dict[str, Json]:
     """The JSON object; what there is nothing of is left out."""
-    result: dict[str, Json] = {}
-    if s.decisions:
-        result["decisions"] = [_decided_document(made) for made in s.decisions]
-    if s.withdrawn:
-        result["withdrawn"] = [
-            {"number": w.number, "digest": w.digest, **({"at": timestamp(w.at)} if w.at else {})} for w in s.withdrawn
-        ]
-    if s.last:
-        result["last"] = s.last
-    if s.note:
-        result["note"] = s.note
-    if s.extra:
-        result["extra"] = list(s.extra)
-    return result
+    return _given(
+        decisions=[_decided_document(made) for made in s.decisions] or None,
+        withdrawn=[_given(number=w.number, digest=w.digest, at=_time(w.at)) for w in s.withdrawn] or None,
+        last=s.last or None,
+        note=s.note or None,
+        extra=list(s.extra) or None,
+    )
 
 
 def _decided_document(made: Decided) -> Json:
-    result: dict[str, Json] = {"number": made.number}
-    if made.made is not None:
-        result["made"] = timestamp(made.made)
-    if made.about:
-        result["about"] = [path_document(path) for path in made.about]
-    return {**result, **({"foreign": True} if made.foreign else {})}
+    about: list[Json] = [path_document(path) for path in made.about]
+    return _given(number=made.number, made=_time(made.made), about=about or None, foreign=made.foreign or None)
 
 
 def _turn_document(t: Turn) -> dict[str, Json]:
     """The JSON object; what there is nothing of is left out, and of many paths the last."""
-    known: dict[str, Json] = {"began": t.began} if t.began else {"head": t.head} if t.head else {}
-    known |= {"ended": t.ended} if t.ended else {}
     listed = listed_paths(list(t.edited))
-    return known | ({"edited": _paths(t.edited[:listed], t.edited_more + len(t.edited) - listed)} if t.edited else {})
+    edited = [path_document(path) for path in t.edited[:listed]]
+    more = t.edited_more + len(t.edited) - listed
+    return _given(
+        began=t.began or None,
+        head=None if t.began else t.head or None,
+        ended=t.ended or None,
+        edited=_given(paths=edited, more=more or None) if t.edited else None,
+    )
 
 
-def _files_document(files: FileState | None) -> Json:
-    if files is None:
-        return None
-    flags: list[Json] = [{"path": path_document(f.path), "bits": f.bits} for f in files.index.flags[:MAX_FLAGS]]
-    flags_more = files.index.flags_more + max(0, len(files.index.flags) - MAX_FLAGS)
-    index: dict[str, Json] = {"tree": files.index.tree, "flags": flags, "unmerged": files.index.unmerged}
-    if flags_more:
-        index["flags_more"] = flags_more
-    listed = listed_paths([s.path for s in files.skipped])
-    skipped: list[Json] = [{"path": path_document(s.path), "reason": s.reason} for s in files.skipped[:listed]]
-    skipped_more = files.skipped_more + len(files.skipped) - listed
+def _files_document(files: FileState) -> Json:
+    index, o, listed = files.index, files.operation, listed_paths([s.path for s in files.skipped])
     operation: Json = None
-    if files.operation is not None:
-        o = files.operation
+    if o is not None:
         refs: dict[str, Json] = {name: path_document(target) for name, target in o.refs}
         operation = {"kind": o.kind, "head": o.head, "onto": o.onto, "refs": refs}
     result: dict[str, Json] = {
         "tree": files.tree,
-        "index": index,
+        "index": _given(
+            tree=index.tree,
+            flags=[{"path": path_document(f.path), "bits": f.bits} for f in index.flags[:MAX_FLAGS]],
+            unmerged=index.unmerged,
+            flags_more=index.flags_more + max(0, len(index.flags) - MAX_FLAGS) or None,
+        ),
         "operation": operation,
         "changed": files.changed,
-        "skipped": skipped,
+        "skipped": [{"path": path_document(s.path), "reason": s.reason} for s in files.skipped[:listed]],
         "worktree": {"path": path_document(files.worktree.path), "created": timestamp(files.worktree.created)},
     }
-    if skipped_more:
-        result["skipped_more"] = skipped_more
-    if files.raw:
-        result["raw"] = files.raw
-    if files.held:
-        result["held"] = files.held
-    return result
+    skipped_more = files.skipped_more + len(files.skipped) - listed
+    return result | _given(skipped_more=skipped_more or None, raw=files.raw or None, held=files.held or None)
 
 
 def listed_paths(paths: list[str]) -> int:
