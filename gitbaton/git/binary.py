@@ -21,8 +21,8 @@ from gitbaton.git.objects import (
     RefChange,
     in_the_way,
     is_oid,
+    is_permanent,
     is_ref,
-    lasting,
     linked_ref,
     packed_refs,
     parse_commit,
@@ -51,8 +51,7 @@ _DESCRIBED = r"-g[0-9a-f]{4,}\Z"
 
 
 class GitObjects(Objects):
-    """What both doors do through git itself: whatever writes, and questions that are seldom asked; a process for each. With
-    ``lasting`` one process moves all refs."""
+    """Base of both doors: writes and rare questions, by a git process for each. With ``lasting`` one process moves all refs."""
 
     shared: int | None = None
 
@@ -106,12 +105,12 @@ class GitObjects(Objects):
         stdin = b"".join(os.fsencode(word) + b"\0" for word in words)
         result = self._moved(stdin, len(transactions)) if self._lasting else self.git.run(*_MOVE, stdin=stdin)
         if result.code != 0:
-            error = RefConflictError if re.search(_CONFLICT, result.err) and not lasting(result.err) else GitError
+            error = RefConflictError if re.search(_CONFLICT, result.err) and not is_permanent(result.err) else GitError
             raise error(f"cannot update a ref: {result.fatal()}")
 
     def _moved(self, stdin: bytes, transactions: int) -> Result:
-        """What the one process says to transactions. Where it was ended meanwhile (it says nothing then), another one is
-        asked: what has moved already is a conflict for it."""
+        """Move refs by the one process. Where it was ended meanwhile (it says nothing then), another one is asked: what has
+        moved already is a conflict for it."""
         for _ in range(2):
             if self._mover is not None and self._mover.dead:
                 self._mover.close()
@@ -167,7 +166,7 @@ class GitObjects(Objects):
         return Head(branch=branch, oid=said or None)
 
     def _check(self, *commits: Oid) -> None:
-        """What is no commit, rev-list takes for an empty history."""
+        """Raise GitError for what is no commit: rev-list takes it for an empty history."""
         for oid in commits:
             found = self.info(oid) if is_oid(self.algorithm, oid) else None
             if found is None or found.kind != "commit":
@@ -269,7 +268,8 @@ class BinaryObjects(GitObjects):
         yield from self._contents(part, limit)
 
     def _contents(self, items: Sequence[Object | None], limit: int) -> Iterator[Object | None]:
-        """Known objects with their bytes; git stops at a corrupt one, and what is missing then is asked for one by one."""
+        """Yield known objects with their bytes; git stops at a corrupt one, and what is missing then is asked for one by
+        one."""
         wanted = "".join(f"{o.oid}\n" for o in items if o and o.size <= limit).encode()
         raw = self.git.run("cat-file", "--batch", "--buffer", stdin=wanted).out if wanted else b""
         at = 0
@@ -307,7 +307,7 @@ class BinaryObjects(GitObjects):
         return result.out.decode("ascii").split() if result.code == 0 else self._step_by_step(start, limit)
 
     def _step_by_step(self, start: Oid, limit: int | None) -> list[Oid]:
-        """The chain as far as it can be read, and the id of the commit that cannot."""
+        """Return the chain as far as it can be read, and the id of the commit that cannot."""
         path = [start]
         while limit is None or len(path) < limit:
             found = self._readable(path[-1], MAX_READ)
@@ -347,8 +347,8 @@ class BinaryObjects(GitObjects):
             batch.close()
 
     def forked(self) -> None:
-        """In a forked child: leave the processes to the parent, which else would wait for their end as long as the child
-        lives."""
+        """Close our ends of the pipes in a forked child: else the parent would wait for the end of its processes as long as the
+        child lives."""
         talks, self._batch, self._mover = (self._batch, self._mover), None, None
         for talk in talks:
             for fd in (talk.writer, talk.reader, talk.err) if talk is not None else ():
@@ -384,17 +384,17 @@ class _CatFile(Coprocess):
         super().__init__("git cat-file", git.argv("cat-file", "--batch-command"), git.env, git.timeout)
 
     def info(self, spec: str) -> Object | None:
-        """Type and size of what one line names."""
+        """Return type and size of what one line names."""
         return _header(self._request(b"info " + os.fsencode(spec)))
 
     def ambiguous(self, prefix: str, oid: Oid) -> bool:
-        """Whether digits that an object's id begins with name more than it, or something else."""
+        """Whether the first digits of an object's id name more than it, or something else."""
         answer = self._request(b"info " + prefix.encode())
         found = _header(answer)
         return answer.endswith(b" ambiguous") or (found is not None and found.oid != oid)
 
     def contents(self, known: Object) -> Object:
-        """The bytes of an object whose size is known. Raises GitError when they cannot be read."""
+        """Return the bytes of an object of known size. Raises GitError when they cannot be read."""
         found = _header(self._request(b"contents " + known.oid.encode()))
         if found is None or found.size != known.size:
             self.dead = True
@@ -407,7 +407,7 @@ class _CatFile(Coprocess):
         return Object(oid=known.oid, kind=known.kind, size=known.size, data=data)
 
     def _request(self, line: bytes) -> bytes:
-        """The first line of the answer."""
+        """Send a request; return the first line of the answer."""
         deadline = time.monotonic() + self.timeout
         try:
             os.write(self.writer, line + b"\n")
@@ -417,7 +417,7 @@ class _CatFile(Coprocess):
 
 
 def _header(line: bytes) -> Object | None:
-    """``<oid> <type> <size>``, or None for any other answer (missing, ambiguous)."""
+    """Parse ``<oid> <type> <size>``; None for any other answer (missing, ambiguous)."""
     fields = line.split(b" ")
     if len(fields) != 3 or not fields[2].isdigit() or not OID.match(fields[0].decode("ascii", "replace")):
         return None

@@ -1,4 +1,4 @@
-"""Git commands that talk to a remote: one time limit for all, no prompt where nobody can answer, failures as one line."""
+"""Git commands that talk to a remote: one time limit for all, no prompt without a terminal, failures as one line."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ class OutOfTimeError(GitError):
 
 
 class Bounded:
-    """Git bound to an allowance of ``seconds``; only the time in its commands counts. ``prompts``: somebody sits at the
-    terminal and may be asked for a password."""
+    """Git bound to an allowance of ``seconds``; only the time in its commands counts. ``prompts``: the user at the terminal may
+    be asked for a password."""
 
     def __init__(self, git: Git, seconds: float, *, prompts: bool) -> None:
         self.left, self.prompts = seconds, prompts
@@ -169,7 +169,7 @@ class Bounded:
 
 
 def _readable(poll: select.poll, deadline: float, err: int, told: Progress | None) -> bool:
-    """Whether there is output before the time is over; meanwhile what git says of how far it is is passed on."""
+    """Whether output comes before the time is over; meanwhile git's progress is passed on."""
     while True:
         left = deadline - time.monotonic()
         if poll.poll(max(0, int((left if told is None else min(left, _LOOK)) * 1000))):
@@ -184,7 +184,7 @@ def _readable(poll: select.poll, deadline: float, err: int, told: Progress | Non
 
 
 def environment(git: Git, *, prompts: bool) -> dict[str, str]:
-    """The environment of an exchange; without ``prompts`` neither git nor ssh asks anybody."""
+    """Return the environment of an exchange; without ``prompts`` neither git nor ssh prompts."""
     env = dict(git.env)
     if prompts:
         given = os.environ.get("GIT_TERMINAL_PROMPT")
@@ -198,7 +198,7 @@ def environment(git: Git, *, prompts: bool) -> dict[str, str]:
 
 
 def _ssh(git: Git, env: Mapping[str, str]) -> str | None:
-    """The user's ssh command made to ask nothing; None where it is not known to take an option for that.
+    """Return the user's ssh command made to ask nothing; None where it is not known to take an option for that.
 
     Such a one has no terminal to ask on all the same: it runs in a session of its own.
     """
@@ -223,8 +223,8 @@ def _setting(git: Git, key: str) -> str:
 
 @contextmanager
 def _ended_with_us(*, group: bool) -> Iterator[Callable[[int], object]]:
-    """End a command, of which the block says that it was started, when this process is told to end: in a session of its own,
-    nobody else would tell it."""
+    """End the command that the block starts when this process is told to end: in a session of its own it gets no signal of
+    ours."""
     pids, asked = list[int](), list[int]()
     if threading.current_thread() is not threading.main_thread():
         yield pids.append
@@ -291,12 +291,12 @@ def _stopped(pid: int) -> list[int]:
 
 
 def without_credentials(text: str) -> str:
-    """``text`` without the user names and passwords of the URLs in it, and without the queries of those in quotes."""
+    """Return ``text`` without the user names and passwords of the URLs in it, and without the queries of those in quotes."""
     return _QUERY.sub(r"\1", _USERINFO.sub("", text))
 
 
 def failure(shown: str, said: str, *, writing: bool = False) -> RemoteError:
-    """What git said to standard error, as one error; ``writing``: the remote could be read before.
+    """Return the error for what git said to standard error; ``writing``: the remote could be read before.
 
     A server that refuses to serve a repository only for writing says the same as one that has none.
     """
@@ -328,7 +328,7 @@ def _tells(line: str) -> bool:
 
 
 def _whole(lines: list[str]) -> list[str]:
-    """The same lines, but what ends in a colon with what follows it."""
+    """Return the same lines, but what ends in a colon with what follows it."""
     found: list[str] = []
     for line in lines:
         if found and found[-1].endswith(":") and line and _LACKS not in found[-1]:
@@ -339,29 +339,29 @@ def _whole(lines: list[str]) -> list[str]:
 
 
 def _lacking(lines: list[str]) -> str:
-    """What git lists of the commits that a bundle stands on and that are not here."""
+    """Return what git lists of the commits that a bundle stands on and that are not here."""
     oids = [line.split(" ")[0] for line in lines if _OID.match(line)]
     many = f"{len(oids)} commits that are" if len(oids) > 1 else "a commit that is"
     return f"stands on {many} not here: {oids[0] if oids else 'git does not say which'}"
 
 
 def timed_out(shown: str, seconds: float) -> RemoteError:
-    """The error for an exchange whose time is over."""
+    """Return the error for an exchange that is out of time."""
     hint = "--timeout SECONDS gives it more time"
     return RemoteError(f"'{shown}' did not answer within {seconds:g} s", hint, kind="timeout")
 
 
 def refused(reason: str) -> str:
-    """The kind of a refusal of one ref, from the words that git puts behind it."""
+    """Return the kind of a refusal of one ref, from the words that git puts behind it."""
     return next((kind for kind, words in _REFUSED if re.search(words, reason)), "other")
 
 
 def server_words(said: str) -> str:
-    """What the server, or a hook of it, wrote besides how far it is, as one line; empty when it wrote nothing."""
+    """Return what the server, or a hook of it, wrote besides its progress, as one line; empty when it wrote nothing."""
     lines = (line.removeprefix("remote: ").strip() for line in said.splitlines() if line.startswith("remote: "))
     return " ".join([without_credentials(line) for line in lines if _tells(line)][:_WORDS])
 
 
 def with_words(reason: str, words: str) -> str:
-    """Git's reason for a refusal, and what the server said of it."""
+    """Return git's reason for a refusal, and what the server said of it."""
     return f"{reason}: {words}" if words and reason not in words else words or reason

@@ -24,8 +24,8 @@ _BOOLEAN = re.compile(r"true|yes|on|false|no|off|[-+]?\d+", re.I)
 
 
 def environment(repo: Repo, place: Place) -> dict[str, str]:
-    """The environment of any command that is run for the user: the caller's own. No variable of ours, and none that leads to
-    our quarantine: git in the command, perhaps in another repository, would take objects for stored that are not.
+    """Return the environment of a command that is run for the user: the caller's own. No variable of ours, and none that leads
+    to our quarantine: git in the command, perhaps in another repository, would take objects for stored that are not.
 
     ``here``: in the current directory. ``top``: in the work tree of ``repo``; what names another repository goes, and so does
     what git finds by itself there, as it sets it for hooks; the rest is absolute. ``beside``: in another work tree of the
@@ -41,7 +41,7 @@ def environment(repo: Repo, place: Place) -> dict[str, str]:
 
 
 def _found(repo: Repo, env: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables that say no more than git finds in the work tree by itself."""
+    """Return the variables that say no more than git finds in the work tree by itself."""
     layout, found = repo.layout, list[str]()
     if "GIT_INDEX_FILE" in env and os.path.realpath(env["GIT_INDEX_FILE"]) == os.path.join(layout.git_dir, "index"):
         found.append("GIT_INDEX_FILE")
@@ -72,8 +72,8 @@ def run(repo: Repo, words: Sequence[str], directory: str | None, objects: str | 
 
 
 def _screened(repo: Repo, directory: str, env: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment ``env`` for ``git diff``, so that the pager and the programs that it runs for the user have ``own``: the
-    shell by which git starts them first takes back what is not in it."""
+    """Return the environment ``env`` for ``git diff``, so that the pager and the programs that it runs for the user have
+    ``own``: the shell by which git starts them first takes back what is not in it."""
     if env == own:
         return env
     raw = Git(directory, env).run("config", "-z", "--get-regexp", _PROGRAMS).out

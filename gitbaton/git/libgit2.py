@@ -29,7 +29,7 @@ _FIRST = 8192  # bytes of a loose object's file that are read first: most need n
 
 
 def _settle() -> None:
-    """What libgit2 has for all who use it in this process."""
+    """Set options of libgit2 that hold for this whole process."""
     # Without this, it refuses a clone whose config names extensions.partialClone.
     pygit2.settings.set_extensions(["partialclone"])
     if pygit2.settings.mwindow_file_limit == 0:  # unless somebody has set it: it never closes a pack, not even one that is gone
@@ -79,7 +79,8 @@ class Libgit2Objects(GitObjects):
         return Object(oid=oid, kind=_KIND[number], size=size, data=data)
 
     def _loose(self, oid: Oid, limit: int) -> Object | None:
-        """A loose object, inflated here: at a truncated one, libgit2 goes round for ever. None where there is no such file."""
+        """Return a loose object, inflated here: at a truncated one, libgit2 goes round for ever. None where there is no such
+        file."""
         try:
             with open(os.path.join(self.objects_dir, oid[:2], oid[2:]), "rb") as file:
                 inflate = zlib.decompressobj()
@@ -106,7 +107,7 @@ class Libgit2Objects(GitObjects):
             return None
 
     def _reference(self, name: str) -> pygit2.Reference:
-        """A ref by its full name; libgit2 takes a name that is not UTF-8 as bytes, and no link for a symbolic ref."""
+        """Return a ref by its full name; libgit2 takes a name that is not UTF-8 as bytes, and no link for a symbolic ref."""
         if not is_ref(name):
             raise KeyError(name)
         linked = linked_ref(self.git_dir, name) if not name.startswith("refs/") else None
@@ -185,8 +186,8 @@ class Libgit2Objects(GitObjects):
 
 
 def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
-    """What reads objects of git's packs by their raw ids, and nothing else: never a loose one, at which libgit2 may hang. It
-    gives None for what is in no pack, or cannot be read, and raises GitError for what is too large."""
+    """Return a reader of packed objects by their raw ids, never of a loose one, at which libgit2 may hang. It gives None for
+    what is in no pack, or cannot be read, and raises GitError for what is too large."""
     _settle()
     packs, name, kinds, folder, seen = pygit2.OdbBackendPack(objects_dir), pygit2.Oid, _KIND, f"{objects_dir}/pack", [-1]
     owner = pygit2.Odb()
@@ -206,7 +207,7 @@ def packed(objects_dir: str) -> Callable[[bytes], tuple[Kind, bytes] | None]:
             return again(oid)
 
     def again(oid: bytes) -> tuple[Kind, bytes] | None:
-        """Once more with the packs of now: they may be of after the last look."""
+        """Try again with the packs of now: they may be newer than the last look."""
         try:
             changed = os.stat(folder).st_mtime_ns
             if changed == seen[0]:

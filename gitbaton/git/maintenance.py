@@ -28,7 +28,7 @@ _HELD = 9  # the descriptor by which git holds the lock until it ends
 
 
 def tend(repo: Repo) -> None:
-    """Start what is due after a checkpoint or a run; nobody waits for it. Never raises."""
+    """Start what is due after a checkpoint or a run, in the background. Never raises."""
     if not tidy(repo):
         tidy_packs(repo)
     look_back(repo)
@@ -51,7 +51,7 @@ def tidy(repo: Repo) -> bool:
 
 
 def tidy_packs(repo: Repo) -> bool:
-    """As ``tidy``, where there are more than 32 packs that git may do away with. What they hold comes into larger ones.
+    """Start ``tidy``'s repack where there are more than 32 packs that git may remove; whether it was started.
 
     No multi-pack index: with one that names a pack which a gc beside us removes, git 2.39 did not find what other packs hold.
     Never raises.
@@ -67,7 +67,7 @@ def _repack(repo: Repo, due: Callable[[], bool]) -> bool:
 
 
 def _many_packs(repo: Repo) -> bool:
-    """Whether there are so many, once what a killed process kept, or began, is gone."""
+    """Whether more than 32 packs are left once those of dead processes are removed."""
     from gitbaton.git.publish import remove_stale
 
     names = set(os.listdir(os.path.join(repo.objects_dir, "pack")))
@@ -77,7 +77,7 @@ def _many_packs(repo: Repo) -> bool:
 
 
 def _unwanted(repo: Repo) -> bool:
-    """Whether the user wants no packing, or git cannot do it: a partial clone has packs that it cannot roll up; a gc, of which
+    """Whether packing is switched off, or git cannot do it: a partial clone has packs that it cannot roll up; a gc, of which
     its file tells, is at work."""
     try:
         if time.time() - os.stat(os.path.join(repo.layout.common_dir, "gc.pid")).st_mtime < _GC:
@@ -104,7 +104,7 @@ def _start(repo: Repo) -> bool:
 
 
 def look_back(repo: Repo) -> bool:
-    """Once a day, start the prune that nobody asked for, in a process of its own; whether it was started.
+    """Once a day, start the automatic prune, in a process of its own; whether it was started.
 
     On other days this costs a look at the state of one file. The first one begins a day after the first checkpoint. Not with
     ``baton.autoPrune=false``, nor where objects go somewhere else. Never raises.

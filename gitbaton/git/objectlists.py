@@ -25,7 +25,7 @@ _LOG = (
 
 
 def reachable(repo: Repo, wants: Sequence[Oid], haves: Iterable[Oid]) -> dict[Oid, bytes]:
-    """Every object that is reachable from ``wants`` and not from ``haves``, with the path by which git came to it first.
+    """Return every object that is reachable from ``wants`` and not from ``haves``, with the path by which git came to it first.
 
     Of ``haves``, what is not here excludes nothing. What a partial clone left out is passed over: its remote has it.
     Raises GitError where anything else is missing.
@@ -44,7 +44,7 @@ def reachable(repo: Repo, wants: Sequence[Oid], haves: Iterable[Oid]) -> dict[Oi
 
 
 def sizes(objects: Objects, oids: Sequence[Oid]) -> Iterator[Object]:
-    """Each object without its bytes, in their order. Raises GitError when one is missing or cannot be read."""
+    """Yield each object without its bytes, in their order. Raises GitError when one is missing or cannot be read."""
     for oid, found in zip(oids, objects.read_many(oids, -1), strict=True):
         if found is None:
             raise GitError(f"object {oid} cannot be read")
@@ -52,7 +52,7 @@ def sizes(objects: Objects, oids: Sequence[Oid]) -> Iterator[Object]:
 
 
 def contents(objects: Objects, items: Iterable[Object]) -> Iterator[tuple[Object, bytes]]:
-    """Each object with its bytes; a few MiB are held at once. Raises GitError when one cannot be read."""
+    """Yield each object with its bytes; a few MiB are held at once. Raises GitError when one cannot be read."""
     asked = list(items)
     most = max((item.size for item in asked), default=0)  # how large they may be is the caller's to say
     for item, found in zip(asked, objects.read_many([item.oid for item in asked], most), strict=True):
@@ -62,7 +62,7 @@ def contents(objects: Objects, items: Iterable[Object]) -> Iterator[tuple[Object
 
 
 def first_bytes(git: Git, oid: Oid, count: int) -> bytes:
-    """The first bytes of a blob of any size. Raises GitError when it cannot be read, GitTimeoutError."""
+    """Return the first bytes of a blob of any size. Raises GitError when it cannot be read, GitTimeoutError."""
     process = git.start("cat-file", "blob", oid)
     data = b""
     try:
@@ -82,7 +82,7 @@ def first_bytes(git: Git, oid: Oid, count: int) -> bytes:
 def introduced(
     git: Git, blobs: Collection[Oid], wants: Iterable[Oid], haves: Iterable[Oid], *, paths: Sequence[bytes] = ()
 ) -> dict[Oid, list[tuple[Oid, bytes]]]:
-    """For each blob the commits reachable from ``wants`` and not from ``haves`` that brought it in, and at which path.
+    """Return for each blob the commits reachable from ``wants`` and not from ``haves`` that brought it in, and at which path.
 
     The oldest comes first, and a merge is held against its first parent. With ``paths``: only at these. What is no commit
     counts for nothing. Raises GitError.
@@ -107,14 +107,14 @@ def introduced(
 
 
 def _ends(git: Git, wants: Iterable[Oid], haves: Iterable[Oid]) -> bytes:
-    """What a walk from commits to others is told; empty where there is none to begin with."""
+    """Return the input of a walk from commits to others; empty where there is no commit to begin with."""
     starts = _commits(git, list(wants))
     ends = [*starts, *("^" + oid for oid in _commits(git, list(haves)))]
     return "".join(f"{end}\n" for end in ends).encode() if starts else b""
 
 
 def _rows(raw: bytes) -> Iterator[tuple[Oid, Oid, bytes]]:
-    """Commit, new blob and path of every change that a log lists."""
+    """Yield commit, new blob and path of every change that a log lists."""
     commit = ""
     fields: list[str] = []
     for token in raw.split(b"\0"):
@@ -129,8 +129,8 @@ def _rows(raw: bytes) -> Iterator[tuple[Oid, Oid, bytes]]:
 
 
 def named(git: Git, names: Collection[bytes], wants: Iterable[Oid], haves: Iterable[Oid]) -> dict[bytes, tuple[Oid, bytes]]:
-    """For each name of a file or folder the oldest commit reachable from ``wants`` and not from ``haves`` that changes a path
-    with it, and that path as far as the name. Raises GitError."""
+    """Return for each name of a file or folder the oldest commit reachable from ``wants`` and not from ``haves`` that changes a
+    path with it, and that path as far as the name. Raises GitError."""
     stdin = _ends(git, wants, haves)
     found: dict[bytes, tuple[Oid, bytes]] = {}
     if not stdin:
@@ -145,7 +145,7 @@ def named(git: Git, names: Collection[bytes], wants: Iterable[Oid], haves: Itera
 
 
 def at_paths(git: Git, places: Sequence[tuple[Oid, bytes]]) -> list[Oid | None]:
-    """What stands in each commit at a path that has no line feed; None for nothing."""
+    """Return the object in each commit at a path without line feeds; None where there is none."""
     asked = b"".join(commit.encode() + b":" + path + b"\n" for commit, path in places)
     raw = git.out("cat-file", "--batch-check=%(objectname)", "--buffer", stdin=asked) if places else b""
     rows = raw.split(b"\n")[:-1]
@@ -153,12 +153,12 @@ def at_paths(git: Git, places: Sequence[tuple[Oid, bytes]]) -> list[Oid | None]:
 
 
 def entry_names(data: bytes, algorithm: Algorithm) -> set[bytes]:
-    """The names in a tree, without those in hexadecimal alone, as notes and digests have them."""
+    """Return the names in a tree, without those in hexadecimal alone, as notes and digests have them."""
     return {name for name in _ENTRY[algorithm].findall(data) if not _HEX.match(name)}
 
 
 def _commits(git: Git, oids: Sequence[Oid]) -> list[Oid]:
-    """Those that are commits, or tags, and exist."""
+    """Return those that are commits, or tags, and exist."""
     if not oids:
         return []
     raw = git.out("cat-file", "--batch-check", "--buffer", stdin=_lines(oids)).decode("ascii", "replace")
@@ -186,8 +186,8 @@ class Size:
 
 
 def all_refs(repo: Repo, *prefixes: str) -> dict[str, Oid]:
-    """As ``Objects.refs``, asked of git itself: libgit2 leaves out a ref whose file holds no id. Zeros also for a symbolic ref
-    that leads to nothing, which git leaves out."""
+    """Return refs as ``Objects.refs``, by git itself: libgit2 leaves out a ref file without an id. Zeros also for a symbolic
+    ref that leads to nothing, which git leaves out."""
     layout = repo.layout
     door = BinaryObjects(repo.git, layout.git_dir, layout.common_dir, layout.algorithm)
     before, found = lying(repo, *prefixes), door.refs(*prefixes)
@@ -198,28 +198,28 @@ def all_refs(repo: Repo, *prefixes: str) -> dict[str, Oid]:
 
 
 def symbolic(repo: Repo, *prefixes: str) -> dict[str, str]:
-    """The symbolic refs among some, each with the ref that it stands for; one that stands for nothing is left out."""
+    """Return the symbolic refs among some, each with the ref that it stands for; one that stands for nothing is left out."""
     rows = repo.git.out("for-each-ref", "--format=%(refname) %(symref)", *prefixes).decode("utf-8", "replace").splitlines()
     return {ref: target for ref, _, target in (row.partition(" ") for row in rows) if target}
 
 
 def reached(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = (), *, logs: bool = False) -> dict[Oid, bytes]:
-    """Every object that ``tips`` reach and, as far as git can tell without looking at all of them, ``without`` do not; each
-    with a path at which it was met. With ``logs`` also what the reflogs reach. Raises RecordError when one of them is missing
-    or cannot be parsed."""
+    """Return every object that ``tips`` reach and, as far as git can tell without looking at all of them, ``without`` do not;
+    each with a path at which it was met. With ``logs`` also what the reflogs reach. Raises RecordError when one of them is
+    missing or cannot be parsed."""
     return _named(_walked(repo, "--objects", *(["--reflog"] if logs else []), "--stdin", stdin=_walk_ends(tips, without)))
 
 
 def everything(repo: Repo, without: Iterable[str] = (), *, kept: bool = True) -> dict[Oid, bytes]:
-    """Every object that any ref, any HEAD, the indexes and the reflogs of all work trees reach. ``without``: patterns of refs
-    that do not count; ``kept``: whether the indexes and reflogs do. Raises RecordError."""
+    """Return every object that any ref, any HEAD, the indexes and the reflogs of all work trees reach. ``without``: patterns of
+    refs that do not count; ``kept``: whether the indexes and reflogs do. Raises RecordError."""
     beyond = ("--reflog", "--indexed-objects") if kept else ()
     return _named(_walked(repo, "--objects", *(f"--exclude={pattern}" for pattern in without), "--all", *beyond))
 
 
 def unreadable(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> str:
-    """What is wrong with what ``tips`` reach and ``without`` do not, as git says it, every object read and held against its id;
-    empty where nothing is."""
+    """Verify all objects that ``tips`` reach and ``without`` do not, each against its id; return git's complaint, empty where
+    all are whole."""
     words = ("rev-list", "--objects", "--verify-objects", "--quiet", _MISSING, "--stdin")
     result = repo.git.run(*words, stdin=_walk_ends(tips, without))
     said = [line.split(": ", 1)[1] for line in result.err.splitlines() if _SAID.match(line)]
@@ -228,12 +228,12 @@ def unreadable(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> 
 
 
 def commits_between(repo: Repo, tips: Iterable[Oid], without: Iterable[Oid] = ()) -> set[Oid]:
-    """The commits that ``tips`` reach and ``without`` do not. Raises RecordError when one is missing."""
+    """Return the commits that ``tips`` reach and ``without`` do not. Raises RecordError when one is missing."""
     return {*_named(_walked(repo, "--stdin", stdin=_walk_ends(tips, without)))}
 
 
 def _walk_ends(tips: Iterable[Oid], without: Iterable[Oid]) -> bytes:
-    """What a walk is told: where it begins, and where it ends."""
+    """Return the input of a walk: where it begins, and where it ends."""
     return "".join(f"{end}\n" for end in (*sorted(set(tips)), *sorted({f"^{oid}" for oid in without}))).encode()
 
 
@@ -250,7 +250,7 @@ def _named(raw: bytes) -> dict[Oid, bytes]:
 
 
 def disk_sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
-    """How large objects are on disk; what does not exist is left out."""
+    """Return the size of objects on disk; what does not exist is left out."""
     names = "".join(f"{oid}\n" for oid in oids).encode()
     form = "--batch-check=%(objectname) %(objecttype) %(objectsize:disk) %(deltabase)"
     raw = repo.git.out("cat-file", form, "--buffer", stdin=names) if names else b""
@@ -260,8 +260,8 @@ def disk_sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
 
 
 def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
-    """All objects of the repository that are stored as a difference to one of ``bases``, each with that one. Looks at every
-    object's entry, and at the content of none."""
+    """Return all objects of the repository that are stored as a difference to one of ``bases``, each with that one. Looks at
+    every object's entry, and at the content of none."""
     names = frozenset(base.encode() for base in bases)
     form = "--batch-check=%(deltabase) %(objectname)"
     process = repo.git.start("cat-file", "--batch-all-objects", "--unordered", "--buffer", form)
@@ -277,7 +277,7 @@ def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
 
 
 def packed_size(repo: Repo, new: Iterable[NewObject], old: Mapping[Oid, bytes]) -> int:
-    """How many bytes a pack of new objects and of some that exist (each with a path) would take; nothing of it stays.
+    """Return the bytes that a pack of new objects and of some that exist (each with a path) would take; nothing of it stays.
 
     Git decides what is stored as a difference to what, as its garbage collection would.
     """

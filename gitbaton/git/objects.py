@@ -106,22 +106,22 @@ class Objects(Protocol):
     """What ``core.sharedRepository`` asks for, as ``share`` takes it; None where it was not read."""
 
     def info(self, spec: str) -> Object | None:
-        """Id, type and size of what a spec names (``data`` is None); None when it does not exist."""
+        """Return id, type and size of what a spec names (``data`` is None); None when it does not exist."""
 
     def read(self, spec: str, limit: int = MAX_READ) -> Object | None:
-        """As ``info``, with the bytes when there are at most ``limit``."""
+        """Return ``info``, with the bytes when there are at most ``limit``."""
 
     def read_many(self, oids: Sequence[Oid], limit: int = MAX_READ) -> Iterator[Object | None]:
-        """As ``read`` for many ids, in their order; None for a corrupt object as well."""
+        """Yield ``read`` for many ids, in their order; None for a corrupt object as well."""
 
     def write(self, objects: Iterable[NewObject]) -> None:
         """Store objects; one that exists stays."""
 
     def write_pack(self, objects: Iterable[NewObject]) -> None:
-        """As ``write``, as one pack: no file for each. Raises GitError."""
+        """Store objects as one pack, without a file for each. Raises GitError."""
 
     def refs(self, *prefixes: str) -> dict[str, Oid]:
-        """All refs whose name starts with one of ``prefixes`` (each ends in ``/``) and what they point at, by name.
+        """Return all refs below ``prefixes`` (each ends in ``/``) and what they point at, by name.
 
         A ref that is there and cannot be read (an empty file after a power loss) has the id of no object.
         """
@@ -134,37 +134,37 @@ class Objects(Protocol):
         """
 
     def symref(self, name: str) -> str | None:
-        """The ref that a symbolic ref of this work tree points at."""
+        """Return the target of a symbolic ref of this work tree."""
 
     def set_symref(self, name: str, target: str) -> None:
         """Make ``name`` a symbolic ref to ``target``."""
 
     def head(self) -> Head:
-        """Where HEAD of this work tree is."""
+        """Return HEAD of this work tree."""
 
     def first_parents(self, start: Oid, limit: int | None = None) -> list[Oid]:
-        """``start`` and its chain of first parents, newest first."""
+        """Return ``start`` and its chain of first parents, newest first."""
 
     def distance(self, here: Oid, there: Oid) -> tuple[int, int] | None:
-        """How many commits only ``here`` and only ``there`` reach; None when they have no common ancestor."""
+        """Count the commits that only ``here`` and only ``there`` reach; None when they have no common ancestor."""
 
     def count(self, start: Oid) -> int:
-        """How many commits ``start`` reaches, itself included."""
+        """Count the commits that ``start`` reaches, itself included."""
 
     def abbreviate(self, oid: Oid, length: int) -> str:
-        """The shortest prefix of at least ``length`` digits that names only this object."""
+        """Return the shortest prefix of at least ``length`` digits that names only this object."""
 
     def borrow(self, store: str, env: Mapping[str, str]) -> None:
         """Also read what lies in another folder of objects; ``env`` names it for git."""
 
     def give_back(self) -> None:
-        """What was borrowed is gone: whatever is started from now on does not look there."""
+        """Forget the borrowed folder: what is started from now on does not look there."""
 
     def warm(self) -> None:
-        """Get ready to answer, while something else is done."""
+        """Start the reader process early."""
 
     def close(self) -> None:
-        """Let go of processes and handles."""
+        """Close processes and handles."""
 
 
 def is_oid(algorithm: Algorithm, spec: str) -> bool:
@@ -178,7 +178,7 @@ def is_ref(spec: str) -> bool:
 
 
 def linked_ref(git_dir: str, name: str) -> str | None:
-    """The ref that ``name`` points at where it is a symbolic ref of the old style: a symbolic link."""
+    """Return the ref that ``name`` points at where it is a symbolic ref of the old style: a symbolic link."""
     try:
         target = os.readlink(os.path.join(git_dir, name))
     except OSError:
@@ -187,8 +187,8 @@ def linked_ref(git_dir: str, name: str) -> str | None:
 
 
 def in_the_way(git_dir: str, name: str) -> str:
-    """What stands at a name that git takes for a ref, and is neither a file nor a link to a ref: git would wait for it, or
-    follow it. Empty where nothing does."""
+    """Return the kind of what stands in place of a ref's file, and is neither a file nor a link to a ref: git would wait for
+    it, or follow it. Empty where nothing is wrong."""
     try:
         mode = os.lstat(os.path.join(git_dir, name)).st_mode
     except OSError:
@@ -197,7 +197,7 @@ def in_the_way(git_dir: str, name: str) -> str:
 
 
 def packed_refs(common_dir: str) -> bytes:
-    """What git's file of packed refs holds; nothing where there is none."""
+    """Return the content of packed-refs; nothing where there is none."""
     try:
         with open(os.path.join(common_dir, "packed-refs"), "rb") as file:
             return file.read()
@@ -206,12 +206,13 @@ def packed_refs(common_dir: str) -> bytes:
 
 
 def object_id(algorithm: Algorithm, kind: Kind, data: bytes) -> Oid:
-    """The id git gives to an object."""
+    """Return the id that git gives to an object."""
     return digest(algorithm, b"%s %d\0" % (kind.encode(), len(data)) + data).hex()
 
 
 def digest(algorithm: Algorithm, data: bytes) -> bytes:
-    """The digest by which git names data. CPython's own SHA-1 where it is there: importing OpenSSL's costs a start 3 ms."""
+    """Return the digest by which git names data. CPython's own SHA-1 where it is there: importing OpenSSL's costs a start 3
+    ms."""
     if algorithm == "sha1" and len(data) < _SMALL:
         try:
             from _sha1 import sha1  # type: ignore[import-not-found]
@@ -225,7 +226,7 @@ def digest(algorithm: Algorithm, data: bytes) -> bytes:
 
 
 def new_object(algorithm: Algorithm, kind: Kind, data: bytes) -> NewObject:
-    """``data`` with its id."""
+    """Return ``data`` with its id."""
     return NewObject(oid=object_id(algorithm, kind, data), kind=kind, data=data)
 
 
@@ -236,23 +237,23 @@ def check_size(oid: str, kind: Kind, size: int) -> None:
         raise GitError(f"object {oid} is too large: {size:,} bytes, where a {kind} may have {most:,}")
 
 
-def lasting(said: str) -> bool:
-    """Whether a ref could not be locked for a reason of which nobody who waits will see the end, as git or libgit2 said it."""
+def is_permanent(said: str) -> bool:
+    """Whether this lock error of git or libgit2 is permanent, so that retrying is useless."""
     return re.search(_LASTING, said) is not None
 
 
 def zero(algorithm: Algorithm) -> Oid:
-    """The id of no object."""
+    """Return the null id."""
     return "0" * _HEX_LENGTH[algorithm]
 
 
 def author_at(author: bytes, when: datetime) -> bytes:
-    """``Name <email>`` as the author of a commit of this time, in UTC."""
+    """Return ``Name <email>`` as the author of a commit of this time, in UTC."""
     return author + b" %d +0000" % int(when.timestamp() // 1)
 
 
 def commit_data(*, tree: Oid, parents: Iterable[Oid], author: bytes, message: bytes) -> bytes:
-    """A raw commit whose committer is its author; raw because git and libgit2 clean names each in their own way."""
+    """Return a raw commit with its author as the committer; raw because git and libgit2 clean names each in their own way."""
     lines = [b"tree " + tree.encode()]
     lines += [b"parent " + parent.encode() for parent in parents]
     lines += [b"author " + author, b"committer " + author, b"", message]
@@ -260,7 +261,7 @@ def commit_data(*, tree: Oid, parents: Iterable[Oid], author: bytes, message: by
 
 
 def parse_commit(data: bytes) -> RawCommit:
-    """A raw commit taken apart, whoever wrote it. Raises RecordError when it is not one."""
+    """Parse a raw commit of any writer. Raises RecordError when it is not one."""
     head, _, message = data.partition(b"\n\n")
     tree, author, parents = "", b"", []
     for line in head.split(b"\n"):
@@ -277,7 +278,7 @@ def parse_commit(data: bytes) -> RawCommit:
 
 
 def parse_tree(data: bytes, algorithm: Algorithm) -> list[TreeEntry]:
-    """The entries of a raw tree. Raises RecordError when it is not one."""
+    """Parse a raw tree. Raises RecordError when it is not one."""
     width = _HEX_LENGTH[algorithm] // 2
     entries, at = [], 0
     while at < len(data):
@@ -292,13 +293,13 @@ def parse_tree(data: bytes, algorithm: Algorithm) -> list[TreeEntry]:
 
 
 def tree_data(entries: Iterable[TreeEntry]) -> bytes:
-    """The raw tree of entries, in git's order (a directory sorts as if its name ended in a slash)."""
+    """Return the raw tree of entries, in git's order (a directory sorts as if its name ended in a slash)."""
     ordered = sorted(entries, key=lambda e: e.name + b"/" if e.is_tree else e.name)
     return b"".join(e.mode + b" " + e.name + b"\0" + bytes.fromhex(e.oid) for e in ordered)
 
 
 def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:
-    """The tree objects of files (path, mode, id), deepest first, the whole one last; one empty tree for no files.
+    """Return the tree objects of files (path, mode, id), deepest first, the whole one last; one empty tree for no files.
 
     Raises GitError where a path is both a file and a folder.
     """
@@ -329,7 +330,7 @@ def tree_objects(algorithm: Algorithm, rows: Iterable[Row]) -> list[NewObject]:
 
 
 def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:
-    """The entry at a path below a tree, or None."""
+    """Return the entry at a path below a tree, or None."""
     found: TreeEntry | None = None
     for name in path.split(b"/"):
         read = objects.read(tree, MAX_TREE)
@@ -341,7 +342,7 @@ def lookup(objects: Objects, tree: Oid, path: bytes) -> TreeEntry | None:
 
 
 def _entry(data: bytes, name: bytes, algorithm: Algorithm) -> TreeEntry | None:
-    """The entry of a name in a raw tree, without taking the others apart. Raises RecordError when it is malformed."""
+    """Return the entry of a name in a raw tree, without taking the others apart. Raises RecordError when it is malformed."""
     wanted, width, at = b" " + name + b"\0", _HEX_LENGTH[algorithm] // 2, 0
     if wanted not in data:
         return None
@@ -357,7 +358,7 @@ def _entry(data: bytes, name: bytes, algorithm: Algorithm) -> TreeEntry | None:
 
 
 def entries_of(objects: Objects, tree: Oid) -> list[TreeEntry] | None:
-    """The entries of a tree; None where there is none. Raises RecordError when it is malformed."""
+    """Return the entries of a tree; None where there is none. Raises RecordError when it is malformed."""
     found = objects.read(tree, MAX_TREE)
     if found is None or found.kind != "tree" or found.data is None:
         return None
@@ -368,13 +369,13 @@ _DIGITS = re.compile(rb"[0-9a-f]+\Z")
 
 
 def find_notes(objects: Objects, tree: Oid | None, commit: Oid) -> list[Oid]:
-    """The blobs that the notes tree holds for a commit: none, one, or several where fan-outs are mixed."""
+    """Return the blobs that the notes tree holds for a commit: none, one, or several where fan-outs are mixed."""
     levels = [(commit[spent:].encode(), entries) for spent, entries in _notes_path(objects, tree, commit)]
     return [e.oid for rest, entries in levels for e in entries if e.name == rest and not e.is_tree]
 
 
 def edit_notes(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> list[NewObject]:
-    """The trees to write so that ``blob`` is the one note of ``commit``; the last one is the new root."""
+    """Return the trees to write so that ``blob`` is the one note of ``commit``; the last one is the new root."""
     made: list[NewObject] = []
     name, mode, oid = "", b"100644", blob  # what stands in the tree: the note, then one folder after the other
     for spent, entries in reversed(_notes_path(objects, tree, commit)):
@@ -388,7 +389,8 @@ def edit_notes(objects: Objects, tree: Oid | None, commit: Oid, blob: Oid) -> li
 
 
 def walk_notes(objects: Objects, tree: Oid, spent: str = "") -> Iterator[tuple[Oid, Oid]]:
-    """Every note of a notes tree: the id of the object it is for, and its blob. Raises RecordError for a tree not there."""
+    """Yield every note of a notes tree: the id of the object it is for, and its blob. Raises RecordError for a tree not
+    there."""
     length = 40 if objects.algorithm == "sha1" else 64
     for entry in _notes_tree(objects, tree):
         if _is_fan(entry) and len(spent) < length - 2:
@@ -398,7 +400,8 @@ def walk_notes(objects: Objects, tree: Oid, spent: str = "") -> Iterator[tuple[O
 
 
 def exchange_notes(objects: Objects, tree: Oid, blobs: Mapping[Oid, Oid | None]) -> list[NewObject]:
-    """The trees to write so that other blobs stand where these stood, None for none at all; the last one is the new root.
+    """Return the trees to write so that other blobs stand where these stood, None for none at all; the last one is the new
+    root.
 
     Folders that become empty go; everything else stays where it is.
     """
@@ -422,8 +425,8 @@ def exchange_notes(objects: Objects, tree: Oid, blobs: Mapping[Oid, Oid | None])
 
 
 def _notes_path(objects: Objects, tree: Oid | None, commit: Oid) -> list[tuple[int, list[TreeEntry]]]:
-    """The trees from the root down towards a commit's note, as deep as they go: how many of its digits are spent to get there,
-    and the entries.
+    """Return the trees from the root down towards a commit's note, as deep as they go: how many of its digits are spent to get
+    there, and the entries.
 
     A tree that is fanned out but has no folder for these digits yet gets an empty one.
     """
@@ -453,8 +456,8 @@ def _is_fan(entry: TreeEntry) -> bool:
 
 
 def _spread(objects: Objects, length: int, entries: list[TreeEntry], made: list[NewObject]) -> list[TreeEntry]:
-    """The entries of a tree in which a note's name has ``length`` digits, moved into folders of two digits once git would: two
-    notes behind each first digit.
+    """Return the entries of a tree in which a note's name has ``length`` digits, moved into folders of two digits once git
+    would: two notes behind each first digit.
 
     Only where no such folder is yet: where fan-outs are mixed, what lies flat may stay so.
     """

@@ -30,7 +30,7 @@ _SAVED = 0.9  # of its size: what is deflated to no less than that is stored as 
 
 
 def stream(algorithm: Algorithm, objects: Iterable[New]) -> bytes:
-    """A pack of objects, deflated one by one."""
+    """Return a pack of objects, deflated one by one."""
     parts = [_head(kind, len(data)) + zlib.compress(data, 1) for kind, _, data in objects]
     pack = _begun(len(parts)) + b"".join(parts)
     return pack + digest(algorithm, pack)
@@ -114,7 +114,7 @@ def _unwritable(path: str, flags: int) -> int:
 
 
 def _deflated(data: bytes) -> Iterator[bytes | memoryview]:
-    """An object in a form that zlib inflates, piece by piece."""
+    """Yield an object in a form that zlib inflates, piece by piece."""
     step = len(data) // _SAMPLES
     found = b"".join([data[at : at + _SAMPLE] for at in range(0, len(data), max(step, 1))])
     if len(zlib.compress(found, 1)) > _SAVED * len(found):
@@ -129,7 +129,7 @@ def _deflated(data: bytes) -> Iterator[bytes | memoryview]:
 
 
 def _blocks(data: bytes) -> list[bytes | memoryview]:
-    """What zlib writes at level 0, without the 256 KiB that it clears for each object."""
+    """Return what zlib writes at level 0, without the 256 KiB that it clears for each object."""
     size = len(data)
     if size <= _BLOCK:
         return [_SIZES(1, size, size ^ _BLOCK), data]
@@ -142,7 +142,7 @@ def _begun(count: int) -> bytes:
 
 
 def _head(kind: Kind, size: int) -> bytes:
-    """What an entry of a pack begins with: type and size in groups of seven bits."""
+    """Return the header of a pack entry: type and size in groups of seven bits."""
     result, size = bytearray((_NUMBER[kind] << 4 | size & 15,)), size >> 4
     while size:
         result[-1] |= 0x80

@@ -1,5 +1,5 @@
 """Objects and refs of long processes: objects written as one kept pack a flush, read through git or libgit2 with a cache in
-memory; and one stat that tells whether anybody, git included, has moved a ref since the last look."""
+memory; and one stat that tells whether any process has moved a ref since the last look."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class RefWatch:
         self._own = threading.Lock()
 
     def path(self, name: str) -> bytes:
-        """The file to look at for a ref, for ``mark``."""
+        """Return the file to look at for a ref, for ``mark``."""
         return self._tables or os.path.join(self.common, os.fsencode(name))
 
     def mark(self, path: bytes) -> Mark:
-        """How the file of a ref looks now, or where it has none, the file of those without."""
+        """Return the mark of a ref's file, or of packed-refs where it has none."""
         try:
             seen = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -67,8 +67,8 @@ class RefWatch:
         return (1, seen.st_mtime_ns, seen.st_ino, seen.st_size)
 
     def look(self, name: str) -> tuple[Mark | None, Oid | None]:
-        """A mark and what the ref points at, None where it is not there. The mark is older than the look, or None where the
-        file is so young that a second change could look the same. Raises GitError when it cannot be read."""
+        """Return a mark and what the ref points at, None where it is not there. The mark is older than the look, or None where
+        the file is so young that a second change could look the same. Raises GitError when it cannot be read."""
         path = self.path(name)
         mark = self.mark(path)
         oid = self._table(name) if self._tables else self._file(name, path)
@@ -113,12 +113,12 @@ class RefWatch:
             return found.oid if found is not None else self._repo.objects.refs(name.rpartition("/")[0] + "/").get(name)
 
     def listing(self, *prefixes: str) -> dict[str, Oid]:
-        """All refs below prefixes that end in ``/``; see Objects.refs."""
+        """Return all refs below prefixes that end in ``/``; see Objects.refs."""
         with self._own:
             return self._repo.objects.refs(*prefixes)
 
     def close(self) -> None:
-        """Let go of processes."""
+        """Close processes."""
         if self._tables:
             self._repo.close()
 
@@ -142,7 +142,7 @@ class Packs:
     def written(self, objects: Iterable[New], pause: Callable[[], object] = int) -> Iterator[None]:
         """Store objects as one pack, on disk when the block begins; objects that are there already may be among them. Git
         removes none of them while it runs: refs name them when it ends. Raises GitError, and what ``objects`` raises; then
-        nothing is stored. ``pause`` is called now and then, for whoever shares the interpreter."""
+        nothing is stored. ``pause`` is called now and then, so that other threads run."""
         held = list(objects)
         with packed(self.repo, held, pause):
             for number, (kind, oid, data) in enumerate(held):
@@ -153,7 +153,7 @@ class Packs:
             yield
 
     def read(self, oid: Id) -> tuple[Kind, bytes]:
-        """Kind and bytes of an object. Raises GitError when it is not here or cannot be read."""
+        """Return kind and bytes of an object. Raises GitError when it is not here or cannot be read."""
         found = self._young.get(oid)
         if found is None:
             found = self._old.get(oid) or self._find(oid) or self._sought(oid)
@@ -161,8 +161,8 @@ class Packs:
         return found
 
     def _sought(self, oid: Id) -> tuple[Kind, bytes]:
-        """An object that is in no pack at first sight. While git moves objects from pack to pack, one may be nowhere to be seen
-        for a moment."""
+        """Return an object that is in no pack at first sight. While git moves objects from pack to pack, one may be nowhere to
+        be seen for a moment."""
         for _ in range(_ATTEMPTS):
             begun, changed = time.time_ns(), self.repo.object_store()[0]
             found, wrong = self._asked(oid)
@@ -190,7 +190,7 @@ class Packs:
         return (item.kind, item.data) if item.data is not None else None, None
 
     def _first(self, oid: Id) -> tuple[Kind, bytes] | None:
-        """What reads packed objects where libgit2 is the door, opened anew; git itself is asked elsewhere."""
+        """Open the reader of packed objects anew and read an object by it; None where git itself is the door."""
         if isinstance(self.repo.objects, BinaryObjects):
             return None
         from gitbaton.git.libgit2 import packed as reader
@@ -199,7 +199,8 @@ class Packs:
         return self._find(oid)
 
     def _ask(self) -> Objects:
-        """The repository's own door; a process of git's belongs to one of ours and to no other user of the repository."""
+        """Return the repository's own door; a process of git's belongs to one of ours and to no other user of the
+        repository."""
         door = self.repo.objects
         if not isinstance(door, BinaryObjects):
             return door
@@ -208,7 +209,7 @@ class Packs:
         return self._door
 
     def remember(self, oid: Id, kind: Kind, data: bytes) -> None:
-        """Have an object in memory for the next reads of it."""
+        """Cache an object for the next reads of it."""
         size = len(data) + _OVERHEAD
         if size > self._half or oid in self._young:
             return
@@ -225,7 +226,7 @@ class Packs:
         return maintenance.tidy_packs(self.repo)
 
     def close(self) -> None:
-        """Let go of files and processes."""
+        """Close files and processes."""
         with self._lock:
             self._young, self._old, self._size = {}, {}, 0
             self._find = self._first
@@ -234,7 +235,7 @@ class Packs:
                 door.close()
 
     def forked(self) -> None:
-        """In a forked child: what was under way belongs to the parent."""
+        """Leave what was under way to the parent, in a forked child."""
         self._lock = threading.RLock()
         door, self._door = self._door, None
         for item in (door, self.repo.objects):

@@ -188,8 +188,8 @@ def publish_reachable(
 def publish_at_head(
     repo: Repo, base: Oid | None, *transactions: Sequence[RefChange], without: Iterable[Oid | None], automatic: bool = False
 ) -> None:
-    """As ``publish_reachable``, for refs that stand on ``base``, the commit of HEAD when the work tree was captured. Once HEAD
-    has left it, ``base`` is stored, too, and only what other refs reach is left out."""
+    """Publish as ``publish_reachable``, for refs that stand on ``base``, the commit of HEAD when the work tree was captured.
+    Once HEAD has left it, ``base`` is stored, too, and only what other refs reach is left out."""
     there = base is None or _head(repo) == base
     publish_reachable(repo, *transactions, without=(base, *without) if there else _tips(repo), automatic=automatic)
     if base is None or _head(repo) == base:
@@ -257,8 +257,8 @@ def _is_much(place: str) -> bool:
 
 
 def move_refs(repo: Repo, *transactions: Sequence[RefChange], how: Fsync, disk: Durable | None = None) -> None:
-    """Move refs whose objects are on disk: with ``always`` the refs are fsynced when this returns; with ``ordered`` each is
-    whole after a power cut, and may be the old one. ``disk``: a long process's own. Raises as Objects.update."""
+    """Move refs once their objects are on disk: with ``always`` the refs are fsynced when this returns; with ``ordered`` each
+    is whole after a power cut, and may be the old one. ``disk``: that of a long process. Raises as Objects.update."""
     if how == "never":
         repo.objects.update(*transactions)
     else:
@@ -293,8 +293,8 @@ def kept(repo: Repo, oids: Iterable[Oid], *, how: Fsync) -> AbstractContextManag
 def kept_reachable(
     repo: Repo, tips: Sequence[Oid], without: Iterable[Oid | None], *, how: Fsync, fresh: Sequence[NewObject] = ()
 ) -> AbstractContextManager[None]:
-    """As ``kept``, of all that ``tips`` reach and ``without``, as far as it is here, does not. ``fresh``: of the objects those
-    that need not be in the store, or may be collected from it meanwhile."""
+    """Keep, as ``kept``, all that ``tips`` reach and ``without``, as far as it is here, does not. ``fresh``: of the objects
+    those that need not be in the store, or may be collected from it meanwhile."""
     known = [oid for oid in dict.fromkeys(without) if oid is not None and repo.objects.info(oid) is not None] if tips else []
     # Files of one capture are seldom alike. Git makes no deltas later within a pack, so elsewhere they are made now.
     return _kept(repo, [*tips, *(f"^{oid}" for oid in known)], ("--window=0", "--revs", *_PARTIAL), how, fresh)
@@ -307,7 +307,7 @@ def _kept(
 
 
 def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> AbstractContextManager[None]:
-    """As ``kept``, of these few objects, all given: git need not look for them in the store."""
+    """Keep, as ``kept``, these few objects, all given: git need not look for them in the store."""
     objects, name = list({item.oid: item for item in objects}.values()), objects[-1].oid
 
     def make(git: Git, own: str) -> list[str]:
@@ -320,7 +320,7 @@ def kept_whole(repo: Repo, objects: Sequence[NewObject], how: Fsync) -> Abstract
 
 
 def packed(repo: Repo, objects: Sequence[New], pause: Callable[[], object]) -> AbstractContextManager[None]:
-    """As ``kept``, of new objects that are nowhere yet, in their order; always fsynced. ``pause`` is called now and then, so
+    """Keep, as ``kept``, new objects that are nowhere yet, in their order; always fsynced. ``pause`` is called now and then, so
     that other threads run. Raises GitError when they cannot be written."""
     given = {item[1]: item for item in objects}.values()
     large = [item for item in given if len(item[2]) >= LARGE]

@@ -26,28 +26,28 @@ CONFIG_HOOKS = (2, 54)  # hook.<name>.command; a failing one fails the command i
 
 
 def version(repo: Repo) -> tuple[int, int]:
-    """Git's version, as major and minor number."""
+    """Return git's version, as major and minor number."""
     match = re.match(rb"git version (\d+)\.(\d+)", repo.git.out("version"))
     return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
 
 
 def local_values(repo: Repo, key: str) -> list[str]:
-    """All values of a key in the repository's own configuration."""
+    """Return all values of a key in the repository's own configuration."""
     return zsplit(repo.git.run("config", "--local", "-z", "--get-all", key).out)
 
 
 def all_values(repo: Repo, key: str) -> list[str]:
-    """All values of a key in every scope."""
+    """Return all values of a key in every scope."""
     return zsplit(repo.git.run("config", "-z", "--get-all", key).out)
 
 
 def values_at(directory: str, key: str) -> list[str]:
-    """All values of a key in every scope, for who works in a directory; none where git has no answer."""
+    """Return all values of a key in every scope, as seen from a directory; none where git has no answer."""
     return zsplit(Git(directory, base_environment(strip_local=True)).run("config", "-z", "--get-all", key).out)
 
 
 def commits_of(repo: Repo, refs: Sequence[str]) -> dict[str, str]:
-    """The commits that refs name, each abbreviated; ``stash@{*}`` are all stashes. What names none is left out."""
+    """Return the commits that refs name, each abbreviated; ``stash@{*}`` are all stashes. What names none is left out."""
     found = dict[str, str]()
     for ref in refs:
         if ref == "stash@{*}":
@@ -60,7 +60,7 @@ def commits_of(repo: Repo, refs: Sequence[str]) -> dict[str, str]:
 
 
 def matching(repo: Repo, pattern: str) -> list[tuple[str, str]]:
-    """Keys that match a regular expression, with their values, from every scope, but for what our own calls say."""
+    """Return keys that match a regular expression, with their values, from every scope, but for what our own calls say."""
     items = zsplit(Git(repo.git.directory, repo.git.env).run("config", "-z", "--get-regexp", pattern).out)
     return [(key, text) for key, _, text in (item.partition("\n") for item in items)]
 
@@ -79,8 +79,8 @@ def remove_local(repo: Repo, key: str, text: str) -> None:
 
 
 def everywhere(root: str | None) -> tuple[bool, bool]:
-    """Whether baton.everywhere is on for who works in a work tree, or in none, and whether a repository says so, where it does
-    not count."""
+    """Whether baton.everywhere is on in a work tree, or outside any, and whether a repository sets it, where it does not
+    count."""
     env = base_environment(strip_local=True) | ({} if root is not None else {"GIT_DIR": os.devnull})
     asked = Git(root or os.sep, env).run("config", "--show-scope", "-z", "--type=bool", "--get-all", "baton.everywhere")
     fields = zsplit(asked.out)
@@ -89,7 +89,7 @@ def everywhere(root: str | None) -> tuple[bool, bool]:
 
 
 def hooks_path(repo: Repo) -> str | None:
-    """``core.hooksPath`` as an absolute path, or None when it is not set."""
+    """Return ``core.hooksPath`` as an absolute path, or None when it is not set."""
     # Our own calls switch hooks off on the command line, so that scope does not count.
     fields = zsplit(repo.git.run("config", "--show-scope", "-z", "--type=path", "--get-all", "core.hooksPath").out)
     values = [text for scope, text in zip(fields[0::2], fields[1::2], strict=True) if scope != "command"]
@@ -97,7 +97,7 @@ def hooks_path(repo: Repo) -> str | None:
 
 
 def last_move(repo: Repo) -> str:
-    """What HEAD's reflog says of its last move, as ``checkout: moving from a to b``; empty without a reflog."""
+    """Return what HEAD's reflog says of its last move, as ``checkout: moving from a to b``; empty without a reflog."""
     return repo.git.run("reflog", "-1", "--format=%gs", "HEAD").out.decode("utf-8", "replace").strip()
 
 
@@ -107,21 +107,21 @@ def is_ancestor(repo: Repo, older: Oid, newer: Oid) -> bool:
 
 
 def made_here(repo: Repo, branch: str | None = None) -> frozenset[Oid]:
-    """The commits that were made in this work tree, as HEAD's reflog tells: no merge, and nothing that was pulled, picked or
-    rebased; with a branch those that were made on it. None where there is no reflog."""
+    """Return the commits that were made in this work tree, as HEAD's reflog tells: no merge, and nothing that was pulled,
+    picked or rebased; with a branch those that were made on it. None where there is no reflog."""
     made = _made_on(repo)
     return frozenset().union(*(made.values() if branch is None else [made.get(branch, ())]))
 
 
 def now_called(repo: Repo, branch: str) -> str:
-    """The name that a branch has by now, as far as it was renamed while it was HEAD's."""
+    """Return the name that a branch has by now, as far as it was renamed while it was HEAD's."""
     for before, after in reversed(_renamed(repo)):
         branch = after if branch == before else branch
     return branch
 
 
 def _made_on(repo: Repo) -> dict[str | None, set[Oid]]:
-    """The commits that were made in this work tree, by the branch that HEAD was on, under the name that it had first."""
+    """Return the commits that were made in this work tree, by the branch that HEAD was on, under the name that it had first."""
     found, at = dict[str | None, set[Oid]](), repo.objects.head().branch
     for row in _moves(repo):
         if entry := re.match(_MADE, row):
@@ -139,14 +139,14 @@ def _renamed(repo: Repo) -> list[tuple[str, str]]:
 
 
 def _moves(repo: Repo) -> list[str]:
-    """HEAD's reflog, the newest first: where it went, and why."""
+    """Return HEAD's reflog, the newest first: where it went, and why."""
     words = ("reflog", "--no-show-signature", "--encoding=UTF-8", "--format=%H %gs", "HEAD", "--")
     return repo.git.run(*words).out.decode("utf-8", "replace").splitlines()
 
 
 def committed_after(repo: Repo, moment: float, head: Oid) -> tuple[float, Oid] | None:
-    """When the first commit after a moment was made in this work tree, and which, as HEAD's reflog tells; None where none was.
-    ``head``: HEAD at some time before.
+    """Return when the first commit after a moment was made in this work tree, and which, as HEAD's reflog tells; None where
+    none was. ``head``: HEAD at some time before.
 
     The newest commit was made when the file was written, if it is not ``head`` still: its own time may be anything, and counts
     in seconds. It costs a look at a file where HEAD has not moved since."""
@@ -169,12 +169,12 @@ def committed_after(repo: Repo, moment: float, head: Oid) -> tuple[float, Oid] |
 
 
 def default_hooks(repo: Repo) -> str:
-    """The hooks directory that git uses when ``core.hooksPath`` is not set."""
+    """Return the hooks directory that git uses when ``core.hooksPath`` is not set."""
     return os.path.join(repo.layout.common_dir, "hooks")
 
 
 def tracked(repo: Repo, paths: tuple[str, ...], root: str | None = None) -> list[str]:
-    """Those of the paths that the index of this work tree, or of the one at ``root``, holds."""
+    """Return those of the paths that the index of this work tree, or of the one at ``root``, holds."""
     other = root is not None and root != repo.layout.root
     git = Git(root, base_environment(strip_local=True)) if root is not None and other else repo.git
     names = [f":(top,literal){p}" for p in paths]
@@ -182,8 +182,8 @@ def tracked(repo: Repo, paths: tuple[str, ...], root: str | None = None) -> list
 
 
 def came_with(folder: str, names: Sequence[str]) -> set[str]:
-    """Those of the files in a folder that git tracks there, in whatever repository that is; all, where it lies in one that git
-    does not open."""
+    """Return those of the files in a folder that git tracks there, in whatever repository that is; all, where it lies in one
+    that git does not open."""
     git = Git(folder, base_environment(strip_local=True))
     asked = git.run("ls-files", "-z", "--", *(f":(literal){name}" for name in names))
     if asked.code != 0:
@@ -192,7 +192,7 @@ def came_with(folder: str, names: Sequence[str]) -> set[str]:
 
 
 def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
-    """Every work tree: the prefix of its own refs, its git directory, and its path (empty where there is none)."""
+    """Return every work tree: the prefix of its own refs, its git directory, and its path (empty where there is none)."""
     common = repo.layout.common_dir
     main = os.path.dirname(common) if os.path.basename(common) == ".git" else ""
     if repo.layout.git_dir == common:
@@ -201,7 +201,7 @@ def worktrees(repo: Repo) -> list[tuple[str, str, str]]:
 
 
 def linked(common: str) -> list[tuple[str, str, str]]:
-    """Every linked work tree of the repository with that common directory, as ``worktrees`` has them. Raises OSError."""
+    """Return every linked work tree of the repository with that common directory, as ``worktrees`` has them. Raises OSError."""
     found, parent = list[tuple[str, str, str]](), os.path.join(common, "worktrees")
     for name in sorted(os.listdir(parent)) if os.path.isdir(parent) else []:
         git_dir = os.path.join(parent, name)
@@ -215,19 +215,20 @@ def linked(common: str) -> list[tuple[str, str, str]]:
 
 
 def others(repo: Repo) -> list[tuple[str, WorktreeId | None]]:
-    """The other work trees that exist: the git directory of each, and what checkpoints call it, where gitbaton has met it."""
+    """Return the other work trees that exist: the git directory of each, and what checkpoints call it, where gitbaton has met
+    it."""
     found = [(git_dir, root) for _, git_dir, root in worktrees(repo) if root and git_dir != repo.layout.git_dir]
     return [(git_dir, met(git_dir, root)) for git_dir, root in found]
 
 
 def met(git_dir: str, root: str) -> WorktreeId | None:
-    """What checkpoints call the work tree of a git directory; None where gitbaton has never met it."""
+    """Return what checkpoints call the work tree of a git directory; None where gitbaton has never met it."""
     created = born(os.path.join(git_dir, "baton", "worktree"))
     return WorktreeId(path=root, created=created) if created is not None else None
 
 
 def current_ref(repo: Repo, git_dir: str, name: str) -> str:
-    """What that symbolic ref of the work tree of ``git_dir`` names; empty where there is none."""
+    """Return the target of a symbolic ref of the work tree of ``git_dir``; empty where there is none."""
     if in_the_way(git_dir, name):
         return ""
     return os.fsdecode(repo.git.run("symbolic-ref", "-q", name, env={"GIT_DIR": git_dir}).out).rstrip("\n")
@@ -244,8 +245,9 @@ def delete_current(repo: Repo, git_dir: str, name: str) -> None:
 
 
 def create_bare(path: str, *, sync: bool = True) -> None:
-    """A bare repository at ``path``, where nothing is or an empty folder; folders above are made. It is on disk when this
-    returns, unless ``sync`` is False. Whoever else makes one there at the same time wins or loses whole. Raises GitError."""
+    """Create a bare repository at ``path``, where nothing is or an empty folder; folders above are made. It is on disk when
+    this returns, unless ``sync`` is False. Of two processes that make one there at the same time one wins whole. Raises
+    GitError."""
     path = os.path.abspath(path)
     above = os.path.dirname(path)
     draft = f"{path}.{os.urandom(6).hex()}.new"
@@ -275,9 +277,9 @@ _GITLINK = "160000 "
 
 @value
 class Inside:
-    """What only a nested repository holds: ``changed`` are paths in it with content that is not committed, ``commits`` how many
-    of its branches, HEAD and stash no remote-tracking branch has, ``size`` their bytes on disk. ``within``: the repositories
-    that lie in it. ``ours``: it is a work tree of the repository around it."""
+    """Content that only a nested repository holds: ``changed`` are paths in it with content that is not committed, ``commits``
+    how many of its branches, HEAD and stash no remote-tracking branch has, ``size`` their bytes on disk. ``within``: the
+    repositories that lie in it. ``ours``: it is a work tree of the repository around it."""
 
     changed: tuple[str, ...] = ()
     commits: int = 0
@@ -288,7 +290,7 @@ class Inside:
 
 def inside(repo: Repo, path: str) -> Inside | None:
     """Look into the repository at a path; None where git opens none just there. Reads only, and runs no program that its
-    configuration names: who unpacked it here need not have looked at that."""
+    configuration names: it may come from an unknown archive."""
     git = Git(path, base_environment(strip_local=True), config=_SETTINGS, timeout=_SECONDS)
     asked = git.start("rev-parse", "--show-toplevel", "--git-common-dir")
     said = git.start("config", "-z", "--show-scope", "--get-regexp", _FILTERS)
@@ -314,7 +316,7 @@ def inside(repo: Repo, path: str) -> Inside | None:
 
 
 def _unpushed(git: Git, *form: str) -> int:
-    """A number that ``rev-list`` tells of the commits that no remote-tracking branch has."""
+    """Return a number that ``rev-list`` tells of the commits that no remote-tracking branch has."""
     for head in (["HEAD"], []):  # an unborn one is an error
         result = git.run("rev-list", *form, *head, "--branches", "--glob=refs/stash*", "--not", "--remotes", "--")
         if result.code == 0:
@@ -323,7 +325,7 @@ def _unpushed(git: Git, *form: str) -> int:
 
 
 def _without(git: Git, fields: list[str]) -> Git:
-    """The same without the filters that the repository's own configuration names."""
+    """Return the same without the filters that the repository's own configuration names."""
     scopes = zip(fields[::2], fields[1::2], strict=False)
     keys = {field.partition("\n")[0] for scope, field in scopes if scope in ("local", "worktree")}
     start = os.environ.get("GIT_CONFIG_COUNT", "")
@@ -340,7 +342,7 @@ _TAIL = 1 << 20
 
 
 def rewritten_commits(repo: Repo) -> dict[Oid, Oid]:
-    """Old and new ids of the last rewrites."""
+    """Return old and new ids of the last rewrites."""
     try:
         with open(open_regular(_path(repo)), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
@@ -352,8 +354,8 @@ def rewritten_commits(repo: Repo) -> dict[Oid, Oid]:
 
 
 def filtered_commits(repo: Repo) -> dict[bytes, bytes]:
-    """What commits were called before git-filter-repo rewrote them, by their new ids, as its own record says; empty where it
-    was never at work."""
+    """Return the old ids of commits that git-filter-repo rewrote, by their new ids, as its own record says; empty where it
+    never ran."""
     try:
         lines = read_regular(os.path.join(repo.layout.common_dir, "filter-repo", "commit-map")).splitlines()
     except OSError:
@@ -363,7 +365,7 @@ def filtered_commits(repo: Repo) -> dict[bytes, bytes]:
 
 
 def successor(known: dict[Oid, Oid], oid: Oid) -> Oid:
-    """The commit that ``oid`` became, over any number of rewrites; where they lead in a circle, where it closes."""
+    """Return the commit that ``oid`` became, over any number of rewrites; where they lead in a circle, where it closes."""
     seen = {oid}
     while (after := known.get(oid)) is not None:
         oid = after
@@ -374,7 +376,7 @@ def successor(known: dict[Oid, Oid], oid: Oid) -> Oid:
 
 
 def forget_rewrite(repo: Repo, oid: Oid) -> None:
-    """A checkpoint was taken on a commit that had been rewritten before, and came back: from now on it is itself again."""
+    """Record that a rewritten commit came back, on which a checkpoint was taken: from now on it is itself again."""
     if rewritten_commits(repo).get(oid, oid) != oid:
         add(repo, _path(repo), f"{oid} {oid}\n".encode())
 

@@ -20,7 +20,7 @@ def there(repo: Repo, name: str) -> bool:
 
 
 def head_of(git_dir: str, common_dir: str) -> Oid | None:
-    """The id that the HEAD of a git directory comes to, by its files; None where only git can say."""
+    """Return the id that the HEAD of a git directory comes to, by its files; None where only git can say."""
     name = _said(git_dir, "HEAD").removeprefix("ref: ")
     if not name.startswith("refs/heads/") or not is_ref(name):
         return detached(git_dir)
@@ -34,7 +34,8 @@ def head_of(git_dir: str, common_dir: str) -> Oid | None:
 
 
 def detached(git_dir: str) -> Oid | None:
-    """The id at which the HEAD of a git directory is detached, by its file; None where it is not, or only git can say."""
+    """Return the id at which the HEAD of a git directory is detached, by its file; None where it is not, or only git can
+    say."""
     return _id(_said(git_dir, "HEAD"))
 
 
@@ -43,7 +44,7 @@ def _id(word: str) -> Oid | None:
 
 
 def _said(folder: str, name: str) -> str:
-    """What a ref's file says, which is no link; empty where it cannot be read."""
+    """Return the content of a ref's file, which is no link; empty where it cannot be read."""
     try:
         fd = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -57,7 +58,7 @@ def _said(folder: str, name: str) -> str:
 
 
 def below(repo: Repo, prefix: str) -> set[str]:
-    """The first component of each ref's name below a prefix that ends in ``/``; no ref is read for it."""
+    """Return the first component of each ref's name below a prefix that ends in ``/``; no ref is read for it."""
     common = repo.layout.common_dir
     if os.path.exists(os.path.join(common, "reftable")):
         return {name.removeprefix(prefix).partition("/")[0] for name in repo.objects.refs(prefix)}
@@ -69,7 +70,7 @@ def below(repo: Repo, prefix: str) -> set[str]:
 
 
 def lying(repo: Repo, *prefixes: str) -> set[str]:
-    """The names of the refs that have a file of their own, whatever it holds, at or below some names."""
+    """Return the names of the refs that have a file of their own, whatever it holds, at or below some names."""
     common = repo.layout.common_dir
     found = {prefix for prefix in prefixes if os.path.isfile(os.path.join(common, prefix))}
     for prefix in prefixes:
@@ -79,9 +80,9 @@ def lying(repo: Repo, *prefixes: str) -> set[str]:
 
 
 def folders(repo: Repo, *prefixes: str) -> str | None:
-    """How the folders of refs look now, in words: git makes and removes a lock file there for each ref that it moves, so equal
-    words mean that none has moved, but for what git moves in the very tick of the file system's clock in which it was looked.
-    None where that cannot be known."""
+    """Return the state of folders of refs, in words: git makes and removes a lock file there for each ref that it moves, so
+    equal words mean that none has moved, but for what git moves in the very tick of the file system's clock in which it was
+    looked. None where that cannot be known."""
     common = repo.layout.common_dir
     tables = os.path.join(common, "reftable", "tables.list")
     looks = []

@@ -68,8 +68,8 @@ class Remote:
 
 @value
 class Pushed:
-    """What became of one ref: ``kind`` is empty when the remote has it now, else one of gitbaton.git.bounded.KINDS, with the
-    remote's ``reason``, and the ``words`` that it, or a hook of it, had for the push."""
+    """Outcome of a push for one ref: ``kind`` is empty when the remote has it now, else one of gitbaton.git.bounded.KINDS, with
+    the remote's ``reason``, and the ``words`` that it, or a hook of it, had for the push."""
 
     ref: str
     kind: str
@@ -78,12 +78,12 @@ class Pushed:
 
 
 def names(repo: Repo) -> list[str]:
-    """The configured remotes that have a URL, in their order."""
+    """Return the configured remotes that have a URL, in their order."""
     return _names(_config(repo))
 
 
 def _config(repo: Repo) -> dict[str, list[str]]:
-    """What git's configuration says of remotes: all values of the keys, in their order."""
+    """Return what git's configuration says of remotes: all values of the keys, in their order."""
     values: dict[str, list[str]] = {}
     for key, text in matching(repo, _WANTED):
         values.setdefault(key, []).append(text)
@@ -96,7 +96,7 @@ def _names(config: Mapping[str, list[str]]) -> list[str]:
 
 
 def default(repo: Repo, *, pushing: bool) -> str:
-    """The remote that git would choose here without being told. Raises UsageError when there is none."""
+    """Return the remote that git would choose here without being told. Raises UsageError when there is none."""
     config, branch = _config(repo), repo.objects.head().branch
     there = _names(config)
     keys = [f"branch.{branch}.pushremote", "remote.pushdefault"] if pushing else []
@@ -110,7 +110,7 @@ def default(repo: Repo, *, pushing: bool) -> str:
 
 
 def find(repo: Repo, word: str | None, directory: str, *, pushing: bool = False) -> Remote:
-    """The remote that a word means: a configured name, a URL, a path from ``directory``, a bundle; None for the default.
+    """Return the remote that a word means: a configured name, a URL, a path from ``directory``, a bundle; None for the default.
 
     Raises UsageError for what can be none of these.
     """
@@ -165,7 +165,7 @@ def address(url: str) -> str:
 
 
 def typed(url: str) -> str:
-    """A URL as somebody may type it: without passwords and tokens, but with the user of ssh."""
+    """Return a URL in the form to type: without passwords and tokens, but with the user of ssh."""
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1@", url) if url.startswith("ssh://") else without_credentials(url)
 
 
@@ -211,7 +211,7 @@ class Connection:
 
     @property
     def _aloud(self) -> tuple[str, ...]:
-        """What makes git say how far it is, where somebody is told."""
+        """Options that make git report progress, where it is shown."""
         return () if self.repo.progress is silent else ("--progress",)
 
     def _hooks_environment(self) -> str:
@@ -226,8 +226,8 @@ class Connection:
     def _run(
         self, what: str, place: str | None, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> Result:
-        """Run git, which talks to a ``place`` of the remote; ``what`` that is, for who is told. Where git may ask for a
-        password, nobody is told anything before it says itself how far it is."""
+        """Run git, which talks to a ``place`` of the remote; ``what`` that is, for progress. Where git may ask for a password,
+        no progress is shown before git reports its own."""
         told = self.repo.progress if self._aloud else None
         if told is not None:
             near = os.path.join(self.repo.git.directory, place_address(self.repo, place or self.remote.fetch))
@@ -239,7 +239,7 @@ class Connection:
             raise timed_out(self.remote.shown, self.seconds) from None
 
     def _failure(self, said: str) -> RemoteError:
-        """What git said, as an error; a bundle is a file, to which nobody connects."""
+        """Return what git said as an error, with words of its own for a bundle, which is a file."""
         error = failure(self.remote.shown, said)
         if not self.remote.bundle or error.kind not in ("offline", "missing"):
             return error
@@ -255,7 +255,7 @@ class Connection:
         return (f"--config-env=url.{place}.insteadOf={_PLACE}",), {_PLACE: place}
 
     def listed(self, *patterns: str, place: str | None = None) -> dict[str, Oid]:
-        """The refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns.
+        """Return the refs of the remote, or of ``place``, one of its push addresses, that match ``git ls-remote``'s patterns.
 
         What is no ref name or no id of this repository's object format is an error: nothing of such an answer is used.
         """
@@ -314,7 +314,7 @@ class Connection:
         return ""
 
     def push_hook(self) -> str:
-        """The user's pre-push hook, which ``git push`` would run; empty where there is none."""
+        """Return the user's pre-push hook, which ``git push`` would run; empty where there is none."""
         path = os.path.join(hooks_path(self.repo) or default_hooks(self.repo), "pre-push")
         return path if os.path.isfile(path) and os.access(path, os.X_OK) else ""
 
@@ -378,7 +378,7 @@ class Connection:
 
 
 def _rows(result: Result) -> dict[str, Pushed]:
-    """What ``git push --porcelain`` said of each ref."""
+    """Parse what ``git push --porcelain`` said of each ref."""
     rows = {}
     words = server_words(result.err)
     for line in os.fsdecode(result.out).split("\n"):
@@ -428,8 +428,8 @@ class Shelter:
 
 
 def _settings(repo: Repo) -> bytes:
-    """All settings as git sees them in the repository, as one file: includes may depend on the place, and are read there. What
-    each call brings along is none of them."""
+    """Return all settings as git sees them in the repository, as one file: includes may depend on the place, and are read
+    there. What each call brings along is none of them."""
     raw = repo.git.out("config", "--list", "--show-scope", "--includes", "-z")
     fields = raw.split(b"\0")[:-1]
     rows = []

@@ -73,7 +73,7 @@ _NAMED = "name it: git --git-dir=PATH baton ..."
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Nobody is told how far the work is."""
+    """Ignore progress."""
 
 
 @value
@@ -89,11 +89,11 @@ class Layout:
 
 
 class _NowhereError(NotARepositoryError):
-    """There is no repository, neither here nor above."""
+    """Error of no repository, neither here nor above."""
 
 
 class _BareError(NotARepositoryError):
-    """A bare repository was found, which nobody has named."""
+    """Error of a bare repository that was found and not named."""
 
 
 class Repo:
@@ -133,12 +133,12 @@ class Repo:
             return BinaryObjects(*place)
 
     def reopen(self, door: Door | None) -> None:
-        """From now on use another door to objects and refs, where it opens the repository."""
+        """Use another door from now on to objects and refs, where it opens the repository."""
         self.objects.close()
         self.objects = self._open(door)
 
     def redirect(self, folder: str) -> None:
-        """From now on write new objects and files of our own into ``folder``: for a dry run, which leaves nothing."""
+        """Write new objects from now on and files of our own into ``folder``: for a dry run, which leaves nothing."""
         store = os.path.join(folder, "objects")
         os.makedirs(os.path.join(store, "pack"))
         real = self.git.out("rev-parse", "--path-format=absolute", "--git-path", "objects").rstrip(b"\n")
@@ -151,8 +151,8 @@ class Repo:
         self.objects = self._open("binary")
 
     def quarantine(self) -> str:
-        """The folder of new objects until a pack of them is published (``git.publish``): this object reads them, and nobody
-        else does. What a power cut tears there is in nobody's way. Where objects go elsewhere already, it is that place."""
+        """Return the folder of new objects until a pack of them is published (``git.publish``): only this object reads them.
+        What a power cut tears there is in no other's way. Where objects go elsewhere already, it is that place."""
         if "GIT_OBJECT_DIRECTORY" in self.git.env:
             return self.git.env["GIT_OBJECT_DIRECTORY"]
         if self._quarantine is None:
@@ -184,16 +184,16 @@ class Repo:
         self.stowed.update(item.oid for item in objects)
 
     def writing(self, git: Git) -> Git:
-        """The same git, its new objects in the quarantine."""
+        """Return the same git, its new objects in the quarantine."""
         return git if "GIT_OBJECT_DIRECTORY" in git.env else self.apart(git, self.quarantine())
 
     def apart(self, git: Git, folder: str) -> Git:
-        """The same git, what it writes in a folder: in the store `git prune --expire=now` takes what is under way."""
+        """Return the same git, what it writes in a folder: in the store `git prune --expire=now` takes what is under way."""
         return git.changed({"GIT_OBJECT_DIRECTORY": folder, **borrowing(git.env, os.path.realpath(self.objects_dir))})
 
     @property
     def plain(self) -> Git:
-        """Git without the quarantine, for who packs: ``git repack -l`` leaves out what an alternate holds."""
+        """Git without the quarantine, for packing: ``git repack -l`` leaves out what an alternate holds."""
         return self.git if self._quarantine is None else self.opened
 
     def clear(self) -> None:
@@ -220,7 +220,8 @@ class Repo:
             self._reading = ask_settings(self.git)
 
     def settings(self) -> dict[str, list[str]]:
-        """``baton.*`` and the few keys of git's that we heed: all values of each, in git's order, keys as git prints them."""
+        """Return ``baton.*`` and the few keys of git's that we heed: all values of each, in git's order, keys as git prints
+        them."""
         if self._settings is None:
             self.prefetch_settings()
             reading, self._reading = cast(Process, self._reading), None
@@ -243,15 +244,15 @@ class Repo:
         return self._settings
 
     def _filters(self, settings: Mapping[str, list[str]]) -> tuple[str, ...]:
-        """The user's filters, which must not store what they store in our quarantine, nor take for stored what lies there: the
-        shell by which git starts them first takes back what leads to it, and to our copy of the index."""
+        """Return the user's filters, which must not store what they store in our quarantine, nor take for stored what lies
+        there: the shell by which git starts them first takes back what leads to it, and to our copy of the index."""
         found = {key: texts[-1] for key, texts in settings.items() if key.startswith("filter.") and "=" not in key}
         own = {name: text for name in (*STORES, "GIT_INDEX_FILE") if (text := self.opened.env.get(name))} if found else {}
         first = taken_back(dict.fromkeys((*STORES, "GIT_INDEX_FILE"), ""), own).replace("%", "%%")
         return tuple(f"{key}={first}{text}" for key, text in found.items() if text)
 
     def boolean(self, key: str, *, default: bool = False) -> bool:
-        """A setting among those of ``settings``, read as git reads a boolean."""
+        """Return a setting among those of ``settings``, read as git reads a boolean."""
         text = self.settings().get(key, [str(default)])[-1].lower()
         return text in ("true", "yes", "on") or (text.lstrip("+-").isdecimal() and int(text) != 0)
 
@@ -268,11 +269,11 @@ class Repo:
         return author if result.code == 0 and author.endswith(b">") and b"\n" not in author else None
 
     def wants_color(self, *, tty: bool) -> bool:
-        """What color.baton and color.ui say for a standard output that is, or is not, a terminal."""
+        """Return what color.baton and color.ui say for a standard output that is, or is not, a terminal."""
         return self.git.run("config", "--get-colorbool", "color.baton", str(tty).lower()).out.strip() == b"true"
 
     def colors(self) -> dict[str, str]:
-        """What color.baton.<slot> say: for each slot what a terminal takes. Raises UsageError for what is no colour."""
+        """Return for each color.baton.<slot> the escape sequence. Raises UsageError for what is no colour."""
         if not any(key.startswith("color.baton.") for key in self.settings()):
             return {}
         asked = self.git.run("config", "-z", "--type=color", "--get-regexp", r"^color\.baton\.")
@@ -282,13 +283,13 @@ class Repo:
         return {key.removeprefix("color.baton."): escape for key, _, escape in found}
 
     def pager(self) -> str:
-        """The user's pager command, as git would choose it."""
+        """Return the user's pager command, as git would choose it."""
         env = {k: v for k, v in os.environ.items() if k in ("GIT_PAGER", "PAGER")}
         asked = Git(self.git.directory, {k: v for k, v in self.git.env.items() if k != "GIT_PAGER"} | env)
         return os.fsdecode(asked.run("var", "GIT_PAGER").out).rstrip("\n")
 
     def operation(self) -> Operation | None:
-        """The merge, rebase, am, cherry-pick, revert or bisect that is in progress in this work tree."""
+        """Return the merge, rebase, am, cherry-pick, revert or bisect that is in progress in this work tree."""
         for folder in ("rebase-merge", "rebase-apply"):
             if os.path.isdir(os.path.join(self.layout.git_dir, folder)):
                 return self._rebase(folder)
@@ -305,7 +306,8 @@ class Repo:
         return None
 
     def _merged(self) -> tuple[str, ...]:
-        """The parents of HEAD. Git tells post-merge of a merge that it has committed before it forgets that there was one."""
+        """Return the parents of HEAD. Git tells post-merge of a merge that it has committed before it forgets that there was
+        one."""
         head = self.objects.head().oid
         found = self.objects.read(head) if head else None
         return parse_commit(found.data).parents if found is not None and found.kind == "commit" and found.data else ()
@@ -333,7 +335,7 @@ class Repo:
             return ""
 
     def worktree_id(self) -> WorktreeId:
-        """This work tree's path and when gitbaton first met it (a file in its git directory remembers)."""
+        """Return this work tree's path and when gitbaton first met it (a file in its git directory remembers)."""
         path = os.path.join(self.own_dir, "worktree")
         created = born(path)
         if created is None:
@@ -349,7 +351,7 @@ class Repo:
         return self.git.objects_dir(self.layout.common_dir)
 
     def object_store(self) -> tuple[int, bool]:
-        """A mark of the object store that changes when git repacks it or collects garbage."""
+        """Return a mark of the object store that changes when git repacks it or collects garbage."""
         try:
             changed = os.stat(os.path.join(self.objects_dir, "pack")).st_mtime_ns
         except OSError:
@@ -357,8 +359,8 @@ class Repo:
         return changed, os.path.exists(os.path.join(self.layout.common_dir, "gc.pid"))
 
     def drop_broken(self, ref: str) -> bool:
-        """Remove a loose ref whose file holds no id, as after a power loss: nothing can be read from it, and git will not
-        write over it. Whether it was removed. Only for what is derived or given up, and with the lock held."""
+        """Remove a loose ref file without an id, as after a power loss: nothing can be read from it, and git will not write
+        over it. Return whether it was removed. Only for derived refs, or those given up, with the lock held."""
         path = os.path.join(self.layout.common_dir, *ref.split("/"))
         try:
             text = os.fsdecode(read_regular(path, 4096)).strip()
@@ -415,7 +417,7 @@ class Repo:
             os.close(fd)
 
     def close(self) -> None:
-        """Let go of processes and handles, and of what was not published."""
+        """Close processes and handles, and remove what was not published."""
         while self.at_close:
             self.at_close.pop()()
         self.objects.close()
@@ -429,7 +431,7 @@ class Repo:
 def discover(
     start: str | None, *, door: Door | None = None, prefetched: Prefetched | None = None, named: bool = False, bare: bool = True
 ) -> Repo:
-    """The repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
+    """Return the repository that git finds from ``start`` (default: the current directory and ``GIT_*``).
 
     A bare one that lies in a work tree is passed over for that: files of a clone may be a whole repository, with programs in
     its configuration. Elsewhere it is used with ``bare``, as far as safe.bareRepository allows it, if it names no work tree.
@@ -476,8 +478,8 @@ def discover(
 
 
 def _named(git: Git, start: str) -> tuple[Layout | None, dict[str, str]]:
-    """The bare repository that a path is, None where it is within one, and what names it where safe.bareRepository forbids git
-    to find it. Raises NotARepositoryError."""
+    """Return the bare repository that a path is, None where it is within one, and what names it where safe.bareRepository
+    forbids git to find it. Raises NotARepositoryError."""
     place: dict[str, str] = {}
     try:
         layout = _layout(git)
@@ -488,8 +490,8 @@ def _named(git: Git, start: str) -> tuple[Layout | None, dict[str, str]]:
 
 
 def _ordinary(git: Git, asked: Process | None = None) -> Layout | None:
-    """What git finds with safe.bareRepository=explicit, None for a bare repository, of which nothing is read then. Raises
-    NotARepositoryError."""
+    """Return what git finds with safe.bareRepository=explicit, None for a bare repository, of which nothing is read then.
+    Raises NotARepositoryError."""
     place = os.path.realpath(git.directory)
     try:
         layout = _layout(git, asked or ask_ordinary(git))
@@ -505,8 +507,8 @@ def _ordinary(git: Git, asked: Process | None = None) -> Layout | None:
 
 
 def _around(git: Git) -> tuple[Layout | None, str | None]:
-    """The work tree that holds the bare repository in which git stands, and that repository; None for both where none does.
-    Raises NotARepositoryError where git finds one and refuses it."""
+    """Return the work tree that holds the bare repository in which git stands, and that repository; None for both where none
+    does. Raises NotARepositoryError where git finds one and refuses it."""
     place = os.path.realpath(git.directory)
     while "/.git/" not in place + "/" and place != os.path.dirname(place):  # nothing that is tracked lies in a .git
         within, place = place, os.path.dirname(place)
@@ -533,7 +535,7 @@ def _refuse_sudo(layout: Layout) -> None:
 
 
 def here() -> str:
-    """The current directory. Raises NotARepositoryError where it cannot be read."""
+    """Return the current directory. Raises NotARepositoryError where it cannot be read."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -541,7 +543,7 @@ def here() -> str:
 
 
 def _absolute(env: dict[str, str], layout: Layout) -> dict[str, str]:
-    """The variables that name this repository, made absolute: our calls run at its top, wherever the user stands."""
+    """Return the variables that name this repository, made absolute: our calls run at its top, wherever the user stands."""
     result = {"GIT_INDEX_FILE": layout.index} if "GIT_INDEX_FILE" in env else {}
     if "GIT_DIR" in env or "GIT_WORK_TREE" in env or not leads_back(layout):
         result["GIT_DIR"] = layout.git_dir
@@ -566,7 +568,7 @@ def leads_back(layout: Layout) -> bool:
 
 
 def _layout(git: Git, asked: Process | None = None) -> Layout:
-    """What ``git rev-parse`` says. Inside a ``.git`` directory, its work tree is the one around it."""
+    """Return what ``git rev-parse`` says. Inside a ``.git`` directory, its work tree is the one around it."""
     result = (asked or ask_layout(git)).finish()
     lines = os.fsdecode(result.out).split("\n")[:-1]
     if len(lines) < 7:
@@ -634,7 +636,7 @@ def _headless(folder: str) -> str | None:
 
 
 def _closed(folder: str) -> str | None:
-    """The folder of a repository, at or above a path, that we may not look into: git goes on above it."""
+    """Return the folder of a repository, at or above a path, that we may not look into: git goes on above it."""
     while True:
         place = os.path.join(folder, ".git")
         try:
@@ -649,13 +651,13 @@ def _closed(folder: str) -> str | None:
 
 
 def begun(repo: Repo) -> bool:
-    """Whether there is a record of what was made here, whatever it says. Earlier versions kept none."""
+    """Whether a record of what was made here exists, whatever it says. Earlier versions kept none."""
     return os.path.lexists(os.path.join(repo.shared_dir, OURS))
 
 
 def _used(repo: Repo) -> list[int]:
-    """The sizes of the locks that show that a version of gitbaton has written here; where they were removed, a current track
-    does. No clone brings either."""
+    """Return the sizes of the locks that show that a version of gitbaton has written here; where they were removed, a current
+    track does. No clone brings either."""
     locks = [os.path.join(repo.shared_dir, name) for name in _LOCKS]
     heads = (os.path.join(place, "BATON_HEAD") for place in (repo.layout.git_dir, repo.layout.common_dir))
     return [os.lstat(path).st_size for path in locks if os.path.lexists(path)] or [0 for path in heads if os.path.lexists(path)]
@@ -684,7 +686,7 @@ def shared(repo: Repo, path: str | int) -> None:
 
 
 def _steps(repo: Repo, path: str) -> tuple[str, list[str]]:
-    """Where folders of ours begin, and the names from there to one of them."""
+    """Return the folder above ours, and the names from there to one of them."""
     for top in (repo.own_dir, repo.shared_dir):
         if path == top or path.startswith(top + os.sep):
             above = os.path.dirname(top)
@@ -713,7 +715,7 @@ def make_folder(repo: Repo, path: str, *, mode: int = 0o777) -> None:
 
 
 def folder_of_ours(repo: Repo, path: str) -> int:
-    """A descriptor of a folder of ours, reached through no link. Raises OSError."""
+    """Return a descriptor of a folder of ours, reached through no link. Raises OSError."""
     return open_below(*_steps(repo, path))
 
 
@@ -746,7 +748,7 @@ def clear_old(repo: Repo, path: str, goes: Callable[[str, os.stat_result], bool]
 
 
 def lock_file(repo: Repo, path: str) -> int:
-    """A file to lock, made with its folder where there is none; its descriptor. Raises OSError."""
+    """Open a file to lock, made with its folder where there is none; return its descriptor. Raises OSError."""
     make_folder(repo, os.path.dirname(path))
     fd = open_lasting(path)
     shared(repo, fd)
@@ -754,16 +756,17 @@ def lock_file(repo: Repo, path: str) -> int:
 
 
 def put(repo: Repo, path: str, data: bytes, *, fresh: str = ".new", mode: int = 0o666, sync: bool = False) -> None:
-    """Write a file whole or not at all; its folder is made where there is none. ``fresh``: how its name ends until then. With
-    one name what a killed process left goes with the next write; where several write at once each needs its own. ``mode``
-    is that of a repository that nobody shares. Raises OSError."""
+    """Write a file whole or not at all; its folder is made where there is none. ``fresh``: suffix of its name until then. With
+    one name what a killed process left goes with the next write; where several write at once each needs its own. ``mode`` is
+    that of an unshared repository. Raises OSError."""
     make_folder(repo, os.path.dirname(path))
     write_atomic(path, data, temporary=path + fresh, mode=mode, sync=sync, made=lambda fd: shared(repo, fd))
 
 
 def secret_key(repo: Repo, *, make: bool = True) -> bytes:
-    """The secret key of this repository, for keyed digests of what only who has it shall recognise; it never leaves the common
-    directory. Where there is none it is made, or, where nothing is to be written, one that matches nothing. Raises GitError."""
+    """Return the secret key of this repository, for keyed digests that only its holder can recognise; it never leaves the
+    common directory. Where there is none it is made, or, where nothing is to be written, one that matches nothing. Raises
+    GitError."""
     path = os.path.join(repo.shared_dir, "key")
     try:
         if not os.path.lexists(path):
@@ -780,8 +783,7 @@ def secret_key(repo: Repo, *, make: bool = True) -> bytes:
 
 
 def add(repo: Repo, path: str, data: bytes) -> None:
-    """Write at the end of a file of ours; where it has another name, too, which may be anybody's, it becomes one of its own
-    first. Raises OSError."""
+    """Write at the end of a file of ours; where it has another hard link it is replaced by a copy first. Raises OSError."""
     os.close(folder_of_ours(repo, os.path.dirname(path)))
     with open(open_lasting(path, append=True), "ab") as file:
         if os.fstat(file.fileno()).st_nlink == 1:
@@ -792,7 +794,7 @@ def add(repo: Repo, path: str, data: bytes) -> None:
 
 
 def sharer(repo: Repo) -> Callable[[str | int], None]:
-    """``share`` for a repository, which is asked once: when the first file is made."""
+    """Return ``share`` for a repository, which is asked once: when the first file is made."""
 
     @cache
     def mode() -> int:

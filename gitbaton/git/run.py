@@ -59,7 +59,7 @@ _CONFIG = (
 
 
 def base_environment(*, strip_local: bool) -> dict[str, str]:
-    """The environment for our git calls; ``strip_local`` drops what names a repository other than the one asked for."""
+    """Return the environment for our git calls; ``strip_local`` drops what names a repository other than the one asked for."""
     dropped = {*_DROPPED, "LC_ALL", *(LOCAL_ENV if strip_local else ())}
     # A trace to standard error would end in our error messages; one to a file stays.
     dropped |= {k for k, v in os.environ.items() if k.startswith("GIT_TRACE") and v.lower() in ("1", "2", "true")}
@@ -70,7 +70,7 @@ def base_environment(*, strip_local: bool) -> dict[str, str]:
 
 
 def in_worktree(env: Mapping[str, str], git_dir: str, path: str) -> dict[str, str]:
-    """The environment for our git calls in another work tree of the repository that ``env`` is for: it is named, so that
+    """Return the environment for our git calls in another work tree of the repository that ``env`` is for: it is named, so that
     nothing a command does to its ``.git`` leads git elsewhere."""
     stores = {name: env[name] for name in STORES if name in env}
     return base_environment(strip_local=True) | stores | {"GIT_DIR": git_dir, "GIT_WORK_TREE": path}
@@ -93,12 +93,12 @@ class Git:
         self.directory, self.env, self.config, self.timeout = directory, env, config, timeout
 
     def argv(self, *args: str) -> list[str]:
-        """The whole command line of one call."""
+        """Return the whole command line of one call."""
         settings = [word for setting in self.config for word in ("-c", setting)]
         return ["git", "-C", self.directory, *_CONFIG, *settings, *args]
 
     def start(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Process:
-        """Start a command whose input is known; commands started together run together."""
+        """Start a command with known input; commands started together run together."""
         return begin(self.argv(*args), {**self.env, **(env or {})}, self.timeout, stdin)
 
     def run(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Result:
@@ -106,38 +106,38 @@ class Git:
         return self.start(*args, stdin=stdin, env=env).finish()
 
     def run_private(self, *args: str) -> Result:
-        """As ``run``, with a umask under which only the user may read what it writes."""
+        """Run, as ``run``, with a umask under which only the user may read what it writes."""
         words = ["sh", "-c", 'umask 077; exec git "$0" "$@"', *self.argv(*args)[1:]]
         return begin(words, self.env, self.timeout, b"").finish()
 
     def out(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
-        """The output of a command that must succeed. Raises GitError with git's own words."""
+        """Return the output of a command that must succeed. Raises GitError with git's own words."""
         return checked(self.run(*args, stdin=stdin, env=env), args[0])
 
     def changed(self, env: Mapping[str, str], *config: str, directory: str | None = None) -> Git:
-        """The same with more environment and more ``key=value`` settings, perhaps at another place."""
+        """Return the same with more environment and more ``key=value`` settings, perhaps at another place."""
         place = self.directory if directory is None else directory
         return Git(place, {**self.env, **env}, config=(*self.config, *config), timeout=self.timeout)
 
     def blob(self, fd: int) -> Oid:
-        """Write an open file as a blob, streamed by git; its id. Raises GitError."""
+        """Write an open file as a blob, streamed by git; return its id. Raises GitError."""
         argv = self.argv("hash-object", "-w", "--no-filters", "--stdin")
         return checked(begin(argv, self.env, self.timeout, fd).finish(), "hash-object").decode().strip()
 
     def objects_dir(self, common_dir: str) -> str:
-        """Where it writes objects of the repository with this common directory."""
+        """Return the folder where it writes objects of the repository with this common directory."""
         return self.env.get("GIT_OBJECT_DIRECTORY") or os.path.join(common_dir, "objects")
 
 
 def borrowing(env: Mapping[str, str], folder: str) -> dict[str, str]:
-    """The variable with which git also finds the objects in a folder, beside those where ``env`` has it look already."""
+    """Return the variable with which git also finds the objects in a folder, beside those where ``env`` has it look already."""
     others = env.get(BORROWED)
     quoted = '"' + folder.replace("\\", "\\\\").replace('"', '\\"') + '"'
     return {BORROWED: quoted + (os.pathsep + others if others else "")}
 
 
 def taken_back(env: Mapping[str, str], own: Mapping[str, str]) -> str:
-    """The beginning of a shell line that makes the environment ``own`` of ``env``."""
+    """Return the beginning of a shell line that makes the environment ``own`` of ``env``."""
     changed = sorted(name for name in {*env, *own} if env.get(name) != own.get(name))
     gone = " ".join(name for name in changed if name not in own)
     kept = "".join(f"export {name}={quoted(own[name])}; " for name in changed if name in own)
@@ -145,13 +145,13 @@ def taken_back(env: Mapping[str, str], own: Mapping[str, str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A word of a shell line, as git quotes it, too; shlex is dear to import."""
+    """Return a word of a shell line, as git quotes it, too; shlex is dear to import."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def checked(result: Result, name: str) -> bytes:
-    """The output of a finished command, or GitError with git's own first complaint; DamagedIndexError where that is of the
-    index."""
+    """Return the output of a finished command, or GitError with git's own first complaint; DamagedIndexError where that is of
+    the index."""
     if result.code != 0:
         refuse_index(result)
         raise GitError(f"'git {name}' failed: {result.fatal()}")
@@ -167,7 +167,7 @@ def refuse_index(result: Result) -> None:
 
 
 def zsplit(raw: bytes) -> list[str]:
-    """The NUL-ended fields of git's ``-z`` output, decoded as paths."""
+    """Return the NUL-ended fields of git's ``-z`` output, decoded as paths."""
     return [os.fsdecode(field) for field in raw.split(b"\0")[:-1]]
 
 
@@ -199,7 +199,7 @@ def ask_layout(git: Git) -> Process:
 
 
 def ask_ordinary(git: Git) -> Process:
-    """The same, but for a bare repository that git would find by itself: files of a clone may be one."""
+    """Ask the same, but for a bare repository that git would find by itself: files of a clone may be one."""
     return ask_layout(git.changed({}, "safe.bareRepository=explicit"))
 
 
@@ -210,13 +210,13 @@ def ask_settings(git: Git) -> Process:
 
 def start_listings(git: Git, specs: Iterable[str] = ()) -> tuple[Process, Process]:
     """Ask which tracked files differ from the index that ``git`` is bound to, raw, and which are untracked; perhaps only of
-    what pathspecs match. Whoever looks at a work tree asks just this: what was begun ahead serves each."""
+    what pathspecs match. Each look at a work tree asks just this, so that what was prefetched serves it."""
     return git.start(*TRACKED, "--", *specs), git.start(*OTHERS, "--", *specs)
 
 
 def signature(source: str, width: int) -> tuple[Signature, bytes]:
-    """Which file an index is, and its last bytes: git's checksum of the rest (zeros where index.skipHash is set). Of one that
-    may not be read nothing: git says so."""
+    """Return the signature of an index file, and its last bytes: git's checksum of the rest (zeros where index.skipHash is
+    set). Of one that may not be read nothing: git says so."""
     try:
         with open(source, "rb") as file:
             stat = os.fstat(file.fileno())
@@ -227,7 +227,8 @@ def signature(source: str, width: int) -> tuple[Signature, bytes]:
 
 
 class Prefetched:
-    """What was begun in a directory. ``index`` is the file that the listings read, None where none was begun."""
+    """Git processes that were started early in a directory. ``index`` is the file that the listings read, None where none was
+    begun."""
 
     def __init__(self, directory: str, git: Git, wanted: Wanted) -> None:
         self.directory, self.wanted = directory, wanted
@@ -242,14 +243,14 @@ class Prefetched:
             self.listings = (signature(self.index, 0)[0], *start_listings(bound))
 
     def drop_listings(self) -> None:
-        """They cannot be used."""
+        """Stop the listings: they cannot be used."""
         listings, self.listings = self.listings, None
         for process in (listings or ())[1:]:
             if isinstance(process, Process):
                 process.stop()
 
     def drop(self) -> None:
-        """Nothing of it is wanted any more."""
+        """Stop all: nothing of it is needed."""
         self.drop_listings()
         if self.settings is not None:
             self.settings.stop()

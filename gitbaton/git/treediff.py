@@ -29,8 +29,8 @@ class PathChange:
 
 
 def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) -> dict[Pair, dict[str, PathChange]]:
-    """What differs between the two trees of each pair, by path; one process for all of them. ``paths``: only these, and what is
-    below; a git that forgets them (2.36.0) tells more. Raises GitError."""
+    """Return the differences between the two trees of each pair, by path; one process for all of them. ``paths``: only these,
+    and what is below; a git that forgets them (2.36.0) tells more. Raises GitError."""
     wanted = list(dict.fromkeys(pairs))
     apart = [pair for pair in wanted if pair[0] != pair[1]]
     found: dict[Pair, dict[str, PathChange]] = {pair: {} for pair in wanted}
@@ -40,15 +40,15 @@ def differences(repo: Repo, pairs: Iterable[Pair], paths: Sequence[str] = ()) ->
 
 
 def started(repo: Repo, pairs: Sequence[Pair], paths: Sequence[str] = ()) -> Process:
-    """A process that compares the trees of each pair, while other things are done. Raises GitError."""
+    """Start a process that compares the trees of each pair, while other things are done. Raises GitError."""
     only = [f":(top,literal){path}" for path in paths]
     stdin = "".join(f"{before} {after}\n" for before, after in pairs).encode()
     return repo.git.start(*TREES, "--", *only, stdin=stdin, env=no_index(repo))
 
 
 def no_index(repo: Repo) -> dict[str, str]:
-    """The variable with which git compares trees without reading the index, which it does not need then: a damaged one would
-    stop it."""
+    """Return the variable with which git compares trees without reading the index, which it does not need then: a damaged one
+    would stop it."""
     return {"GIT_INDEX_FILE": os.path.join(repo.own_dir, "none")}
 
 
@@ -61,7 +61,7 @@ def refuse_pathspecs(git: Git, specs: Sequence[str]) -> None:
 
 
 def finished(process: Process, count: int) -> list[dict[str, PathChange]]:
-    """What it found of so many pairs, by path. Raises CollectedError where a tree cannot be read."""
+    """Return what a comparison found of so many pairs, by path. Raises CollectedError where a tree cannot be read."""
     groups = records(compared(process.finish()))[1:]
     if len(groups) != count:  # git passes over a tree that is not there without failing
         raise CollectedError("cannot compare trees: one of them cannot be read", MENDS)
@@ -69,7 +69,7 @@ def finished(process: Process, count: int) -> list[dict[str, PathChange]]:
 
 
 def compared(result: Result) -> bytes:
-    """What ``git diff-tree`` printed. Raises CollectedError where a tree cannot be read, DamagedIndexError."""
+    """Return what ``git diff-tree`` printed. Raises CollectedError where a tree cannot be read, DamagedIndexError."""
     if result.code != 0:
         refuse_index(result)
         raise CollectedError(f"'git diff-tree' failed: {result.fatal()}", MENDS)
@@ -77,7 +77,7 @@ def compared(result: Result) -> bytes:
 
 
 def records(raw: bytes) -> list[tuple[str, list[PathChange]]]:
-    """Git's ``--raw -z`` output in groups; each but the first follows a line of its own."""
+    """Parse git's ``--raw -z`` output in groups; each but the first follows a line of its own."""
     groups: list[tuple[str, list[PathChange]]] = [("", [])]
     at = 0
     while at < len(raw):

@@ -29,7 +29,7 @@ _told: set[tuple[str, str]] = set()
 
 
 def allowed(given: Iterable[type | tuple[str, str]]) -> tuple[type | tuple[str, str], ...]:
-    """What ``allow`` names. Raises UsageError for anything but classes and pairs of module and name."""
+    """Return what ``allow`` names. Raises UsageError for anything but classes and pairs of module and name."""
     if isinstance(given, str | bytes | type) or not hasattr(given, "__iter__"):
         raise _unusable(given)
     items = tuple(given)
@@ -47,7 +47,8 @@ def _unusable(given: object) -> UsageError:
 
 
 def telling(call: Callable[P, T]) -> Callable[P, T]:
-    """The same call, which says as a warning of the logger ``gitbaton.langgraph`` what LangGraph does not build in it."""
+    """Return the same call, which says as a warning of the logger ``gitbaton.langgraph`` what LangGraph does not build in
+    it."""
     _listen()
 
     @wraps(call, assigned=(), updated=())
@@ -67,7 +68,7 @@ def _listen() -> None:
 
 
 def _heard(event: SerdeEvent) -> None:
-    """LangGraph tells every listener of every serialiser: only what one of ours reads in this thread counts."""
+    """Warn once of a class that one of our readers does not build: LangGraph tells every listener of every serialiser."""
     if event["kind"] != "msgpack_blocked" or not getattr(_here, "reads", False):
         return
     module, name = event["module"], event["name"]

@@ -1,5 +1,5 @@
-"""Branches that nobody asked for: two runs of one thread at once, and a run of a thread that was deleted. What they put is
-stored, as LangGraph's other savers do, and it is said in a warning."""
+"""Warnings of unintended branches: two runs of one thread at once, and a run of a thread that was deleted. What they put is
+stored, as LangGraph's other savers do."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _log = logging.getLogger("gitbaton.langgraph")
 
 
 class Branches:
-    """What a saver, and its copies, have read and put of late, ``most`` of each: it tells a branch that was asked for from one
-    that was not. Safe in several threads."""
+    """Checkpoints that a saver and its copies have read and put of late, ``most`` of each, which tell an intended branch from
+    another one. Safe in several threads."""
 
     def __init__(self, most: int = 1024) -> None:
         self.most = most
@@ -33,12 +33,12 @@ class Branches:
         self._remember(self._met, (thread, namespace), id)
 
     def asked(self, thread: str, namespace: str, id: str) -> None:
-        """Remember a checkpoint that somebody named, or looked for beside the newest: who goes on from it wants a branch."""
+        """Remember a checkpoint that a caller named, or looked for beside the newest: a branch from it is intended."""
         self._remember(self._asked, (thread, namespace, id), None)
 
     def watch(self, thread: str, namespace: str, id: str, parent: str | None) -> Callable[[str | None], None] | None:
-        """What is to be told which checkpoint was the newest when one was put that follows ``parent``; None where it would say
-        nothing of it."""
+        """Return a callback that takes the newest checkpoint as it was when one that follows ``parent`` was put, and warns;
+        None where there would be nothing to warn of."""
         place = thread, namespace
         if place in self._told or (thread, namespace, parent) in self._asked:
             return None

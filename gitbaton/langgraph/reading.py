@@ -248,8 +248,8 @@ def _chain(reader: CheckpointReader, place: tuple[str, str], below: str | None) 
 
 
 def _all(reader: CheckpointReader, newest: Mapping[tuple[str, str], str | None], below: str | None) -> Iterator[Place]:
-    """The checkpoints of all chains, newest first. A chain is opened when it is the turn of its newest checkpoint: who takes a
-    few does not wait for the others. One whose newest is not known is opened first, which says why."""
+    """Yield the checkpoints of all chains, newest first. A chain is opened when it is the turn of its newest checkpoint, so
+    that the first few come soon. One of unknown newest checkpoint is opened first, which raises why."""
     waiting = sorted(((id, -number) for number, id in enumerate(newest.values()) if id is not None))
     chains = [*newest]
     begun: list[tuple[str, int, Place, Iterator[Place]]] = []  # of each opened chain what comes next, the newest last
@@ -274,7 +274,8 @@ def _all(reader: CheckpointReader, newest: Mapping[tuple[str, str], str | None],
 
 
 def _matching(reader: CheckpointReader, found: Iterator[Place], where: Mapping[str, Any]) -> Iterator[Place]:
-    """Those whose metadata equal ``where``; a text that must stand in the stored JSON spares decoding most of it."""
+    """Yield checkpoints with metadata that equal ``where``; a text that must stand in the stored JSON spares decoding most of
+    them."""
     needles = [needle for key, wanted in where.items() if (needle := _needle(key, wanted))]
     for place in found:
         entry = place[2]
@@ -286,7 +287,8 @@ def _matching(reader: CheckpointReader, found: Iterator[Place], where: Mapping[s
 
 
 def _needle(key: str, wanted: object) -> bytes | None:
-    """What JSON that we wrote must hold where ``key`` equals ``wanted``; None where there are several ways to write it."""
+    """Return a text that stored JSON must hold where ``key`` equals ``wanted``; None where there are several ways to write
+    it."""
     if type(wanted) is str or (type(wanted) is int and 1 < abs(wanted) < _SURE):  # 1 equals true
         text = json_text({key: wanted})
         return text[1:-1] if text else None

@@ -49,7 +49,7 @@ class Aside:
         self._process = 0
 
     async def run(self, work: Callable[..., T], *args: object) -> T:
-        """What ``work`` gives, done by one of the workers."""
+        """Run ``work`` in one of the workers; return what it gives."""
         pool, process = self._pool, os.getpid()
         if pool is None or self._process != process:  # a fork takes no threads along
             pool = ThreadPoolExecutor(_THREADS, "gitbaton-aside")
@@ -63,12 +63,12 @@ class Aside:
         return await done
 
     def drop(self) -> None:
-        """Let the workers end when they have done what they were given; who asks again gets others."""
+        """End the workers once they have done their work; a later call starts others."""
         self._pool = None
 
 
 class _Done:
-    """What is over already; may be awaited."""
+    """Awaitable that has its result already."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
@@ -119,7 +119,7 @@ class GitSaver(BaseCheckpointSaver[str]):
 
     @property
     def serde(self) -> SerializerProtocol:
-        """What serialises values; may be replaced, as LangGraph does in the copy that ``with_allowlist`` gives."""
+        """Serialiser of values; LangGraph replaces it in the copy that ``with_allowlist`` gives."""
         return self._reader.serde
 
     @serde.setter
@@ -153,7 +153,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         return _Done()
 
     async def asetup(self) -> None:
-        """As ``setup``, under the name that other asynchronous savers have for it."""
+        """Do nothing, as ``setup``, under the name that other asynchronous savers have for it."""
 
     def flush(self) -> None:
         """Everything that was put is in git's refs when this returns: before a push, or to look at it with git."""
@@ -218,8 +218,8 @@ class GitSaver(BaseCheckpointSaver[str]):
         self.store.delete(as_text(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints, and their writes, whose metadata name one of these runs. What a delta channel of a later
-        checkpoint is rebuilt from may be among them. Raises what the serialiser raises, with nothing deleted."""
+        """Delete the checkpoints, with their writes, that name one of these runs in their metadata. They may be what a delta
+        channel of a later checkpoint is rebuilt from. Raises what the serialiser raises, with nothing deleted."""
         self.store.delete_runs([as_text(run) for run in run_ids], self._reader.metadata)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -247,7 +247,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         return f"{number + 1:032}.{random.random():016}"
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As ``get_tuple``; without leaving the event loop where everything is in memory."""
+        """Do ``get_tuple`` in a worker, or in the event loop where everything is in memory."""
         named: Mapping[str, Any] = config["configurable"]
         thread, namespace, wanted = thread_of(named), namespace_of(named), named.get("checkpoint_id")
         entry = self.store.ready(thread, namespace, as_text(wanted) if wanted else None)
@@ -264,7 +264,7 @@ class GitSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """As ``list``; checkpoints are read some at a time."""
+        """Do ``list`` in a worker, some checkpoints at a time."""
         found = self.list(config, filter=filter, before=before, limit=limit)
         while some := await self._aside.run(lambda: [*islice(found, _AT_ONCE)]):
             for item in some:
@@ -275,7 +275,8 @@ class GitSaver(BaseCheckpointSaver[str]):
     async def aput(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
-        """As ``put``. The checkpoint is serialised before this first waits: what the caller changes later is not in it."""
+        """Do ``put`` in a worker. The checkpoint is serialised before this first waits: what the caller changes later is not in
+        it."""
         draft = self._writer.draft(config, checkpoint, metadata, new_versions, self.store.ready)
         await self._aside.run(self._writer.put, draft)
         return draft.config
@@ -283,29 +284,29 @@ class GitSaver(BaseCheckpointSaver[str]):
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """As ``put_writes``. The writes are serialised before this first waits."""
+        """Do ``put_writes`` in a worker. The writes are serialised before this first waits."""
         await self._aside.run(self._writer.store.put_writes, *self._writer.writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """As ``delete_thread``."""
+        """Do ``delete_thread`` in a worker."""
         await self._aside.run(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As ``delete_for_runs``."""
+        """Do ``delete_for_runs`` in a worker."""
         await self._aside.run(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As ``copy_thread``."""
+        """Do ``copy_thread`` in a worker."""
         await self._aside.run(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """As ``prune``."""
+        """Do ``prune`` in a worker."""
         await self._aside.run(lambda: self.prune(thread_ids, strategy=strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As ``get_delta_channel_history``."""
+        """Do ``get_delta_channel_history`` in a worker."""
         return await self._aside.run(lambda: self.get_delta_channel_history(config=config, channels=channels))
 
 

@@ -46,14 +46,14 @@ _STRICT = (
 
 
 def as_text(given: object) -> str:
-    """Anything as text. Of an Enum that is text, or another class made from ``str``, the text that it is equal to."""
+    """Return anything as text. Of an Enum that is text, or another class made from ``str``, the text that it is equal to."""
     if type(given) is str:
         return given
     return str.__str__(given if isinstance(given, str) else str(given))
 
 
 def text(given: object, what: str) -> str:
-    """A name as text: numbers are written out. Raises UsageError, which says ``what`` it is, for what is no name."""
+    """Return a name as text: numbers are written out. Raises UsageError, which says ``what`` it is, for what is no name."""
     if type(given) is str:
         return given
     if not isinstance(given, (str, int, float, UUID)):
@@ -62,19 +62,19 @@ def text(given: object, what: str) -> str:
 
 
 def thread_of(named: Mapping[str, Any]) -> str:
-    """The thread that a config names. Raises KeyError where it names none."""
+    """Return the thread that a config names. Raises KeyError where it names none."""
     return as_text(named["thread_id"])
 
 
 def namespace_of(named: Mapping[str, Any]) -> str:
-    """The namespace that a config names; the empty one where it names none."""
+    """Return the namespace that a config names; the empty one where it names none."""
     given = named.get("checkpoint_ns")
     return text(given, "a namespace") if given else ""
 
 
 class CheckpointDraft:
-    """A checkpoint that is ready to be stored; ``values`` are those that all have to be serialised if its parent changes;
-    ``on_purpose``: whoever made it chose what it follows."""
+    """Checkpoint that is ready to be stored; ``values`` are those that all have to be serialised if its parent changes;
+    ``on_purpose``: its parent was chosen."""
 
     __slots__ = (
         *("channels", "ck", "config", "id", "md", "namespace", "on_purpose", "parent"),
@@ -117,7 +117,7 @@ class Writer:
         new_versions: ChannelVersions,
         parent: Callable[[str, str, str], ThreadCheckpoint | None],
     ) -> CheckpointDraft:
-        """A checkpoint, serialised: later changes of the caller's objects do not touch it. ``parent`` finds the one that it
+        """Serialise a checkpoint: later changes of the caller's objects do not touch it. ``parent`` finds the one that it
         follows; where it finds none, all channels are serialised. Raises KeyError without a thread id, and what the serialiser
         raises."""
         draft = CheckpointDraft(config, checkpoint)
@@ -156,7 +156,8 @@ class Writer:
     def writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> tuple[str, str, str, tuple[Row, ...], bool]:
-        """What the store's ``put_writes`` takes, serialised. Raises KeyError without a thread id or a checkpoint id."""
+        """Return the arguments of the store's ``put_writes``, serialised. Raises KeyError without a thread id or a checkpoint
+        id."""
         named: Mapping[str, Any] = config["configurable"]
         special = WRITES_IDX_MAP
         path, task = text(task_path, "the path of a task"), text(task_id, "the id of a task")
@@ -170,7 +171,7 @@ class Writer:
     def _parent(
         self, draft: CheckpointDraft, find: Callable[[str, str, str], ThreadCheckpoint | None]
     ) -> tuple[Mapping[str, Id], Mapping[str, Any] | None]:
-        """The blobs of the parent's channels and their versions."""
+        """Return the blobs of the parent's channels and their versions."""
         entry = find(draft.thread, draft.namespace, draft.parent or "")
         if entry is None:
             return {}, None
@@ -196,8 +197,8 @@ class Writer:
         return text
 
     def _about(self, value: object) -> Typed:
-        """Metadata that are no exact JSON. With LangGraph's own serialiser, what that has no form for (integers beyond 64 bits,
-        deep lists) is written as the other savers write all metadata."""
+        """Serialise metadata that are no exact JSON. With LangGraph's own serialiser, what that has no form for (integers
+        beyond 64 bits, deep lists) is written as the other savers write all metadata."""
         try:
             return self._typed(value)
         except (TypeError, ValueError, RecursionError):
@@ -215,7 +216,7 @@ class Writer:
 
 
 def _named(values: Mapping[Any, Any]) -> Mapping[str, Any]:
-    """The values of channels by names that are text and nothing more."""
+    """Return the values of channels by names that are text and nothing more."""
     if _TEXT.issuperset(map(type, values)):
         return values
     for name in values:

@@ -58,9 +58,9 @@ class UserCommand:
 
 @value
 class CommandResult:
-    """How a command ended. ``exit`` as a shell gives it: 128 and the signal's number when one ended it, 127 when there is no
+    """Result of a command. ``exit`` as a shell gives it: 128 and the signal's number when one ended it, 127 when there is no
     such program, 126 when it cannot be executed. ``signal``: that signal's name. ``timeout``: its time was over.
-    ``interrupted``: somebody asked it, or this process, to end. ``out`` and ``err``: the last mebibyte of ``out_bytes`` and
+    ``interrupted``: it, or this process, was asked to end. ``out`` and ``err``: the last mebibyte of ``out_bytes`` and
     ``err_bytes``. ``faults``: for people, which stream of ours could not be written, but for a reader that went away.
     ``asked``: the first signal by which it was asked to end, 0 for none."""
 
@@ -87,14 +87,13 @@ def run(
     begun: Callable[[], None] | None = None,
 ) -> CommandResult:
     """Run a command to its end. ``started`` is called twice: before the command begins, with the word in its environment, so
-    that nothing begins which nobody would find, and with its process, when that is known. Where the first call raises, the
-    command never begins; ``begun`` is called when it has.
+    that it can be found from the start, and with its process, when that is known. Where the first call raises, the command
+    never begins; ``begun`` is called when it has.
 
-    ``tick`` gets the seconds since the beginning after each half second without output; ``output`` gets the stream (1 or 2)
-    and its bytes before they are passed on. The command inherits the descriptors ``locks`` and no other of ours. What it left
-    running is ended when it failed, ran out of time or was interrupted, and left alone when it succeeded; whoever raises from
-    a callback ends the command, too. Raises GitError when not even a shell can be started.
-    """
+    ``tick`` gets the seconds since the beginning after each half second without output; ``output`` gets the stream (1 or 2) and
+    its bytes before they are passed on. The command inherits the descriptors ``locks`` and no other of ours. What it left
+    running is ended when it failed, ran out of time or was interrupted, and left alone when it succeeded; an exception of a
+    callback ends the command, too. Raises GitError when not even a shell can be started."""
     with signals():
         return _RunningCommand(command, tick).all(started, output, locks, begun)
 
@@ -179,7 +178,7 @@ class _RunningCommand:
             self.send(signal.SIGWINCH)
 
     def _close(self) -> None:
-        """Whatever happened: nothing is left half done."""
+        """End the command and close what is open, whatever happened."""
         if self.process is not None and self.code is None:
             end(self.child, self.command.grace)
         _running.remove(self)
@@ -257,7 +256,7 @@ class _RunningCommand:
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def _limits(self, now: float) -> None:
-        """Time that is over, and signals that were passed on and not heeded."""
+        """End a command that is out of time, or does not heed signals."""
         if self.ending is None:
             self.timeout = self.command.timeout is not None and now >= self._deadline()
             told = self.signals
@@ -352,7 +351,7 @@ def _name(number: int) -> str:
 
 class _Stream:
     """One stream of a child: ``source``, our end of it; ``kept``, at least the last mebibyte, of ``count`` bytes in all;
-    ``pending``, what is read and not yet passed on to our own stream ``number``. ``lost``: nobody reads that any more, or it
+    ``pending``, what is read and not yet passed on to our own stream ``number``. ``lost``: that has no reader any more, or
     cannot be written; then all is swallowed. ``fault``: why it cannot be written."""
 
     def __init__(self, number: int, source: int, show: bool, output: Callable[[int, bytes], None] | None) -> None:
@@ -408,7 +407,7 @@ class _Stream:
         return len(self.pending) < before
 
     def owe(self) -> None:
-        """The child has ended: what is there now is still its own and to be read."""
+        """Note how much of the output is still to be read when the child has ended."""
         try:
             self._owed = int.from_bytes(fcntl.ioctl(self.source, termios.FIONREAD, bytes(4)), sys.byteorder)
         except OSError:
@@ -420,7 +419,7 @@ class _Stream:
             self.lost, self.pending = True, memoryview(b"")
 
     def settled(self) -> bool:
-        """Whether all that the child itself wrote has been read and passed on."""
+        """Whether the output of the child itself has been read and passed on."""
         return not self.pending and (not self.open or (self._owed is not None and self._owed <= 0))
 
 
@@ -440,7 +439,7 @@ def forward(signum: int) -> int:
 
 @contextmanager
 def signals() -> Iterator[None]:
-    """For the main thread: while the block runs, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP and SIGWINCH are passed on to the
+    """Pass on signals of the main thread while the block runs: SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP and SIGWINCH go to the
     commands that run, and SIGPIPE does nothing. A signal that finds no command does what it would have done without us. In
     another thread, or inside such a block, nothing is changed."""
     before = {} if _handling else _install()
@@ -455,7 +454,7 @@ def signals() -> Iterator[None]:
 
 
 def _install() -> dict[int, Handler]:
-    """Our handlers in place of those there, which are returned; none in another thread than the main one."""
+    """Install our handlers; return those that were there; none in another thread than the main one."""
     before: dict[int, Handler] = {}
     last: dict[int, float] = {}
 

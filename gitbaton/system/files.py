@@ -145,14 +145,14 @@ def open_below(
 
 
 class OddError(OSError):
-    """Something else stands in the place of a file or folder."""
+    """Error of something else in the place of a file or folder."""
 
     def __str__(self) -> str:
         return f"'{self.filename}': {self.strerror}" if self.filename else str(self.strerror)
 
 
 def kind_of(mode: int) -> str:
-    """What stands somewhere, in words, by its mode."""
+    """Return the kind of a file in words, by its mode."""
     known = (word for test, word in _KINDS if test(mode))
     return next(known, "a socket" if stat.S_ISSOCK(mode) else "a device")
 
@@ -213,8 +213,7 @@ def acquire(fd: int, wait: float | None = 0.0, *, shared: bool = False, meanwhil
     """Take the lock of an open file: at once, within ``wait`` seconds, or whenever it is free (None); whether it is taken.
     ``meanwhile`` is called every now and then while it is waited for, and may raise.
 
-    Who waits stands in the kernel's queue: with polling, newcomers overtook old waiters for a minute. Raises OSError.
-    """
+    A waiter stands in the kernel's queue: with polling, newcomers overtook old waiters for a minute. Raises OSError."""
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.flock(fd, how if wait is None and meanwhile is None else how | fcntl.LOCK_NB)
@@ -244,7 +243,7 @@ def acquire(fd: int, wait: float | None = 0.0, *, shared: bool = False, meanwhil
 
 
 def release(fd: int) -> None:
-    """Give the lock of an open file back, also where another process has inherited the descriptor."""
+    """Release the lock of an open file, also where another process has inherited the descriptor."""
     fcntl.flock(fd, fcntl.LOCK_UN)
 
 
@@ -271,7 +270,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def sync_paths(paths: Iterable[str], *, missing: bool = False) -> None:
-    """Have files on disk, and of folders which names they have; with ``missing`` those that are there. Raises OSError."""
+    """Fsync files and folders; with ``missing`` those that are there. Raises OSError."""
     waiting, fds = iter(paths), list[int]()
     while some := list(islice(waiting, _AT_ONCE)):
         try:
@@ -324,7 +323,7 @@ def remove(name: str, above: int | None = None) -> None:
 
 
 def remove_folder(folder: str) -> None:
-    """As ``remove``, of a folder of ours; a link in its place stays. Never raises."""
+    """Remove a folder of ours, as ``remove``; a link in its place stays. Never raises."""
     with suppress(OSError):
         if not os.path.islink(folder):
             remove(folder)
@@ -341,8 +340,8 @@ def sweep(folder: int, goes: Callable[[str, os.stat_result], bool]) -> None:
 
 
 def _mounted(folder: int, name: str) -> bool:
-    """Whether anything is mounted at or below a folder, where the system tells: a part of the same file system has no other
-    device by which to know it."""
+    """Whether a file system is mounted at or below a folder, where the system tells: a part of the same file system has no
+    other device by which to know it."""
     import re
 
     try:
@@ -361,7 +360,7 @@ def copy_rest(reader: BinaryIO, writer: BinaryIO) -> None:
 
 
 def born(path: str) -> datetime | None:
-    """When a file was last written, in microseconds; None where there is none."""
+    """Return the time of the last write of a file, in microseconds; None where there is none."""
     try:
         at = os.lstat(path).st_mtime_ns
     except OSError:
@@ -370,8 +369,8 @@ def born(path: str) -> datetime | None:
 
 
 def be_born(path: str, when: datetime | None = None) -> None:
-    """Make an empty file of this very moment, or of ``when``: the kernel's own time would be the same for all files of some
-    milliseconds."""
+    """Make an empty file with the time of this very moment, or of ``when``: the kernel's own time would be the same for all
+    files of some milliseconds."""
     fresh, now = f"{path}.{os.getpid()}", time.time_ns()
     if when is not None:
         now = (int(when.timestamp()) * 1_000_000 + when.microsecond) * 1000
@@ -400,7 +399,8 @@ def umask() -> int:
 
 
 def mode_of(said: str) -> int:
-    """What a value of core.sharedRepository adds to modes; below zero the mode that it asks for instead; 0 for nothing."""
+    """Return the bits that a value of core.sharedRepository adds to modes; below zero the mode that it asks for instead; 0 for
+    nothing."""
     said = said.strip().lower()
     if len(said) > 1 and said.startswith("0") and said.isdigit():
         try:
@@ -444,7 +444,8 @@ def give(path: str | int, user: int, group: int) -> None:
 
 
 def signature(stat: os.stat_result) -> Signature:
-    """What says that a file is unchanged: inode, size, times of content and inode in nanoseconds, mode."""
+    """Return a signature that is equal while a file is unchanged: inode, size, times of content and inode in nanoseconds,
+    mode."""
     return (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_mode)
 
 

@@ -19,12 +19,12 @@ _PAUSE = 0.02
 
 
 def marked(env: Mapping[str, str], word: str) -> dict[str, str]:
-    """An environment that says a child's word, after those of the children that it is part of."""
+    """Return an environment with a child's word after those of the children that it is part of."""
     return {**env, VARIABLE: " ".join((*env.get(VARIABLE, "").split(), word))}
 
 
 def boot() -> str:
-    """What names this boot of the machine; empty where the kernel does not say."""
+    """Return the id of this boot of the machine; empty where the kernel does not say."""
     try:
         with open(_BOOT, encoding="ascii") as file:
             return file.read().strip()
@@ -33,19 +33,19 @@ def boot() -> str:
 
 
 def mark(pid: int) -> str | None:
-    """When a process began, so that a number that was given to another one since is noticed; None when it does not run."""
+    """Return the start mark of a process, by which a reused process id is noticed; None when it does not run."""
     found = _found(pid)
     return found.mark if found is not None and not found.zombie else None
 
 
 def is_stopped(pid: int, mark: str) -> bool:
-    """Whether a process is stopped (SIGSTOP, Ctrl-Z, a debugger): it goes on only when somebody lets it."""
+    """Whether a process is stopped (SIGSTOP, Ctrl-Z, a debugger): it continues only on SIGCONT."""
     found = _found(pid)
     return found is not None and found.mark == mark and found.stopped
 
 
 def _found(pid: int) -> _Process | None:
-    """A process that has a number, also one that has ended and that nobody has waited for."""
+    """Return the process with an id, a zombie, too; None where there is none."""
     return _look(pid) if _linux() else _listed(pid).get(pid)
 
 
@@ -61,18 +61,17 @@ class ChildProcess:
 
     @classmethod
     def of(cls, word: str, pid: int) -> ChildProcess:
-        """The child that runs as a process now, or has just ended: what it left is known by its beginning."""
+        """Return the child that runs as a process now, or has just ended."""
         found = _found(pid)
         return cls(word=word, pid=pid, mark=found.mark if found is not None else "")
 
     def alive(self) -> bool:
-        """Whether anything of it runs: itself, its session, or what left that. False too when that was before the machine was
-        started anew."""
+        """Whether the command, its session, or a process that left that, still runs."""
         return bool(self.members())
 
     def members(self) -> dict[int, str]:
-        """The processes that run of it, with their start marks: itself, its session, what they started, and what says in its
-        environment that it came of it."""
+        """Return the running processes of it with their start marks: itself, its session, their children, and processes that
+        have the word in their environment."""
         table = _table()
         head = table.get(self.pid)
         # The kernel gives no number to a process that is still that of a session or group; so the head, also a dead one that
@@ -115,7 +114,7 @@ class ChildEnding:
         self._send(signal.SIGTERM)
 
     def done(self) -> bool:
-        """Whether there is nothing more to do; to be asked every now and then until it is so."""
+        """Whether the end is reached; to be called every now and then until then."""
         now = time.monotonic()
         if self._ours or not self.left:
             return True
@@ -149,13 +148,13 @@ class _Process:
 
 
 def _ticks(mark: str) -> int:
-    """When a process began, as the kernel counts; what came of it began no earlier. 0 where it cannot be told."""
+    """Return the start time of a mark, in ticks of the kernel; its children began no earlier. 0 where it cannot be told."""
     number = mark.partition(".")[0]
     return int(number) if number.isdecimal() else 0
 
 
 def _still(known: dict[int, str]) -> dict[int, str]:
-    """Those of some processes that still run."""
+    """Return those of some processes that still run."""
     if not known:
         return {}
     table = {pid: _look(pid) for pid in known} if _linux() else _listed()

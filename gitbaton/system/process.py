@@ -27,14 +27,14 @@ _left: set[int] = set()  # processes of ours that nobody waits for
 
 @value
 class Result:
-    """What a git command left: exit status, standard output, standard error as text."""
+    """Result of a git command: exit status, standard output, standard error as text."""
 
     code: int
     out: bytes
     err: str
 
     def fatal(self) -> str:
-        """Git's own first complaint, without its prefix."""
+        """Return git's first complaint, without its prefix."""
         for line in self.err.splitlines():
             if line.startswith(("fatal: ", "error: ")):
                 return line.split(": ", 1)[1]
@@ -49,7 +49,7 @@ class Process:
         self.ended = False  # its output
 
     def pieces(self, most: int = 1 << 20) -> Iterator[bytes]:
-        """What the command prints, as it comes, up to its end, or that of its time: ``finish`` then raises."""
+        """Yield the output as it comes, up to its end, or that of its time: ``finish`` then raises."""
         poll = select.poll()
         poll.register(self.out, select.POLLIN)
         while not self.ended and poll.poll(max(0, int((self.deadline - time.monotonic()) * 1000))):
@@ -81,7 +81,7 @@ class Process:
         return Result(code=code, out=b"".join(chunks), err=err.decode("utf-8", "surrogateescape"))
 
     def stop(self) -> None:
-        """End the command and take no interest in what it said."""
+        """Kill the command, whatever it says."""
         os.kill(self.pid, signal.SIGKILL)
         os.close(self.out)
         os.close(self.err)
@@ -89,7 +89,7 @@ class Process:
 
 
 def verb(argv: Sequence[str]) -> str:
-    """The git verb in an argument list of ours, for messages."""
+    """Return the git verb of an argument list, for messages."""
     skip = False
     for word in argv[1:]:
         if skip or word in ("-c", "-C"):
@@ -110,9 +110,9 @@ def spawn(
     detached: bool = False,
     group: bool = False,
 ) -> int:
-    """Start a program with three descriptors as its standard streams, and ``more`` of ours under other numbers; its process
-    id. posix_spawn: no fork of Python. ``detached``: in a session of its own, for one that nobody waits for; ``group``: as the
-    head of a process group. Raises GitError."""
+    """Start a program with three descriptors as its standard streams, and ``more`` of ours under other numbers; return its
+    process id. posix_spawn: no fork of Python. ``detached``: in a session of its own, which is not waited for; ``group``: as
+    the head of a process group. Raises GitError."""
     # A caller with a closed standard stream gets its number for a new descriptor, and one dup2 would close another's source.
     low = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (stdin, out, err) if fd < 3]
     moved = iter(low)
@@ -133,8 +133,8 @@ def spawn(
 def leave(
     argv: Sequence[str], env: Mapping[str, str], stdin: int, out: int, err: int, more: Mapping[int, int] | None = None
 ) -> None:
-    """As ``spawn``, a program that nobody waits for. What is left of earlier ones that have ended goes: in a process
-    that lives for weeks they would pile up."""
+    """Start a program, as ``spawn``, that is not waited for. Zombies of earlier ones are reaped: in a process that lives for
+    weeks they would pile up."""
     for pid in _left.copy():
         try:
             ended = os.waitpid(pid, os.WNOHANG)[0] == pid
@@ -146,7 +146,7 @@ def leave(
 
 
 def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
-    """Start a program that nobody waits for, its input from memory, its output nowhere. Raises GitError."""
+    """Start a program that is not waited for, its input from memory, its output nowhere. Raises GitError."""
     source, sink = memory_file(stdin), os.open(os.devnull, os.O_WRONLY)
     try:
         leave(argv, env, source, sink, sink)
@@ -156,7 +156,7 @@ def detach(argv: Sequence[str], env: Mapping[str, str], stdin: bytes) -> None:
 
 
 def remove_later(folder: str) -> None:
-    """Remove a folder of ours, as far as it can be removed; many files by a process that nobody waits for. Never raises."""
+    """Remove a folder of ours, as far as it can be removed; many files by a detached process. Never raises."""
     files = (name for _, _, names in os.walk(folder) for name in names)
     if next(islice(files, _MANY, None), None) is not None:
         gone = folder + ".gone"
@@ -173,8 +173,8 @@ def remove_later(folder: str) -> None:
 def begin(
     argv: Sequence[str], env: Mapping[str, str], timeout: float, stdin: bytes | int = b"", *, detached: bool = False
 ) -> Process:
-    """Start a program whose input is known, bytes or an open file, for a time; ``detached`` as for ``spawn``. Raises GitError
-    when it cannot be started."""
+    """Start a program with known input, bytes or an open file, for ``timeout`` seconds; ``detached`` as for ``spawn``. Raises
+    GitError when it cannot be started."""
     fds: list[int] = []
     try:
         fds += os.pipe()
@@ -200,9 +200,8 @@ def begin(
 
 
 class Coprocess:
-    """A program that is asked and answers, line by line; ``name`` is what errors call it. ``dead`` after an error: an answer
-    that came too late would answer the next question. ``group``: in a process group of its own, where it outlives a Ctrl-C that
-    we do."""
+    """Program that answers requests line by line; ``name`` is what errors call it. ``dead`` after an error: an answer that came
+    too late would answer the next question. ``group``: in a process group of its own, where it outlives a Ctrl-C that we do."""
 
     def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], timeout: float, *, group: bool = False) -> None:
         self.name, self.timeout, self.dead, self.buffer = name, timeout, False, bytearray()
@@ -222,7 +221,7 @@ class Coprocess:
         self.poll.register(self.reader, select.POLLIN)
 
     def line(self, deadline: float) -> bytes:
-        """The next line that it says. Raises GitError at its end."""
+        """Return the next line that it says. Raises GitError at its end."""
         while (end := self.buffer.find(b"\n")) < 0:
             self.more(deadline)
         answer = bytes(self.buffer[:end])

@@ -39,8 +39,8 @@ _COUNTERS = "counters_since_delta_snapshot"
 
 @value
 class Built:
-    """A chain as it is to be: ``tip`` and ``late_tip`` are what the refs are to point at (None: nothing is left), ``objects``
-    what git does not have yet, each once, but for the blobs of channels, which whoever put the checkpoints has."""
+    """New state of a chain: ``tip`` and ``late_tip`` are what the refs are to point at (None: nothing is left), ``objects``
+    what git does not have yet, each once, but for the blobs of channels, which the log or git has."""
 
     tip: Id | None
     late_tip: Id | None
@@ -55,7 +55,7 @@ def rebuild(
     *,
     names: bytes | None = None,
 ) -> Built:
-    """As ``building``, all at once."""
+    """Build as ``building``, all at once."""
     steps = building(chain, puts, rows, late, names=names)
     while True:
         try:
@@ -74,14 +74,13 @@ def building(
     names: bytes | None = None,
     pause: Callable[[], object] | None = None,
 ) -> Generator[list[Object], None, Built]:
-    """The chain with checkpoints put (None: removed, with the writes it had) and writes of ``rows`` folded in.
+    """Build the chain with checkpoints put (None: removed, with the writes it had) and writes of ``rows`` folded in.
 
     A checkpoint that is put again keeps its writes. Writes for a checkpoint within 32 of the new tip, or that is written anew
-    anyhow, become part of it, with its late ones; all others go to ``late``. ``names``: what commits say of
-    thread and namespace, see ``names_data`` (None: what each checkpoint said). Gives what is new as it is made, before the
-    whole; ``pause`` is called after each checkpoint, for whoever shares the interpreter. Raises RecordError and GitError of the
-    chain below; then nothing has happened.
-    """
+    anyhow, become part of it, with its late ones; all others go to ``late``. ``names``: what commits say of thread and
+    namespace, see ``names_data`` (None: what each checkpoint said). Yields new objects as they are made; ``pause`` is called
+    after each checkpoint, so that other threads run. Raises RecordError and GitError of the chain below; then nothing has
+    happened."""
     pause = pause or int
     old, base = _above(chain, puts, [id for id in rows if puts.get(id) is None], pause)
     if not old and not any(puts.values()):
@@ -108,7 +107,7 @@ def building(
 def _above(
     chain: ThreadChain, puts: Mapping[str, ThreadCheckpoint | None], others: Iterable[str], pause: Callable[[], object]
 ) -> tuple[list[ThreadCheckpoint], ThreadCheckpoint | None]:
-    """The checkpoints of a chain that are written anew, oldest first, and the one below them."""
+    """Return the checkpoints of a chain that are written anew, oldest first, and the one below them."""
     low, wanted = min(puts, default=None), set(others)
     old: list[ThreadCheckpoint] = []
     entry = chain.head()
@@ -129,7 +128,7 @@ def _above(
 
 
 class _ChainBuilder:
-    """A chain while it grows upwards from ``base``."""
+    """Chain that grows upwards from ``base``."""
 
     def __init__(self, chain: ThreadChain, base: ThreadCheckpoint | None, late: LateWrites, names: bytes | None) -> None:
         self.chain, self.base, self.late, self.last, self.names = chain, base, late, base, names
@@ -143,7 +142,7 @@ class _ChainBuilder:
         self._late = set(late.ids())
 
     def add(self, entry: ThreadCheckpoint, before: ThreadCheckpoint | None, batches: Sequence[Batch]) -> None:
-        """The next checkpoint: as it was put or, where it is ``before``, as it was."""
+        """Add the next checkpoint: as it was put or, where it is ``before``, as it was."""
         id, last = entry.id, self.last
         if id in self._late:
             batches = (*self.late.of(id), *batches)
@@ -192,7 +191,7 @@ class _ChainBuilder:
         return oid
 
     def _written(self, before: ThreadCheckpoint | None, batches: Sequence[Batch]) -> dict[str, Id]:
-        """The blobs of a checkpoint's writes, with more folded in."""
+        """Return the blobs of a checkpoint's writes, with more folded in."""
         written = dict(before.written) if before is not None else {}
         new: dict[str, list[Batch]] = {}
         for rows, replace in batches:
@@ -228,7 +227,7 @@ _NOTHING = Version(None, {})
 
 
 def _said(entry: ThreadCheckpoint) -> tuple[object, ...]:
-    """All that a checkpoint says, first its time: of two that differ the greater one is taken, in every clone."""
+    """Return all that a checkpoint says, first its time: of two that differ the greater one is taken, in every clone."""
     try:
         found = loads(entry.ck) if entry.ck else None
     except RecordError:
@@ -247,7 +246,7 @@ class Side:
         self.chain, self.late = chain, late
 
     def versions(self, floor: str | None, more: Collection[str]) -> dict[str, Version]:
-        """The checkpoints above ``floor``, and those of ``more``, as far as they are here."""
+        """Return the checkpoints above ``floor``, and those of ``more``, as far as they are here."""
         entries: dict[str, ThreadCheckpoint | None] = {}
         for entry in self.chain.walk():
             if floor is not None and entry.id <= floor:
@@ -258,13 +257,13 @@ class Side:
         return {id: version for id, version in found.items() if version.entry is not None or version.rows}
 
     def rows(self, id: str, entry: ThreadCheckpoint | None) -> Rows:
-        """The writes that belong to a checkpoint."""
+        """Return the writes that belong to a checkpoint."""
         rows = {key(row): row for row in self.chain.rows(entry)} if entry is not None else {}
         fold(rows, self.late.of(id))
         return rows
 
     def metadata(self, entry: ThreadCheckpoint) -> object:
-        """The metadata of a checkpoint that are no JSON; None where only a saver can open them."""
+        """Return the metadata of a checkpoint that are no JSON; None where only a saver can open them."""
         from gitbaton.threads.decoding import opened
 
         try:
@@ -275,7 +274,7 @@ class Side:
 
 @value
 class ThreadChange:
-    """What one side lacks: checkpoints by id (None: it must go), and writes that must stand."""
+    """Change that one side lacks: checkpoints by id (None: it must go), and writes that must stand."""
 
     puts: Mapping[str, ThreadCheckpoint | None]
     rows: Mapping[str, tuple[Row, ...]]
@@ -284,15 +283,15 @@ class ThreadChange:
         return bool(self.puts or self.rows)
 
     def made(self, side: Side, names: bytes | None = None) -> Built:
-        """The side's chain with the change in it; ``names`` as for ``building``."""
+        """Return the side's chain with the change in it; ``names`` as for ``building``."""
         rows = {id: [(rows, True)] for id, rows in self.rows.items()}
         return rebuild(side.chain, self.puts, rows, side.late, names=names)
 
 
 @value
 class Apart:
-    """How far two sides are apart: what each lacks of what both become; of the checkpoints, how many are new here, go from
-    here, are changed here; and how many are new there, and go from there."""
+    """Difference of two sides: what each lacks of the join; of the checkpoints, how many are new here, go from here, are
+    changed here; and how many are new there, and go from there."""
 
     ours: ThreadChange
     theirs: ThreadChange
@@ -303,8 +302,8 @@ class Apart:
     gone: int
 
     def made(self, ours: Side, theirs: Side) -> Made:
-        """Where chain and late writes of both are to stand, which comes to the same whichever side makes it, and the objects
-        that it takes."""
+        """Return the tips of chain and late writes for both, the same whichever side makes them, and the objects that they
+        need."""
         if self.ours and self.theirs:
             built = self.theirs.made(theirs)
             return built.tip, built.late_tip, built.objects
@@ -346,8 +345,8 @@ def apart(
 
 
 def _ancestors(side: Side, result: Mapping[str, Version], all_: Mapping[str, Version]) -> dict[str, Version]:
-    """Of what was removed, that from which delta channels of what stays are put together: without it they would read as empty.
-    ``side`` has what lies further down."""
+    """Return the removed checkpoints that delta channels of the others are put together from: without them they would read as
+    empty. ``side`` has what lies further down."""
 
     def find(id: str) -> ThreadCheckpoint | None:
         version = result.get(id) or all_.get(id)
@@ -363,8 +362,8 @@ def _ancestors(side: Side, result: Mapping[str, Version], all_: Mapping[str, Ver
 
 
 def _three(mine: T | None, other: T | None, before: T | None, both: Callable[[T, T], T]) -> T | None:
-    """What one thing becomes: where only one side has changed it since ``before``, what that side has; where both have, what
-    is there counts more than what was removed, and of two things ``both`` makes one."""
+    """Return the three-way merge of one thing: where only one side has changed it since ``before``, what that side has; where
+    both have, what is there counts more than what was removed, and of two things ``both`` makes one."""
     if mine == other or other == before:
         return mine
     if mine == before or mine is None:
@@ -387,7 +386,7 @@ def _version(
 
 
 def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> ThreadChange:
-    """What makes the result of a side."""
+    """Return what turns a side into the result."""
     puts: dict[str, ThreadCheckpoint | None] = {}
     rows: dict[str, tuple[Row, ...]] = {}
     for id in {*side, *result}:
@@ -401,13 +400,13 @@ def _change(side: Mapping[str, Version], result: Mapping[str, Version]) -> Threa
 
 
 def metadata_of(entry: ThreadCheckpoint, metadata: Metadata | None) -> Mapping[str, Any]:
-    """A checkpoint's metadata; what JSON does not carry is read by ``metadata``, and is nothing without it."""
+    """Return a checkpoint's metadata; what JSON does not carry is read by ``metadata``, and is nothing without it."""
     found = loads(entry.md) if entry.md else metadata(entry) if metadata is not None else None
     return found if isinstance(found, Mapping) else {}
 
 
 def needed(thread: str, find: Find, ids: Iterable[str], metadata: Metadata | None) -> dict[str, ThreadCheckpoint]:
-    """Checkpoints that are here, and those before each, down to where each of its delta channels has a value. Raises
+    """Return checkpoints that are here, and those before each, down to where each of its delta channels has a value. Raises
     NotFoundError where one of these is missing."""
     kept: dict[str, ThreadCheckpoint] = {}
     for head in filter(None, map(find, ids)):

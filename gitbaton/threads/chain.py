@@ -59,7 +59,7 @@ _ODD = re.compile(r"[^ -~]")
 
 
 def commit_data(entry: ThreadCheckpoint) -> bytes:
-    """The commit of an entry whose ``tree``, ``up``, ``seq``, ``jump`` and ``subject`` are set."""
+    """Return the commit of an entry that has ``tree``, ``up``, ``seq``, ``jump`` and ``subject``."""
     tree = entry.tree or b""
     parent = b"parent %s\n" % entry.up.hex().encode() if entry.up is not None else b""
     jumps = b",".join([b'["%s",%s,%d]' % (oid.hex().encode(), text_json(id), seq) for oid, id, seq in entry.jump])
@@ -78,8 +78,8 @@ def commit_data(entry: ThreadCheckpoint) -> bytes:
 def entry_of(
     commit: Id, data: bytes, algorithm: Algorithm, load: Callable[[ThreadCheckpoint], Parts] | None
 ) -> ThreadCheckpoint:
-    """The checkpoint in a commit; ``load`` reads its tree when that is needed. Its ``ck`` and ``md`` are not looked into:
-    ``loads`` does. Raises RecordError when it is not a commit of ours."""
+    """Return the checkpoint in a commit; ``load`` reads its tree when that is needed. Its ``ck`` and ``md`` are not looked
+    into: ``loads`` does. Raises RecordError when it is not a commit of ours."""
     found = _COMMIT.match(data)
     if found is None or not data.isascii():
         raise _malformed(data)
@@ -109,14 +109,15 @@ def entry_of(
 
 
 def names_data(thread: str, namespace: str) -> bytes:
-    """What each commit of a thread says of its names: nothing where the ref holds them."""
+    """Return what each commit of a thread says of its names: nothing where the ref holds them."""
     if not cut(ref_of(thread, namespace)) or isinstance(thread, Cut) or isinstance(namespace, Cut):
         return b""
     return b'"thread":%s,"ns":%s,' % (text_json(thread), text_json(namespace))
 
 
 def named(names: tuple[str, str], head: ThreadCheckpoint | None) -> tuple[str, str]:
-    """Thread and namespace, whole as far as a checkpoint of theirs says so: it cannot say what the ref does not stand for."""
+    """Return thread and namespace, whole as far as a checkpoint of theirs says so: it cannot say what the ref does not stand
+    for."""
     found = _NAMES.match(head.names) if head is not None else None
     if found is None or not any(isinstance(name, Cut) for name in names):
         return names
@@ -154,7 +155,7 @@ def _text(raw: bytes) -> str:
 
 
 def _seconds(ck: bytes) -> int:
-    """The seconds since 1970 of a checkpoint's own ``ts``; 0 where it has none that can be read."""
+    """Return the seconds since 1970 of a checkpoint's own ``ts``; 0 where it has none that can be read."""
     found = _TS.match(ck)
     if found is not None:
         return _time(found.group(1).decode("ascii", "replace"))
@@ -180,8 +181,8 @@ def _time(text: str) -> int:
 
 
 def subject_of(entry: ThreadCheckpoint, below: ThreadCheckpoint | None) -> bytes:
-    """The first line of an entry's message, for people: where it comes from, its step, and the channels that are not as in the
-    checkpoint below. Printable ASCII, since what is printable beyond that changes with Python's tables."""
+    """Return the first line of an entry's message, for people: where it comes from, its step, and the channels that are not as
+    in the checkpoint below. Printable ASCII, since what is printable beyond that changes with Python's tables."""
     source, step = _said(entry.md)
     text = source[:_WIDE] if isinstance(source, str) and source.strip() else "checkpoint"
     text += f" step {step}" if type(step) is int and abs(step) < 1 << 63 else ""
@@ -197,7 +198,7 @@ def subject_of(entry: ThreadCheckpoint, below: ThreadCheckpoint | None) -> bytes
 
 
 def _said(md: bytes) -> tuple[object, object]:
-    """Source and step of metadata."""
+    """Return source and step of metadata."""
     found = _SAID.match(md)
     if found is not None:
         return found.group(1).decode("ascii", "replace"), int(found.group(2))
@@ -210,13 +211,13 @@ def _said(md: bytes) -> tuple[object, object]:
 
 @lru_cache(4096)
 def file_entry(kind: str, name: str) -> bytes:
-    """A tree's entry of a file, up to its id."""
+    """Return a tree's entry of a file, up to its id."""
     return f"100644 {kind}.{tree_name(name)}\0".encode("ascii")
 
 
 @lru_cache(4096)
 def _named(raw: bytes) -> tuple[bytes, str]:
-    """Kind and name of a tree's entry, up to the NUL. Raises RecordError when it is none of ours."""
+    """Return kind and name of a tree's entry, up to the NUL. Raises RecordError when it is none of ours."""
     name = name_of(raw[9:])
     if raw[:7] != b"100644 " or raw[8:9] != b"." or name is None:
         raise RecordError("tree is not that of a thread")
@@ -224,7 +225,7 @@ def _named(raw: bytes) -> tuple[bytes, str]:
 
 
 def tree_data(entry: ThreadCheckpoint) -> bytes:
-    """The tree of an entry."""
+    """Return the tree of an entry."""
     rows = [file_entry("c", name) + oid for name, oid in entry.channels.items()]
     rows += [file_entry("r", name) + oid for name, oid in entry.rest.items()]
     rows += [file_entry("w", name) + oid for name, oid in entry.written.items()]
@@ -233,7 +234,8 @@ def tree_data(entry: ThreadCheckpoint) -> bytes:
 
 
 def tree_rows(data: bytes, width: int) -> list[tuple[bytes, Id]]:
-    """The entries of a raw tree: mode, blank and name; and id. Raises RecordError when it is malformed or out of order."""
+    """Return the entries of a raw tree: mode, blank and name; and id. Raises RecordError when it is malformed or out of
+    order."""
     rows, at, last, size = [], 0, b"", len(data)
     while at < size:
         end = data.find(b"\0", at)
@@ -249,7 +251,8 @@ def tree_rows(data: bytes, width: int) -> list[tuple[bytes, Id]]:
 
 
 def tree_parts(data: bytes, width: int, entry: ThreadCheckpoint) -> Parts:
-    """What the tree of an entry holds. Raises RecordError when it is not as ``tree_data`` makes it."""
+    """Return the channels, rest and writes in the tree of an entry. Raises RecordError when it is not as ``tree_data`` makes
+    it."""
     held: dict[bytes, dict[str, Id]] = {b"c": {}, b"r": {}, b"w": {}}
     rows = tree_rows(data, width)
     for raw, oid in rows:
@@ -306,8 +309,8 @@ def _cost(entry: ThreadCheckpoint) -> int:
 
 
 def jump_numbers(seq: int) -> tuple[int, ...]:
-    """The numbers of the checkpoints that the one with number ``seq`` points at beside the one below it: Myers's jump of its
-    own and that of the one below, furthest first."""
+    """Return the numbers of the checkpoints that the one with number ``seq`` points at beside the one below it: Myers's jump of
+    its own and that of the one below, furthest first."""
     if seq < 2:
         return ()
     own, below = _jump(seq), _jump(seq - 1)
@@ -347,7 +350,7 @@ class ThreadChain:
         self._load = load
 
     def entry(self, commit: Id) -> ThreadCheckpoint:
-        """The checkpoint in a commit."""
+        """Return the checkpoint in a commit."""
         found = self._entries.get(commit)
         if found is None:
             kind, data = self.read(commit)
@@ -357,15 +360,15 @@ class ThreadChain:
         return found
 
     def keep(self, entry: ThreadCheckpoint) -> ThreadCheckpoint:
-        """Know an entry that was made here, so that it need not be read."""
+        """Cache an entry that was made here, so that it need not be read."""
         return self._entries.add(entry)
 
     def head(self) -> ThreadCheckpoint | None:
-        """The newest checkpoint: the one with the greatest id."""
+        """Return the newest checkpoint: the one with the greatest id."""
         return self.entry(self.tip) if self.tip is not None else None
 
     def below(self, entry: ThreadCheckpoint) -> ThreadCheckpoint | None:
-        """The checkpoint with the next smaller id. Raises RecordError where the chain is out of order."""
+        """Return the checkpoint with the next smaller id. Raises RecordError where the chain is out of order."""
         if entry.up is None:
             return None
         found = self.entry(entry.up)
@@ -374,12 +377,13 @@ class ThreadChain:
         return found
 
     def find(self, id: str) -> ThreadCheckpoint | None:
-        """The checkpoint with an id; reads no more than about twice the binary logarithm of the chain's length of commits."""
+        """Return the checkpoint with an id; reads no more than about twice the binary logarithm of the chain's length of
+        commits."""
         found = self.floor(id)
         return found if found is not None and found.id == id else None
 
     def floor(self, id: str) -> ThreadCheckpoint | None:
-        """The newest checkpoint that is not newer than an id."""
+        """Return the newest checkpoint that is not newer than an id."""
         entry = self.head()
         while entry is not None and entry.id > id:
             for jump in entry.jump:
@@ -391,7 +395,7 @@ class ThreadChain:
         return entry
 
     def at(self, entry: ThreadCheckpoint, seq: int) -> ThreadCheckpoint:
-        """The checkpoint with number ``seq`` at or below an entry."""
+        """Return the checkpoint with number ``seq`` at or below an entry."""
         while entry.seq > seq:
             for jump in entry.jump:
                 if jump[2] >= seq and (target := self._target(entry, jump)) is not None:
@@ -407,7 +411,7 @@ class ThreadChain:
         return entry
 
     def _target(self, entry: ThreadCheckpoint, jump: Jump) -> ThreadCheckpoint | None:
-        """Where a jump leads; None when that is not what it says, or not further down."""
+        """Return the target of a jump; None when that is not what it says, or not further down."""
         commit, id, seq = jump
         if not (id < entry.id and 0 <= seq < entry.seq):
             return None
@@ -418,8 +422,8 @@ class ThreadChain:
         return found if found.id == id and found.seq == seq else None
 
     def walk(self, below: str | None = None, start: ThreadCheckpoint | None = None) -> Iterator[ThreadCheckpoint]:
-        """The checkpoints, newest first; those with a smaller id than ``below``, which may be given as ``start``. Reads one
-        commit each, and no trees."""
+        """Yield the checkpoints, newest first; those with a smaller id than ``below``, which may be given as ``start``. Reads
+        one commit each, and no trees."""
         entry = start or (self.head() if below is None else self.floor(below))
         if entry is not None and entry.id == below:
             entry = self.below(entry)
@@ -429,23 +433,23 @@ class ThreadChain:
 
     @property
     def length(self) -> int:
-        """How many checkpoints there are."""
+        """Number of checkpoints."""
         head = self.head()
         return head.seq + 1 if head is not None else 0
 
     def rows(self, entry: ThreadCheckpoint) -> tuple[Row, ...]:
-        """The writes that stand in a checkpoint's own commit."""
+        """Return the writes in a checkpoint's own commit."""
         return tuple(row for task, oid in entry.written.items() for row in rows_of(self.blob(oid), task))
 
     def blob(self, oid: Id) -> bytes:
-        """The bytes of a blob. Raises RecordError for another object."""
+        """Return the bytes of a blob. Raises RecordError for another object."""
         kind, data = self.read(oid)
         if kind != "blob":
             raise RecordError(f"object {oid.hex()} is not a blob")
         return data
 
     def holds(self, entry: ThreadCheckpoint) -> bool:
-        """Whether this chain has the very commit of an entry; a chain whose pointers lie may have it and say no."""
+        """Whether this chain has the very commit of an entry; a chain with wrong pointers may have it and say no."""
         try:
             found = self.find(entry.id)
         except BatonError:
@@ -461,7 +465,8 @@ class ThreadChain:
         return head is not None and other.holds(head)
 
     def verify(self, *known: ThreadChain) -> list[ThreadCheckpoint]:
-        """The checkpoints that no ``known`` chain has, newest first, with their trees; each jump is held against its target.
+        """Return the checkpoints that no ``known`` chain has, newest first, with their trees; each jump is held against its
+        target.
 
         A jump into another chain that has the same ids shows only here. Raises RecordError, and GitError for what is missing.
         """
@@ -491,7 +496,7 @@ def fold(held: dict[tuple[str, int], Row], batches: Iterable[Batch]) -> None:
 
 
 def merged(own: Iterable[Row], batches: Iterable[Batch]) -> tuple[Row, ...]:
-    """A checkpoint's own writes with later ones folded in, in the order of ``writes_sort_key``."""
+    """Return a checkpoint's own writes with later ones folded in, in the order of ``writes_sort_key``."""
     held = {key(row): row for row in own}
     fold(held, batches)
     return tuple(sorted(held.values()))
@@ -510,11 +515,11 @@ class LateWrites:
         self._rows: dict[str, tuple[Batch, ...]] = {}
 
     def ids(self) -> Iterable[str]:
-        """The checkpoints that have late writes."""
+        """Return the ids of checkpoints that have late writes."""
         return self._tree().keys()
 
     def of(self, id: str) -> tuple[Batch, ...]:
-        """The late writes of a checkpoint, to be folded into its own: at most one batch of each kind."""
+        """Return the late writes of a checkpoint, to be folded into its own: at most one batch of each kind."""
         found = self._rows.get(id)
         if found is None:
             folder = self._tree().get(id) if self.tip is not None else None
@@ -524,8 +529,8 @@ class LateWrites:
         return found
 
     def changed(self, gone: Iterable[str], more: Mapping[str, Sequence[Batch]]) -> tuple[Id | None, list[Object]]:
-        """The tip, and the new objects, once the writes of some checkpoints are gone and others have come to those there are;
-        the same tip and none where that changes nothing."""
+        """Return the tip, and the new objects, once the writes of some checkpoints are gone and others have come to those there
+        are; the same tip and none where that changes nothing."""
         before = self._tree()
         folders = {id: oid for id, oid in before.items() if id not in set(gone)}
         objects: list[Object] = []
@@ -593,7 +598,8 @@ def _late_malformed() -> RecordError:
 
 
 def _joined(batches: Iterable[Batch]) -> tuple[list[Row], list[Row]]:
-    """Batches as one that leaves rows of the checkpoint alone, and one that replaces them: the last word for each key."""
+    """Return batches as one that leaves rows of the checkpoint alone, and one that replaces them: the last word for each
+    key."""
     weak: dict[tuple[str, int], Row] = {}
     strong: dict[tuple[str, int], Row] = {}
     for rows, replace in batches:

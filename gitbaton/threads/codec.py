@@ -1,4 +1,4 @@
-"""What a thread holds: checkpoints with their channels, writes of tasks; and its bytes: JSON, records of the log. No I/O."""
+"""Codec of threads: checkpoints with their channels and writes of tasks, as JSON, blobs and records of the log. No I/O."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class ThreadCheckpoint:
     from its ``tree`` when they are first asked for, which may raise GitError or RecordError. ``commit`` is None until it is in
     git; ``up`` is the commit below it, ``seq`` how many are below it, ``jump`` some that are further down, ``subject`` the
     first line of the commit's message, ``names`` what it says of thread and namespace where their ref cannot hold them.
-    ``memo`` belongs to whoever reads entries. All else never changes: a changed checkpoint is another Entry.
-    """
+    ``memo`` belongs to the reader of entries. All else never changes: a changed checkpoint is another Entry."""
 
     __slots__ = (
         *("__weakref__", "channels", "ck", "commit", "id", "jump", "load", "md", "memo", "names"),
@@ -89,7 +88,7 @@ class ThreadCheckpoint:
         return getattr(self, name)
 
     def bare(self) -> ThreadCheckpoint:
-        """The checkpoint without its place in a chain and without writes."""
+        """Return the checkpoint without its place in a chain and without writes."""
         return ThreadCheckpoint(self.id, self.parent, self.ck, self.md, self.channels, rest=self.rest, names=self.names)
 
     def __repr__(self) -> str:
@@ -152,7 +151,7 @@ _load = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 def loads(raw: bytes) -> Any:
-    """The value of stored JSON text, a fresh one each time. Raises RecordError when it is not JSON."""
+    """Return the value of stored JSON text, a fresh one each time. Raises RecordError when it is not JSON."""
     try:
         return _load(raw.decode("ascii"))
     except RecursionError:
@@ -163,8 +162,8 @@ def loads(raw: bytes) -> Any:
 
 
 def _too_deep(raw: bytes) -> None:
-    """Say nothing where a text is nested deeper than any of ours; else who reads it is near the end of the stack, and the text
-    is not to blame: raise RecursionError."""
+    """Raise RecursionError, unless a text is nested deeper than any of ours: then the stack was nearly full before, and the
+    text is not to blame."""
     depth = most = 0
     for mark in _MARKS.findall(raw):
         depth += (mark in b"[{") - (mark in b"]}")
@@ -174,13 +173,13 @@ def _too_deep(raw: bytes) -> None:
 
 
 def text_json(text: str) -> bytes:
-    """A text as JSON, with its quotes."""
+    """Return a text as JSON, with its quotes."""
     return json.encoder.encode_basestring_ascii(text).encode("ascii")
 
 
 def json_text(item: object) -> bytes | None:
-    """A value as JSON text: ASCII, on one line, without spaces. None when JSON would not give back the same value: for NaN,
-    keys that are not text, bytes, objects and subclasses. A tuple becomes a list, as with LangGraph's own serialiser."""
+    """Return a value as JSON text: ASCII, on one line, without spaces. None when JSON would not give back the same value: for
+    NaN, keys that are not text, bytes, objects and subclasses. A tuple becomes a list, as with LangGraph's own serialiser."""
     try:
         if not _exact(item, _DEPTH):
             return None
@@ -195,8 +194,8 @@ def json_text(item: object) -> bytes | None:
 
 
 def plain_text(item: object) -> bytes | None:
-    """``json_text`` for a caller who made sure of it: keys are text, no value is of a type that JSON has no word for, bytes
-    excepted, and no text holds half of a surrogate pair."""
+    """Return ``json_text`` of a value that is known to be plain: keys are text, no value is of a type that JSON has no word
+    for, bytes excepted, and no text holds half of a surrogate pair."""
     try:
         text = _dump(item)
     except (ValueError, TypeError, RecursionError):
@@ -224,7 +223,7 @@ def _lists(item: object) -> object:
 
 
 def hasher(algorithm: Algorithm) -> Callable[[Kind, bytes], Id]:
-    """What gives git's id of an object, as bytes."""
+    """Return a function for git's id of an object, as bytes."""
     return _hasher(WIDTH[algorithm])
 
 
@@ -245,7 +244,7 @@ _IDENTIFY = {width: _hasher(width) for width in _HASH}
 
 
 def blob_of(typed: Typed) -> bytes:
-    """The content of a value's blob. Raises UsageError for a type that holds a NUL."""
+    """Return the content of a value's blob. Raises UsageError for a type that holds a NUL."""
     kind, data = typed
     if "\0" in kind:
         raise UsageError("the type of a stored value holds a NUL")
@@ -253,7 +252,7 @@ def blob_of(typed: Typed) -> bytes:
 
 
 def typed_of(data: bytes) -> Typed:
-    """The value that a blob holds. Raises RecordError when it holds none."""
+    """Return the value that a blob holds. Raises RecordError when it holds none."""
     kind, found, payload = data.partition(b"\0")
     try:
         if found:
@@ -264,26 +263,26 @@ def typed_of(data: bytes) -> Typed:
 
 
 def key(row: Row) -> tuple[str, int]:
-    """What tells the writes of one checkpoint apart: task and index."""
+    """Return the key of a write within a checkpoint: task and index."""
     return row[1], row[2]
 
 
 def replaces(row: Row, replace: bool) -> bool:
     """Whether a write takes the place of one with the same key: where its call says so, and always on one of LangGraph's
-    special channels, whose index is below zero."""
+    special channels, which have an index below zero."""
     return replace or row[2] < 0
 
 
 def rows_blob(rows: Iterable[Row]) -> bytes:
-    """The blob of writes: a line of JSON that lists them, then their bytes; in the order of ``writes_sort_key``."""
+    """Return the blob of writes: a line of JSON that lists them, then their bytes; in the order of ``writes_sort_key``."""
     ordered = sorted(rows)
     head = _dump([[*row[:5], len(row[5])] for row in ordered])
     return b"%s\n%s" % (head.encode("ascii"), b"".join([row[5] for row in ordered]))
 
 
 def rows_of(data: bytes, task: str | None = None) -> tuple[Row, ...]:
-    """The writes in a blob, in their order. Raises RecordError when it is not as ``rows_blob`` makes them, or where one is of
-    another task than ``task``."""
+    """Return the writes in a blob, in their order. Raises RecordError when it is not as ``rows_blob`` makes them, or where one
+    is of another task than ``task``."""
     end = data.find(b"\n")
     try:
         rows = _rows(_load(data[:end].decode("ascii")), data, end + 1)
@@ -300,7 +299,7 @@ def rows_of(data: bytes, task: str | None = None) -> tuple[Row, ...]:
 
 
 def _rows(listed: Any, data: bytes, at: int) -> tuple[Row, ...]:
-    """The writes that a list of ``[task_path, task_id, idx, channel, type, size]`` announces, from ``at`` to the end."""
+    """Return the writes that a list of ``[task_path, task_id, idx, channel, type, size]`` announces, from ``at`` to the end."""
     if type(listed) is not list:
         raise ValueError
     rows = []
@@ -317,7 +316,8 @@ def _rows(listed: Any, data: bytes, at: int) -> tuple[Row, ...]:
 
 
 def encode_put(thread: str, namespace: str, entry: ThreadCheckpoint, blobs: Mapping[Id, bytes]) -> bytes:
-    """The record of a checkpoint that is put: one line of JSON that says what follows, then texts, ids and blobs as they are.
+    """Return the record of a checkpoint that is put: one line of JSON that says what follows, then texts, ids and blobs as they
+    are.
 
     Raises UsageError for a name that git cannot hold, or that is no plain text.
     """
@@ -340,7 +340,7 @@ def encode_put(thread: str, namespace: str, entry: ThreadCheckpoint, blobs: Mapp
 
 
 def encode_writes(thread: str, namespace: str, id: str, rows: Sequence[Row], replace: bool) -> bytes:
-    """The record of writes of a task. Raises UsageError for a name that git cannot hold, or that is no plain text."""
+    """Return the record of writes of a task. Raises UsageError for a name that git cannot hold, or that is no plain text."""
     if {type(thread), type(namespace), type(id)} != _TEXT or any([*map(type, row)] != _ROW for row in rows):
         raise UsageError("a thread, namespace, checkpoint, task or channel has a name that is no plain text")
     listed = [[*row[:5], len(row[5])] for row in rows]
@@ -365,7 +365,7 @@ def _head(thread: str, namespace: str, item: tuple[object, ...], names: tuple[st
 
 
 def decode(payload: bytes) -> Put | PutWrites:
-    """What a record says, with the ids of its blobs worked out anew. Raises RecordError when it is not one of ours."""
+    """Decode a record; the ids of its blobs are worked out anew. Raises RecordError when it is not one of ours."""
     end = payload.find(b"\n")
     try:
         head = _load(payload[1:end].decode("ascii"))

@@ -49,11 +49,11 @@ class Unflushed:
 
 class ThreadLine:
     """One thread in one namespace: ``held`` and ``rows``, by the checkpoint's id, are what git has not; ``view`` is what git
-    had at the last look, None where nobody has looked; ``names`` is what its commits say of the two.
+    had at the last look, None before the first look; ``names`` is what its commits say of the two.
 
-    Changed under the log's lock only, and readers hold no lock: whoever takes something out of memory puts another ``held``
-    or list in its place, after ``view`` has it or is out of date; and readers look at memory before they look at ``view``.
-    """
+    Changed under the log's lock only, and readers hold no lock: a writer that takes something out of memory puts another
+    ``held`` or list in its place, after ``view`` has it or is out of date; and readers look at memory before they look at
+    ``view``."""
 
     __slots__ = ("held", "late", "late_path", "names", "namespace", "path", "ref", "rows", "thread", "view")
 
@@ -73,8 +73,8 @@ class ThreadLine:
 
 
 class View:
-    """A line's chain and late writes. ``known`` are checkpoints of this very chain by their id, while something else has
-    them: the cache of entries, or whoever read one."""
+    """A line's chain and late writes. ``known`` are checkpoints of this very chain by their id, while something else has them:
+    the cache of entries, or a reader."""
 
     __slots__ = ("chain", "epoch", "head", "known", "late", "late_mark", "late_tip", "mark", "tip")
 
@@ -113,11 +113,11 @@ class Shelf:
         return line
 
     def view(self, line: ThreadLine) -> View:
-        """What git has of a line now. Raises GitError or RecordError when it cannot be read."""
+        """Return what git has of a line now. Raises GitError or RecordError when it cannot be read."""
         return self.fresh(line) or self.look(line)
 
     def fresh(self, line: ThreadLine) -> View | None:
-        """What git had of a line at the last look, if nothing has moved since."""
+        """Return what git had of a line at the last look, if nothing has moved since."""
         view = line.view
         if view is not None and view.epoch == self.epoch and self.refs.mark(line.path) == view.mark:
             if view.late_mark is None:
@@ -128,7 +128,7 @@ class Shelf:
         return None
 
     def look(self, line: ThreadLine) -> View:
-        """Look at a line's refs anew."""
+        """Read a line's refs anew."""
         epoch, old = self.epoch, line.view
         mark, tip = self.tip(line.ref)
         late_mark, late_tip = self.tip(line.late)
@@ -143,12 +143,12 @@ class Shelf:
         return view
 
     def tip(self, ref: str) -> tuple[Mark | None, Id | None]:
-        """A mark of a ref and the commit that it points at."""
+        """Return a mark of a ref and the commit that it points at."""
         mark, oid = self.refs.look(ref)
         return mark, bytes.fromhex(oid) if oid else None
 
     def make(self, tip: Id | None, late_tip: Id | None, old: View | None = None) -> View:
-        """The view of two tips, with what ``old`` knows of the same chain."""
+        """Return the view of two tips, with what ``old`` knows of the same chain."""
         same = old if old is not None and old.tip == tip else None
         chain, known = (
             (same.chain, same.known) if same is not None else (self.chain(tip), WeakValueDictionary[str, ThreadCheckpoint]())
@@ -156,15 +156,15 @@ class Shelf:
         return View(chain, old.late if old is not None and old.late_tip == late_tip else self.late(late_tip), known)
 
     def chain(self, tip: Id | None) -> ThreadChain:
-        """The chain that a commit ends."""
+        """Return the chain that a commit ends."""
         return ThreadChain(self.packs.read, self.packs.algorithm, tip, self.entries)
 
     def late(self, tip: Id | None) -> LateWrites:
-        """The late writes that a commit holds."""
+        """Return the late writes that a commit holds."""
         return LateWrites(self.packs.read, self.packs.algorithm, tip)
 
     def move(self, changes: Sequence[RefChange]) -> None:
-        """Move refs in one transaction; they are on disk when this returns, those too that are to stay as they are: whoever
+        """Move refs in one transaction; all are fsynced when this returns, those too that stay where they are: the process that
         moved them may have been killed before. Raises RefConflictError and GitError as Objects.update."""
         new = [change for change in changes if change.new != change.old]
         if new:
@@ -172,15 +172,15 @@ class Shelf:
         self._durable.confirm([change for change in changes if change.new == change.old])
 
     def gone(self, folders: Sequence[str]) -> None:
-        """Have on disk that there are no refs in folders."""
+        """Fsync the removal of all refs in folders."""
         self._durable.emptied(folders)
 
     def names(self, *prefixes: str) -> list[str]:
-        """The refs below prefixes."""
+        """Return the refs below prefixes."""
         return list(self.refs.listing(*prefixes))
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all handles."""
         self._durable.close()
         self.packs.close()
         self.refs.close()
@@ -188,7 +188,7 @@ class Shelf:
 
 
 def again(repo: Repo) -> Repo:
-    """The same repository with handles of its own."""
+    """Return the same repository with handles of its own."""
     return Repo(repo.layout, repo.git, "binary" if isinstance(repo.objects, BinaryObjects) else None)
 
 
@@ -196,7 +196,7 @@ _LINES = 4096  # lines of which nothing waits in memory that are kept there
 
 
 class Frozen:
-    """What one flush brings into git of one line."""
+    """State of one line that a flush brings into git."""
 
     __slots__ = ("line", "puts", "rows")
 
@@ -241,15 +241,15 @@ class Table:
         self.count += 1
 
     def weight(self, start: int) -> int:
-        """The bytes of the log from a number on."""
+        """Return the bytes of the log from a number on."""
         return sum(size for number, size in self._weights.items() if number >= start)
 
     def dirty(self) -> list[ThreadLine]:
-        """The lines that have something for git."""
+        """Return the lines that git lacks something of."""
         return list(self._dirty)
 
     def freeze(self) -> list[Frozen]:
-        """All that git has not, as it is now."""
+        """Freeze all that git lacks, as it is now."""
         return [Frozen(line) for line in self.dirty()]
 
     def forget(self, below: int) -> None:
@@ -283,8 +283,8 @@ class Core:
         self.start()
 
     def reset(self) -> None:
-        """Know nothing, and open everything when it is used: the log and git have it all. In a forked child what is open is
-        the parent's."""
+        """Forget all, and open everything when it is used: the log and git have it all. In a forked child what is open is the
+        parent's."""
         self._starting = threading.Lock()
         self.table = Table()
         self.lines = self.table.lines
@@ -316,7 +316,7 @@ class Core:
                 self.started = True
 
     def line(self, thread: str, namespace: str, lines: dict[tuple[str, str], ThreadLine] | None = None) -> ThreadLine:
-        """A line, made when it was not met before."""
+        """Return a line, made when it was not met before."""
         lines = self.lines if lines is None else lines
         found = lines.get((thread, namespace))
         if found is None:
@@ -328,7 +328,7 @@ class Core:
 
     @contextmanager
     def careful(self) -> Iterator[None]:
-        """For work on log and table under the log's lock: where it is cut short, the table is made anew at the next use."""
+        """Guard work on log and table under the log's lock: where it is cut short, the table is made anew at the next use."""
         try:
             yield
         except BatonError:
@@ -338,7 +338,8 @@ class Core:
             raise
 
     def note_ours(self, refs: Sequence[str]) -> None:
-        """Say that a program of here has put into threads, before their refs move. Where that cannot be, they look foreign."""
+        """Record that a program of here has put into threads, before their refs move. Where that cannot be, they look
+        foreign."""
         if any(ref not in self.noted for ref in refs):
             from gitbaton.store.provenance import LINES, Ours, of_thread
 
@@ -380,7 +381,7 @@ class Core:
         table.weigh(segment, len(payload))
 
     def close(self) -> None:
-        """Let go of everything but the log."""
+        """Close all handles but the log."""
         self.shelf.close()
 
     def _trim(self) -> None:
@@ -391,7 +392,7 @@ class Core:
                     del self.lines[key]
 
     def met(self, thread: str, namespace: str) -> ThreadLine:
-        """A line with everything in memory that any process acknowledged before."""
+        """Return a line with everything in memory that any process acknowledged before."""
         self._catch_up_if_due()
         found = self.lines.get((thread, namespace)) or self.line(thread, namespace)
         if isinstance(thread, Cut) or isinstance(namespace, Cut):
@@ -511,7 +512,7 @@ class Core:
                 self.catch_up()
 
     def _tips(self, thread: str | None) -> dict[tuple[str, str], tuple[str | None, str | None]]:
-        """The greatest id in memory, and what the ref points at, of all chains, or those of one thread."""
+        """Return the greatest id in memory, and what the ref points at, of all chains, or those of one thread."""
         self._catch_up_if_due()
         found: dict[tuple[str, str], tuple[str | None, str | None]] = {}
         for line in self.table.dirty():
@@ -524,7 +525,7 @@ class Core:
         return found if thread is None else {place: tips for place, tips in found.items() if place[0] == thread}
 
     def named(self, refs: Iterable[str], *known: str) -> Iterator[tuple[str, str]]:
-        """The names of those refs that are ours; what a ref does not hold, and is not ``known``, as the chain says it."""
+        """Yield the names of those refs that are ours; what a ref does not hold, and is not ``known``, as the chain says it."""
         for ref in refs:
             names = names_of(ref, *known)
             if names is not None:
@@ -574,7 +575,8 @@ class Core:
         return True
 
     def _before(self, line: ThreadLine, parent: str | None) -> str | None:
-        """The newest checkpoint of a line; ``parent`` where nobody can tell, or it is the newest of those in memory."""
+        """Return the newest checkpoint of a line; ``parent`` where it cannot be told, or it is the newest of those in
+        memory."""
         order = line.held.order
         newest = order[-1] if order else None
         if newest is not None and newest == parent:
@@ -629,7 +631,7 @@ class Core:
 
 
 class Walk:
-    """Where somebody is who goes through the checkpoints of a line, and the writes as they were when it began."""
+    """Position of a walk over the checkpoints of a line, and the writes as they were when it began."""
 
     __slots__ = ("at", "rows", "view")
 
@@ -639,7 +641,7 @@ class Walk:
 
 
 class _Unopened:
-    """The log before it is opened, by whatever is asked of it first."""
+    """Log that is opened by the first use."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -652,7 +654,7 @@ class _Unopened:
 def _merged(
     order: list[str], puts: Mapping[str, tuple[int, ThreadCheckpoint]], view: View, below: str | None
 ) -> Iterator[ThreadCheckpoint]:
-    """Checkpoints of memory and of git, newest first; where both have one, memory's."""
+    """Yield checkpoints of memory and of git, newest first; where both have one, memory's."""
     for entry in view.chain.walk(below, view.known.get(below or "")):
         while order and order[-1] > entry.id:
             yield puts[order.pop()][1]

@@ -1,4 +1,4 @@
-"""Stored values for people, as JSON or lines: nothing that the data names is imported, and no character drives a terminal."""
+"""Display of stored values as JSON or lines: nothing that the data names is imported, and no character drives a terminal."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _OVERLAP = 4096  # characters beyond a cut that are looked at, so that no half o
 
 @value
 class Limits:
-    """How much of one value is given: ``depth`` of nesting, ``items`` of each list or map, ``text`` characters or bytes of each
-    string, ``nodes`` in all."""
+    """Limits of what is shown of one value: ``depth`` of nesting, ``items`` of each list or map, ``text`` characters or bytes
+    of each string, ``nodes`` in all."""
 
     depth: int
     items: int
@@ -74,8 +74,8 @@ def opaque(kind: str) -> str:
 
 
 def opened(typed: Typed) -> object:
-    """What a stored value holds, what is of a type of its own still closed. Raises ValueError, in words, for what is not what
-    its type says, for one that is never opened, and where msgpack cannot be read."""
+    """Decode a stored value; extension types in it stay closed. Raises ValueError, in words, for what is not what its type
+    says, for one that is never opened, and where msgpack cannot be read."""
     kind, data = typed
     if opaque(kind):
         raise ValueError(opaque(kind))
@@ -93,7 +93,7 @@ def opened(typed: Typed) -> object:
 
 
 def document(content: object, limits: Limits, clean: Callable[[str], str]) -> Doc:
-    """What was opened as JSON; ``clean`` takes secrets out of a long text before it is cut."""
+    """Return a decoded value as JSON; ``clean`` takes secrets out of a long text before it is cut."""
     return _Walk(limits, clean).doc(content, 0)
 
 
@@ -168,7 +168,7 @@ class _Walk:
         return found if len(found) == len(content) else {**found, "$cut": f"{len(content) - len(found):,} more"}
 
     def _ext(self, ext: _Ext, depth: int) -> Doc:
-        """What LangGraph's serialiser would construct, by name and arguments."""
+        """Return what LangGraph's serialiser would construct, by name and arguments."""
         if self.left <= 0:
             return {"$cut": f"{len(ext.data):,} bytes"}
         try:
@@ -197,7 +197,7 @@ class _Walk:
         return {"$value": self.doc(arguments, depth)}
 
     def _closed(self, ext: _Ext) -> Doc:
-        """One that nobody knows: its code and size."""
+        """Return the code and size of an unknown extension."""
         return {"$type": f"ext {ext.code}", "$cut": f"{len(ext.data):,} bytes"}
 
 
@@ -324,7 +324,7 @@ def _pairs(doc: dict[str, Doc]) -> list[tuple[str, Doc]]:
 
 
 def _keyed(pairs: list[Doc]) -> list[tuple[str, Doc]]:
-    """A map whose keys are not all plain texts."""
+    """Return the items of a map with keys that are not all plain texts."""
     return [(f"{flat(p[0])}: ", p[1]) if isinstance(p, list) and len(p) == 2 else ("", p) for p in pairs]
 
 

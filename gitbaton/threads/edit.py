@@ -45,7 +45,7 @@ def flush(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
 
 
 def drain(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None] | None = None) -> tuple[bool, Failed]:
-    """As ``flush``, but lines that cannot be brought are not raised: they are told, with why."""
+    """Flush, as ``flush``, but return the lines that cannot be brought, with why."""
     if core.wal.readonly:
         with core.wal.lock():
             core.catch_up()
@@ -72,7 +72,7 @@ def drain(core: Core, *, wait: float | None = WAIT, give_way: Callable[[], None]
 
 
 def freeze(core: Core, gone: Container[str] = ()) -> tuple[list[Frozen], int, set[Place]]:
-    """All that git has not, the number up to which the log has it, and the lines that it has beyond that, too: those that
+    """Return all that git lacks, the number up to which the log has it, and the lines that it has beyond that, too: those that
     could not be brought the last time, but for threads ``gone``. With the log's lock held."""
     frozen, sealed = core.table.freeze(), core.wal.rotate()
     stuck = [each.line for each in frozen if place(each.line) in core.stuck and each.line.thread not in gone]
@@ -87,7 +87,7 @@ def freeze(core: Core, gone: Container[str] = ()) -> tuple[list[Frozen], int, se
 
 
 def _carry(core: Core, line: ThreadLine) -> None:
-    """Append anew what the log has of a line. It comes to the same if only a part of it is appended, and if git has it."""
+    """Append what the log has of a line once more. It comes to the same if only a part of it is appended, and if git has it."""
     table, wal = core.table, core.wal
     for _, entry in list(line.puts.values()):
         held = {oid: table.blobs.get(oid) for oid in (*entry.channels.values(), *entry.rest.values())}
@@ -112,7 +112,7 @@ def _carry(core: Core, line: ThreadLine) -> None:
 
 
 def settle(core: Core, views: Sequence[tuple[Frozen, View]], sealed: int) -> None:
-    """Let go of what is in git now. With the log's lock held."""
+    """Drop from log and memory what is in git now. With the log's lock held."""
     core.wal.drop(sealed)
     core.epoch = core.wal.epoch
     core.shelf.epoch += 1  # a reader that was slow may still bring in an older view: it will not count
@@ -125,8 +125,8 @@ def settle(core: Core, views: Sequence[tuple[Frozen, View]], sealed: int) -> Non
 def bring(
     core: Core, frozen: Sequence[Frozen], give_way: Callable[[], None] | None
 ) -> tuple[list[tuple[Frozen, View]], Failed]:
-    """Build what is frozen on top of what git has, store it and move the refs; somebody who moves one meanwhile is built upon.
-    The views that result, and the lines that cannot be brought: they keep no other from git."""
+    """Build what is frozen on top of what git has, store it and move the refs; a move by another process meanwhile is built
+    upon. Returns the views that result, and the lines that cannot be brought: they keep no other from git."""
     views: list[tuple[Frozen, View]] = []
     failed: Failed = {}
     left = list(frozen)
@@ -150,8 +150,8 @@ def bring(
 
 
 def insist(core: Core, attempt: Callable[..., Sequence[str]]) -> None:
-    """Make an attempt to move refs, which gives those that somebody else has moved or locked meanwhile, and make it anew for
-    as long as it gives any; after PATIENCE with ``last``. A lock that a killed process left goes."""
+    """Retry ``attempt`` for as long as it gives refs that another process has moved or locked; after PATIENCE with ``last``.
+    Stale lock files are removed."""
     end = time.monotonic() + PATIENCE
     while names := attempt(last=time.monotonic() > end):
         clear_stale_locks(core.repo.layout.common_dir, names)
@@ -159,14 +159,14 @@ def insist(core: Core, attempt: Callable[..., Sequence[str]]) -> None:
 
 
 def place(line: ThreadLine) -> Place:
-    """What names a line."""
+    """Return the key of a line."""
     return line.thread, line.namespace
 
 
 def _built(
     core: Core, lines: Sequence[Frozen], built: list[Work], failed: Failed, give_way: Callable[[], None] | None
 ) -> Iterator[Object]:
-    """What lines need and git has not, as it is made; those that can be brought are added to ``built``."""
+    """Yield the objects of lines that git lacks, as they are made; those that can be brought are added to ``built``."""
     for each in lines:
         objects = _line(core, each, built, give_way)
         try:
@@ -177,7 +177,7 @@ def _built(
 
 
 def _line(core: Core, frozen: Frozen, built: list[Work], give_way: Callable[[], None] | None) -> Iterator[Object]:
-    """As ``_built``, of one line."""
+    """Yield the objects of one line that git lacks."""
     view = core.shelf.look(frozen.line)
     yield from _values(core, frozen, view, give_way)
     names = frozen.line.names
@@ -191,7 +191,7 @@ def _line(core: Core, frozen: Frozen, built: list[Work], give_way: Callable[[], 
 
 
 def _values(core: Core, frozen: Frozen, view: View, give_way: Callable[[], None] | None) -> Iterator[Object]:
-    """The blobs of new checkpoints that git has not, or may have collected."""
+    """Yield the blobs of new checkpoints that git lacks, or may have collected."""
     held = core.table.blobs
     seen, taken, new = set[Id](), set[Id](), list[Id]()
     for number, entry in enumerate(frozen.puts.values()):
@@ -221,8 +221,8 @@ def _kept(core: Core, frozen: Frozen, oid: Id) -> bytes:
 
 
 def _move(core: Core, built: Sequence[Work], views: list[tuple[Frozen, View]], failed: Failed) -> list[Frozen]:
-    """Move the refs of lines to what was built, all at once where nobody is in the way: the views of those that moved are
-    added, and the errors of those that never will. The others."""
+    """Move the refs of lines to what was built, all at once where nothing is in the way; add the views of those that moved and
+    the errors of those that never will; return the others."""
     left = []
     changes = [changes_of(frozen.line, view, (made.tip, made.late_tip)) for frozen, view, made in built]
     core.note_ours([frozen.line.ref for frozen, _, _ in built])
@@ -250,7 +250,7 @@ def _wrong(core: Core, changes: Sequence[RefChange]) -> BatonError | None:
 
 
 def changes_of(line: ThreadLine, view: View, made: Sequence[Id | None]) -> list[RefChange]:
-    """What becomes of a line's refs, where there is one or is to be one."""
+    """Return the changes of a line's refs."""
     return [
         RefChange(name=ref, old=old.hex() if old else None, new=new.hex() if new else None)
         for ref, old, new in zip((line.ref, line.late), (view.tip, view.late_tip), made, strict=True)
@@ -371,9 +371,9 @@ def remove(core: Core, wanted: Mapping[Place, Iterable[str]], metadata: Metadata
 
 
 class LineEdit:
-    """What an edit comes to for one line: where its refs are to point (``made``), and the ``objects`` that they need; drafted
-    when they, and what else counts, pointed at ``tips``. ``before`` is what it came to when they pointed elsewhere, while this
-    is drafted; ``gone`` are the checkpoints that it removes."""
+    """Edit of one line: the new tips of its refs (``made``), and the ``objects`` that they need; drafted when they, and what
+    else counts, pointed at ``tips``. ``before`` is the edit for other tips, while this is drafted; ``gone`` are the checkpoints
+    that it removes."""
 
     def __init__(self, core: Core, line: ThreadLine, view: View, tips: tuple[Id | None, ...], before: LineEdit | None) -> None:
         self.core, self.line, self.view, self.tips, self.before = core, line, view, tips, before
@@ -382,7 +382,7 @@ class LineEdit:
         self.objects: list[Object] = []
 
     def names(self, view: View) -> bytes | None:
-        """What the commits of the line say of its names; what a chain says where the line does not know them."""
+        """Return what the commits of the line say of its names; where the line does not know them, what a chain says."""
         whole = self.line.names or not cut(self.line.ref)
         return self.line.names if whole else view.head.names if view.head is not None else None
 
@@ -434,8 +434,8 @@ class LineEdit:
 
 
 class EditDraft:
-    """What an edit comes to: refs that move, objects that they need, and folders of refs that are to be empty. ``parts`` are
-    what earlier drafts of the same edit came to, by line."""
+    """Draft of an edit: refs that move, objects that they need, and folders of refs that are to be empty. ``parts`` are the
+    edits of earlier drafts, by line."""
 
     def __init__(self, core: Core, parts: dict[Place, LineEdit]) -> None:
         self.core, self.parts = core, parts
@@ -444,7 +444,7 @@ class EditDraft:
         self.folders: list[str] = []
 
     def places(self, prefixes: Iterable[str], *known: str) -> list[Place]:
-        """Threads and namespaces of refs below prefixes; ``known`` as for ``Core.named``."""
+        """Return threads and namespaces of refs below prefixes; ``known`` as for ``Core.named``."""
         return sorted({*self.core.named(self.core.shelf.names(*prefixes), *known)})
 
     def once(self, place: Place, work: Callable[[LineEdit], None], *others: Id | None) -> None:
@@ -471,9 +471,9 @@ class EditDraft:
 def edit(
     core: Core, plan: Callable[[EditDraft], None], touched: Container[str] | None = None, gone: Container[str] = ()
 ) -> None:
-    """Carry out what ``plan`` drafts, in one transaction; from the start again where somebody moves a ref meanwhile. ``gone``
-    are the threads that it deletes, ``touched`` those that it needs whole: the error of one that cannot be brought into git is
-    raised, with nothing changed. None: those of all threads are raised when it is done."""
+    """Carry out what ``plan`` drafts, in one transaction; again from the start where another process moves a ref meanwhile.
+    ``gone`` are the threads that it deletes, ``touched`` those that it needs whole: the error of one that cannot be brought
+    into git is raised, with nothing changed. None: those of all threads are raised when it is done."""
     if core.wal.readonly:
         raise GitError(f"{in_quotes(core.folder)} cannot be written")
     try:
@@ -508,9 +508,8 @@ def _refuse(failed: Failed, touched: Container[str] | None) -> None:
 
 
 def _flush_and_drop(core: Core, gone: Container[str]) -> Failed | None:
-    """Bring what came since into git, and have the log let go of it, and of all that it has of threads ``gone``: whoever is
-    killed from here on leaves such a thread whole or not at all. The lines that cannot be brought, with nothing else in the
-    log; None: once more, now that they are known. With the log's lock held."""
+    """Flush the log to git and drop deleted threads (``gone``) from it, so that a kill from here on leaves such a thread whole
+    or not at all. Return lines that failed, or None to retry, now that they are known. With the log's lock held."""
     core.catch_up()
     frozen, sealed, carried = freeze(core, gone)
     going = [each for each in frozen if each.line.thread in gone]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @value
 class CheckedRef:
-    """A ref of a thread: how many checkpoints its chain has, and why it cannot be read; empty where it can."""
+    """Check of a thread's ref: how many checkpoints its chain has, and why it cannot be read; empty where it can."""
 
     ref: str
     thread: str
@@ -35,7 +35,7 @@ class CheckedRef:
 
 
 def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> Iterator[CheckedRef]:
-    """Every chain and all late writes, read whole."""
+    """Read every chain and all late writes whole."""
     read = reader(objects)
     for ref, oid in sorted(refs.items()):
         names = names_of(ref)
@@ -57,7 +57,8 @@ def checked(objects: Objects, algorithm: Algorithm, refs: Mapping[str, Oid]) -> 
 
 
 def wrong(repo: Repo, place: tuple[str, str] | None = None) -> dict[str, str]:
-    """The refs of threads that hold no id, each with why; of one namespace those that lead to what cannot be read, too."""
+    """Return the refs of threads that hold no id, each with why; of one namespace those that lead to what cannot be read,
+    too."""
     prefixes = (THREADS, LATE) if place is None else (ref_of(*place), late_ref(*place))
     refs = objectlists.all_refs(repo, *prefixes)
     found = {ref: "it holds no id" for ref, oid in refs.items() if not oid.strip("0")}
@@ -70,7 +71,7 @@ def wrong(repo: Repo, place: tuple[str, str] | None = None) -> dict[str, str]:
 
 
 def reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
-    """How a chain or late writes read objects by a door."""
+    """Return a function that reads objects for chains and late writes."""
 
     def read(oid: Id) -> tuple[Kind, bytes]:
         found = objects.read(oid.hex(), LARGEST)
@@ -84,8 +85,8 @@ def reader(objects: Objects) -> Callable[[Id], tuple[Kind, bytes]]:
 
 
 def unusable(chain: ThreadChain, late: LateWrites, *known: ThreadChain) -> str:
-    """Why nobody can use a chain and the writes beside it; empty where everything is as we write it. What ``known`` chains have
-    is: only the rest is looked at, and all that it holds."""
+    """Return why a chain and the writes beside it cannot be used; empty where everything is as we write it. Only what ``known``
+    chains lack is read, with all that it holds."""
     try:
         found, seen = chain.verify(*known), set[Id]()
         for entry in found:
@@ -125,7 +126,7 @@ def _look(chain: ThreadChain, entry: ThreadCheckpoint) -> None:
 
 
 def waiting(folder: str) -> int:
-    """How many records are in the log in a folder, of processes that live or not."""
+    """Count the records in the log in a folder, of processes that live or not."""
     try:
         return len(_records(folder))
     except (BatonError, OSError):
@@ -133,8 +134,8 @@ def waiting(folder: str) -> int:
 
 
 def stuck(folder: str, objects: Objects) -> dict[str, str]:
-    """The threads of which the log in a folder has a checkpoint that cannot be brought into git, and why: it holds a value of
-    the one before it that is neither in the log nor in git."""
+    """Return the threads of which the log in a folder has a checkpoint that cannot be brought into git, and why: it holds a
+    value of the one before it that is neither in the log nor in git."""
     puts, held = list[Put](), set[Id]()
     with suppress(BatonError, OSError):  # what is wrong with the log itself is said by whoever opens it
         for record in map(decode, _records(folder)):

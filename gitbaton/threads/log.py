@@ -95,7 +95,7 @@ class Log:
 
     @property
     def changed(self) -> bool:
-        """Whether anybody else appended or dropped since our last read."""
+        """Whether another process appended or dropped since our last read."""
         at = self._at
         place = at[3]
         return at[1][place : place + HEAD] != _END or self._due
@@ -131,8 +131,8 @@ class Log:
                 self._take_in()
 
     def _take_in(self) -> None:
-        """Append what an older log has, and remove that: who is killed in between leaves it to the next one, and to put it all
-        twice comes to the same."""
+        """Append what an older log has, and remove that: after a kill in between the next process does it again, to the same
+        result."""
         refuse_living(self.folder)
         self.read()
         for payload in old_records(self.folder):
@@ -143,8 +143,8 @@ class Log:
         remove_old(self.folder)
 
     def _join(self) -> None:
-        """Be one who has the log open, for as long as that file is: nobody removes it then, and no older gitbaton, which locks
-        that very file to open or close its own, gets in."""
+        """Take the shared users lock; retry if the file was removed. While it is held the log is not removed, and no older
+        gitbaton, which locks that file to open or close its own log, gets in."""
         end = time.monotonic() + LOCK_WAIT
         while True:
             file = self._made("users")
@@ -174,7 +174,7 @@ class Log:
             self._let_go()
 
     def close(self, last: Callable[[], object] = lambda: None) -> None:
-        """Let go of the log; nothing is appended from now on, and who waits in ``sync`` is served. When nobody else has it
+        """Close the log; nothing is appended from now on, and waiters in ``sync`` are served. When no other process has it
         open, ``last`` is called, which should write it to git, and its files are removed if nothing is left in it. Raises
         GitError, and what ``last`` raises: the files then stay. To close again does nothing."""
         try:
@@ -233,7 +233,7 @@ class Log:
         self._files, self._next = {}, None
 
     def _forked(self) -> None:
-        """In a child: what is open is the parent's, and whoever needs a log there opens one."""
+        """Close the log in a forked child: what is open is the parent's, and the child opens its own."""
         for state in (self._appends, self._flushes):
             state.forked()
         self._guard = threading.RLock()
@@ -248,8 +248,8 @@ class Log:
     # -- reading -------------------------------------------------------------------------------------------------------------
 
     def read(self) -> Records:
-        """What others appended since the last read, in order; the first time all that is in the log. Under the lock. Raises
-        RecordError, GitError."""
+        """Return what other processes appended since the last read, in order; the first time all that is in the log. Under the
+        lock. Raises RecordError, GitError."""
         if not self.changed:
             return []
         if not self._appends.mine:
@@ -284,8 +284,8 @@ class Log:
         return [(self.oldest, payload) for payload in older] + [item for item in found if item[0] >= self.oldest]
 
     def rewind(self) -> None:
-        """Let the next ``read`` give all that is in the log, our own records, too: for one who lost what it had read. Under the
-        lock."""
+        """Let the next ``read`` give all that is in the log, our own records, too: for a process that lost what it had read.
+        Under the lock."""
         file, view, base, _, _ = self._at
         head = opened(file.fileno()) if file is not None else None
         if head is not None:
@@ -293,7 +293,7 @@ class Log:
         self._due, self._read_to = True, 0
 
     def _follow(self) -> bool:
-        """Go on in the file that has the log's name now; whether there is another."""
+        """Switch to the file that has the log's name now; whether there is another."""
         before, _, base, pos, _ = self._at
         try:
             if self.readonly:
@@ -318,7 +318,7 @@ class Log:
         return True
 
     def _use(self, at: tuple[io.FileIO | None, mmap.mmap | _Absent, int, int, int], oldest: int) -> None:
-        """Go on in another file, or none; what was in the one before is on disk there, or in git."""
+        """Switch to another file, or none; what was in the old one is on disk there, or in git."""
         before, _, base, pos, _ = self._at
         self._at, self.oldest, self.epoch = at, max(self.oldest, oldest), self.epoch + 1
         with self._guard:  # nobody waits for the one that is closed
@@ -365,8 +365,8 @@ class Log:
             raise UsageError("the log of threads is written to without having been read")
 
     def _make_room(self, size: int) -> None:
-        """Have a file with room for one more record; zeros are really written, so that later a record changes nothing but data,
-        and cannot find the disk full."""
+        """Make room for one more record; zeros are really written, so that later a record changes nothing but data, and cannot
+        find the disk full."""
         file, _, base, pos, chain = self._at
         if file is None:
             number, salt = max(time.time_ns(), base + pos), int.from_bytes(os.urandom(4), "little")
@@ -387,7 +387,7 @@ class Log:
         self._at = (file, _mapped(file), base, pos, chain)
 
     def _fresh(self, room: int, head: bytes) -> tuple[io.FileIO, str]:
-        """A new file that begins so, with zeros after it, on disk, and its name for now."""
+        """Write and fsync a new file that begins so, with zeros after it; return it and its name for now."""
         path = f"{self.path}.{os.getpid()}-{os.urandom(4).hex()}"
         file = open(path, "x+b", buffering=0)
         try:
@@ -403,7 +403,7 @@ class Log:
 
     def sync(self, token: int) -> None:
         """Return when a record is on disk, with all before it; at once where the log was opened without sync. Not under the
-        lock. One wait serves all who wait. Raises GitError when the disk fails: nothing is appended then until what is in the
+        lock. One fsync serves all waiters. Raises GitError when the disk fails: nothing is appended then until what is in the
         log is in git and dropped."""
         if token > self._synced and self._strict:
             with self._guard:
@@ -429,7 +429,7 @@ class Log:
     # -- dropping ------------------------------------------------------------------------------------------------------------
 
     def rotate(self) -> int:
-        """The number that the next record will have: all that was appended so far is below it. Under the lock, after ``read``.
+        """Return the number of the next record: all that was appended so far is below it. Under the lock, after ``read``.
         Raises GitError."""
         self._writable()
         _, _, base, pos, chain = self._at
@@ -438,9 +438,8 @@ class Log:
 
     @contextlib.contextmanager
     def prepared(self, n: int) -> Iterator[None]:
-        """The file in which the log goes on when it is dropped up to a number holds what comes from there on, as far as it is
-        there when the block begins, and the one before is let go of when it ends: who puts need not wait for either. By who
-        flushes, not under the lock; a file that cannot be made is no error."""
+        """Write the next file of the log before the block, with the records from a number on, and close the old file after it:
+        puts need not wait for either. For the flusher, without the lock; a file that cannot be made is no error."""
         before = -1
         try:
             with contextlib.suppress(OSError):
@@ -459,7 +458,7 @@ class Log:
                 os.close(before)  # the last to have it open frees its blocks
 
     def _leave(self) -> None:
-        """Remove the file in which the log was to go on."""
+        """Remove the prepared next file."""
         there, self._next = self._next, None
         if there is not None:
             there[0].close()
@@ -467,8 +466,8 @@ class Log:
                 os.unlink(there[1])
 
     def drop(self, n: int) -> None:
-        """Forget the records below a number that ``rotate`` gave: they are in git. They are never read again, also after a
-        power cut. The epoch goes up. Under the lock, after ``read``, by who flushes. Raises GitError; UsageError for another
+        """Drop the records below a number that ``rotate`` gave: they are in git. They are never read again, also after a power
+        cut. The epoch goes up. Under the lock, after ``read``, for the flusher. Raises GitError; UsageError for another
         number."""
         self._writable()
         if n not in self._cuts:
@@ -490,7 +489,8 @@ class Log:
             raise failed(error, "written") from None
 
     def _replace(self, number: int, chain: int) -> None:
-        """Go on in another file, with what comes from a number on; on disk before it has the log's name, and so is the name."""
+        """Switch to another file with the records from a number on; it is fsynced before it gets the log's name, and so is the
+        name."""
         file, _, base, pos, last = self._at
         assert file is not None
         size = pos - (number - base)
@@ -512,13 +512,13 @@ class Log:
         self._use((fresh, _mapped(fresh), number - START, START + size, last), number)
 
     def bump(self) -> None:
-        """Let the epoch go up: refs were changed. Under the lock, after ``read``. Raises GitError."""
+        """Raise the epoch: refs were changed. Under the lock, after ``read``. Raises GitError."""
         self.append(BUMP)
         self.epoch += 1
 
 
 class _Absent:
-    """In place of the map where there is no log: it has changed when there is one."""
+    """Stand-in for the map where there is no log: it has changed when there is one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -585,7 +585,7 @@ class LockState:
         self._set(fd, partial(flock, fd, LOCK_UN), self.mutex.release)
 
     def close(self) -> None:
-        """Lock no file any more, and let nobody in."""
+        """Lock no file any more, and refuse the lock from now on."""
         self.closed = True
         self._set(-1, self.mutex.release)
 

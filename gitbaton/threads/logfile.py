@@ -31,13 +31,13 @@ pack_record = _RECORD.pack
 
 
 def header(number: int, salt: int) -> bytes:
-    """The first bytes of a file."""
+    """Return the first bytes of a file."""
     raw = _HEADER.pack(MAGIC, number, salt, 0)[:-4]
     return (raw + crc32(raw).to_bytes(4, "little")).ljust(START, b"\0")
 
 
 def opened(fd: int, kind: bytes = MAGIC) -> tuple[int, int] | None:
-    """Number and salt of a file; None when it is none of that kind."""
+    """Return number and salt of a file; None when it is none of that kind."""
     raw = os.pread(fd, _HEADER.size, 0)
     if len(raw) < _HEADER.size:
         return None
@@ -46,8 +46,8 @@ def opened(fd: int, kind: bytes = MAGIC) -> tuple[int, int] | None:
 
 
 def scan(fd: int, pos: int, chain: int) -> tuple[list[bytes], int, int, bool]:
-    """The records from ``pos`` on, where ``chain`` is the checksum of the record before, up to the first that is not whole:
-    payloads, where they end, the last one's checksum, and whether a seal follows."""
+    """Return the records from ``pos`` on, where ``chain`` is the checksum of the record before, up to the first that is not
+    whole: payloads, where they end, the last one's checksum, and whether a seal follows."""
     found: list[bytes] = []
     end = os.fstat(fd).st_size
     base, data = pos, os.pread(fd, min(_CHUNK, max(end - pos, 0)), pos)
@@ -73,7 +73,7 @@ def scan(fd: int, pos: int, chain: int) -> tuple[list[bytes], int, int, bool]:
 
 
 def records(path: str, kind: bytes = MAGIC) -> list[bytes]:
-    """All records of a file; none where it is gone, or none of that kind."""
+    """Return all records of a file; none where it is gone, or none of that kind."""
     try:
         fd = open_regular(path)
     except FileNotFoundError:
@@ -86,17 +86,17 @@ def records(path: str, kind: bytes = MAGIC) -> list[bytes]:
 
 
 def failed(error: OSError, what: str) -> GitError:
-    """The error of the log for one of the system."""
+    """Return the error of the log for one of the system."""
     return GitError(f"the log of threads cannot be {what}: {error.strerror}")
 
 
 def damaged(folder: str, what: str) -> RecordError:
-    """The error for a log that is not as it was written."""
+    """Return the error for a damaged log."""
     return RecordError(f"the log of threads in {in_quotes(folder)} is damaged: {what}")
 
 
 def old_names(folder: str) -> list[str]:
-    """The files of an older log in a folder; but for locks, which have the names of ours."""
+    """Return the files of an older log in a folder; but for locks, which have the names of ours."""
     try:
         return sorted(name for name in os.listdir(folder) if name.startswith((*_SEGMENTS, "state")))
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def refuse_living(folder: str) -> None:
 
 
 def _holders(inode: int) -> list[str]:
-    """The processes that have a file locked, where the system tells."""
+    """Return the processes that have a file locked, where the system tells."""
     try:
         with open("/proc/locks", encoding="ascii", errors="replace") as file:
             rows = [line.split() for line in file]
@@ -131,7 +131,7 @@ def _holders(inode: int) -> list[str]:
 
 
 def old_records(folder: str) -> list[bytes]:
-    """All records of an older log, in order. Raises RecordError, OSError."""
+    """Return all records of an older log, in order. Raises RecordError, OSError."""
     found = _segments(folder)
     if max(found, default=0) - min(found, default=0) > 1 << 15:
         raise damaged(folder, f"segments {min(found)} and {max(found)} are of one log")
@@ -139,7 +139,7 @@ def old_records(folder: str) -> list[bytes]:
 
 
 def _segments(folder: str) -> dict[int, str]:
-    """The files that hold segments: a file's header says which, its name may be that of an older one."""
+    """Return the files that hold segments: a file's header says which, its name may be that of an older one."""
     found: dict[int, str] = {}
     for name in reversed(old_names(folder)):
         path = os.path.join(folder, name)
@@ -154,8 +154,8 @@ def _segments(folder: str) -> dict[int, str]:
 
 
 def remove_old(folder: str) -> None:
-    """Remove an older log whose records are elsewhere; durably and in order: a power cut leaves none of a segment's without
-    those of all that follow it. Raises OSError."""
+    """Remove an older log once its records are elsewhere; durably and in order: after a power cut the records of a segment are
+    there only with those of all that follow. Raises OSError."""
     found = _segments(folder)
     for number in sorted(found):
         fd = open_lasting(found[number], make=False)

@@ -88,7 +88,7 @@ def cut(ref: str) -> bool:
 
 
 def prefix_of(thread: str) -> tuple[str, str]:
-    """What the refs of a thread begin with: those of its chains, and those of its late writes."""
+    """Return the prefixes of a thread's refs: those of its chains, and those of its late writes."""
     path = _path(thread, _LONGEST)
     return f"{THREADS}{path}/", f"{LATE}{path}/"
 

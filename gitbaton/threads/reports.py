@@ -1,4 +1,4 @@
-"""What people ask of threads: which there are, what happened in one, which checkpoint is meant, and all that it holds."""
+"""Reports of threads: which there are, what happened in one, which checkpoint a name means, and all that it holds."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _DELTA = "put together from writes of checkpoints before it"
 
 @value
 class CheckpointFacts:
-    """What a checkpoint says of itself, as far as it can be read: ``checkpoint`` and ``metadata`` are its JSON."""
+    """Facts that a checkpoint states, as far as they can be read: ``checkpoint`` and ``metadata`` are its JSON."""
 
     checkpoint: Mapping[str, Any]
     metadata: Mapping[str, Any]
 
     @property
     def ts(self) -> datetime | None:
-        """When it was made; None where it does not say so."""
+        """Time at which it was made; None where it does not say so."""
         said = self.checkpoint.get("ts")
         try:
             when = datetime.fromisoformat(said) if isinstance(said, str) else None
@@ -107,7 +107,7 @@ def word(said: object) -> str:
 
 
 def facts(store: ThreadStore, entry: ThreadCheckpoint) -> CheckpointFacts:
-    """What a checkpoint says of itself. Without the extra, what JSON could not carry is not read."""
+    """Return what a checkpoint states. Without the extra, what JSON could not carry is not read."""
     return CheckpointFacts(checkpoint=_object(store, entry, "ck", entry.ck), metadata=_object(store, entry, "md", entry.md))
 
 
@@ -179,7 +179,7 @@ def steps(store: ThreadStore, thread: str, namespace: str, limit: int | None = N
 def _changed(
     store: ThreadStore, place: tuple[str, str], entry: ThreadCheckpoint, told: dict[str, CheckpointFacts]
 ) -> tuple[str, ...]:
-    """The channels that a checkpoint says it changed, else those whose version is another than the parent's."""
+    """The channels that a checkpoint says it changed, else those of another version than the parent's."""
     mine = told[entry.id].checkpoint
     said = mine.get("updated_channels")
     if isinstance(said, list):
@@ -220,7 +220,7 @@ def missing(thread: str, elsewhere: Mapping[str, Iterable[str]], names: Iterable
 
 
 def joins(remote: str) -> str:
-    """What takes in threads that were only fetched."""
+    """Return the command that takes in threads that were only fetched."""
     return f"'git baton sync --threads {in_shell(remote)}' takes it in"
 
 

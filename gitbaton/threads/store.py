@@ -77,12 +77,12 @@ class ThreadStore:
         return self._core.entry(thread, namespace, id)
 
     def ready(self, thread: str, namespace: str, id: str | None = None) -> ThreadCheckpoint | None:
-        """A checkpoint by its id, or the newest, if it is in memory: nobody is waited for, and no object is read. None says
+        """A checkpoint by its id, or the newest, if it is in memory: no lock is waited for, and no object is read. None says
         nothing: ask again by the other methods."""
         return self._core.ready(thread, namespace, id)
 
     def walk(self, thread: str, namespace: str, below: str | None = None) -> Iterator[ThreadCheckpoint]:
-        """The checkpoints whose id is smaller than ``below``, newest first, as they are when the first is asked for."""
+        """Yield the checkpoints with an id below ``below``, newest first, as they are when the first is asked for."""
         return self._core.walk(thread, namespace, below)
 
     def chains(self, thread: str | None = None) -> list[tuple[str, str]]:
@@ -95,7 +95,7 @@ class ThreadStore:
         return self._core.remains(thread)
 
     def newest(self, thread: str | None = None) -> dict[tuple[str, str], str | None]:
-        """As ``chains``, in no order, with the id of the newest checkpoint of each; None where it cannot be read."""
+        """Return ``chains``, in no order, with the id of the newest checkpoint of each; None where it cannot be read."""
         return self._core.newest(thread)
 
     def blob(self, oid: Id) -> Typed:
@@ -164,8 +164,8 @@ class ThreadStore:
         edit.delete(self._core, thread)
 
     def delete_runs(self, run_ids: Sequence[str], metadata: Callable[[ThreadCheckpoint], Any] | None = None) -> None:
-        """Remove the checkpoints, with their writes, whose metadata has one of these as ``run_id``, in all threads.
-        ``metadata`` gives that of a checkpoint whose ``md`` is empty."""
+        """Remove the checkpoints, with their writes, that have one of these as ``run_id`` in their metadata, in all threads.
+        ``metadata`` gives that of a checkpoint with an empty ``md``."""
         edit.delete_runs(self._core, run_ids, metadata)
 
     def copy(self, source: str, target: str) -> None:
@@ -188,7 +188,7 @@ class ThreadStore:
         edit.prune(self._core, threads, strategy, metadata)
 
     def count(self, thread: str, namespace: str) -> int:
-        """How many checkpoints there are. Costs a look at each that git does not have yet."""
+        """Count the checkpoints. Costs a look at each that git does not have yet."""
         line = self._core.met(thread, namespace)
         puts, view = list(line.puts), self._core.shelf.view(line)
         there = view.head.seq + 1 if view.head is not None else 0
@@ -213,9 +213,9 @@ class ThreadStore:
         return wrong(self._core.repo, place)
 
     def join(self, thread: str, namespace: str, draw: Callable[[Side], Made]) -> None:
-        """Have the chain and the late writes of a namespace be what ``draw`` makes of those that are here: where the two are
-        to stand, and the objects that it takes. Drawn again where somebody moves them meanwhile. Raises what ``draw`` raises,
-        with nothing changed, and GitError."""
+        """Replace the chain and the late writes of a namespace by what ``draw`` makes of those that are here: their tips, and
+        the objects that it takes. Drawn again where another process moves them meanwhile. Raises what ``draw`` raises, with
+        nothing changed, and GitError."""
         edit.join(self._core, (thread, namespace), draw)
 
     def close(self) -> None:
@@ -275,7 +275,7 @@ def _nested() -> bool:
 
 
 def _abandoned(core: Core) -> None:
-    """A store that nobody closed is gone. A thread closes it: this one may hold any lock."""
+    """Close an abandoned store in a thread, since this one may hold any lock."""
     if core in _OPEN:
         threading.Thread(target=close, args=(core,)).start()
 
@@ -304,7 +304,7 @@ class Worker:
         self.reset()
 
     def reset(self) -> None:
-        """Be one whose thread has not begun; in a forked child there is none."""
+        """Start without a thread; a forked child has none."""
         # Not threading.Event: it is written in Python, and what a signal handler raises inside leaves it locked.
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._due = self._woken = self._stopping = False
@@ -388,8 +388,8 @@ class Worker:
 
 
 def way_giver(core: Core) -> Callable[[], None]:
-    """What a long work calls now and then. It lets others have the interpreter after a slice of time, and when one who puts is
-    about to come back from the disk."""
+    """Return a function for long work to call now and then: it yields the interpreter after a slice of time, and when a put is
+    about to return from the disk."""
     began = time.perf_counter()
 
     def give_way() -> None:
