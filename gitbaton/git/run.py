@@ -105,11 +105,6 @@ class Git:
         """Run a command to its end, whatever its exit status."""
         return self.start(*args, stdin=stdin, env=env).finish()
 
-    def run_private(self, *args: str) -> Result:
-        """Run, as ``run``, with a umask under which only the user may read what it writes."""
-        words = ["sh", "-c", 'umask 077; exec git "$0" "$@"', *self.argv(*args)[1:]]
-        return begin(words, self.env, self.timeout, b"").finish()
-
     def out(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes:
         """Return the output of a command that must succeed. Raises GitError with git's own words."""
         return checked(self.run(*args, stdin=stdin, env=env), args[0])

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, CollectedError, GitError, PathError, RecordError, StaleError
+from gitbaton.git.gone import unreadable
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
 from gitbaton.model import STEPPING, Checkpoint, Here, Oid, Op, Restore, Stored
@@ -20,7 +21,6 @@ from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.recover import recover, roll_back, told
 from gitbaton.restore.stepgoal import stepping
 from gitbaton.restore.values import Order, Plan, Restored
-from gitbaton.restore.writing import Writing, refuse_torn
 from gitbaton.store import safety_ref
 from gitbaton.store.chain import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
 from gitbaton.store.standing import has_words, last_steps, stance
@@ -109,9 +109,7 @@ class _Work:
         self.ref = safety_ref(self.repo.layout.git_dir, self.repo.layout.common_dir)
         self.restaging = Restaging(self.repo, self.scene.facts, plan.staged, plan.scope, plan.hidden)
         self.lock = IndexLock(self.repo.layout.index, f"{MARK}{os.getpid()} {plan.digest}\n")
-        self.writing = Writing(
-            self.scene, plan.tree, self.scene.changing, plan.raw, plan.permits, self._begin, plan.conversion, plan.links
-        )
+        self.placer = self.scene.placer(plan.tree, plan.raw, plan.permits, self._begin, plan.conversion, plan.links)
         self.safety: Stored | None = None
         self.begun = self.finished = False
 
@@ -119,11 +117,11 @@ class _Work:
         """Every write step in its order, each announced."""
         self.lock.wait()
         self.scene.look_again()  # while the state before is kept
-        self.writing.start()
+        self.placer.start()
         try:
             intent = self._prepare()
         except BaseException:
-            self.writing.stop()
+            self.placer.stop()
             raise
         finally:
             self.scene.stop_looking()
@@ -137,7 +135,7 @@ class _Work:
                 self._take_back(intent, error)
             else:
                 self._forget(intent)
-            self.writing.stop()
+            self.placer.stop()
             raise
         flush(self.repo, tuple(self.plan.wanted), self.scene.root)
         reached("done")
@@ -191,11 +189,21 @@ class _Work:
             with contents(self.baton.store, draft) as ready, self.repo.lock((self.ref,)):
                 self.safety = append_safety(self.baton.store, self.ref, ready)
         except CollectedError:
-            refuse_torn(self.baton.store.objects, self.scene.changing, self.plan.raw)
+            self._refuse_torn()
             raise
         with suppress(OSError):  # then a later restore takes what counts now for what counted then
             remember_attributes(self.repo, self.safety.checkpoint.created)
         self._refuse_pruned()
+
+    def _refuse_torn(self) -> None:
+        """Raise PathError that names the paths of which an object, then or now, cannot be read to its end."""
+        ends = [(d.path, end.oid) for d in self.scene.changing for end in (d.now, d.then) if end is not None]
+        ends += [(path, oid) for path, oid in self.plan.raw.items() if oid is not None and not isinstance(oid, HeldOid)]
+        bad = unreadable(self.baton.store.objects, [oid for _, oid in ends])
+        reasons = {path: bad[oid] for path, oid in ends if oid in bad}
+        if reasons:
+            path, why = next(iter(reasons.items()))
+            raise PathError(f"{in_quotes(path)}: {why}", reasons=reasons)
 
     def _refuse_pruned(self) -> None:
         """'git prune' may have taken what the capture wrote, and nothing tells that it ran. Raises CollectedError."""
@@ -310,7 +318,7 @@ class _Work:
         said: list[str] = []
         if plan.wanted:
             reached("files")
-            said += self.writing.run()
+            said += self.placer.run()
         if self.restaging:
             self.begun = True
             reached("index")

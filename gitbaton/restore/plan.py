@@ -67,7 +67,7 @@ class _Planner:
         changing = [d for d in scope if d.path in wanted]
         named = self.goal.asked.names()
         own = tuple(sorted(p for p in goal.own(changing) if p not in named))
-        self.scene.mark(changing, {d.path for d in everything if d.now is not None}, self._unwelcome())
+        self.scene.mark(changing, self._unwelcome())
         return Plan(
             op=goal.op,
             target=goal.target,

@@ -12,14 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
 from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
-from gitbaton.git.objects import lookup, parse_commit
+from gitbaton.git.objects import lookup, object_id, parse_commit
 from gitbaton.model import STEPPING, Head, Oid, Stored, covered
 from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER_LINKS, HIDDEN, LINKS, TOUCHED, after_raw, held_ignored, index_scope, stepped
 from gitbaton.restore.goal import conversion_of_step
 from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.scene import Scene, looked
-from gitbaton.restore.writing import Writing, put_raw, raw_data, read_there
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import (
     AFTER,
@@ -33,13 +32,14 @@ from gitbaton.store.chain import (
     take_back,
 )
 from gitbaton.values import replace
-from gitbaton.worktree.checkout import GITLINK, Difference, Entry, changed_tree, differences, entry_at
+from gitbaton.worktree.checkout import GITLINK, Difference, changed_tree, differences, entry_at
 from gitbaton.worktree.conversion import Conversion, attributes_at, conversion_of
 from gitbaton.worktree.filetrees import LINK
+from gitbaton.worktree.heldbytes import exact_bytes
 from gitbaton.worktree.modes import Permits, confine, step_back, step_on
-from gitbaton.worktree.rawbytes import differing, read_kept
+from gitbaton.worktree.rawbytes import blob_at, differing, read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Staged, read_flags, read_staged, refuse_changed, signature
-from gitbaton.worktree.swapall import can_place, rescue
+from gitbaton.worktree.swapall import rescue
 from gitbaton.worktree.untracked import regular
 
 WRITTEN = "it was written since"
@@ -146,6 +146,7 @@ class Ends:
         self.before, self.after, apart = stepped(store, self.safety)
         self.touched = {d.path: d for d in apart}
         self.same = paths_beside(store, self.safety, TOUCHED) or []
+        self._raw: dict[bool, dict[str, Oid | None]] = {}
 
     def has(self, d: Difference) -> bool:
         """Whether a path is what it is at one of the ends."""
@@ -153,11 +154,13 @@ class Ends:
 
     def raw(self, *, forward: bool) -> dict[str, Oid | None]:
         """The bytes to write in place of git's checkout at one end; None: what git would check out."""
-        tree = beside(self.store, self.safety)
-        back = read_kept(self.store.objects, tree) if tree and not forward else {}
-        kept = after_raw(self.store, self.safety) if forward else back
-        found: dict[str, Oid | None] = {path: oid for path, oid in kept.items() if path in self.touched}
-        return found | {path: kept.get(path) for path in self.same}
+        if forward not in self._raw:
+            tree = beside(self.store, self.safety)
+            back = read_kept(self.store.objects, tree) if tree and not forward else {}
+            kept = after_raw(self.store, self.safety) if forward else back
+            found: dict[str, Oid | None] = {path: oid for path, oid in kept.items() if path in self.touched}
+            self._raw[forward] = found | {path: kept.get(path) for path in self.same}
+        return self._raw[forward]
 
     def conversion(self, scene: Scene, *, forward: bool) -> Conversion | None:
         """How a checkout converts files at one end; None where it is as now."""
@@ -170,21 +173,21 @@ class Ends:
         target = _at(self.store, self.intent.target) if self.intent.op != "revert" else None
         return conversion_of_step(scene, self.safety, target)
 
-    def holds(self, root: str, path: str, conversions: Mapping[bool, Conversion | None]) -> bool:
-        """Whether a file holds the bytes of one end, whatever git takes them for by attributes that may be those of the
+    def is_at(self, root: str, path: str, conversions: Mapping[bool, Conversion | None], *, forward: bool) -> bool:
+        """Whether a regular file holds the bytes of one end, whatever git takes them for by attributes that may be those of the
         other; ``conversions``: those of before, and of afterwards."""
-        there = read_there(root, path) if any(conversions.values()) else None
-        for forward, tree in ((False, self.before), (True, self.after)):
-            conversion = conversions[forward]
-            if there is None or conversion is None:
-                continue
-            entry = entry_at(self.store.objects, tree, path)
-            if entry is None or entry.mode[:3] != "100":
-                continue
-            oid = self.raw(forward=forward).get(path)
-            if there == (raw_data(self.store, path, oid) if oid else conversion.content(path, entry.oid)):
-                return True
-        return False
+        repo, conversion = self.store.repo, conversions[forward]
+        entry = entry_at(self.store.objects, self.after if forward else self.before, path)
+        there, oid = blob_at(repo, root, path), self.raw(forward=forward).get(path)
+        if entry is None or entry.mode[:3] != "100" or there is None:
+            return False
+        if oid:
+            data = exact_bytes(repo, path, oid)
+        elif conversion is not None:
+            data = conversion.content(path, entry.oid)
+        else:
+            data = repo.git.out("cat-file", "--filters", f"--path={path}", entry.oid)
+        return there == object_id(repo.layout.algorithm, "blob", data)
 
     def links(self, *, forward: bool) -> Collection[str]:
         """What is a symbolic link at one end, whatever core.symlinks says."""
@@ -230,7 +233,6 @@ def index_is_of_before(baton: Baton, intent: Intent) -> bool:
 
 def _settle(baton: Baton, ends: Ends, *, forward: bool) -> dict[str, str]:
     """Bring every touched path to one end; those that cannot be brought there, and why."""
-    _drop_torn(baton, ends)
     unwritable: dict[str, str] = {}
     while True:
         try:
@@ -252,13 +254,25 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
         known = {*ends.touched, *ends.same}.difference(unwritable)
         conversions = {way: ends.conversion(scene, forward=way) for way in (forward, not forward)}
         asked = [d.path for d in apart if d.path in known and d.path not in aside]
-        held = {path for path in asked if ends.holds(scene.root, path, conversions)}
+        ways = (forward, not forward) if any(conversions.values()) else ()
+        held = {path for path in asked if any(ends.is_at(scene.root, path, conversions, forward=way) for way in ways)}
         aside |= held.intersection(ends.same)
         links = ends.links(forward=forward)
-        turned = ends.turned_links(scene.root, goal, links)
-        apart += (d for d in turned if d.path not in {d.path for d in apart})
+        there, raw, left = {d.path for d in apart}, ends.raw(forward=forward), dict[str, str]()
+        turned = [d for d in ends.turned_links(scene.root, goal, links) if d.path not in there]
+        there |= _converted(baton.store, scene.root, goal, raw, conversions[forward])
+        for path in [p for p in raw if p not in there and not covered(p, unwritable)]:  # the trees agree, the bytes may not
+            entry = entry_at(baton.store.objects, goal, path)
+            if entry is None or entry.mode[:3] != "100" or ends.is_at(scene.root, path, conversions, forward=forward):
+                continue
+            if ends.is_at(scene.root, path, conversions, forward=not forward):
+                held.add(path)
+                turned.append(Difference(path=path, now=entry, then=entry))
+            else:
+                left[path] = WRITTEN
+        apart += turned
         aside |= {d.path for d in turned}
-        left = {d.path: WRITTEN for d in apart if d.path in ends.same and d.path not in aside}
+        left |= {d.path: WRITTEN for d in apart if d.path in ends.same and d.path not in aside}
         open_paths = [d for d in apart if (d.path in ends.touched or d.path in aside) and not covered(d.path, unwritable)]
         ours = [d for d in open_paths if d.now is None or d.path in held or d in turned or ends.has(d)]
         guard = scene.guard({d.path for d in ours if d.now is not None})
@@ -271,19 +285,10 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
                 left[d.path] = stopped if stopped and stopped != "ignored" else WRITTEN
             else:
                 changing.append(d)
-        raw = ends.raw(forward=forward)
         scene.modes = ends.modes
         permits = ends.permits(forward=forward)
         said = _check_out(baton, scene, changing, raw, permits, conversions[forward], links)
         left |= {"": "; ".join(said)} if said else {}
-        done = _converted(baton.store, scene.root, goal, raw, conversions[forward])
-        for path in [p for p in raw if p not in left and p not in done and not covered(p, unwritable)]:
-            both = [oid for kept in (ends.raw(forward=True), ends.raw(forward=False)) if (oid := kept.get(path))]
-            try:
-                one, known_there, ways = {path: raw[path]}, {path: both}, [*conversions.values()]
-                put_raw(baton.store, scene.root, goal, one, known=known_there, most=permits.most, conversions=ways)
-            except StaleError:
-                left[path] = WRITTEN
         if forward:  # folders that were to get their last permissions when all files are there
             confine(scene.root, replace(permits.most, listed={p: m for p, m in permits.most.listed.items() if p not in left}))
     return left
@@ -318,15 +323,13 @@ def _check_out(
     more = {d.path for d in differences(baton.repo.git, scene.tree, tree)} - {d.path for d in changing}
     if more:
         raise StaleError(f"{in_quotes(min(more))} is in the way")
-    scene.mark(changing, {d.path for d in changing if d.now is not None})
+    scene.mark(changing)
     scene.look_again()
     try:
         scene.refuse_changes()
     finally:
         scene.stop_looking()
-    scene.refuse_touched()
-    kept = {p: oid for p, oid in raw.items() if oid}
-    return Writing(scene, tree, changing, kept, permits, lambda: reached("files"), conversion, links).run()
+    return scene.placer(tree, raw, permits, lambda: reached("files"), conversion, links).run()
 
 
 def told(paths: Mapping[str, str]) -> list[str]:
@@ -338,36 +341,6 @@ def told(paths: Mapping[str, str]) -> list[str]:
         else:
             said.append(f"{in_quotes(path)} is left as it is: {reason}" if path else reason)
     return said
-
-
-def _drop_torn(baton: Baton, ends: Ends) -> None:
-    """Remove files of which git had written only a beginning when it was killed."""
-    root = baton.repo.layout.root or ""
-    with looked(baton) as scene:
-        if can_place(root, scene.folder, ends.touched):
-            return  # then no file is ever written in its place
-        for d in differences(baton.repo.git, scene.tree, ends.after):
-            then = ends.touched.get(d.path)
-            if then is None or d.now is None or d.now in (then.now, then.then):
-                continue
-            both = ((then.now, ends.conversion(scene, forward=False)), (then.then, ends.conversion(scene, forward=True)))
-            if any(_is_torn(baton, os.path.join(root, d.path), d, end, way) for end, way in both):
-                reached("torn")
-                os.unlink(os.path.join(root, d.path))
-
-
-def _is_torn(baton: Baton, full: str, d: Difference, whole: Entry | None, conversion: Conversion | None) -> bool:
-    """Whether a file on disk is the beginning of what a checkout of ``whole`` writes."""
-    if whole is None or d.now is None or not d.now.mode.startswith("100") or os.path.islink(full):
-        return False
-    git = conversion.git if conversion is not None else baton.repo.git
-    result = git.run("cat-file", "--filters", f"--path={d.path}", whole.oid)
-    try:
-        with open(full, "rb") as file:
-            there = file.read(len(result.out) + 1)
-    except OSError:
-        return False
-    return result.code == 0 and len(there) < len(result.out) and result.out.startswith(there)
 
 
 def _restaging(scene: Scene, intent: Intent, safety: Stored) -> Restaging:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,13 +22,16 @@ from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
 from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, differences, take_in, take_out
+from gitbaton.worktree.conversion import Conversion
 from gitbaton.worktree.filetrees import parents
-from gitbaton.worktree.heldbytes import moved, read_held
+from gitbaton.worktree.gate import has_links
+from gitbaton.worktree.heldbytes import exact_bytes, moved, read_held
 from gitbaton.worktree.index import IndexFacts, PrivateIndex
-from gitbaton.worktree.modes import narrow
+from gitbaton.worktree.modes import Permits, narrow
 from gitbaton.worktree.rawbytes import Kept
 from gitbaton.worktree.staged import refuse_changed
 from gitbaton.worktree.swap import look_at
+from gitbaton.worktree.swapall import SwapAll
 from gitbaton.worktree.untracked import ours
 
 _FEW_PATHS = 20  # that git is asked for one by one: each is held against every path of the index
@@ -61,8 +65,6 @@ class Scene:
         self.marks: dict[str, Signature | None] = {}
         self.modes: Mapping[str, int] = {}
         self.changing: list[Difference] = []
-        self.coming: list[str] = []
-        self.held: frozenset[str] = frozenset()
         self.folders: frozenset[str] = frozenset()  # that stay, empty, in the place of submodules
         self.unwelcome: Callable[[str], bool] | None = None
         self.said: list[str] = []  # of what is lost beside the files that are to come back
@@ -180,29 +182,38 @@ class Scene:
         known = self.captured.shut.union(self.skipped)
         return tuple(p for p in moved if p not in known) or tuple(filter(unwelcome, new))
 
-    def mark(
-        self, changing: Iterable[Difference], held: Collection[str], unwelcome: Callable[[str], bool] | None = None
-    ) -> None:
-        """Remember files as they are; to be done before it is looked whether they are as captured. ``held`` are captured
-        paths that may make way; ``unwelcome`` says of a path whether a file that appears there would have to go, too."""
+    def mark(self, changing: Iterable[Difference], unwelcome: Callable[[str], bool] | None = None) -> None:
+        """Remember files as they are; to be done before it is looked whether they are as captured. ``unwelcome`` says of a path
+        whether a file that appears there would have to go, too."""
         self.unwelcome = unwelcome
         self.changing = list(changing)
-        paths = {d.path: d.now is None for d in self.changing}
-        self.coming, self.held = [path for path, new in paths.items() if new], frozenset(held)
-        self.marks = {path: look_at(os.path.join(self.root, path)) for path in paths}
+        self.marks = {d.path: look_at(os.path.join(self.root, d.path)) for d in self.changing}
 
-    def refuse_touched(self) -> None:
-        """Raise StaleError when a marked file is no longer what it was, or something stands where a file is to come.
+    def placer(
+        self,
+        tree: Oid,
+        raw: Mapping[str, Oid | None],
+        permits: Permits,
+        began: Callable[[], None],
+        conversion: Conversion | None,
+        links: Collection[str],
+    ) -> SwapAll:
+        """What brings the marked paths to what ``tree`` holds there.
 
-        Git itself looks at whole seconds only, and overwrites what is ignored.
+        ``raw`` are bytes that no checkout gives, by path (None: one gives them); ``permits`` says which permissions what comes
+        back gets; ``began`` is called before the first file changes; ``conversion`` says how files are checked out, where that
+        is not as now, ``links`` what becomes a symbolic link, whatever core.symlinks says.
         """
-        guard = self.guard(self.held)
-        stands = next((path for path in self.coming if guard.in_the_way(path)), None)
-        if stands is not None:
-            raise StaleError(f"{in_quotes(stands)} appeared meanwhile; nothing is changed", paths=(stands,))
-        for path, seen in self.marks.items():
-            if look_at(os.path.join(self.root, path)) != seen:
-                raise StaleError(f"{in_quotes(path)} changed meanwhile; nothing is changed", paths=(path,))
+        kept = {path: oid for path, oid in raw.items() if oid}
+        if not has_links(self.repo):
+            kept |= {d.path: d.then.oid for d in self.changing if d.then is not None and d.path in links}
+        asked = {path: functools.partial(exact_bytes, self.repo, path, oid) for path, oid in kept.items()}
+        git = conversion.git if conversion is not None else None
+        swap = SwapAll(
+            self.index, self.root, self.folder, tree, self.changing, self.marks, asked, began, self.modes, permits, git
+        )
+        swap.keep += self.folders
+        return swap
 
     def guard(self, held: Collection[str]) -> Guard:
         """What stands on disk in the way; ``held`` are the captured paths that could."""

@@ -8,21 +8,21 @@ from contextlib import closing, suppress
 
 from gitbaton.baton import Baton
 from gitbaton.codec import in_quotes
-from gitbaton.errors import BatonError, UsageError
+from gitbaton.errors import BatonError, GitError, UsageError
 from gitbaton.git.objects import new_object
 from gitbaton.git.repo import Repo, discover
 from gitbaton.model import KEPT, FileState, Oid, Stored
 from gitbaton.render import path_in_quotes
 from gitbaton.restore.bytes import absent
-from gitbaton.restore.writing import put_raw
 from gitbaton.store.chain import beside
 from gitbaton.values import value
 from gitbaton.worktree.capture import private_folder
-from gitbaton.worktree.checkout import changed_tree, check_out
-from gitbaton.worktree.heldbytes import HeldOid
+from gitbaton.worktree.checkout import changed_tree, check_out, entry_at
+from gitbaton.worktree.heldbytes import HeldOid, exact_bytes
 from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.locks import MARK
 from gitbaton.worktree.modes import confine, recorded
+from gitbaton.worktree.newfiles import make_file
 from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged
 
@@ -107,9 +107,14 @@ def _fill(baton: Baton, repo: Repo, plan: WorktreePlan) -> None:
         apart = [path for path, oid in kept.items() if path in away or (path in here and isinstance(oid, HeldOid))]
         goal = changed_tree(index, dict.fromkeys(apart), plan.files.tree) if apart else plan.files.tree
         check_out(index, empty.oid, goal)
-        modes = recorded(store.objects, tree)
-        put_raw(store, plan.place, plan.files.tree, here, most=modes)
-        confine(plan.place, modes)
+        for path, oid in here.items():
+            entry = entry_at(store.objects, plan.files.tree, path)
+            if entry is not None and entry.mode.startswith("100"):
+                try:
+                    make_file(plan.place, path, entry.mode, exact_bytes(baton.repo, path, oid))
+                except OSError as error:
+                    raise GitError(f"{in_quotes(path)}: it cannot be written: {error.strerror}") from None
+        confine(plan.place, recorded(store.objects, tree))
         then = read_staged(repo, plan.files, tree)
         new = Restaging(repo, IndexFacts(tree=goal), then, Scope()).build(folder, index.path)
         lock = IndexLock(repo.layout.index, f"{MARK}{os.getpid()}\n")

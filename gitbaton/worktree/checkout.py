@@ -1,21 +1,15 @@
-"""Checkout of differences: what differs between two trees, what is in the way on disk, and git's checkout of the rest.
-
-The writer of the work tree's files where they cannot be swapped. Git's checkout of a private index refuses where a file
-changed after it was captured, but overwrites what is ignored and removes directories that hold nothing else; the guard looks
-for that first.
-"""
+"""Differences of two trees, what is in the way of them on disk, and git's checkout of a whole tree into a new work tree."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from gitbaton.codec import in_quotes
-from gitbaton.errors import CollectedError, GitError, PathError, StaleError
+from gitbaton.errors import CollectedError, GitError, PathError
 from gitbaton.git.gone import Readable
 from gitbaton.git.objects import Objects, lookup, new_object
 from gitbaton.git.repo import Repo
@@ -32,11 +26,6 @@ NESTED, INVALID = "nested-repository", "invalid-name"
 CHECKOUT_SECONDS = 6 * 3600.0
 _DOUBTFUL = re.compile(rb"\\|:|~|(?:^|/)gi7", re.I)
 SMUDGE = re.compile(r"^fatal: (.*): smudge filter (.+) failed$", re.M)
-_STALE = re.compile(
-    r"^error: Entry '.*' not uptodate\. Cannot (?:merge|update sparse checkout)\.$"
-    r"|^error: Untracked working tree file '.*' would be (?:overwritten|removed) by merge\.$",
-    re.M,
-)
 _DENIED = re.compile(
     r"^(?:error|fatal|warning): (?:unable to (?:create file|unlink(?: old)?|create symlink)|cannot create directory at) "
     r"'?(.+?)'?:? \(?([A-Z][A-Za-z ,-]+)\)?$",
@@ -292,37 +281,14 @@ def take_out(index: PrivateIndex, paths: Iterable[str]) -> Oid:
     return index.write_tree()
 
 
-def check_out(index: PrivateIndex, now: Oid, then: Oid, *, private: bool = False) -> tuple[str, ...]:
-    """Bring the work tree from ``now``, which the private index holds with the work tree's stat data, to ``then``.
-
-    Only paths that differ are touched; with ``private`` only the user may read what is written. What git says on the way comes
-    back. Raises StaleError when a file changed after the capture, PathError for a file that cannot be written or removed,
-    GitError for anything else; files may then be on either side. That a file changed within the second of its capture the
-    caller must have looked at.
-    """
-    # Git reads racily clean files again when it writes an index: it dies there where their filter fails, all files written.
-    later = time.time_ns() + 3600 * 1_000_000_000
-    if os.path.exists(index.path):
-        os.utime(index.path, ns=(later, later))
+def check_out(index: PrivateIndex, now: Oid, then: Oid) -> None:
+    """Bring a new work tree, in which nothing else is at work, from ``now``, which the private index holds, to ``then``; the
+    index has the files' stat data afterwards. Raises PathError for a file that cannot be written, GitError."""
     git = index.git.changed({}, *PLAIN)
     git.timeout = CHECKOUT_SECONDS
-    result = (git.run_private if private else git.run)("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
+    result = git.run("read-tree", "-m", "-u", "--no-recurse-submodules", now, then)
     if result.code != 0:
         raise failure(result)
-    return tuple(line.partition(": ")[2] for line in result.err.splitlines() if line.startswith(("error: ", "warning: ")))
-
-
-def refuse_remains(root: str, wanted: Mapping[str, Entry | None]) -> None:
-    """Raise PathError for what should be gone and is not: git only warns of what it cannot remove."""
-    remains = []
-    for path, entry in wanted.items():
-        full = os.path.join(root, path)
-        if entry is not None or any(wanted.get(folder) for folder in parents(path)):
-            continue  # or a file or a link stands above it
-        if os.path.islink(full) or (os.path.lexists(full) and not os.path.isdir(full)):
-            remains.append(path)
-    if remains:
-        raise PathError(f"{in_quotes(remains[0])} cannot be removed", reasons=dict.fromkeys(remains, "unwritable"))
 
 
 def failure(result: Result) -> GitError:
@@ -337,8 +303,6 @@ def failure(result: Result) -> GitError:
         path, why = denied[0]
         reasons = {path: "unwritable" if why in _MAY_NOT else f"unwritable: {why}" for path, why in denied}
         return PathError(f"{in_quotes(path)}: {why}", reasons=reasons)
-    if _STALE.search(result.err):
-        return StaleError("the work tree changed meanwhile; nothing is changed")
     return GitError(f"'git read-tree' failed: {result.fatal()}")
 
 

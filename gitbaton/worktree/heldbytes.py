@@ -105,6 +105,20 @@ def moved(repo: Repo, root: str, kept: Mapping[str, Oid]) -> list[str]:
     return found
 
 
+def exact_bytes(repo: Repo, path: str, oid: Oid) -> bytes:
+    """Return the exact bytes of a path, from a blob or from where a stand-in says that they are kept. Raises GitError when they
+    are gone."""
+    if isinstance(oid, HeldOid):
+        held = read_held(repo.objects, oid)
+        if held is None:
+            raise GitError(f"{in_quotes(path)}: object {oid} does not say where its bytes are")
+        return HeldStore(repo).read(path, held)
+    found = repo.objects.read(oid, 1 << 40)
+    if found is None or found.kind != "blob" or found.data is None:
+        raise GitError(f"{in_quotes(path)}: object {oid} cannot be read")
+    return found.data
+
+
 class HeldStore:
     """The held bytes of a repository: one file for all that is equal at a path, which its linked work trees share."""
 

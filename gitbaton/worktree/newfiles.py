@@ -13,13 +13,13 @@ from gitbaton.errors import GitError, PathError
 from gitbaton.git.gone import unreadable
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
-from gitbaton.system.files import NEW, write_all
+from gitbaton.system.files import open_below
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, NO_ROOM, PLAIN, SMUDGE, Difference, index_of, rows_of
-from gitbaton.worktree.filetrees import LINK, parents
+from gitbaton.worktree.filetrees import EXECUTABLE, LINK, is_safe, parents
 from gitbaton.worktree.gate import LFS, MOST, filters, kept_by
 from gitbaton.worktree.index import PrivateIndex, index_info
-from gitbaton.worktree.swap import temporary_name
+from gitbaton.worktree.swap import write
 
 UNWRITABLE, FILTER_MISSING = "unwritable", "filter-missing"
 _PATIENCE = 3  # files that a filter may fail on before it is not asked any more
@@ -167,36 +167,34 @@ class NewFiles:
 
     def _make(self, path: str, mode: str) -> dict[str, str]:
         """Write a new file that no checkout gives, with the mode that git would give it; why it cannot be made."""
-        full = os.path.join(self.folder, path)
         try:
             data = self.raw[path]()
         except GitError as error:
             return {path: error.message.removeprefix(f"{in_quotes(path)}: ")}
         try:
-            os.makedirs(os.path.dirname(full), exist_ok=True)
-            with suppress(FileNotFoundError):  # of an attempt before
-                os.unlink(full)
-            if mode == LINK and make_link(self.folder, path, data):
-                return {}
-            fd = os.open(full, NEW, 0o777 if mode == "100755" else 0o666)
-            try:
-                write_all(fd, data)
-            finally:
-                os.close(fd)
+            os.makedirs(self.folder, exist_ok=True)
+            make_file(self.folder, path, mode, data)
         except OSError as error:
             return {path: refused(path, error).reasons[path]}
         return {}
 
 
-def make_link(root: str, path: str, target: bytes) -> bool:
-    """Put a symbolic link at a path below a folder, in the place of a file; False where the file system has none."""
-    full, fresh = os.path.join(root, path), os.path.join(root, os.path.dirname(path), temporary_name(path))
+def make_file(root: str, path: str, mode: str, data: bytes) -> None:
+    """Write a file below a folder of ours, in the place of one that is there, through no symbolic link: as git would make it,
+    or a symbolic link where the file system has them. Raises OSError."""
+    *folders, name = path.split("/")
+    if not is_safe(path):
+        raise OSError(errno.EINVAL, "it is no path of a file")
+    folder = open_below(root, folders, lambda fd, depth: None)
     try:
-        os.symlink(target, os.fsencode(fresh))
-    except OSError:
-        return False
-    os.rename(fresh, full)
-    return True
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        if mode == LINK:
+            with suppress(OSError):
+                return os.symlink(data, os.fsencode(name), dir_fd=folder)
+        write(folder, name, (0o777 if mode == EXECUTABLE else 0o666, False), (data,))
+    finally:
+        os.close(folder)
 
 
 def refused(path: str, error: OSError) -> PathError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from gitbaton.codec import in_quotes
@@ -15,15 +14,13 @@ from gitbaton.git.objects import Objects, entries_of, new_object
 from gitbaton.git.repo import Repo
 from gitbaton.git.run import Git, zsplit
 from gitbaton.model import Oid
-from gitbaton.system.files import open_below, open_file, write_atomic
+from gitbaton.system.files import open_file
 from gitbaton.system.process import Process, verb
 from gitbaton.values import value
-from gitbaton.worktree.filetrees import LINK, is_safe, parents, read_tree
+from gitbaton.worktree.filetrees import LINK, read_tree
 from gitbaton.worktree.gate import NO_DRIVER, OFF, filters, has_attributes, setting
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.modes import NOTHING, Modes
-from gitbaton.worktree.swap import mode_at, permissions, temporary_name
 
 ATTRIBUTES = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 _PLAIN = ("unspecified", "unset")
@@ -395,32 +392,3 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
     if any(entry.mode == LINK for entry in found.values()):
         raise RecordError(f"tree {stages} has an entry below {in_quotes(folder.decode())} that is no file")
     return {path: entry.oid for path, entry in found.items()}
-
-
-def write_raw(root: str, path: str, data: bytes, mode: str, *, make: bool = False, most: Modes = NOTHING) -> str | None:
-    """Put bytes at a path of the work tree, whole or not at all, executable where ``mode`` says so; who may read and write what
-    was there stays. ``make``: folders above it, too; ``most``: the permissions of what is new.
-
-    Never through a symbolic link and only where a regular file, or nothing, stands; else the reason why not comes back.
-    """
-    *folders, name = path.split("/")
-    if not is_safe(path):
-        return "it is no path of a file"
-    ways = [f"{folder}/" for folder in parents(path)]
-    try:
-        folder = open_below(root, folders, (lambda _fd, _at: None) if make else None, lambda at: most.most(ways[at]) | 0o700)
-    except OSError as error:
-        return f"its directory cannot be opened: {error.strerror}"
-    try:
-        there = mode_at(folder, name)
-        if there and not stat.S_ISREG(there):
-            return "it is not a regular file"
-        runs = mode == "100755"
-        bits = permissions(there, runs) & 0o700 if there else (0o777 if runs else 0o666) & most.most(path)
-        made = (lambda fd: os.fchmod(fd, permissions(there, runs))) if there else None
-        write_atomic(name, data, folder=folder, temporary=temporary_name(path), mode=bits, made=made)
-    except OSError as error:
-        return f"it cannot be written: {error.strerror}"
-    finally:
-        os.close(folder)
-    return None

@@ -1,7 +1,8 @@
 """Swap of many files, all or none, for restore and undo: rolled back where one fails; what is written late is kept.
 
 Git checks the new files out beside the work tree, filters and all. Then each old file is put aside and looked at once more,
-and the new one is put into the free place; where one cannot be, all are rolled back.
+and the new one is put into the free place; where one cannot be, all are rolled back. Both are in a folder of ours on the file
+system of their path.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from gitbaton.codec import in_quotes
@@ -29,16 +30,18 @@ from gitbaton.worktree.newfiles import UNWRITABLE, NewFiles, Raw, refused
 from gitbaton.worktree.swap import Identity, identity, look_at
 
 _MOVED = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # something else stands in the place of a folder
-_LIST = "list"  # of what is aside: `inode mode size mtime TAB path NUL`, in the order of the names
+_NEW, _ASIDE = "new", "aside"
+# Of what is aside: `inode mode size mtime TAB path NUL`, in the order of the names; then, without numbers, what only comes.
+_LIST = "list"
 
 
 class SwapAll:
     """Differences to be brought into a work tree; ``marks`` tell what each old file was when it was captured.
 
-    ``raw`` gives the bytes of files that a checkout does not give back: git and its filters are not asked for them. ``began``
-    is called before the first file moves; ``modes`` are those of files that a killed restore took away; ``permits`` says which
-    permissions the new ones get. ``folder`` is a folder
-    of ours on the file system of the work tree. ``git`` converts as the new files are to be; by default as now.
+    ``tree`` holds what they lead to. ``raw`` gives the bytes of files that a checkout does not give back: git and its filters
+    are not asked for them. ``began`` is called before the first file moves; ``modes`` are those of files that a killed restore
+    took away; ``permits`` says which permissions the new ones get. ``folder`` is one of ours in the git directory. ``git``
+    converts as the new files are to be; by default as now.
     """
 
     def __init__(
@@ -46,6 +49,8 @@ class SwapAll:
         index: PrivateIndex,
         root: str,
         folder: str,
+        tree: Oid,
+        changing: Sequence[Difference],
         marks: Mapping[str, Signature | None],
         raw: Raw,
         began: Callable[[], None],
@@ -54,48 +59,47 @@ class SwapAll:
         git: Git | None = None,
     ) -> None:
         self.index, self.root, self.marks, self.began, self.modes = index, root, marks, began, modes
-        self.permits, self.folders = permits, Folders(root, permits)
-        self.new, self.aside = os.path.join(folder, "new"), os.path.join(folder, "aside")
+        self.tree, self.changing, self.coming = tree, changing, [d for d in changing if d.then is not None]
+        self.permits, self.folders, self.stages = permits, Folders(root, permits), Stages(root, folder)
         self.places: dict[str, tuple[str, Identity]] = {}  # where a file is put aside, and which one it is
         self.moved: list[str] = []
         self.said: list[str] = []
-        self.files = NewFiles(index, self.new, raw, git)
+        self.files = NewFiles(index, os.path.join(folder, _NEW), raw, git)
         self.keep = [""]  # folders that stay when they are empty; below the root, that where the user's shell stands
         with suppress(OSError):
             self.keep = [os.getcwd().removeprefix(os.path.join(root, ""))]
-        os.makedirs(self.aside, exist_ok=True)
 
-    def start(self, tree: Oid, changing: Sequence[Difference]) -> None:
+    def start(self) -> None:
         """Let git begin to check out while other things are done."""
-        coming = [d for d in changing if d.then is not None]
-        if coming:
-            self.files.start(tree, coming)
+        if self.coming:
+            self.files.start(self.tree, self.coming)
 
     def stop(self) -> None:
         """End what was started and is not waited for."""
         self.files.stop()
 
-    def run(self, tree: Oid, changing: Sequence[Difference]) -> list[str]:
+    def run(self) -> list[str]:
         """Carry all of it out; what git said comes back.
 
         Raises StaleError where another process was there, PathError, GitError; files may then be on either side.
         """
-        with self.folders.entered({d.path: d.then is not None for d in changing}):
-            self._refuse_unwritable(changing)
-            if changing:
-                self._swap(tree, changing)
-            for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in changing if d.then is None):
-                swap.prune(self.root, folder.split("/") if folder else (), keep=self.keep)
-        return self.said + self._late()
+        try:
+            with self.folders.entered({d.path: d.then is not None for d in self.changing}):
+                self._list()
+                self._refuse_unwritable()
+                self._swap()
+                for folder in dict.fromkeys(d.path.rpartition("/")[0] for d in self.changing if d.then is None):
+                    swap.prune(self.root, folder.split("/") if folder else (), keep=self.keep)
+            return self.said + self._late()
+        finally:
+            self.stages.remove()
 
-    def _swap(self, tree: Oid, changing: Sequence[Difference]) -> None:
-        coming = [d for d in changing if d.then is not None]
-        self._check_out(tree, coming)
-        self._refuse_touched(changing)
-        going = {d.path: identity(old) for d in changing if d.now is not None and (old := self.marks.get(d.path))}
-        self._list(going)
+    def _swap(self) -> None:
+        self._check_out()
+        self._refuse_touched()
         self.began()
-        most, moves, progress = max(len(going), len(coming)), len(going) + len(coming), self.index.repo.progress
+        going, coming, progress = self.places, self.coming, self.index.repo.progress
+        most, moves = max(len(going), len(coming)), len(going) + len(coming)
         try:
             for done, path in enumerate(sorted(going, key=os.fsencode, reverse=True)):
                 progress("replacing files", most * done // moves, most)
@@ -110,12 +114,17 @@ class SwapAll:
                 error.hints = (*error.hints, *late)
             raise
 
-    def _list(self, going: Mapping[str, Identity]) -> None:
-        """Write down what is put aside where, for who finds it after a kill."""
-        for path, old in going.items():
-            self.places[path] = os.path.join(self.aside, str(len(self.places))), old
+    def _list(self) -> None:
+        """Write down what is put aside where, for the command that finds it after a kill."""
+        for d in self.changing:
+            old = self.marks.get(d.path)
+            if d.now is not None and old is not None:
+                self.places[d.path] = self.stages.aside(d.path, len(self.places)), identity(old)
         rows = [" ".join(map(str, old)) + "\t" + path for path, (_, old) in self.places.items()]
-        with open(os.path.join(self.aside, _LIST), "wb") as file:
+        rows += ["\t" + d.path for d in self.coming if self.stages.of(d.path) != self.stages.folder]
+        place = os.path.join(self.stages.folder, _ASIDE)
+        os.makedirs(place, exist_ok=True)
+        with open(os.path.join(place, _LIST), "wb") as file:
             file.write(b"".join(os.fsencode(row) + b"\0" for row in rows))
 
     def _roll_back(self) -> None:
@@ -134,47 +143,52 @@ class SwapAll:
         late = [path for path in self.moved if _is_late(*self.places[path])]
         return [_keep(self.index.repo, path, self.places[path][0]) for path in late]
 
-    def _refuse_touched(self, changing: Iterable[Difference]) -> None:
-        for d in changing:
+    def _refuse_touched(self) -> None:
+        for d in self.changing:
             found = look_at(os.path.join(self.root, d.path))
             if d.now is None and found and (stat.S_ISDIR(found[4]) or any(self.marks.get(p) for p in parents(d.path))):
                 continue  # it makes room once it is empty; or a link above it goes first
             if found != (self.marks.get(d.path) if d.now is not None else None):
                 raise StaleError(f"{in_quotes(d.path)} changed meanwhile; nothing is changed", paths=(d.path,))
 
-    def _refuse_unwritable(self, changing: Iterable[Difference]) -> None:
-        """Raise PathError that names all paths whose directories cannot be written."""
+    def _refuse_unwritable(self) -> None:
+        """Make the folders of ours. Raises PathError that names all paths whose directories, or that, cannot be written."""
         folders: dict[str, bool] = {}
         denied = []
-        for d in changing:
+        for d in self.changing:
             folder = os.path.dirname(os.path.join(self.root, d.path))
             while folder not in folders and not os.path.isdir(folder):
                 folder = os.path.dirname(folder)
             if folder not in folders:
-                folders[folder] = os.access(folder, os.W_OK | os.X_OK)
+                folders[folder] = os.access(folder, os.W_OK | os.X_OK) and self.stages.make(d.path)
             if not folders[folder]:
                 denied.append(d.path)
         if denied:
             said = f"{in_quotes(denied[0])}: Permission denied"
             raise PathError(said, reasons=dict.fromkeys(denied, UNWRITABLE))
 
-    def _check_out(self, tree: Oid, coming: Sequence[Difference]) -> None:
+    def _check_out(self) -> None:
         """Wait until the new files are there, and finish them."""
-        if not coming:
+        if not self.coming:
             return
-        self.index.repo.progress("writing files", 0, len(coming))
-        self.said += self.files.finish(tree, coming)
-        for d in coming:
+        self.index.repo.progress("writing files", 0, len(self.coming))
+        self.said += self.files.finish(self.tree, self.coming)
+        staged: dict[str, list[str]] = {}
+        for d in self.coming:
+            staged.setdefault(self.stages.of(d.path), []).append(d.path)
             self._finish(d.path)
-        flush(self.index.repo, [d.path for d in coming], self.new)  # before an old file goes
+        for stage, paths in staged.items():
+            flush(self.index.repo, paths, os.path.join(stage, _NEW))  # before an old file goes
 
     def _finish(self, path: str) -> None:
-        """Give a new file its permissions: git's are those of the umask."""
-        full = os.path.join(self.new, path)
+        """Bring a new file to the file system of its path, and give it its permissions: git's are those of the umask."""
         try:
+            full = self.stages.bring(path)
             found = os.lstat(full)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             raise GitError(f"{in_quotes(path)} was not checked out") from None
+        except OSError as error:
+            raise refused(path, error) from None
         if not stat.S_ISREG(found.st_mode):
             return
         seen = self.marks.get(path)
@@ -246,7 +260,7 @@ class SwapAll:
 
     def _put_new(self, path: str) -> None:
         """Put a new file into a place that is free, or that a directory without files makes free."""
-        source = os.path.join(self.new, path)
+        source = self.stages.new(path)
         with self._opened(path, make=True) as (folder, name):
             try:
                 done = swap.put(folder, source, name)
@@ -269,19 +283,57 @@ class SwapAll:
                 raise refused(path, error) from None
 
 
-def can_place(root: str, folder: str, paths: Iterable[str]) -> bool:
-    """Whether files can be moved between a folder and the directories of paths below ``root``: one file system."""
-    device = os.stat(folder).st_dev
-    seen: set[str] = set()
-    for path in paths:
-        at = os.path.dirname(path)
-        while at not in seen:
-            seen.add(at)
-            full = os.path.join(root, at)
-            if os.path.isdir(full) and os.stat(full).st_dev != device:
-                return False
-            at = os.path.dirname(at)
-    return True
+class Stages:
+    """Where old and new files of paths below ``root`` wait, each on the file system of its path: below ``folder``, or in a
+    folder of ours at the top of what is mounted there."""
+
+    def __init__(self, root: str, folder: str) -> None:
+        self.root, self.folder, self._device = root, folder, os.stat(folder).st_dev
+        self._name, self._found = swap.temporary_name(os.path.basename(folder)), dict[str, str]()
+
+    def of(self, path: str) -> str:
+        """Return the folder of ours for a path; no symbolic link leads to it."""
+        above = os.path.dirname(path)
+        if above not in self._found:
+            top, device = self.root, os.stat(self.root).st_dev
+            for at in (os.path.join(self.root, folder) for folder in parents(path)):
+                if not os.path.isdir(at) or os.path.islink(at):
+                    break
+                if (there := os.stat(at).st_dev) != device:
+                    top, device = at, there
+            self._found[above] = self.folder if device == self._device else os.path.join(top, self._name)
+        return self._found[above]
+
+    def make(self, path: str) -> bool:
+        """Make it; whether it is there."""
+        stage = self.of(path)
+        for place in (stage, os.path.join(stage, _ASIDE)):
+            with suppress(OSError):
+                os.mkdir(place, 0o700)
+        return os.path.isdir(place)
+
+    def new(self, path: str) -> str:
+        """Return where the new file of a path is."""
+        return os.path.join(self.of(path), _NEW, path)
+
+    def aside(self, path: str, number: int) -> str:
+        """Return where the old file of a path is put, one of that number."""
+        return os.path.join(self.of(path), _ASIDE, str(number))
+
+    def bring(self, path: str) -> str:
+        """Move a new file from ``folder`` to where it is to be; that comes back. Raises OSError."""
+        place = self.new(path)
+        if self.of(path) != self.folder:
+            import shutil
+
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            shutil.move(os.path.join(self.folder, _NEW, path), place)
+        return place
+
+    def remove(self) -> None:
+        """Remove what is elsewhere than below ``folder``. Never raises."""
+        for stage in {*self._found.values()} - {self.folder}:
+            remove_folder(stage)
 
 
 def _is_late(place: str, expected: Identity) -> bool:
@@ -294,7 +346,9 @@ def _keep(repo: Repo, path: str, place: str) -> str:
     parent = os.path.join(repo.own_dir, "late")
     make_folder(repo, parent)
     kept = os.path.join(parent, f"{time.time_ns()}.{os.getpid()}.{os.path.basename(place)}")
-    os.rename(place, kept)
+    import shutil
+
+    shutil.move(place, kept)
     return f"{in_quotes(path)} was written while it was replaced; those bytes are in '{kept}'"
 
 
@@ -310,19 +364,21 @@ def rescue(repo: Repo) -> tuple[list[str], dict[str, int]]:
         folders = sorted(os.listdir(parent))
     except OSError:
         return [], {}
-    for folder in folders:
-        aside = os.path.join(parent, folder, "aside")
+    for folder in (os.path.join(parent, name) for name in folders):
+        aside = os.path.join(folder, _ASIDE)
         try:
             os.close(folder_of_ours(repo, aside))  # else it leads to what somebody else has put anywhere
             rows = os.fsdecode(read_regular(os.path.join(aside, _LIST))).split("\0")[:-1]
         except OSError:
             continue
+        stages = Stages(repo.layout.root or folder, folder)
         for number, row in enumerate(rows):
             numbers, _, path = row.partition("\t")
-            place, seen = os.path.join(aside, str(number)), tuple(int(part) for part in numbers.split(" ") if part.isdecimal())
+            place, seen = stages.aside(path, number), tuple(int(part) for part in numbers.split(" ") if part.isdecimal())
             if _is_late(place, seen):
                 said.append(_keep(repo, path, place))
             elif os.path.lexists(place):
                 modes[path] = seen[1]
-        remove_folder(os.path.join(parent, folder))
+        stages.remove()
+        remove_folder(folder)
     return said, modes

@@ -415,7 +415,7 @@ run()
 
 @pytest.mark.deep
 def test_where_the_repository_lies_on_another_file_system(repo: Sandbox) -> None:
-    """Git itself writes over the files there: under a umask that lets nobody else read, until all have what they had."""
+    """New files are copied there, into a folder that nobody else may enter, until all have what they had."""
     here = repo.path.stat().st_dev
     others = (Path(name) for name in ("/dev/shm", "/var/tmp", "/tmp") if os.access(name, os.W_OK))
     place = next((p for p in others if p.stat().st_dev != here), None)

@@ -13,8 +13,8 @@ from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.rawbytes import differing, entries, may_convert, read_raw, write_raw
-from gitbaton.worktree.swap import temporary_name
+from gitbaton.worktree.newfiles import make_file
+from gitbaton.worktree.rawbytes import differing, entries, may_convert, read_raw
 from gitbaton.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
 from tests.kit.processes import git_log
@@ -121,54 +121,34 @@ def test_what_no_snapshot_writes_is_refused(repo: Sandbox, entry: tuple[bytes, b
         assert read_raw(objects, inner.oid) == {}
 
 
-def test_bytes_are_put_back(repo: Sandbox) -> None:
+def test_bytes_are_put_in_place(repo: Sandbox) -> None:
     root = str(repo.path)
     repo.write("d/f", "old")
-    assert write_raw(root, "d/f", MIXED, "100755") is None
+    make_file(root, "d/f", "100755", MIXED)
     assert (repo.path / "d/f").read_bytes() == MIXED
     assert (repo.path / "d/f").stat().st_mode & 0o111
-    assert write_raw(root, "d/f", b"", "100644") is None
+    make_file(root, "d/f", "100644", b"")
     assert not (repo.path / "d/f").stat().st_mode & 0o111 and (repo.path / "d/f").read_bytes() == b""
-    assert write_raw(root, "d/\udcff\n", b"x", "100644") is None
-    repo.write("d/" + temporary_name("d/f"), "of a killed writer")
-    assert write_raw(root, "d/f", b"again", "100644") is None
-    assert (
-        sorted(os.listdir(repo.path / "d"))
-        == ["\udcff\n".encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape"), "f"][::-1]
-    )
+    make_file(root, "new/\udcff\n", "100644", b"x")
+    make_file(root, "d/f", "120000", b"nowhere")
+    assert os.readlink(repo.path / "d/f") == "nowhere" and (repo.path / os.fsdecode(b"new/\xff\n")).read_bytes() == b"x"
+    assert os.listdir(repo.path / "d") == ["f"]
 
 
 def test_bytes_go_through_no_symlink(repo: Sandbox, tmp_path: Path) -> None:
     root, outside = str(repo.path), repo.write("../outside/f", "theirs")
     (repo.path / "dir").symlink_to(outside.parent)
+    (repo.path / "folder").mkdir()
+    for path in ("dir/f", "dir/new", "folder", "a.txt/x", "../outside/f", ".git/x", "", "a//b"):
+        with pytest.raises(OSError):
+            make_file(root, path, "100644", b"evil")
     (repo.path / "link").symlink_to(outside)
     (repo.path / "dangling").symlink_to(tmp_path / "nowhere")
-    (repo.path / "folder").mkdir()
-    os.mkfifo(repo.path / "fifo")
-    for path in (
-        "dir/f",
-        "dir/new",
-        "link",
-        "dangling",
-        "folder",
-        "fifo",
-        "a.txt/x",
-        "no/such",
-        "../outside/f",
-        ".git/x",
-        "",
-        "a//b",
-    ):
-        assert write_raw(root, path, b"evil", "100644")
+    for path in ("link", "dangling"):
+        make_file(root, path, "100644", b"its own")
     assert outside.read_text() == "theirs" and sorted(os.listdir(outside.parent)) == ["f"]
     assert not (tmp_path / "nowhere").exists() and not (repo.path / ".git/x").exists()
-    assert (repo.path / "link").is_symlink() and (repo.path / "dangling").is_symlink()
-
-
-def test_full_disk_or_closed_directory_is_a_reason(repo: Sandbox) -> None:
-    repo.write("d/" + temporary_name("d/f") + "/x", "a directory in the way")
-    assert write_raw(str(repo.path), "d/f", b"x", "100644") == "it cannot be written: Is a directory"
-    assert not (repo.path / "d/f").exists()
+    assert not (repo.path / "link").is_symlink() and (repo.path / "dangling").read_text() == "its own"
 
 
 @pytest.mark.deep

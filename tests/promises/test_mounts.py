@@ -1,0 +1,164 @@
+"""Restore across file systems: a repository that is elsewhere than its work tree, and a file system mounted inside of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit import Sandbox
+from tests.kit.moments import Args, at
+from tests.kit.state import Entry, files_of, snap
+
+pytestmark = pytest.mark.deep
+KILLED = """import os, sys
+seen = 0
+def hook(event, args):
+    global seen
+    if event in ("os.link", "os.rename", "os.remove", "os.mkdir", "gitbaton.restore"):
+        seen += 1
+        if seen == {moment}:
+            os.kill(os.getpid(), 9)
+sys.addaudithook(hook)
+sys.argv[1:] = ["restore", "--exact"]
+from gitbaton.main import run
+run()
+"""
+
+
+@pytest.fixture
+def apart(repo: Sandbox) -> Iterator[Sandbox]:
+    """A repository whose git directory is on another file system than its work tree."""
+    here = repo.path.stat().st_dev
+    others = (Path(name) for name in ("/dev/shm", "/var/tmp", "/tmp") if os.access(name, os.W_OK))
+    place = next((p for p in others if p.stat().st_dev != here), None)
+    if place is None:
+        pytest.skip("one file system for all")
+    top = place / f"gitbaton-apart-{os.getpid()}"
+    try:
+        shutil.move(repo.path / ".git", top)
+        repo.write(".git", f"gitdir: {top}\n")
+        yield repo
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+
+
+@pytest.fixture
+def mounted(repo: Sandbox) -> Iterator[Sandbox]:
+    """A repository with a file system of its own at ``m``."""
+    place = repo.path / "m"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], capture_output=True).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield repo
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def spoil(box: Sandbox) -> tuple[dict[str, Entry], dict[str, Entry]]:
+    """Record files of all kinds, and change them: written, gone, new, links, a folder that became a file and the reverse."""
+    for name in ("one", "m/two", "m/d/three", "m/f"):
+        box.write(name, f"then {name}\n")
+    (box.path / "m/link").symlink_to("two")
+    box.write("m/d/private", "then\n").chmod(0o600)
+    box.commit("all")
+    snap(box)
+    then = dict(files_of(box.path))
+    box.write("one", "now\n")
+    box.write("m/two", "now two\n")
+    box.write("m/d/private", "now\n").chmod(0o600)
+    (box.path / "m/link").unlink()
+    (box.path / "m/link").symlink_to("elsewhere")
+    (box.path / "m/d/three").unlink()
+    (box.path / "m/f").unlink()
+    box.write("m/f/deep/er", "now\n")
+    return then, dict(files_of(box.path))
+
+
+def left(box: Sandbox) -> list[str]:
+    """What a restore left of its own in the work tree."""
+    return [os.fspath(p) for p in box.path.rglob(".baton-*")]
+
+
+@pytest.mark.parametrize("box", ["apart", "mounted"])
+def test_all_comes_back_and_goes_again(box: str, request: pytest.FixtureRequest) -> None:
+    repo: Sandbox = request.getfixturevalue(box)
+    then, now = spoil(repo)
+    repo.ok("restore", "--exact")
+    assert files_of(repo.path) == then and left(repo) == []
+    assert stat.S_IMODE((repo.path / "m/d/private").stat().st_mode) == 0o600
+    repo.ok("undo")
+    assert files_of(repo.path) == now and left(repo) == []
+    repo.ok("redo")
+    assert files_of(repo.path) == then and left(repo) == []
+
+
+@pytest.mark.parametrize("box", ["apart", "mounted"])
+def test_killed_at_any_moment_it_is_ended_by_the_next_command(box: str, request: pytest.FixtureRequest) -> None:
+    repo: Sandbox = request.getfixturevalue(box)
+    then, now = spoil(repo)
+    ends, moment = [], 0
+    while True:
+        moment += 7
+        if repo.run(sys.executable, "-c", KILLED.format(moment=moment)).code != -9:
+            break
+        repo.ok("status")
+        found = files_of(repo.path)
+        ends.append(found == then)
+        assert found in (then, now), moment
+        assert left(repo) == [], moment
+        assert stat.S_IMODE((repo.path / "m/d/private").stat().st_mode) == 0o600
+        if found == then:
+            repo.ok("undo")
+        assert files_of(repo.path) == now, moment
+    assert {*ends} == {True, False} and files_of(repo.path) == then
+
+
+@pytest.mark.parametrize("box", ["apart", "mounted"])
+def test_what_is_written_late_is_kept_and_named(box: str, request: pytest.FixtureRequest) -> None:
+    repo: Sandbox = request.getfixturevalue(box)
+    then, _ = spoil(repo)
+    writer = os.open(repo.path / "m/two", os.O_WRONLY | os.O_APPEND)
+
+    def write(_: Args) -> None:
+        os.write(writer, b"late\n")
+
+    with at("os.link", lambda args: str(args[0]).endswith("/new/m/two"), write):
+        done = repo.here("restore", "--exact")
+    os.close(writer)
+    said = [line for line in done.err.splitlines() if "was written while it was replaced" in line]
+    assert done.code == 0 and files_of(repo.path)["m/two"] == then["m/two"] and len(said) == 1
+    assert Path(said[0].split("'")[3]).read_text() == "now two\nlate\n" and left(repo) == []
+
+
+@pytest.mark.parametrize("box", ["apart", "mounted"])
+def test_where_one_file_cannot_be_put_all_are_as_before(box: str, request: pytest.FixtureRequest) -> None:
+    repo: Sandbox = request.getfixturevalue(box)
+    _, now = spoil(repo)
+
+    def full(_: Args) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with at("os.link", lambda args: args[1] == "three", full):
+        done = repo.here("restore", "--exact")
+    assert done.code == 128 and "No space left on device" in done.err
+    assert files_of(repo.path) == now and left(repo) == []
+
+
+def test_a_mount_in_which_nothing_can_be_written_is_left_alone(mounted: Sandbox) -> None:
+    then, now = spoil(mounted)
+    subprocess.run(["mount", "-o", "remount,ro", mounted.path / "m"], check=True)
+    done = mounted.baton("restore")
+    found = files_of(mounted.path)
+    assert done.code == 1 and "unwritable" in done.out + done.err
+    assert found["one"] == then["one"] and {p: w for p, w in found.items() if p != "one"} == {
+        p: w for p, w in now.items() if p != "one"
+    }
