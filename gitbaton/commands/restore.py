@@ -28,7 +28,7 @@ from gitbaton.errors import BatonError, NoAnswerError, NotFoundError, StoppedErr
 from gitbaton.model import Op, Stored
 from gitbaton.names import parted
 from gitbaton.render import in_shell, path_in_quotes, quoted, some
-from gitbaton.restore import intent
+from gitbaton.restore.recover import intent_path
 from gitbaton.restore.values import COMMITTED, TEXT, UNDECIDED, UNKNOWN, UNMERGED, Order, Plan
 from gitbaton.store import safety_ref, tip_ref
 from gitbaton.values import replace
@@ -243,7 +243,7 @@ def interruptible(baton: Baton, op: Op) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         what = f"the {op} was interrupted"
-        if os.path.lexists(intent.path(baton.repo)):
+        if os.path.lexists(intent_path(baton.repo)):
             raise StoppedError(f"{what} halfway", "the next 'git baton' command puts that right: git baton status") from None
         now = baton.repo.git.run("rev-parse", "-q", "--verify", ref).out  # the open reader may have been ended, too
         if now.decode("ascii").strip() == (found.oid if found else ""):

@@ -6,8 +6,7 @@ with the lock of ``alone`` held; ``carry_out`` does both; ``recover`` ends what 
 
 from gitbaton.restore.apply import apply, carry_out, open_plan
 from gitbaton.restore.checkpointgoal import planned
-from gitbaton.restore.intent import alone
-from gitbaton.restore.recover import recover
+from gitbaton.restore.recover import alone, recover
 from gitbaton.restore.values import Order, Plan, Restored, Step
 
 __all__ = ["Order", "Plan", "Restored", "Step", "alone", "apply", "carry_out", "open_plan", "planned", "recover"]

@@ -13,12 +13,21 @@ from gitbaton.git.gone import unreadable
 from gitbaton.git.objects import Algorithm, NewObject, TreeEntry, new_object, parse_tree, tree_data, tree_objects
 from gitbaton.git.publish import flush
 from gitbaton.model import STEPPING, Checkpoint, Here, Oid, Op, Restore, Stored
-from gitbaton.restore import intent as intents
 from gitbaton.restore.bytes import AFTER_HELD, AFTER_LINKS, AFTER_RAW, APART, HIDDEN, ONLY, TOUCHED
 from gitbaton.restore.checkpointgoal import planned
 from gitbaton.restore.goal import FREE
-from gitbaton.restore.intent import Intent, alone, reached
-from gitbaton.restore.recover import recover, roll_back, told
+from gitbaton.restore.recover import (
+    Intent,
+    alone,
+    intent_path,
+    reached,
+    read_intent,
+    recover,
+    remove_intent,
+    roll_back,
+    told,
+    write_intent,
+)
 from gitbaton.restore.stepgoal import stepping
 from gitbaton.restore.values import Order, Plan, Restored
 from gitbaton.store import safety_ref
@@ -94,9 +103,9 @@ def apply(plan: Plan) -> Restored:
     work = _Work(plan)
     if not plan.wanted and not work.restaging and (plan.op not in STEPPING or not plan.complete):
         return Restored(plan=plan, safety=None, warnings=plan.warnings)
-    if intents.read(plan.scene.repo) is not None:
+    if read_intent(plan.scene.repo) is not None:
         said = "an interrupted restore could not be ended yet; nothing is changed"
-        raise GitError(said, f"its record is {in_quotes(intents.path(plan.scene.repo))}")
+        raise GitError(said, f"its record is {in_quotes(intent_path(plan.scene.repo))}")
     return work.run()
 
 
@@ -130,7 +139,7 @@ class _Work:
         except BaseException as error:  # Ctrl-C, too
             if self.finished:
                 self.lock.release()
-                intents.remove(self.repo)
+                remove_intent(self.repo)
             elif self.begun:
                 self._take_back(intent, error)
             else:
@@ -139,7 +148,7 @@ class _Work:
             raise
         flush(self.repo, tuple(self.plan.wanted), self.scene.root)
         reached("done")
-        intents.remove(self.repo)
+        remove_intent(self.repo)
         done = self.safety.checkpoint.restore if self.safety else None
         if done is not None and (done.after is None or done.after != done.before):  # the words are others, or a line is told
             said += self.baton.refresh(only_existing=True, track=self.plan.target.checkpoint.track)
@@ -151,13 +160,13 @@ class _Work:
         previous = self.baton.store.objects.info(self.ref)
         reached("intent")
         intent = self._intent(previous.oid if previous else None)
-        intents.write(self.repo, intent)
+        write_intent(self.repo, intent)
         try:
             self._keep(draft)
             self.scene.refuse_changes()
             reached("begin")
             intent = replace(intent, safety=self.safety.commit if self.safety else None)
-            intents.write(self.repo, intent)
+            write_intent(self.repo, intent)
         except BaseException:
             self._forget(intent)
             raise
@@ -341,7 +350,7 @@ class _Work:
         if self.safety is not None:
             with self.repo.lock((self.ref,)):
                 take_back(self.baton.store, self.ref, self.safety.commit, intent.previous)
-        intents.remove(self.repo)
+        remove_intent(self.repo)
 
     def _take_back(self, intent: Intent, error: BaseException) -> None:
         """Put everything back as it was; where even that fails, the next command goes on. Raises GitError then."""
@@ -357,7 +366,7 @@ class _Work:
         if not left:
             return self._forget(intent)
         self.lock.release()
-        intents.remove(self.repo)
+        remove_intent(self.repo)
         short = self.baton.short(self.safety.id) if self.safety else ""
         said = f"the {self.plan.op} is taken back, but not all of it: {error or 'interrupted'}"
         raise GitError(said, *late, *told(left), f"the state before is in safety checkpoint '{short}'")

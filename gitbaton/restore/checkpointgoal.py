@@ -14,11 +14,11 @@ from gitbaton.git.objects import lookup
 from gitbaton.git.questions import is_ancestor, made_here, now_called
 from gitbaton.model import IGNORED, INSIDE, KEPT, Oid, Stored, covered
 from gitbaton.render import first_few, some, title
+from gitbaton.restore.attribution import Work, session_work
 from gitbaton.restore.bytes import HIDDEN, LINKS, held_ignored
 from gitbaton.restore.goal import FREE, Goal, attributes_in, exact_in, files_of, permits_in, staged_in, tree_in
 from gitbaton.restore.plan import made
 from gitbaton.restore.scene import Scene, looked
-from gitbaton.restore.sessionwork import Work, session_work
 from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, Plan
 from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.pathhistory import changes, nothing, tree_of

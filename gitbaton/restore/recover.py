@@ -7,17 +7,18 @@ is none of these somebody wrote since: it is left alone and named.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from gitbaton.baton import Baton
-from gitbaton.codec import in_quotes
+from gitbaton.codec import Json, canonical, in_quotes, parse, path_document, path_of
 from gitbaton.errors import BatonError, GitError, PathError, RecordError, StaleError
-from gitbaton.git.objects import lookup, object_id, parse_commit
-from gitbaton.model import STEPPING, Head, Oid, Stored, covered
-from gitbaton.restore import intent as intents
+from gitbaton.git.objects import OID, lookup, object_id, parse_commit
+from gitbaton.git.repo import Repo, lock_file, put
+from gitbaton.model import OPS, STEPPING, Head, Oid, Op, Stored, covered
 from gitbaton.restore.bytes import AFTER_LINKS, HIDDEN, LINKS, TOUCHED, after_raw, held_ignored, index_scope, stepped
 from gitbaton.restore.goal import conversion_of_step
-from gitbaton.restore.intent import Intent, alone, reached
 from gitbaton.restore.scene import Scene, looked
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import (
@@ -31,7 +32,8 @@ from gitbaton.store.chain import (
     paths_beside,
     take_back,
 )
-from gitbaton.values import replace
+from gitbaton.system.files import acquire, read_regular, release
+from gitbaton.values import replace, value
 from gitbaton.worktree.checkout import GITLINK, Difference, changed_tree, differences, entry_at
 from gitbaton.worktree.conversion import Conversion, attributes_at, conversion_of
 from gitbaton.worktree.filetrees import LINK
@@ -41,6 +43,122 @@ from gitbaton.worktree.rawbytes import blob_at, differing, read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Staged, read_flags, read_staged, refuse_changed, signature
 from gitbaton.worktree.swapall import rescue
 from gitbaton.worktree.untracked import regular
+
+LOCK_WAIT = 10.0
+_FORMAT = 1
+
+
+@value
+class Intent:
+    """``target``: the chain commit whose files come back. ``previous``: what the safety chain pointed at before; ``safety``:
+    its new commit, from the moment on at which files may have changed. ``index``: whether entries of the index come
+    back, ``seen``: which index that was. ``mark``: what a lock file of ours
+    holds. ``root``: the work tree."""
+
+    op: Op
+    target: Oid
+    previous: Oid | None
+    safety: Oid | None
+    index: bool
+    seen: tuple[str, ...]
+    mark: str
+    root: str
+
+
+def intent_path(repo: Repo) -> str:
+    """Where the record of a work tree's restore lies."""
+    return os.path.join(repo.own_dir, "restore")
+
+
+def write_intent(repo: Repo, intent: Intent) -> None:
+    """Write the record, whole or not at all."""
+    document: dict[str, Json] = {
+        "v": _FORMAT,
+        "op": intent.op,
+        "target": intent.target,
+        "previous": intent.previous,
+        "safety": intent.safety,
+        "index": intent.index,
+        "seen": list(intent.seen),
+        "mark": intent.mark,
+        "root": path_document(intent.root),
+    }
+    put(repo, intent_path(repo), canonical(document), sync=True)
+
+
+def read_intent(repo: Repo) -> Intent | None:
+    """The record of a restore that is under way or was interrupted. Raises RecordError for one that cannot be read."""
+    try:
+        found = parse(read_regular(intent_path(repo), 1 << 20))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RecordError(f"'{intent_path(repo)}' cannot be read: {error.strerror}") from None
+    if not isinstance(found, dict) or found.get("v") != _FORMAT:
+        raise RecordError(f"{in_quotes(intent_path(repo))} is not a record of this gitbaton")
+    op = next((name for name in OPS if name == found.get("op")), None)
+    index = found.get("index")
+    ids = {key: found.get(key) for key in ("target", "previous", "safety")}
+    seen, mark, root = found.get("seen"), found.get("mark"), found.get("root")
+    target, previous, safety = (_oid(ids[key]) for key in ("target", "previous", "safety"))
+    if (
+        op is None
+        or not isinstance(index, bool)
+        or target is None
+        or not isinstance(seen, list)
+        or not isinstance(mark, str)
+        or root is None
+    ):
+        raise RecordError(f"{in_quotes(intent_path(repo))} is malformed")
+    return Intent(
+        op=op, target=target, previous=previous, safety=safety, index=index, seen=_words(seen), mark=mark, root=path_of(root)
+    )
+
+
+def _oid(found: Json) -> Oid | None:
+    return found if isinstance(found, str) and OID.match(found) else None
+
+
+def _words(found: Sequence[Json]) -> tuple[str, ...]:
+    return tuple(str(word) for word in found)
+
+
+def remove_intent(repo: Repo) -> None:
+    """The restore is over."""
+    try:
+        os.unlink(intent_path(repo))
+    except FileNotFoundError:
+        pass
+
+
+def set_intent_aside(repo: Repo) -> str:
+    """Move a record that cannot be read out of the way; where it is then."""
+    other = intent_path(repo) + ".bad"
+    os.replace(intent_path(repo), other)
+    return other
+
+
+def reached(name: str) -> None:
+    """Say that a write step of a restore comes next: the audit event ``gitbaton.restore``, with the step's name."""
+    sys.audit("gitbaton.restore", name)
+
+
+@contextmanager
+def alone(repo: Repo, wait: float = LOCK_WAIT) -> Iterator[None]:
+    """Be the only restore in this work tree. The lock goes with the last process that holds it, so that a git which outlives
+    us still counts. Raises GitError when another one holds it for ``wait`` seconds."""
+    fd = lock_file(repo, os.path.join(repo.own_dir, "restoring"))
+    try:
+        if not acquire(fd, wait):
+            raise GitError("another restore is at work in this work tree; nothing is changed")
+        os.set_inheritable(fd, True)
+        try:
+            yield
+        finally:
+            release(fd)  # a git of ours that waits for questions has it, too
+    finally:
+        os.close(fd)
+
 
 WRITTEN = "it was written since"
 _PATIENCE = 1000
@@ -52,7 +170,7 @@ def recover(baton: Baton) -> list[str]:
     One that is still at work is waited for, ten seconds at most, and left alone.
     """
     repo = baton.repo
-    if not os.path.lexists(intents.path(repo)):
+    if not os.path.lexists(intent_path(repo)):
         return []
     if repo.listings is not None:  # they were begun before the files are as they will be
         for process in repo.listings[1:]:
@@ -61,10 +179,10 @@ def recover(baton: Baton) -> list[str]:
     try:
         with alone(repo):
             try:
-                intent = intents.read(repo)
+                intent = read_intent(repo)
             except RecordError as error:
                 IndexLock(repo.layout.index, "").release_any()
-                place = intents.set_aside(repo)
+                place = set_intent_aside(repo)
                 hint = "the state before the restore is in its safety checkpoint; see 'git baton undo --dry-run'"
                 return [f"{error}; it is set aside as {in_quotes(place)}: {hint}"]
             if intent is not None and intent.root != (repo.layout.root or ""):
@@ -84,7 +202,7 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
         return [f"an interrupted {intent.op} was rolled back; no file had been changed"]
     begun, target = _begun(baton, intent)
     if begun is not None and baton.head()[0] != begun:
-        intents.remove(baton.repo)
+        remove_intent(baton.repo)
         again = f"'git baton restore {target}' does it, " if intent.op == "restore" else ""
         moved = f"an interrupted {intent.op} is left as it is, because HEAD has moved since"
         return [f"{moved}; {again}'git baton undo' takes back what it changed"]
@@ -96,15 +214,15 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
         try:
             left = roll_back(baton, intent, modes)
         except RecordError as second:  # what it needs is gone for good
-            place = intents.set_aside(baton.repo)
+            place = set_intent_aside(baton.repo)
             return [f"an interrupted {intent.op} cannot be ended: {second}; its record is set aside as {in_quotes(place)}"]
         if left:
-            intents.remove(baton.repo)
+            remove_intent(baton.repo)
         else:
             _forget(baton, intent)
         return [f"an interrupted {intent.op} was rolled back, because it could not be completed: {error}", *told(left)]
     reached("done")
-    intents.remove(baton.repo)
+    remove_intent(baton.repo)
     more = f" ({target})" if intent.op == "restore" else ""
     more += "; 'git baton undo' takes it back" if intent.op not in STEPPING else ""
     return [f"an interrupted {intent.op} was completed{more}", *told(left)]
@@ -132,7 +250,7 @@ def _forget(baton: Baton, intent: Intent) -> None:
                 raise GitError(f"{in_quotes(ref)} is not where the interrupted {intent.op} left it")
             reached("take-back")
             take_back(baton.store, ref, found.oid, intent.previous)
-    intents.remove(baton.repo)
+    remove_intent(baton.repo)
 
 
 class Ends:

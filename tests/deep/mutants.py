@@ -63,7 +63,7 @@ restore restore/attribution.py: what was committed here is somebody else's
 -return {path: oid for path, oid in found.items() if oid not in made}
 +return found
 
-restore restore/decide.py: what no capture holds goes
+restore restore/plan.py: what no capture holds goes
 -reason = self.facts.unsafe(d.path)
 +reason = None
 
