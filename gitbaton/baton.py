@@ -582,7 +582,7 @@ class Baton:
     def _converted(self, tip: Stored | None, head: Head, captured: Captured, folder: str) -> list[str]:
         """The files of a capture that git found unchanged, and whose bytes may be others than a checkout gives all the same:
         those of which the newest checkpoint kept such bytes, and those that attributes convert otherwise since."""
-        from gitbaton.worktree.conversion import NAME, attributes_at, local_attributes
+        from gitbaton.worktree.rawbytes import NAME, attributes_at, local_attributes
 
         files, found = tip.checkpoint.files if tip is not None else None, list[str]()
         if tip is not None and files is not None and (files.raw or files.held):
@@ -597,8 +597,7 @@ class Baton:
         with suppress(CollectedError):  # a tree that is torn is stored anew, of files that are all read then
             names = self._changed(before, captured.tree) if before != captured.tree else b""
         if f"{NAME}\0".encode() in names or (local is not None and not local.converts_as(local_attributes(self.repo))):
-            from gitbaton.worktree.conversion import conversion_of
-            from gitbaton.worktree.rawbytes import entries
+            from gitbaton.worktree.rawbytes import conversion_of, entries
 
             then = conversion_of(self.repo, folder, before, captured.tree, local)
             found += (path for path, _, _ in then.turned(self.repo.git, entries(self.repo.git, captured.tree)))
@@ -714,7 +713,7 @@ class Baton:
                     state.keep_newest(self.repo, known)
                 warnings += self._mirror(lambda: state.show_newest(self.store, known), only_existing=plan.quiet, staged=staged)
                 if files:
-                    from gitbaton.worktree.conversion import remember_attributes
+                    from gitbaton.worktree.rawbytes import remember_attributes
                     from gitbaton.worktree.untracked import remember
 
                     remember(self.repo)

@@ -35,10 +35,10 @@ from gitbaton.store.chain import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLA
 from gitbaton.store.standing import has_words, last_steps, stance
 from gitbaton.store.write import CheckpointDraft, append_safety, contents
 from gitbaton.values import replace
-from gitbaton.worktree.conversion import remember_attributes
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.locks import MARK
 from gitbaton.worktree.modes import AFTER_MODES
+from gitbaton.worktree.rawbytes import remember_attributes
 from gitbaton.worktree.staged import IndexLock, Restaging, refuse_changed, signature
 
 _MOVED = 3

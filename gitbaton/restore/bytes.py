@@ -17,9 +17,8 @@ from gitbaton.restore.scene import Scene
 from gitbaton.store import Store
 from gitbaton.store.chain import AFTER, beside, in_beside, paths_beside
 from gitbaton.worktree.checkout import Difference, Entry, entry_at, readable_differences
-from gitbaton.worktree.conversion import Conversion
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, moved, read_held
-from gitbaton.worktree.rawbytes import blob_at, differing, entries, read_kept, read_raw
+from gitbaton.worktree.rawbytes import Conversion, blob_at, differing, entries, read_kept, read_raw
 from gitbaton.worktree.staged import Scope
 from gitbaton.worktree.untracked import ignored, regular
 

@@ -23,8 +23,8 @@ from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, Plan
 from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.worktree.checkout import Difference, differences, entry_at, readable_differences
-from gitbaton.worktree.conversion import LocalAttributes
 from gitbaton.worktree.modes import Permits, recorded
+from gitbaton.worktree.rawbytes import LocalAttributes
 from gitbaton.worktree.staged import Scope, listed_now
 from gitbaton.worktree.untracked import anything_in, ignored_by
 

@@ -17,19 +17,19 @@ from gitbaton.restore.scene import Scene, inside
 from gitbaton.restore.values import NOBODY, Order, Step
 from gitbaton.store.chain import AFTER_ATTRIBUTES, beside
 from gitbaton.worktree.checkout import Difference, Entry, matching
-from gitbaton.worktree.conversion import (
+from gitbaton.worktree.filetrees import LINK
+from gitbaton.worktree.gate import has_links
+from gitbaton.worktree.modes import Modes, Permits
+from gitbaton.worktree.rawbytes import (
     Conversion,
     LocalAttributes,
     attribute_files,
     attributes_at,
     conversion_of,
+    entries,
     is_attributes,
     local_attributes,
 )
-from gitbaton.worktree.filetrees import LINK
-from gitbaton.worktree.gate import has_links
-from gitbaton.worktree.modes import Modes, Permits
-from gitbaton.worktree.rawbytes import entries
 from gitbaton.worktree.staged import Scope, Staged, read_staged
 
 _PRIVATE = 0o700  # permissions of what comes back where nobody knows them

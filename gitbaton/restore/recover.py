@@ -35,13 +35,12 @@ from gitbaton.store.chain import (
 from gitbaton.system.files import acquire, read_regular, release
 from gitbaton.values import replace, value
 from gitbaton.worktree.checkout import GITLINK, Difference, changed_tree, differences, entry_at
-from gitbaton.worktree.conversion import Conversion, attributes_at, conversion_of
 from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.heldbytes import exact_bytes
 from gitbaton.worktree.modes import Permits, confine, step_back, step_on
-from gitbaton.worktree.rawbytes import blob_at, differing, read_kept
+from gitbaton.worktree.place import rescue
+from gitbaton.worktree.rawbytes import Conversion, attributes_at, blob_at, conversion_of, differing, read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Staged, read_flags, read_staged, refuse_changed, signature
-from gitbaton.worktree.swapall import rescue
 from gitbaton.worktree.untracked import regular
 
 LOCK_WAIT = 10.0

@@ -22,16 +22,15 @@ from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
 from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, differences, take_in, take_out
-from gitbaton.worktree.conversion import Conversion
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import has_links
 from gitbaton.worktree.heldbytes import exact_bytes, moved, read_held
 from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.modes import Permits, narrow
-from gitbaton.worktree.rawbytes import Kept
+from gitbaton.worktree.place import SwapAll
+from gitbaton.worktree.rawbytes import Conversion, Kept
 from gitbaton.worktree.staged import refuse_changed
 from gitbaton.worktree.swap import look_at
-from gitbaton.worktree.swapall import SwapAll
 from gitbaton.worktree.untracked import ours
 
 _FEW_PATHS = 20  # that git is asked for one by one: each is held against every path of the index

@@ -30,8 +30,8 @@ from gitbaton.restore.values import LONGEST, Order, Plan
 from gitbaton.store import safety_ref
 from gitbaton.store.chain import AFTER, beside, in_beside, paths_beside, steps
 from gitbaton.worktree.checkout import INVALID, NESTED, Difference, readable_differences, refused_names
-from gitbaton.worktree.conversion import LocalAttributes
 from gitbaton.worktree.modes import step_back
+from gitbaton.worktree.rawbytes import LocalAttributes
 from gitbaton.worktree.rawbytes import differing as differing_bytes
 
 _BEFORE = re.compile(r"before (?:(?:undo|redo) of )*")  # what the step of a safety checkpoint begins with

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from gitbaton.restore.scene import Scene
     from gitbaton.worktree.checkout import Entry
-    from gitbaton.worktree.conversion import Conversion
     from gitbaton.worktree.modes import Permits
+    from gitbaton.worktree.rawbytes import Conversion
     from gitbaton.worktree.staged import Scope, Staged
 
     Action = Literal["write", "create", "remove", "keep", "conflict", "refuse"]

@@ -16,10 +16,9 @@ from gitbaton.restore.bytes import absent
 from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.refs import chain_ref
 from gitbaton.tools.comparing import tree_of
-from gitbaton.worktree.conversion import Conversion, attribute_files, attributes_at
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, read_held
-from gitbaton.worktree.rawbytes import read_kept
+from gitbaton.worktree.rawbytes import Conversion, attribute_files, attributes_at, read_kept
 
 _LINK, _COMMIT = b"120000", b"160000"
 _TAKES = "'git baton snapshot \"what is done\"' takes it in"

@@ -22,7 +22,7 @@ from gitbaton.worktree.heldbytes import HeldOid, exact_bytes
 from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.locks import MARK
 from gitbaton.worktree.modes import confine, recorded
-from gitbaton.worktree.newfiles import make_file
+from gitbaton.worktree.place import make_file
 from gitbaton.worktree.rawbytes import read_kept
 from gitbaton.worktree.staged import IndexLock, Restaging, Scope, read_staged
 

@@ -21,7 +21,7 @@ from gitbaton.values import cast
 from gitbaton.worktree.filetrees import LARGE, LINK, FileEntry, FileReader, FileSet, ObjectStore, is_safe, parents, read_tree
 from gitbaton.worktree.gate import Gate
 from gitbaton.worktree.globs import below, matcher, quote, roots
-from gitbaton.worktree.swapeach import leads_outside, swap
+from gitbaton.worktree.swap import leads_outside, swap
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

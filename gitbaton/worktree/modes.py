@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 
@@ -22,7 +22,6 @@ from gitbaton.values import value
 from gitbaton.worktree.filetrees import EXECUTABLE, is_safe, parents
 from gitbaton.worktree.gate import setting
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.swap import permissions, prune
 
 ALL = 0o777
 MODES, AFTER_MODES = b"modes", b"after-modes"
@@ -137,6 +136,12 @@ def without_list(full: str, mode: int) -> int:
     fields = [int.from_bytes(rules[at : at + 2], "little") for at in range(0, len(rules), 2)]
     group = next((bits for tag, bits in zip(fields[::4], fields[1::4], strict=False) if tag == _GROUP), 7)
     return mode & (~0o070 | group << 3)
+
+
+def permissions(old: int, runs: bool | None) -> int:
+    """Those of a file that comes in the place of one with the mode ``old``: who may read and write it stays. ``runs``: whether
+    who may read it may execute it; None where git does not look at that."""
+    return old & 0o777 if runs is None else old & 0o666 | (old >> 2 & 0o111 if runs else 0)
 
 
 class Permits:
@@ -296,6 +301,23 @@ def give(root: str, modes: Mapping[str, int]) -> None:
                     os.fchmod(fd, found & 0o7000 | modes[path] & ALL)
             finally:
                 os.close(fd)
+
+
+def prune(root: str, folders: Sequence[str], above: int = 0, keep: Collection[str] = ()) -> None:
+    """Remove empty folders from the deepest up, as long as they are empty, deeper than ``above`` and none to ``keep``."""
+    for depth in range(len(folders), above, -1):
+        if keep and "/".join(folders[:depth]) in keep:
+            return
+        try:
+            parent = open_below(root, folders[: depth - 1])
+        except OSError:
+            return
+        try:
+            os.rmdir(folders[depth - 1], dir_fd=parent)
+        except OSError:
+            return
+        finally:
+            os.close(parent)
 
 
 def arrange(root: str, want: Mapping[str, int], gone: Iterable[str], keep: Collection[str] = ()) -> None:

@@ -84,7 +84,7 @@ worktree worktree/filetrees.py: .GIT may be written
 -text = os.fsdecode(name).translate(_HFS).lower().rstrip(" .")
 +text = os.fsdecode(name).translate(_HFS).rstrip(" .")
 
-worktree worktree/swapall.py: a late write is lost
+worktree worktree/place.py: a late write is lost
 -late = [path for path in self.moved if _is_late(*self.places[path])]
 +late = list[str]()
 

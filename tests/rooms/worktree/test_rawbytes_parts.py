@@ -13,7 +13,7 @@ from gitbaton.errors import RecordError
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.worktree.capture import capture_with_index, private_folder, with_raw
 from gitbaton.worktree.index import PrivateIndex
-from gitbaton.worktree.newfiles import make_file
+from gitbaton.worktree.place import make_file
 from gitbaton.worktree.rawbytes import differing, entries, may_convert, read_raw
 from gitbaton.worktree.untracked import CaptureRules
 from tests.kit import Sandbox
