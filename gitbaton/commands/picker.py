@@ -37,7 +37,7 @@ from gitbaton.commands.pickerviews import Deeds, Offer, Offers, PickerView, View
 from gitbaton.errors import BatonError
 from gitbaton.model import STEPPING, Oid, Op, Stored
 from gitbaton.render import quoted
-from gitbaton.restore.values import UNMERGED, Order, Step
+from gitbaton.restore.values import UNMERGED, Order, PathAction
 from gitbaton.store import Problem
 from gitbaton.store.turns import UnderWay
 from gitbaton.tools import rewinding
@@ -311,7 +311,7 @@ class Picker(App[int]):
         self.shown: Offer | None = None
         self.offers = Offers(())
         self.meant, self.changed = order, ""
-        self.ordered: list[Step] = []
+        self.ordered: list[PathAction] = []
         self.busy = False
         self.ending: int | None = None
         self.starter = os.getppid()
@@ -704,7 +704,7 @@ class Picker(App[int]):
         self.op = plans[(plans.index(self.shown) + by) % len(plans)].plan.op
         self._show_plan(next(one for one in plans if one.plan.op == self.op))
 
-    def _step(self, step: Step) -> Text:
+    def _step(self, step: PathAction) -> Text:
         """A path of the plan: its sign, what becomes of it, and of a conflict whether it is to be overwritten, too."""
         text = Text.assemble((f"{SIGNS[step.action]} {step.action:<9}", self.style_of(SLOTS[step.action])))
         able = self.shown is not None and self.shown.plan.op == "restore"

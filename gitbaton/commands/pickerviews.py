@@ -20,7 +20,7 @@ from gitbaton.commands.transcript import blocks
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import NOT_ENDED, Oid, Op, Stored, is_turn
 from gitbaton.render import age, line, observed_pairs, quoted, quoting, title, verdict
-from gitbaton.restore.values import Order, Plan, Restored
+from gitbaton.restore.values import Order, Restored, RestorePlan
 from gitbaton.retention.pins import set_pin
 from gitbaton.store.meta import Meta, read
 from gitbaton.store.turns import UnderWay
@@ -249,7 +249,7 @@ class Offer(NamedTuple):
     """A plan that somebody looks at. ``talk``: how the conversation would be written back; else ``why`` it cannot be."""
 
     order: Order
-    plan: Plan
+    plan: RestorePlan
     talk: conversations.ConversationPlan | None = None
     why: str = ""
 

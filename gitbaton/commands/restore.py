@@ -29,7 +29,7 @@ from gitbaton.model import Op, Stored
 from gitbaton.names import parted
 from gitbaton.render import in_shell, path_in_quotes, quoted, some
 from gitbaton.restore.recover import intent_path
-from gitbaton.restore.values import COMMITTED, TEXT, UNDECIDED, UNKNOWN, UNMERGED, Order, Plan
+from gitbaton.restore.values import COMMITTED, TEXT, UNDECIDED, UNKNOWN, UNMERGED, Order, RestorePlan
 from gitbaton.store import safety_ref, tip_ref
 from gitbaton.values import replace
 
@@ -188,7 +188,7 @@ def tell_written(plan: "conversations.ConversationPlan", target: Stored, *, dry_
 class _AskError(Exception):
     """A plan that is to be asked about first."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RestorePlan) -> None:
         self.plan = plan
 
 
@@ -197,7 +197,7 @@ def _asked(baton: Baton, op: Op, order: Order, *, verbose: bool) -> tuple[restor
     NoAnswerError."""
     agreed = set[str]()
 
-    def permit(plan: Plan) -> None:
+    def permit(plan: RestorePlan) -> None:
         if plan.doubtful and plan.wanted and plan.digest not in agreed:
             raise _AskError(plan)
 
@@ -256,7 +256,7 @@ def _back(op: Op) -> str:
 
 
 def show_plan(
-    plan: Plan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool, verbose: bool = False
+    plan: RestorePlan, safety: Stored | None, said: tuple[str, ...], *, dry_run: bool, json: bool, verbose: bool = False
 ) -> None:
     """Print what would be done, or what was: one line a path, or of many how many, how to take it back, and the warnings
     ``said``."""
@@ -283,7 +283,7 @@ def show_plan(
     warn_all(said)
 
 
-def _before(plan: Plan) -> list[str]:
+def _before(plan: RestorePlan) -> list[str]:
     """What is to be known of a plan before it is carried out, a line each."""
     if not any(step.action != "keep" for step in plan.steps):
         return []
@@ -292,7 +292,7 @@ def _before(plan: Plan) -> list[str]:
     return [*plan.notes, *own]
 
 
-def _hints(plan: Plan) -> Iterator[str]:
+def _hints(plan: RestorePlan) -> Iterator[str]:
     """What helps where a path was left as a conflict."""
     if any(step.action == "refuse" and step.reason.endswith(" is not here, or torn") for step in plan.steps):
         yield "'git baton doctor --mend' finds again what is gone, where it is anywhere; --from-remote asks a remote, too"
@@ -311,7 +311,7 @@ def _hints(plan: Plan) -> Iterator[str]:
         yield "an unmerged path is yours to resolve; --force writes the file and leaves it unmerged"
 
 
-def _told(plan: Plan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
+def _told(plan: RestorePlan, safety: Stored | None, *, dry_run: bool, verbose: bool) -> Iterator[str]:
     """What would become, or became, of each path, or of how many."""
     would = "would " if dry_run else ""
     rows = [(s.action, f"{would}{s.action} {quoted(s.path)}{f' ({plain(s.reason)})' if s.reason else ''}") for s in plan.steps]

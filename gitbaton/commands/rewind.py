@@ -18,7 +18,7 @@ from gitbaton.commands.restore import Exact, Force, Foreign, Index, interruptibl
 from gitbaton.errors import BatonError, NotFoundError, UsageError
 from gitbaton.model import Stored
 from gitbaton.render import age, line, quoted, quoting, sentences, title, title_of, verdict
-from gitbaton.restore.values import Order, Plan, Step
+from gitbaton.restore.values import Order, PathAction, RestorePlan
 from gitbaton.survey import Surveyor
 from gitbaton.tools import rewinding
 from gitbaton.tools.rewinding import URGENT, Changes, RewindRow, counts
@@ -305,7 +305,7 @@ class RewindDialog:
             write_back(talk, target, dry_run=False)
         return 0 if choice else None
 
-    def _turn(self, order: Order) -> Optional[Plan]:
+    def _turn(self, order: Order) -> Optional[RestorePlan]:
         """Print the plan to take a turn back; None where there is none, with the reason."""
         plan, why = rewinding.turn_back(self.baton, order)
         if plan is None and why:
@@ -341,7 +341,7 @@ class RewindDialog:
         terminal.say(f"conversation: {lines}, as a new session of {in_quotes(plan.agent)}")
         return plan
 
-    def _shown(self, order: Order, label: str) -> Optional[Plan]:
+    def _shown(self, order: Order, label: str) -> Optional[RestorePlan]:
         """Print the plan of a restore; None where there is none, with the reason."""
         try:
             found = rewinding.preview(self.baton, order)
@@ -351,7 +351,7 @@ class RewindDialog:
         self._tell(found, order, label)
         return found
 
-    def _tell(self, found: Plan, order: Order, label: str) -> None:
+    def _tell(self, found: RestorePlan, order: Order, label: str) -> None:
         """Print a plan, as much as there is room for, and what it does in all."""
         few = max(5, (screen()[1] or 24) - BESIDE_THE_PLAN)
         steps, more = found.steps, len(found.steps) - few
@@ -384,7 +384,7 @@ class RewindDialog:
                 return meant
             terminal.tell(f"'{cut(plain(answer), 40)}' is not understood; it can be {', '.join(offered)}")
 
-    def _sure(self, conflicts: list[Step], *, over: bool) -> str:
+    def _sure(self, conflicts: list[PathAction], *, over: bool) -> str:
         """Whether to go on where somebody else's work is touched or left in the way; every path of it is named. ``over``: it
         may be overwritten."""
         for step in conflicts:

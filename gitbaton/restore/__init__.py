@@ -7,6 +7,6 @@ with the lock of ``alone`` held; ``carry_out`` does both; ``recover`` ends what 
 from gitbaton.restore.apply import apply, carry_out, open_plan
 from gitbaton.restore.checkpointgoal import planned
 from gitbaton.restore.recover import alone, recover
-from gitbaton.restore.values import Order, Plan, Restored, Step
+from gitbaton.restore.values import Order, PathAction, Restored, RestorePlan
 
-__all__ = ["Order", "Plan", "Restored", "Step", "alone", "apply", "carry_out", "open_plan", "planned", "recover"]
+__all__ = ["Order", "PathAction", "RestorePlan", "Restored", "alone", "apply", "carry_out", "open_plan", "planned", "recover"]

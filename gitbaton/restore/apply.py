@@ -29,7 +29,7 @@ from gitbaton.restore.recover import (
     write_intent,
 )
 from gitbaton.restore.stepgoal import stepping
-from gitbaton.restore.values import Order, Plan, Restored
+from gitbaton.restore.values import Order, Restored, RestorePlan
 from gitbaton.store import safety_ref
 from gitbaton.store.chain import AFTER, AFTER_ATTRIBUTES, INDEX_AFTER, INDEX_FLAGS, LEFT, take_back
 from gitbaton.store.standing import has_words, last_steps, stance
@@ -46,7 +46,7 @@ _UNWRITABLE = 20
 
 
 def carry_out(
-    baton: Baton, op: Op, order: Order, permit: Callable[[Plan], None] = lambda plan: None
+    baton: Baton, op: Op, order: Order, permit: Callable[[RestorePlan], None] = lambda plan: None
 ) -> tuple[Restored, list[str]]:
     """Restore, undo or redo, what ``permit`` does not refuse by raising; what recovering an interrupted one had to say comes
     along.
@@ -84,7 +84,9 @@ def carry_out(
             left |= error.reasons
 
 
-def open_plan(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> AbstractContextManager[Plan]:
+def open_plan(
+    baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE
+) -> AbstractContextManager[RestorePlan]:
     """The plan of a restore, a revert, an undo or a redo, good until the block ends; with the lock it can be applied."""
     if op == "revert":
         from gitbaton.restore.turngoal import reverting
@@ -93,14 +95,14 @@ def open_plan(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[N
     return planned(baton, order, lock) if op == "restore" else stepping(baton, op, order, lock)
 
 
-def apply(plan: Plan) -> Restored:
+def apply(plan: RestorePlan) -> Restored:
     """Bring the files of a plan back, and the index entries that belong to them. It was made with the lock held.
 
     What is overwritten or removed is in a safety checkpoint first. Raises StaleError when the plan was made against another
     state, RefConflictError or GitError when something is in the way; then everything is as it was, unless the message says
     that the next command goes on.
     """
-    work = _Work(plan)
+    work = _Restoring(plan)
     if not plan.wanted and not work.restaging and (plan.op not in STEPPING or not plan.complete):
         return Restored(plan=plan, safety=None, warnings=plan.warnings)
     if read_intent(plan.scene.repo) is not None:
@@ -109,10 +111,10 @@ def apply(plan: Plan) -> Restored:
     return work.run()
 
 
-class _Work:
+class _Restoring:
     """One plan under way."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RestorePlan) -> None:
         self.plan, self.scene = plan, plan.scene
         self.baton, self.repo = self.scene.baton, self.scene.repo
         self.ref = safety_ref(self.repo.layout.git_dir, self.repo.layout.common_dir)

@@ -51,7 +51,7 @@ _Look = Generator[int, None, PlacedCheckpoint | None]
 
 
 @value
-class Present:
+class PresentPath:
     """One path as it is now: a blob's id and its mode ("100644", "100755", "120000"), or None and "" when it is absent."""
 
     path: str
@@ -70,7 +70,9 @@ class Owner:
     certain: bool = True
 
 
-def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, present: Sequence[Present]) -> dict[str, Owner]:
+def others(
+    store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, present: Sequence[PresentPath]
+) -> dict[str, Owner]:
     """Those of the paths whose present content is somebody else's work, by path; what is absent from it is ours.
 
     ``present`` are paths that differ from the checkpoint ``then`` now; ``head`` is HEAD's commit now. Among the checkpoints of
@@ -101,7 +103,7 @@ def others(store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, p
     contents = {path: content for path, content in known.get(first, {}).items() if path in wanted}
     for line in lines:
         line.follow(base, contents, known)
-    search = _Search(store, then, worktree, wanted, contents, lines)
+    search = _OwnerSearch(store, then, worktree, wanted, contents, lines)
     brought = brought if alone else _brought(store, then, commits, known, wanted)
     return _Verdict(search, {path: Owner(path=path, track=None, where=oid) for path, oid in brought.items()}).owners()
 
@@ -164,7 +166,7 @@ def _of_nobody(c: Checkpoint) -> bool:
 class _Verdict:
     """Whose each path is; ``brought`` says which commit brought a content since."""
 
-    def __init__(self, search: _Search, brought: Mapping[str, Owner]) -> None:
+    def __init__(self, search: _OwnerSearch, brought: Mapping[str, Owner]) -> None:
         self.search, self.brought = search, brought
         self.held = search.holders()
         self.first = {path: min((seen for _, seen in held), key=search.rank) for path, held in self.held.items()}
@@ -195,7 +197,7 @@ class _Verdict:
         return min(found, key=self.search.rank, default=None) if first.track == self.search.track else None
 
 
-class _Search:
+class _OwnerSearch:
     """Lines of one repository, asked for one work tree. ``then`` is the checkpoint to come back, ``base`` what its ``head`` has
     at the wanted paths."""
 

@@ -13,10 +13,10 @@ from datetime import datetime
 from gitbaton.baton import Baton
 from gitbaton.errors import MENDS, RecordError
 from gitbaton.model import Oid, Stored
-from gitbaton.restore.scene import Scene
+from gitbaton.restore.scene import PresentState
 from gitbaton.store import Store
 from gitbaton.store.chain import AFTER, beside, in_beside, paths_beside
-from gitbaton.worktree.checkout import Difference, Entry, entry_at, readable_differences
+from gitbaton.worktree.checkout import Difference, GitEntry, entry_at, readable_differences
 from gitbaton.worktree.heldbytes import HeldOid, HeldStore, moved, read_held
 from gitbaton.worktree.rawbytes import Conversion, blob_at, differing, entries, read_kept, read_raw
 from gitbaton.worktree.staged import Scope
@@ -35,10 +35,15 @@ class Bytes:
     checkout gives what their filter made; ``conversion``: how one of then gave what it gave, where that is not as now."""
 
     def __init__(
-        self, scene: Scene, kept: Mapping[str, Oid], tree: Oid, since: datetime | None, conversion: Conversion | None = None
+        self,
+        scene: PresentState,
+        kept: Mapping[str, Oid],
+        tree: Oid,
+        since: datetime | None,
+        conversion: Conversion | None = None,
     ) -> None:
         self.scene, self.tree, self.since, self.conversion = scene, tree, since, conversion
-        self.converted: Mapping[str, Entry] = {}
+        self.converted: Mapping[str, GitEntry] = {}
         self.away, self.cleaned = absent(scene.baton.store, kept)
         self.then = {path: oid for path, oid in kept.items() if path not in self.cleaned}
 
@@ -58,11 +63,11 @@ class Bytes:
                 found.append(Difference(path=path, now=same, then=same))
         return sorted(found, key=lambda d: os.fsencode(d.path))
 
-    def _turned(self, apart: Collection[str]) -> dict[str, Entry]:
+    def _turned(self, apart: Collection[str]) -> dict[str, GitEntry]:
         """The files at which the trees agree, and of which a checkout gave something else then than now."""
         assert self.conversion is not None
         same = [file for file in entries(self.scene.repo.git, self.tree) if file[0] not in apart]
-        return {path: Entry(mode=mode, oid=oid) for path, mode, oid in self.conversion.turned(self.scene.index.git, same)}
+        return {path: GitEntry(mode=mode, oid=oid) for path, mode, oid in self.conversion.turned(self.scene.index.git, same)}
 
     def arrived(self, apart_in_trees: Sequence[Difference]) -> set[str]:
         """The paths at which the trees do not agree, and where the bytes and the mode of then are on disk: git takes them for
@@ -71,12 +76,12 @@ class Bytes:
         there = {d.path: d.then for d in both if d.then and d.now and d.now.mode == d.then.mode and d.then.mode[:3] == "100"}
         return there.keys() - self._differing(there)
 
-    def _other(self, turned: Mapping[str, Entry]) -> dict[str, Entry]:
+    def _other(self, turned: Mapping[str, GitEntry]) -> dict[str, GitEntry]:
         """Those of them that hold other bytes than then. One that was not written since holds those of then."""
         asked = {p: e for p, e in turned.items() if p in self.then or self._examined(p, moved=True)}
         return {path: turned[path] for path in self._differing(asked)}
 
-    def _differing(self, files: Mapping[str, Entry]) -> set[str]:
+    def _differing(self, files: Mapping[str, GitEntry]) -> set[str]:
         """The files that hold other bytes than those of then."""
         if self.conversion is None or not files:
             return set()
@@ -156,7 +161,7 @@ def stepped(store: Store, safety: Stored) -> tuple[Oid, Oid, list[Difference]]:
     return found.now, found.then, found.differences
 
 
-def after(store: Store, safety: Stored, apart: Sequence[Difference]) -> dict[str, Entry | None]:
+def after(store: Store, safety: Stored, apart: Sequence[Difference]) -> dict[str, GitEntry | None]:
     """What each path that a step touched was to hold afterwards; ``apart``: where its two ends differ. Raises
     RecordError."""
     tree = in_beside(store, safety, AFTER)

@@ -18,8 +18,8 @@ from gitbaton.restore.attribution import Work, session_work
 from gitbaton.restore.bytes import HIDDEN, LINKS, held_ignored
 from gitbaton.restore.goal import FREE, Goal, attributes_in, exact_in, files_of, permits_in, staged_in, tree_in
 from gitbaton.restore.plan import made
-from gitbaton.restore.scene import Scene, looked
-from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, Plan
+from gitbaton.restore.scene import PresentState, looked
+from gitbaton.restore.values import COMMITTED, LONGEST, SHORT, Order, RestorePlan
 from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.worktree.checkout import Difference, differences, entry_at, readable_differences
@@ -32,7 +32,7 @@ SUBJECT = 60  # of a commit
 
 
 @contextmanager
-def planned(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[Plan]:
+def planned(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[RestorePlan]:
     """The plan of a restore, good until the block ends; ``lock`` is held from before the look. Raises BatonError; nothing is
     changed then, and no lock taken where the words are wrong."""
     target = baton.resolve(order.checkpoint)
@@ -52,7 +52,7 @@ class CheckpointGoal(Goal):
 
     op = "restore"
 
-    def __init__(self, scene: Scene, target: Stored, order: Order) -> None:
+    def __init__(self, scene: PresentState, target: Stored, order: Order) -> None:
         super().__init__(scene, target, order)
         self.files, self.whole = files_of(target), not order.paths
         self.again = target.id[:SHORT]

@@ -11,12 +11,12 @@ from gitbaton.codec import in_quotes
 from gitbaton.errors import MENDS, BatonError, RecordError
 from gitbaton.git.objects import lookup
 from gitbaton.model import KEPT, FileState, Oid, Op, Operation, Stored
-from gitbaton.restore.attribution import Owner, Present, others
+from gitbaton.restore.attribution import Owner, PresentPath, others
 from gitbaton.restore.bytes import kept_in
-from gitbaton.restore.scene import Scene, inside
-from gitbaton.restore.values import NOBODY, Order, Step
+from gitbaton.restore.scene import PresentState, inside
+from gitbaton.restore.values import NOBODY, Order, PathAction
 from gitbaton.store.chain import AFTER_ATTRIBUTES, beside
-from gitbaton.worktree.checkout import Difference, Entry, matching
+from gitbaton.worktree.checkout import Difference, GitEntry, matching
 from gitbaton.worktree.filetrees import LINK
 from gitbaton.worktree.gate import has_links
 from gitbaton.worktree.modes import Modes, Permits
@@ -62,14 +62,14 @@ class Goal:
     operation: Operation | None = None
     hidden: Collection[str] = ()
     left: Mapping[str, str] = {}
-    further: Mapping[str, Step] = {}
+    further: Mapping[str, PathAction] = {}
     converted: Collection[str] = ()
     links: Collection[str] = ()
 
-    def __init__(self, scene: Scene, target: Stored, order: Order) -> None:
+    def __init__(self, scene: PresentState, target: Stored, order: Order) -> None:
         self.scene, self.target, self.order = scene, target, order
         self.baton, self.store, self.git = scene.baton, scene.baton.store, scene.repo.git
-        self.asked = Asked(scene, order)
+        self.asked = AskedPaths(scene, order)
         self.tree: Oid
         self.rules: Oid
         self.staged: Staged
@@ -103,7 +103,7 @@ class Goal:
         for path, mode, oid in entries(repo.git, self.tree, modes=(LINK,)):
             there = os.path.join(self.scene.root, path)
             if path not in differing and os.path.lexists(there) and os.path.islink(there) != self.is_link(path):
-                entry = Entry(mode=mode, oid=oid)
+                entry = GitEntry(mode=mode, oid=oid)
                 found.append(Difference(path=path, now=entry, then=entry))
         return found
 
@@ -148,7 +148,7 @@ class Goal:
 
     def whose(self, moved: Sequence[Difference]) -> Mapping[str, str]:
         """Those of the paths whose present content is somebody else's, and whose."""
-        present = [Present(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in moved]
+        present = [PresentPath(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in moved]
         found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
         return {path: self._told(owner) for path, owner in found.items()}
 
@@ -174,10 +174,10 @@ class Goal:
         return []
 
 
-class Asked:
+class AskedPaths:
     """The PATHs of an order, git's pathspecs as seen from its directory."""
 
-    def __init__(self, scene: Scene, order: Order) -> None:
+    def __init__(self, scene: PresentState, order: Order) -> None:
         self.scene, self.specs, self.over = scene, order.paths, order.over
         self.directory = inside(scene.root, order.directory)
 
@@ -208,12 +208,12 @@ def files_of(target: Stored) -> FileState:
     return files
 
 
-def attributes_in(scene: Scene, stored: Stored) -> LocalAttributes | None:
+def attributes_in(scene: PresentState, stored: Stored) -> LocalAttributes | None:
     """What this machine had to say of conversions at a checkpoint; None where it was taken elsewhere."""
     return attributes_at(scene.repo, stored.checkpoint.created) if not stored.foreign else None
 
 
-def conversion_of_step(scene: Scene, safety: Stored, target: Stored | None) -> Conversion | None:
+def conversion_of_step(scene: PresentState, safety: Stored, target: Stored | None) -> Conversion | None:
     """How a step converted the files that it wrote; None where that was as when it began. ``target``: the checkpoint that it
     brought back."""
     objects, side = scene.baton.store.objects, beside(scene.baton.store, safety)
@@ -224,7 +224,7 @@ def conversion_of_step(scene: Scene, safety: Stored, target: Stored | None) -> C
     return Conversion(scene.repo, scene.folder, attribute_files(scene.repo, files.oid), local)
 
 
-def tree_in(scene: Scene, stored: Stored) -> Oid:
+def tree_in(scene: PresentState, stored: Stored) -> Oid:
     """The tree of all files at a checkpoint, in which folders that cannot be read are as now. Raises BatonError."""
     tree = files_of(stored).tree
     if scene.baton.store.tree_of(stored.commit) != tree:
@@ -235,7 +235,7 @@ def tree_in(scene: Scene, stored: Stored) -> Oid:
     return found
 
 
-def permits_in(scene: Scene, read: Callable[[], Permits]) -> Permits:
+def permits_in(scene: PresentState, read: Callable[[], Permits]) -> Permits:
     """What ``read`` says of permissions; where that list is lost, what comes back is its owner's alone."""
     try:
         return read()
@@ -244,7 +244,7 @@ def permits_in(scene: Scene, read: Callable[[], Permits]) -> Permits:
         return Permits(scene.repo, Modes(rest=_PRIVATE))
 
 
-def exact_in(scene: Scene, stored: Stored) -> tuple[dict[str, Oid], dict[str, str]]:
+def exact_in(scene: PresentState, stored: Stored) -> tuple[dict[str, Oid], dict[str, str]]:
     """The exact bytes that a checkpoint kept, by path; where the list of them is lost, the paths that do not come back without
     them, with the reason."""
     try:
@@ -255,6 +255,6 @@ def exact_in(scene: Scene, stored: Stored) -> tuple[dict[str, Oid], dict[str, st
         return {}, {s.path: "what stands for its bytes cannot be read" for s in files.skipped if s.reason in KEPT}
 
 
-def staged_in(scene: Scene, stored: Stored) -> Staged:
+def staged_in(scene: PresentState, stored: Stored) -> Staged:
     """What was staged at a checkpoint. Raises BatonError."""
     return read_staged(scene.repo, files_of(stored), beside(scene.baton.store, stored))

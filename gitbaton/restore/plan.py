@@ -14,9 +14,19 @@ from gitbaton.model import INSIDE, Oid, covered
 from gitbaton.render import path_in_quotes
 from gitbaton.restore.bytes import Bytes
 from gitbaton.restore.goal import Goal
-from gitbaton.restore.values import CHANGING, UNKNOWN, UNMERGED, Plan, Step
+from gitbaton.restore.values import CHANGING, UNKNOWN, UNMERGED, PathAction, RestorePlan
 from gitbaton.values import replace, value
-from gitbaton.worktree.checkout import GITLINK, INVALID, NESTED, Difference, Entry, Guard, changed_tree, hidden, refused_names
+from gitbaton.worktree.checkout import (
+    GITLINK,
+    INVALID,
+    NESTED,
+    Difference,
+    GitEntry,
+    Guard,
+    changed_tree,
+    hidden,
+    refused_names,
+)
 from gitbaton.worktree.filetrees import LINK, parents
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.index import store_anew
@@ -25,7 +35,7 @@ from gitbaton.worktree.untracked import ignored_by
 
 
 @value
-class Facts:
+class PathFacts:
     """What is known of the paths that differ.
 
     ``unsafe``: why a path's present content is in no capture; ``left``: why the checkpoint does not know a path, by path;
@@ -49,30 +59,32 @@ class Facts:
 class Decider:
     """The steps for the differences in scope; ``everything`` are those of the whole work tree."""
 
-    def __init__(self, scope: Sequence[Difference], everything: Sequence[Difference], guard: Guard, facts: Facts) -> None:
+    def __init__(self, scope: Sequence[Difference], everything: Sequence[Difference], guard: Guard, facts: PathFacts) -> None:
         self.scope, self.guard, self.facts = scope, guard, facts
         self.held = {d.path for d in everything if d.now is not None and not (guard.within and d.now.mode == GITLINK)}
         self.replaced = self._replaced()
         self.steps = {d.path: self._first(d) for d in scope}
         self._exact()
-        self.steps |= {path: Step(path=path, action="refuse", reason=reason) for path, reason in facts.absent.items()}
+        self.steps |= {path: PathAction(path=path, action="refuse", reason=reason) for path, reason in facts.absent.items()}
 
     def _replaced(self) -> set[str]:
         """Files and links that stand where the checkpoint has a directory: it knows the name, if not the file."""
         coming = _above(d.path for d in self.scope if d.then is not None)
         return {d.path for d in self.scope if d.then is None and d.path in coming}
 
-    def _first(self, d: Difference) -> Step:
+    def _first(self, d: Difference) -> PathAction:
         reason = self._never(d) or self._nested(d)
         if reason is not None:
-            return Step(path=d.path, action="refuse", reason=reason)
+            return PathAction(path=d.path, action="refuse", reason=reason)
         if d.then is None:
             wanted = self.facts.always or d.path in self.facts.known or d.path in self.replaced
-            return Step(path=d.path, action="remove") if wanted else Step(path=d.path, action="keep", reason=UNKNOWN)
+            return (
+                PathAction(path=d.path, action="remove") if wanted else PathAction(path=d.path, action="keep", reason=UNKNOWN)
+            )
         if d.now is not None:
-            return Step(path=d.path, action="write")
+            return PathAction(path=d.path, action="write")
         reason = self.guard.in_the_way(d.path)
-        return Step(path=d.path, action="refuse", reason=reason) if reason else Step(path=d.path, action="create")
+        return PathAction(path=d.path, action="refuse", reason=reason) if reason else PathAction(path=d.path, action="create")
 
     def _never(self, d: Difference) -> str | None:
         """Why a path is not touched whatever is asked."""
@@ -103,9 +115,9 @@ class Decider:
         ignored = self.facts.ignored_then(unknown)
         for path in unknown:
             if path in ignored:
-                self.steps[path] = Step(path=path, action="keep", reason="ignored at the checkpoint")
+                self.steps[path] = PathAction(path=path, action="keep", reason="ignored at the checkpoint")
             else:
-                self.steps[path] = Step(path=path, action="remove")
+                self.steps[path] = PathAction(path=path, action="remove")
 
     def changing(self) -> list[Difference]:
         """The differences that are to be changed as things stand."""
@@ -115,9 +127,9 @@ class Decider:
         """Leave paths alone that are somebody else's, unless they are named or forced."""
         for path, reason in reasons.items():
             if not self.facts.force and path not in self.facts.named:
-                self.steps[path] = Step(path=path, action="conflict", reason=reason)
+                self.steps[path] = PathAction(path=path, action="conflict", reason=reason)
 
-    def settle(self) -> list[Step]:
+    def settle(self) -> list[PathAction]:
         """The steps, after every path has made way, or has not been made way for."""
         while self._blocked() or self._needless():
             pass
@@ -136,7 +148,7 @@ class Decider:
             if blocker is None and d.now is None and d.path in above:
                 blocker = next(p for p in sorted(staying) if p.startswith(d.path + "/"))
             if blocker is not None:
-                self.steps[d.path] = Step(path=d.path, action="refuse", reason=f"{in_quotes(blocker)} is in the way")
+                self.steps[d.path] = PathAction(path=d.path, action="refuse", reason=f"{in_quotes(blocker)} is in the way")
                 found = True
         return found
 
@@ -148,7 +160,7 @@ class Decider:
         for path in self.replaced:
             step = self.steps[path]
             if step.action == "remove" and path not in coming and path not in self.facts.known and not always:
-                self.steps[path] = Step(path=path, action="keep", reason=UNKNOWN)
+                self.steps[path] = PathAction(path=path, action="keep", reason=UNKNOWN)
                 found = True
         return found
 
@@ -160,7 +172,7 @@ def _above(paths: Iterable[str]) -> set[str]:
 _TOLD = 10  # paths whose exact bytes do not come back, and that are named
 
 
-def made(goal: Goal) -> Plan:
+def made(goal: Goal) -> RestorePlan:
     """The plan that leads to a goal from the state of its scene. Raises BatonError."""
     return _Planner(goal).plan()
 
@@ -172,7 +184,7 @@ class _Planner:
         self.goal, self.scene, self.order = goal, goal.scene, goal.order
         self.baton, self.git = goal.baton, goal.git
 
-    def plan(self) -> Plan:
+    def plan(self) -> RestorePlan:
         """Decide what becomes of every path that differs."""
         goal = self.goal
         if self.order.index and self.scene.captured.warning:
@@ -201,7 +213,7 @@ class _Planner:
         named = self.goal.asked.names()
         own = tuple(sorted(p for p in goal.own(changing) if p not in named))
         self.scene.mark(changing, self._unwelcome())
-        return Plan(
+        return RestorePlan(
             op=goal.op,
             target=goal.target,
             what=goal.what,
@@ -229,13 +241,13 @@ class _Planner:
             again=goal.again,
         )
 
-    def _explained(self, found: Sequence[Step]) -> list[Step]:
+    def _explained(self, found: Sequence[PathAction]) -> list[PathAction]:
         """The steps, with a better reason where a path is kept that the goal knows more of."""
         kept = {step.path for step in found if step.action == "keep" and step.reason == UNKNOWN}
         reasons = self.goal.unknown(kept) if kept else {}
         return [replace(step, reason=reasons.get(step.path, step.reason)) if step.path in kept else step for step in found]
 
-    def _with_further(self, found: Sequence[Step]) -> list[Step]:
+    def _with_further(self, found: Sequence[PathAction]) -> list[PathAction]:
         """The steps, with what the goal says of paths beside those that differ, or of how they change."""
         steps = {step.path: step for step in found}
         for path, step in self.goal.further.items():
@@ -264,7 +276,9 @@ class _Planner:
         there = os.path.isdir(place) and not os.path.islink(place) and not os.path.lexists(os.path.join(place, ".git"))
         return alone is not None and alone.mode == GITLINK and there
 
-    def _narrowed(self, now: Collection[str], then: Collection[str], found: Sequence[Step], wanted: Collection[str]) -> Scope:
+    def _narrowed(
+        self, now: Collection[str], then: Collection[str], found: Sequence[PathAction], wanted: Collection[str]
+    ) -> Scope:
         """The index paths that come back, once it is decided what changes: no conflict's, and none whose entry would end or
         begin one of a merge."""
         if self.scene.captured.warning:  # what is staged in an index that git cannot read is not written over
@@ -289,7 +303,7 @@ class _Planner:
         still = then is not None and self.goal.target.checkpoint.head == self.scene.head.oid
         return still and then == self.scene.repo.operation()
 
-    def _tree(self, wanted: Mapping[str, Entry | None], differing: Sequence[Difference]) -> Oid:
+    def _tree(self, wanted: Mapping[str, GitEntry | None], differing: Sequence[Difference]) -> Oid:
         """The work tree's tree afterwards."""
         if all(d.path in wanted for d in differing) and not self.hidden:
             return self.goal.tree
@@ -315,9 +329,9 @@ class _Planner:
             gone = {oid: f"object {oid} {said}" for oid in missing(self.goal.store.objects, gone)}
         return found | {path: gone[oid] for path, oid in wanted if oid in gone}
 
-    def _facts(self, scope: Sequence[Difference], kept: Bytes, lasting: Mapping[str, str]) -> Facts:
+    def _facts(self, scope: Sequence[Difference], kept: Bytes, lasting: Mapping[str, str]) -> PathFacts:
         never = dict.fromkeys(self.scene.rules.never, "excluded")
-        return Facts(
+        return PathFacts(
             unsafe=self.scene.unsafe,
             left={**self.goal.left, **kept.away, **lasting, **dict(self.order.left), **never},
             known=self.goal.known() if any(d.then is None for d in scope) else (),
@@ -343,7 +357,7 @@ class _Planner:
         inside = self.goal.entries.has if self.order.index else {d.path for d in changing}.__contains__
         return {**whose, **dict.fromkeys(filter(inside, resolved), UNMERGED)}
 
-    def _digest(self, found: Sequence[Step], changing: Sequence[Difference]) -> str:
+    def _digest(self, found: Sequence[PathAction], changing: Sequence[Difference]) -> str:
         """The same for the same plan against the same state of what it touches, whatever else moves in the work tree."""
         rows: list[Json] = [[path_document(s.path), s.action, s.reason] for s in found if s.action != "keep"]
         facts = self.scene.facts

@@ -19,7 +19,7 @@ from gitbaton.git.repo import Repo, lock_file, put
 from gitbaton.model import OPS, STEPPING, Head, Oid, Op, Stored, covered
 from gitbaton.restore.bytes import AFTER_LINKS, HIDDEN, LINKS, TOUCHED, after_raw, held_ignored, index_scope, stepped
 from gitbaton.restore.goal import conversion_of_step
-from gitbaton.restore.scene import Scene, looked
+from gitbaton.restore.scene import PresentState, looked
 from gitbaton.store import Store, safety_ref
 from gitbaton.store.chain import (
     AFTER,
@@ -279,7 +279,7 @@ class Ends:
             self._raw[forward] = found | {path: kept.get(path) for path in self.same}
         return self._raw[forward]
 
-    def conversion(self, scene: Scene, *, forward: bool) -> Conversion | None:
+    def conversion(self, scene: PresentState, *, forward: bool) -> Conversion | None:
         """How a checkout converts files at one end; None where it is as now."""
         side = beside(self.store, self.safety)
         if side is None or lookup(self.store.objects, side, AFTER_ATTRIBUTES) is None:
@@ -426,7 +426,7 @@ def _modes(d: Difference) -> tuple[str, ...]:
 
 def _check_out(
     baton: Baton,
-    scene: Scene,
+    scene: PresentState,
     changing: Sequence[Difference],
     raw: Mapping[str, Oid | None],
     permits: Permits,
@@ -460,7 +460,7 @@ def told(paths: Mapping[str, str]) -> list[str]:
     return said
 
 
-def _restaging(scene: Scene, intent: Intent, safety: Stored) -> Restaging:
+def _restaging(scene: PresentState, intent: Intent, safety: Stored) -> Restaging:
     """What the captured index needs to hold what an interrupted restore brings back. Raises RecordError."""
     store, scope = scene.baton.store, index_scope(scene.baton.store, safety)
     if intent.op == "revert":

@@ -21,14 +21,14 @@ from gitbaton.system.files import Signature
 from gitbaton.system.process import Process
 from gitbaton.values import replace
 from gitbaton.worktree.capture import Captured, capture_with_index, private_folder, with_modes, with_raw
-from gitbaton.worktree.checkout import GITLINK, Difference, Entry, Guard, differences, take_in, take_out
+from gitbaton.worktree.checkout import GITLINK, Difference, GitEntry, Guard, differences, take_in, take_out
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import has_links
 from gitbaton.worktree.heldbytes import exact_bytes, moved, read_held
 from gitbaton.worktree.index import IndexFacts, PrivateIndex
 from gitbaton.worktree.modes import Permits, narrow
-from gitbaton.worktree.place import SwapAll
-from gitbaton.worktree.rawbytes import Conversion, Kept
+from gitbaton.worktree.place import Placer
+from gitbaton.worktree.rawbytes import Conversion, KeptBytes
 from gitbaton.worktree.staged import refuse_changed
 from gitbaton.worktree.swap import look_at
 from gitbaton.worktree.untracked import ours
@@ -36,7 +36,7 @@ from gitbaton.worktree.untracked import ours
 _FEW_PATHS = 20  # that git is asked for one by one: each is held against every path of the index
 
 
-class Scene:
+class PresentState:
     """One capture, as long as its folder is there."""
 
     def __init__(self, baton: Baton, folder: str, concerned: Sequence[Oid] = (), held: Sequence[str] = ()) -> None:
@@ -110,7 +110,7 @@ class Scene:
         if absent:
             self.captured = replace(self.captured, tree=take_out(self.index, absent))
 
-    def take_in(self, made: Mapping[str, Entry]) -> list[str]:
+    def take_in(self, made: Mapping[str, GitEntry]) -> list[str]:
         """Also capture files that a step made and that ignore rules hide, as far as they are what it made; the others."""
         hidden = {p: e for p, e in made.items() if e.mode != GITLINK and os.path.lexists(os.path.join(self.root, p))}
         objects = self.baton.store.objects
@@ -124,7 +124,7 @@ class Scene:
             same = {p: e for p, e in held.items() if p not in other}
             self.index.put({p: f"{e.mode} {e.oid}" for p, e in same.items()})
             tree = take_in(self.index, {p: e for p, e in hidden.items() if p not in held})
-            kept = self.captured.kept | Kept(held=tuple((p, e.mode, e.oid) for p, e in same.items()))
+            kept = self.captured.kept | KeptBytes(held=tuple((p, e.mode, e.oid) for p, e in same.items()))
             named = *self.captured.skipped, *(Skipped(path=path, reason=IGNORED_HELD) for path in same)
             captured = replace(self.captured, tree=tree, kept=kept, shut=self.captured.shut.union(same), skipped=named)
             self.captured = with_modes(captured, self.index, self.facts, modes)
@@ -196,7 +196,7 @@ class Scene:
         began: Callable[[], None],
         conversion: Conversion | None,
         links: Collection[str],
-    ) -> SwapAll:
+    ) -> Placer:
         """What brings the marked paths to what ``tree`` holds there.
 
         ``raw`` are bytes that no checkout gives, by path (None: one gives them); ``permits`` says which permissions what comes
@@ -208,7 +208,7 @@ class Scene:
             kept |= {d.path: d.then.oid for d in self.changing if d.then is not None and d.path in links}
         asked = {path: functools.partial(exact_bytes, self.repo, path, oid) for path, oid in kept.items()}
         git = conversion.git if conversion is not None else None
-        swap = SwapAll(
+        swap = Placer(
             self.index, self.root, self.folder, tree, self.changing, self.marks, asked, began, self.modes, permits, git
         )
         swap.keep += self.folders
@@ -220,12 +220,12 @@ class Scene:
 
 
 @contextmanager
-def looked(baton: Baton, concerned: Sequence[Oid] = (), held: Sequence[str] = ()) -> Iterator[Scene]:
+def looked(baton: Baton, concerned: Sequence[Oid] = (), held: Sequence[str] = ()) -> Iterator[PresentState]:
     """Capture the present; its folder goes when the block ends. What one of the trees ``concerned`` holds is taken in, also
     where it was ignored until now: it may be written over. So may the ignored files ``held``, which are held here. Raises
     GitError."""
     with private_folder(baton.repo) as folder:
-        yield Scene(baton, folder, concerned, held)
+        yield PresentState(baton, folder, concerned, held)
 
 
 def inside(root: str, directory: str | None) -> str:

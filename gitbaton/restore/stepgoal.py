@@ -25,8 +25,8 @@ from gitbaton.restore.goal import (
     tree_in,
 )
 from gitbaton.restore.plan import made
-from gitbaton.restore.scene import Scene, looked
-from gitbaton.restore.values import LONGEST, Order, Plan
+from gitbaton.restore.scene import PresentState, looked
+from gitbaton.restore.values import LONGEST, Order, RestorePlan
 from gitbaton.store import safety_ref
 from gitbaton.store.chain import AFTER, beside, in_beside, paths_beside, steps
 from gitbaton.worktree.checkout import INVALID, NESTED, Difference, readable_differences, refused_names
@@ -38,7 +38,7 @@ _BEFORE = re.compile(r"before (?:(?:undo|redo) of )*")  # what the step of a saf
 
 
 @contextmanager
-def stepping(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[Plan]:
+def stepping(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[RestorePlan]:
     """The plan of an undo or a redo, good until the block ends; of the order, ``force`` and ``left`` count.
 
     It touches what the step that it takes back touched, and nothing else. Raises NoAnswerError when there is no such step, or
@@ -76,7 +76,7 @@ class StepGoal(Goal):
 
     always = True
 
-    def __init__(self, scene: Scene, target: Stored, order: Order, op: Op, position: int) -> None:
+    def __init__(self, scene: PresentState, target: Stored, order: Order, op: Op, position: int) -> None:
         super().__init__(scene, target, order)
         scene.within = True
         self.op, self.position, self.files = op, position, files_of(target)

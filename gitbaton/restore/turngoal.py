@@ -22,9 +22,9 @@ from gitbaton.render import first_few, in_shell, some
 from gitbaton.restore.bytes import LINKS, kept_in
 from gitbaton.restore.goal import FREE, Goal, staged_in
 from gitbaton.restore.plan import made
-from gitbaton.restore.scene import Scene, looked
+from gitbaton.restore.scene import PresentState, looked
 from gitbaton.restore.turnchoice import Taken, begun_at, chosen, since, told, until
-from gitbaton.restore.values import LONGEST, MARKED, SHORT, TEXT, UNDECIDED, Action, Order, Plan, Step
+from gitbaton.restore.values import LONGEST, MARKED, SHORT, TEXT, UNDECIDED, Action, Order, PathAction, RestorePlan
 from gitbaton.store.chain import beside, paths_beside
 from gitbaton.store.pathhistory import changes, nothing, tree_of
 from gitbaton.store.turns import Span
@@ -33,7 +33,7 @@ from gitbaton.values import replace, value
 from gitbaton.worktree.checkout import (
     INVALID,
     Difference,
-    Entry,
+    GitEntry,
     changed_tree,
     differences,
     entry_at,
@@ -51,27 +51,27 @@ _NEVER = ("unset", "binary")  # what the attribute merge is of a path that git i
 
 
 @value
-class State:
+class PathState:
     """What a path holds: an entry, None where nothing is there, and its exact bytes where they are kept; ``CONVERTED`` where
     they are known to be what git would write, None where nobody knows."""
 
-    entry: Entry | None = None
+    entry: GitEntry | None = None
     raw: Oid | None = None
 
-    def same(self, other: State) -> bool:
+    def same(self, other: PathState) -> bool:
         """Whether it is the same, as far as the bytes are known of both."""
         return self.entry == other.entry and (None in (self.raw, other.raw) or self.raw == other.raw)
 
 
-ABSENT = State()
+ABSENT = PathState()
 CONVERTED = ""
 
 
 @value
-class Merged:
+class MergedPath:
     """What becomes of a path; ``reason``: why it does not merge, ``marked``: whether the conflict is written into it."""
 
-    state: State
+    state: PathState
     reason: str = ""
     marked: bool = False
 
@@ -79,7 +79,7 @@ class Merged:
 class Merging:
     """Paths of a scene to be merged; ``mark``: where texts do not merge, the conflict is written into the file."""
 
-    def __init__(self, scene: Scene, *, mark: bool) -> None:
+    def __init__(self, scene: PresentState, *, mark: bool) -> None:
         self.scene, self.mark = scene, mark
         self.objects = scene.baton.store.objects
         self._drivers: dict[str, str] = {}
@@ -90,30 +90,30 @@ class Merging:
         fields = zsplit(self.scene.repo.git.out("check-attr", "-z", "--stdin", "merge", stdin=stdin)) if stdin else []
         self._drivers |= dict(zip(fields[::3], fields[2::3], strict=True))
 
-    def back(self, path: str, now: State, after: State, before: State, label: str) -> Merged:
+    def back(self, path: str, now: PathState, after: PathState, before: PathState, label: str) -> MergedPath:
         """A path with the change from ``before`` to ``after`` taken back; ``label`` names what was before."""
         if now.same(after):
             raw = now.raw if before.raw is None and _content(before) == _content(now) else before.raw
-            return Merged(state=State(entry=before.entry, raw=raw))
+            return MergedPath(state=PathState(entry=before.entry, raw=raw))
         if now.same(before):
-            return Merged(state=now)
+            return MergedPath(state=now)
         why = _unlike(now, after, before)
         if why or now.entry is None or after.entry is None or before.entry is None:
-            return Merged(state=now, reason=why)
+            return MergedPath(state=now, reason=why)
         mode = before.entry.mode if now.entry.mode == after.entry.mode else now.entry.mode
         if now.entry.oid == after.entry.oid:
-            return Merged(state=State(entry=Entry(mode=mode, oid=before.entry.oid), raw=before.raw))
+            return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=before.entry.oid), raw=before.raw))
         if before.entry.oid in (after.entry.oid, now.entry.oid):
-            return Merged(state=State(entry=Entry(mode=mode, oid=now.entry.oid), raw=now.raw))
+            return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=now.entry.oid), raw=now.raw))
         found = self._text(path, [now.entry.oid, after.entry.oid, before.entry.oid], label)
         if isinstance(found, str):
-            return Merged(state=now, reason=found)
+            return MergedPath(state=now, reason=found)
         data, clean = found
         if not clean and not self.mark:
-            return Merged(state=now, reason=TEXT)
+            return MergedPath(state=now, reason=TEXT)
         blob = new_object(self.objects.algorithm, "blob", data)
         self.objects.write([blob])
-        return Merged(state=State(entry=Entry(mode=mode, oid=blob.oid)), marked=not clean)
+        return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=blob.oid)), marked=not clean)
 
     def _text(self, path: str, oids: list[Oid], label: str) -> tuple[bytes, bool] | str:
         """The merged text, and whether it is without conflicts; or why there is none."""
@@ -136,11 +136,11 @@ class Merging:
         return done.out, done.code == 0
 
 
-def _content(state: State) -> Oid | None:
+def _content(state: PathState) -> Oid | None:
     return state.entry.oid if state.entry is not None else None
 
 
-def _unlike(now: State, after: State, before: State) -> str:
+def _unlike(now: PathState, after: PathState, before: PathState) -> str:
     """Why three states cannot be merged as texts; empty where they can."""
     if now.entry is None:
         return "removed since"
@@ -157,7 +157,7 @@ _COMMITS = 3  # that are named one by one
 
 
 @contextmanager
-def reverting(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[Plan]:
+def reverting(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[RestorePlan]:
     """The plan of a revert, good until the block ends; ``lock`` is held from before the look. Raises BatonError; no lock is
     taken where there is no such turn."""
     found = chosen(baton, order)
@@ -167,7 +167,7 @@ def reverting(baton: Baton, order: Order, lock: AbstractContextManager[None] = F
 
 
 @value
-class End:
+class TurnEnd:
     """The state at one end of a turn: that of a checkpoint, of a commit, or of now. ``index`` is the tree of what was staged,
     ``intents`` are the paths that were only intended to be, ``apart`` those whose entries only stand for something. ``exact``:
     whether the bytes of a file that has none ``kept`` are those that git would write."""
@@ -186,14 +186,14 @@ class End:
 
 
 @value
-class Change:
+class TurnChange:
     """What some turns together made of a path, between two ends."""
 
     path: str
-    before: State
-    after: State
-    first: End
-    last: End
+    before: PathState
+    after: PathState
+    first: TurnEnd
+    last: TurnEnd
     turns: tuple[Span, ...]
 
 
@@ -203,8 +203,8 @@ class TurnGoal(Goal):
     op = "revert"
     composed = True
 
-    def __init__(self, scene: Scene, found: Sequence[Taken], order: Order) -> None:
-        self.ends: dict[int, tuple[End, End]] = {}
+    def __init__(self, scene: PresentState, found: Sequence[Taken], order: Order) -> None:
+        self.ends: dict[int, tuple[TurnEnd, TurnEnd]] = {}
         self.scene, self.store, self.git = scene, scene.baton.store, scene.repo.git
         self._changed: dict[tuple[Oid, Oid], dict[str, Difference]] = {}
         named = bool(order.checkpoint or order.session)
@@ -219,7 +219,7 @@ class TurnGoal(Goal):
         self.left = {
             s.path: s.reason for ends in self.ends.values() for end in ends for s in end.skipped if s.reason not in KEPT
         }
-        self.further: dict[str, Step] = {}
+        self.further: dict[str, PathAction] = {}
         self.unmatched: list[str] = []
         self.changes = self._asked(self._all())
         self.states = self._back()
@@ -232,22 +232,22 @@ class TurnGoal(Goal):
 
     # What each turn changed.
 
-    def _ends(self, span: Span) -> tuple[End, End]:
+    def _ends(self, span: Span) -> tuple[TurnEnd, TurnEnd]:
         before = self._end(span.began, span.before or "", begun_at(self.scene.baton, span))
         if not span.open:
             return before, self._end(span.end, span.after or "", before.head)
         facts, head = self.scene.facts, self.scene.head
         intents = frozenset(flag.path for flag in facts.flags if "i" in flag.bits)
-        now = End(tree=self.scene.tree, index=facts.tree, head=head.oid, branch=head.branch, intents=intents)
+        now = TurnEnd(tree=self.scene.tree, index=facts.tree, head=head.oid, branch=head.branch, intents=intents)
         return before, replace(now, exact=True, kept=self.scene.captured.kept.oids, skipped=self.scene.captured.skipped)
 
-    def _end(self, stored: Stored | None, tree: Oid, head: Oid | None) -> End:
+    def _end(self, stored: Stored | None, tree: Oid, head: Oid | None) -> TurnEnd:
         files = stored.checkpoint.files if stored is not None else None
         tree = self._tree(tree)
         if stored is None or files is None:
-            return End(tree=tree, index=tree, head=head)
+            return TurnEnd(tree=tree, index=tree, head=head)
         staged = staged_in(self.scene, stored)
-        return End(
+        return TurnEnd(
             tree=tree,
             index=files.index.tree,
             head=stored.checkpoint.head,
@@ -287,9 +287,9 @@ class TurnGoal(Goal):
             self._changed[pair] = found
         return self._changed[pair]
 
-    def _all(self) -> list[Change]:
+    def _all(self) -> list[TurnChange]:
         """What the turns changed, path by path, the newest turn first; what they leave to others becomes a step."""
-        found, done, own = list[Change](), set[tuple[int, str]](), self.asked.names()
+        found, done, own = list[TurnChange](), set[tuple[int, str]](), self.asked.names()
         for at, one in enumerate(self.taken):
             for path in {**self._paths(one.span), **dict.fromkeys(self._in_bytes(one.span, *self.ends[at]))}:
                 if (at, path) in done:
@@ -301,7 +301,7 @@ class TurnGoal(Goal):
                     found.append(self._change(path, members))
         return found
 
-    def _in_bytes(self, span: Span, first: End, last: End) -> list[str]:
+    def _in_bytes(self, span: Span, first: TurnEnd, last: TurnEnd) -> list[str]:
         """The paths whose exact bytes are kept at an end of a turn and are others at its other end. Those that are held at one
         alone count where the file was written since the turn began: else its filter has only ceased to work, or begun to."""
         whole, began = first.exact and last.exact, datetime.fromtimestamp(since(span), UTC)
@@ -332,17 +332,17 @@ class TurnGoal(Goal):
             return []
         return sorted({at, *taken})
 
-    def _change(self, path: str, members: Sequence[int]) -> Change:
+    def _change(self, path: str, members: Sequence[int]) -> TurnChange:
         spans = [self.taken[n].span for n in members]
         oldest = min(members, key=lambda n: since(self.taken[n].span))
         newest = max(members, key=lambda n: until(self.taken[n].span))
         first, last = self.ends[oldest][0], self.ends[newest][1]
         known = first.exact and last.exact and first.kept.get(path) != last.kept.get(path)
         plain = CONVERTED if known else None
-        before, after = (State(entry=self._entry(end.tree, path), raw=end.kept.get(path, plain)) for end in (first, last))
-        return Change(path=path, before=before, after=after, first=first, last=last, turns=tuple(spans))
+        before, after = (PathState(entry=self._entry(end.tree, path), raw=end.kept.get(path, plain)) for end in (first, last))
+        return TurnChange(path=path, before=before, after=after, first=first, last=last, turns=tuple(spans))
 
-    def _entry(self, tree: Oid, path: str) -> Entry | None:
+    def _entry(self, tree: Oid, path: str) -> GitEntry | None:
         for (before, after), found in self._changed.items():
             if path in found and tree in (before, after):
                 return found[path].now if tree == before else found[path].then
@@ -351,9 +351,9 @@ class TurnGoal(Goal):
     def _tell(self, path: str, action: Action, reason: str) -> None:
         """Name a path that is not simply taken back; that somebody else's change of it stays says the least."""
         if path not in self.further or (self.further[path].action == "keep" and action != "keep"):
-            self.further[path] = Step(path=path, action=action, reason=reason)
+            self.further[path] = PathAction(path=path, action=action, reason=reason)
 
-    def _asked(self, changes: list[Change]) -> dict[str, list[Change]]:
+    def _asked(self, changes: list[TurnChange]) -> dict[str, list[TurnChange]]:
         """The changes by path, those that the PATHs name; what follows upon another without a gap is one. Raises UsageError."""
         if self.asked:
             trees = list(dict.fromkeys(end.tree for ends in self.ends.values() for end in ends))
@@ -368,7 +368,7 @@ class TurnGoal(Goal):
             inside = set().union(*matched)
             changes = [change for change in changes if change.path in inside]
             self.further = {path: step for path, step in self.further.items() if path in inside}
-        found: dict[str, list[Change]] = {}
+        found: dict[str, list[TurnChange]] = {}
         for change in changes:
             above = found.setdefault(change.path, [])
             if above and above[-1].before.same(change.after):
@@ -380,9 +380,9 @@ class TurnGoal(Goal):
 
     # What becomes of each path.
 
-    def _back(self) -> dict[str, State]:
+    def _back(self) -> dict[str, PathState]:
         """What the paths that change are to be; of the others that do not come back a step says why."""
-        merging, found = Merging(self.scene, mark=self.order.merge), dict[str, State]()
+        merging, found = Merging(self.scene, mark=self.order.merge), dict[str, PathState]()
         there = self._now()
         doubtful = [path for path, now in there.items() if any(not now.same(c.after) for c in self.changes[path])]
         merging.look(doubtful)
@@ -402,26 +402,26 @@ class TurnGoal(Goal):
                     self._tell(path, "write", MARKED)
         both = [(path, end.mode) for path, state in found.items() for end in (there[path].entry, state.entry) if end]
         for path in refused_names(self.scene.index, both):
-            self.further[path] = Step(path=path, action="refuse", reason=INVALID)
+            self.further[path] = PathAction(path=path, action="refuse", reason=INVALID)
             del found[path]
         return found
 
-    def _now(self) -> dict[str, State]:
+    def _now(self) -> dict[str, PathState]:
         """The present states of the paths that the turns changed."""
         ends = [end.tree for ends in self.ends.values() for end in ends]
         entries = {d.path: d.now for tree in dict.fromkeys(ends) for d in self.scene.against(tree)}
         found = {path: entries.get(path, changes[0].after.entry) for path, changes in self.changes.items()}
         kept = self.scene.keep_raw([path for path, entry in found.items() if entry is not None])
         told = {path for path, made in self.changes.items() if any(CONVERTED in (c.before.raw, c.after.raw) for c in made)}
-        return {path: State(entry=e, raw=kept.get(path, CONVERTED if path in told else None)) for path, e in found.items()}
+        return {path: PathState(entry=e, raw=kept.get(path, CONVERTED if path in told else None)) for path, e in found.items()}
 
-    def _merged(self, merging: Merging, path: str, now: State, changes: Sequence[Change]) -> Merged:
-        got = Merged(state=now)
+    def _merged(self, merging: Merging, path: str, now: PathState, changes: Sequence[TurnChange]) -> MergedPath:
+        got = MergedPath(state=now)
         for change in changes:
             if change.before.same(change.after):
                 continue
             if path in self.scene.captured.shut and got.state.raw not in (change.after.raw, change.before.raw):
-                return Merged(state=now, reason="changed since, and not passed by its filter")
+                return MergedPath(state=now, reason="changed since, and not passed by its filter")
             got = merging.back(path, got.state, change.after, change.before, "before the turn")
             if got.reason or got.marked:
                 return got
@@ -442,7 +442,7 @@ class TurnGoal(Goal):
         """The index that comes back: of the paths that change the entries of before, where they are still as a turn left them,
         and HEAD has not moved on."""
         facts = self.scene.facts
-        rows: dict[str, Entry | None] = {}
+        rows: dict[str, GitEntry | None] = {}
         intents: dict[str, bool] = {flag.path: True for flag in facts.flags if "i" in flag.bits}
         apart, moved = stages_now(facts).keys(), self._committed()
         for path in self.states:
@@ -456,7 +456,7 @@ class TurnGoal(Goal):
         tree = changed_tree(self.scene.index, rows, facts.tree) if rows else facts.tree
         return Staged(tree=tree, files=self.tree, flags={p: b for p, b in flags.items() if b}, stages={}, held={})
 
-    def _restage(self, change: Change, rows: dict[str, Entry | None], intents: dict[str, bool]) -> None:
+    def _restage(self, change: TurnChange, rows: dict[str, GitEntry | None], intents: dict[str, bool]) -> None:
         """Take an entry back to what it was before a change, if it is what that left, or stages what it left."""
         path, first, last = change.path, change.first, change.last
         now = rows[path] if path in rows else self._in_index(self.scene.facts.tree, path)
@@ -466,7 +466,7 @@ class TurnGoal(Goal):
         if as_left and path not in first.apart and (now, intent) != (before, path in first.intents):
             rows[path], intents[path] = before, path in first.intents
 
-    def _in_index(self, tree: Oid, path: str) -> Entry | None:
+    def _in_index(self, tree: Oid, path: str) -> GitEntry | None:
         pair = self.scene.facts.tree, tree
         if pair not in self._changed:
             self._changed[pair] = {d.path: d for d in readable_differences(self.scene.repo, *pair).differences}
@@ -538,7 +538,7 @@ class TurnGoal(Goal):
         edited = {path for span in going for path in span.edited}
         return sorted(d.path for d in changing if d.path not in edited and any(d.path in self._paths(span) for span in going))
 
-    def _heads(self, before: End, after: End) -> list[str]:
+    def _heads(self, before: TurnEnd, after: TurnEnd) -> list[str]:
         """That commits, or another branch, stay."""
         found = list[str]()
         if before.branch != after.branch and before.branch is not None and after.branch is not None:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Literal
 
-    from gitbaton.restore.scene import Scene
-    from gitbaton.worktree.checkout import Entry
+    from gitbaton.restore.scene import PresentState
+    from gitbaton.worktree.checkout import GitEntry
     from gitbaton.worktree.modes import Permits
     from gitbaton.worktree.rawbytes import Conversion
     from gitbaton.worktree.staged import Scope, Staged
@@ -59,7 +59,7 @@ class Order:
 
 
 @value
-class Step:
+class PathAction:
     """What becomes of one path: written, created or removed; kept, because the checkpoint does not know it; left as a
     conflict or because it is not safe to touch. ``reason`` says why a path is left."""
 
@@ -69,7 +69,7 @@ class Step:
 
 
 @value
-class Plan:
+class RestorePlan:
     """What a restore would do to the state that it was made against; good for that state alone, while ``scene`` is open.
 
     ``target`` is the checkpoint whose files come back, ``what`` the restore that is carried out, or stepped over, in words;
@@ -87,18 +87,18 @@ class Plan:
 
     op: Op
     target: Stored
-    steps: tuple[Step, ...]
+    steps: tuple[PathAction, ...]
     index: bool
     scope: Scope
     position: int
-    wanted: Mapping[str, Entry | None]
+    wanted: Mapping[str, GitEntry | None]
     raw: Mapping[str, Oid | None]
     same: tuple[str, ...]
     permits: Permits
     tree: Oid
     digest: str
     warnings: tuple[str, ...]
-    scene: Scene
+    scene: PresentState
     what: str
     staged: Staged
     hidden: Collection[str] = ()
@@ -131,6 +131,6 @@ class Plan:
 class Restored:
     """A restore that was carried out. ``safety`` is the state before it; None where nothing had to change."""
 
-    plan: Plan
+    plan: RestorePlan
     safety: Stored | None
     warnings: tuple[str, ...]

@@ -12,7 +12,7 @@ from gitbaton.errors import BatonError, GitTimeoutError, NotFoundError, PathErro
 from gitbaton.git.objects import Object, parse_commit
 from gitbaton.git.repo import Repo
 from gitbaton.model import Oid, Op, Stored
-from gitbaton.restore import Order, Plan, Restored, alone, apply, open_plan, recover
+from gitbaton.restore import Order, Restored, RestorePlan, alone, apply, open_plan, recover
 from gitbaton.store import Problem, chain_ref
 from gitbaton.store.chain import MAX_COMMIT
 from gitbaton.tools.comparing import changes, tree_now, tree_of
@@ -171,7 +171,7 @@ def _aside(baton: Baton) -> Iterator[tuple[Baton, str]]:
         yield copy, folder
 
 
-def preview(baton: Baton, order: Order, op: Op = "restore") -> Plan:
+def preview(baton: Baton, order: Order, op: Op = "restore") -> RestorePlan:
     """The plan of a restore, revert, undo or redo, to be shown: it leaves nothing behind and cannot be carried out. Raises
     BatonError."""
     with _aside(baton) as (copy, folder):
@@ -180,14 +180,14 @@ def preview(baton: Baton, order: Order, op: Op = "restore") -> Plan:
             return plan
 
 
-def document(plan: Plan, safety: Stored | None, said: Sequence[str]) -> dict[str, Json]:
+def document(plan: RestorePlan, safety: Stored | None, said: Sequence[str]) -> dict[str, Json]:
     """The JSON of a plan, or of what was done: ``safety`` is the state before it; ``said`` are the warnings."""
     paths = [{"path": path_document(s.path), "action": s.action, "reason": s.reason} for s in plan.steps]
     head: dict[str, Json] = {"op": plan.op, "what": plan.what, "plan": plan.digest, "target": plan.target.id}
     return {**head, "safety": safety.id if safety else None, "paths": paths, "index": plan.index, "warnings": list(said)}
 
 
-def counts(plan: Plan) -> str:
+def counts(plan: RestorePlan) -> str:
     """What a plan does, in words: to how many paths, or why to none."""
     actions = [step.action for step in plan.steps]
     found = ", ".join(f"{actions.count(action)} {action}" for action in URGENT if action in actions)
@@ -208,7 +208,7 @@ def of_turn(order: Order, stored: Stored | None) -> Order:
     return Order(checkpoint=stored.id if stored else "", foreign=order.foreign, left=order.left)
 
 
-def turn_back(baton: Baton, order: Order) -> tuple[Plan | None, str]:
+def turn_back(baton: Baton, order: Order) -> tuple[RestorePlan | None, str]:
     """The plan of a revert; None where there is none, with why, which is empty where a checkpoint is of no turn."""
     try:
         return preview(baton, order, "revert"), ""
@@ -232,7 +232,7 @@ def within(baton: Baton, stored: Stored) -> bytes:
     return next(changes(baton, [stored], _PATCH, [], baton.repo.layout.git_dir, None))
 
 
-def carry_out(baton: Baton, order: Order, shown: Plan) -> RewindOutcome:
+def carry_out(baton: Baton, order: Order, shown: RestorePlan) -> RewindOutcome:
     """Restore, revert, undo or redo, if that is still what was shown: the same paths of the same checkpoint, in the same state.
     Raises BatonError."""
     said = recover(baton)

@@ -33,7 +33,7 @@ from gitbaton.worktree.index import (
     stages_tree,
 )
 from gitbaton.worktree.modes import Modes, survey
-from gitbaton.worktree.rawbytes import Kept, keep, may_convert
+from gitbaton.worktree.rawbytes import KeptBytes, keep, may_convert
 from gitbaton.worktree.untracked import (
     CaptureRules,
     filtered_until_now,
@@ -47,7 +47,7 @@ from gitbaton.worktree.untracked import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gitbaton.worktree.checkout import Entry
+    from gitbaton.worktree.checkout import GitEntry
 
 ROOM = "held-index"  # beside the stages: stand-ins for entries of the index
 _FEW = 500
@@ -81,7 +81,7 @@ class Captured:
     flags_more: int
     unmerged: int
     stages: tuple[NewObject, ...]
-    kept: Kept
+    kept: KeptBytes
     shut: frozenset[str]
     modes: Modes
     links: tuple[str, ...]
@@ -217,7 +217,7 @@ def _captured(index: PrivateIndex, facts: IndexFacts, intake: _Intake) -> Captur
     index.repo.progress("storing files", 0, 0)
     moved = intake.changes or doubt or intake.going
     tree = _tree(index, facts, skipped) if moved or facts.stages else facts.tree
-    kept = keep(index, tree, intake.examined()) | intake.kept if moved else Kept()
+    kept = keep(index, tree, intake.examined()) | intake.kept if moved else KeptBytes()
     if doubt:
         facts, more = without(index, facts, doubt)
         kept = replace(kept, staged=tuple(more))
@@ -263,7 +263,7 @@ def with_modes(captured: Captured, index: PrivateIndex, facts: IndexFacts, modes
 
 
 def _stages(
-    index: PrivateIndex, facts: IndexFacts, kept: Kept, skipped: Sequence[Skipped], modes: Modes, links: Sequence[str]
+    index: PrivateIndex, facts: IndexFacts, kept: KeptBytes, skipped: Sequence[Skipped], modes: Modes, links: Sequence[str]
 ) -> tuple[NewObject, ...]:
     rooms = {"raw": kept.raw, "held": kept.held, ROOM: kept.staged}
     return stages_tree(index, facts, rooms, skipped, modes.encode(), links)
@@ -305,7 +305,7 @@ class _Intake:
         self.shut: dict[str, str] = {}  # what did not pass its filter
         self.doubted: Mapping[str, Doubtful] = {}
         self.asked: set[str] = set()  # filters that were tried alone
-        self.kept = Kept()
+        self.kept = KeptBytes()
         self.going: list[str] = []  # ignored files that are held
         self.appeared: list[str] = []  # taken in, though they were not there when changes were listed
 
@@ -537,7 +537,7 @@ class _Intake:
         store.settle()
         repo.stow(texts)
         index.put({path: entry for path, entry in entries.items() if entry.split(" ") != [*there.get(path, ())]})
-        self.kept |= Kept(held=tuple(held))
+        self.kept |= KeptBytes(held=tuple(held))
         return skipped, [*entries]
 
     def _link(self, path: str) -> bytes | None:
@@ -623,8 +623,8 @@ def _tree(index: PrivateIndex, facts: IndexFacts, skipped: list[Skipped]) -> Oid
 class Doubtful:
     """A staged file that its filter may not have made: ``staged`` is its entry, ``committed`` HEAD's, ``driver`` the filter."""
 
-    staged: Entry
-    committed: Entry | None
+    staged: GitEntry
+    committed: GitEntry | None
     driver: str
 
 
@@ -678,7 +678,7 @@ def without(
 ) -> tuple[IndexFacts, list[tuple[str, str, Oid]]]:
     """Return the facts of the index with stand-ins for these files, and the stand-ins: path, mode and blob. The bytes are
     kept here. Raises GitError."""
-    from gitbaton.worktree.checkout import Entry, changed_tree
+    from gitbaton.worktree.checkout import GitEntry, changed_tree
 
     repo, store, texts = index.repo, HeldStore(index.repo), dict[str, NewObject]()
     for path, d in found.items():
@@ -692,23 +692,23 @@ def without(
             os.close(fd)
         texts[path] = new_object(repo.layout.algorithm, "blob", held.text)
     repo.stow(list(texts.values()))
-    entries = {path: Entry(mode=found[path].staged.mode, oid=text.oid) for path, text in texts.items()}
+    entries = {path: GitEntry(mode=found[path].staged.mode, oid=text.oid) for path, text in texts.items()}
     tree = changed_tree(index, entries, facts.tree)
     return IndexFacts(tree=tree, flags=facts.flags, stages=facts.stages, gitlinks=facts.gitlinks), [
         (path, entry.mode, entry.oid) for path, entry in entries.items()
     ]
 
 
-def real_entry(repo: Repo, path: str, entry: Entry, held: Mapping[str, HeldOid]) -> Entry | None:
+def real_entry(repo: Repo, path: str, entry: GitEntry, held: Mapping[str, HeldOid]) -> GitEntry | None:
     """Return what an entry of a staged state stands for, written as git had it; itself where it stands for nothing, and None
     where the bytes are not here. Raises GitError."""
     if held.get(path) != entry.oid:
         return entry
-    from gitbaton.worktree.checkout import Entry
+    from gitbaton.worktree.checkout import GitEntry
 
     said, store = read_held(repo.objects, entry.oid), HeldStore(repo)
     if said is None or not store.has(said):
         return None
     blob = new_object(repo.layout.algorithm, "blob", store.read(path, said))
     repo.objects.write([blob])
-    return Entry(mode=entry.mode, oid=blob.oid)
+    return GitEntry(mode=entry.mode, oid=blob.oid)

@@ -45,7 +45,7 @@ PLAIN = ("core.sparseCheckout=false", "index.sparse=false", "core.splitIndex=fal
 
 
 @value
-class Entry:
+class GitEntry:
     """What a tree holds at a path: ``mode`` as git prints it."""
 
     mode: str
@@ -57,15 +57,15 @@ class Difference:
     """A path that two trees hold differently; None: not at all."""
 
     path: str
-    now: Entry | None
-    then: Entry | None
+    now: GitEntry | None
+    then: GitEntry | None
 
 
-def entry_at(objects: Objects, tree: Oid, path: str) -> Entry | None:
+def entry_at(objects: Objects, tree: Oid, path: str) -> GitEntry | None:
     """What a tree holds at a path; None where there is nothing, or a folder. Raises RecordError."""
     found = lookup(objects, tree, os.fsencode(path))
     there = found is not None and not found.is_tree
-    return Entry(mode=found.mode.decode("ascii", "replace"), oid=found.oid) if found is not None and there else None
+    return GitEntry(mode=found.mode.decode("ascii", "replace"), oid=found.oid) if found is not None and there else None
 
 
 def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> list[Difference]:
@@ -83,7 +83,7 @@ def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> lis
 
 
 @value
-class Comparison:
+class TreeComparison:
     """What differs between two trees; both less the folders that cannot be read on either side: these are the same on both.
     ``gone`` are such folders ("": the whole), with the reason."""
 
@@ -93,10 +93,10 @@ class Comparison:
     gone: Mapping[str, str] = MappingProxyType({})
 
 
-def readable_differences(repo: Repo, now: Oid, then: Oid) -> Comparison:
+def readable_differences(repo: Repo, now: Oid, then: Oid) -> TreeComparison:
     """Compare two trees as far as they can be read. Raises GitError."""
     try:
-        return Comparison(now=now, then=then, differences=differences(repo.git, now, then))
+        return TreeComparison(now=now, then=then, differences=differences(repo.git, now, then))
     except CollectedError:
         first = Readable(repo.objects, now, then)
         second = Readable(repo.objects, then, first.tree)
@@ -104,12 +104,12 @@ def readable_differences(repo: Repo, now: Oid, then: Oid) -> Comparison:
             raise
     repo.stow([*first.new, *second.new])
     apart = [] if "" in {**first.gone, **second.gone} else differences(repo.git, first.tree, second.tree)
-    return Comparison(now=first.tree, then=second.tree, differences=apart, gone={**second.gone, **first.gone})
+    return TreeComparison(now=first.tree, then=second.tree, differences=apart, gone={**second.gone, **first.gone})
 
 
-def _entry(said: str | None) -> Entry | None:
+def _entry(said: str | None) -> GitEntry | None:
     mode, _, oid = (said or "").partition(" ")
-    return Entry(mode=mode, oid=oid) if oid else None
+    return GitEntry(mode=mode, oid=oid) if oid else None
 
 
 class Guard:
@@ -196,7 +196,7 @@ def _kind(found: os.stat_result) -> str:
     return "ignored" if plain else "special-file"
 
 
-def changed_tree(index: PrivateIndex, wanted: Mapping[str, Entry | None], tree: Oid | None = None) -> Oid:
+def changed_tree(index: PrivateIndex, wanted: Mapping[str, GitEntry | None], tree: Oid | None = None) -> Oid:
     """The tree of a private index, or another ``tree``, with some paths as ``wanted`` says; the index itself stays as it is.
     Raises GitError."""
     target = PrivateIndex(index.repo, index.path, index.path + ".target")
@@ -222,7 +222,7 @@ def index_of(git: Git, tree: Oid) -> None:
         git.out("update-index", "-z", "--index-info", stdin=git.out("ls-tree", "-r", "-z", "--full-tree", tree))
 
 
-def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
+def take_in(index: PrivateIndex, wanted: Mapping[str, GitEntry]) -> Oid:
     """Add to a private index paths that ignore rules hide, as far as they are on disk what ``wanted`` says; its tree then."""
     if not wanted:
         return index.write_tree()
@@ -230,7 +230,7 @@ def take_in(index: PrivateIndex, wanted: Mapping[str, Entry]) -> Oid:
     words = ("add", "-f", "--ignore-errors", "--sparse", "--pathspec-from-file=-", "--pathspec-file-nul")
     index.git.changed({}, "core.safecrlf=false").run(*words, stdin=stdin)
     there = index_entries(index.git, [f":(top,literal){path}" for path in wanted])
-    other = [path for mode, oid, _, path in there if Entry(mode=mode, oid=oid) != wanted.get(path)]
+    other = [path for mode, oid, _, path in there if GitEntry(mode=mode, oid=oid) != wanted.get(path)]
     if other:
         index.forget(other)
     return index.write_tree()
@@ -263,7 +263,7 @@ def _is_doubtful(path: str, mode: str) -> bool:
     return bool(_DOUBTFUL.search(raw)) or (mode == LINK and b"git" in raw.lower()) or hides(path)
 
 
-def rows_of(wanted: Mapping[str, Entry | None]) -> dict[str, list[str]]:
+def rows_of(wanted: Mapping[str, GitEntry | None]) -> dict[str, list[str]]:
     """What is wanted at each path, as ``index_info`` takes it."""
     return {path: [f"{entry.mode} {entry.oid}"] if entry is not None else [] for path, entry in wanted.items()}
 

@@ -20,7 +20,7 @@ from gitbaton.model import Oid
 from gitbaton.system.files import READ, Signature, signature
 from gitbaton.values import replace, value
 from gitbaton.worktree.gate import Gate
-from gitbaton.worktree.heldbytes import LONGEST, Held, parse_held
+from gitbaton.worktree.heldbytes import LONGEST, HeldBytes, parse_held
 
 FILE, EXECUTABLE, LINK = "100644", "100755", "120000"
 _MODES = (FILE, EXECUTABLE, LINK)
@@ -102,7 +102,7 @@ def is_digest(data: bytes) -> bool:
 
 
 def marked(
-    objects: Objects, entries: Mapping[str, FileEntry | None], held: Callable[[Held], bool]
+    objects: Objects, entries: Mapping[str, FileEntry | None], held: Callable[[HeldBytes], bool]
 ) -> dict[str, FileEntry | None]:
     """Mark the entries that are recorded by digest only, by their blobs: a record may not list them all. So are those that
     passed no filter, unless what they stand for is ``held`` here."""

@@ -43,7 +43,7 @@ _LEFTOVER = 3600.0
 
 
 @value
-class Held:
+class HeldBytes:
     """What a stand-in says: the token of the bytes, and the filter that they stood behind; none where git ignores the path.
     ``cleaned``: the filter ran, and what it made is in the checkpoint; a checkout of that only gives other bytes."""
 
@@ -73,15 +73,15 @@ class HeldOid(str):
     __slots__ = ()
 
 
-def parse_held(data: bytes) -> Held | None:
+def parse_held(data: bytes) -> HeldBytes | None:
     """What a blob says that is a stand-in; None for any other."""
     found = _TEXT.match(data) if len(data) <= LONGEST else None
     if found is None:
         return None
-    return Held(token=found[1].decode(), driver=os.fsdecode(found[2]), cleaned=found[3] == b"cleaned")
+    return HeldBytes(token=found[1].decode(), driver=os.fsdecode(found[2]), cleaned=found[3] == b"cleaned")
 
 
-def read_held(objects: Objects, oid: Oid) -> Held | None:
+def read_held(objects: Objects, oid: Oid) -> HeldBytes | None:
     """What a stand-in says; None where the object is not one, or not here."""
     found = objects.read(oid, LONGEST)
     return parse_held(found.data) if found is not None and found.kind == "blob" and found.data is not None else None
@@ -132,7 +132,7 @@ class HeldStore:
 
     def hold(
         self, path: str, fd: int, driver: str, *, cleaned: bool, store: bool = True, wait: bool = True
-    ) -> tuple[Held, Oid]:
+    ) -> tuple[HeldBytes, Oid]:
         """Keep what an open file holds, on disk when the call returns, or without ``wait`` when ``settle`` does, for ``path``
         alone; and the id that these bytes have as a blob, which is not written. Without ``store`` only the token is made.
         Raises StaleError for a file that never is still, GitError."""
@@ -141,7 +141,7 @@ class HeldStore:
             for _ in range(_ATTEMPTS):
                 token, oid = self._read(key, path, fd, None)
                 if not store or self._renewed(token) or self._written(key, path, fd, wait=wait) == token:
-                    return Held(token=token, driver=driver, cleaned=cleaned), oid
+                    return HeldBytes(token=token, driver=driver, cleaned=cleaned), oid
         except OSError as error:
             why = error.strerror or error
             raise GitError(f"{in_quotes(path)} cannot be kept in '{self.folder}': {why}") from None
@@ -160,11 +160,11 @@ class HeldStore:
         except OSError as error:
             raise GitError(f"'{self.folder}' cannot be written: {error.strerror or error}") from None
 
-    def has(self, held: Held) -> bool:
+    def has(self, held: HeldBytes) -> bool:
         """Whether the bytes are here."""
         return self._there(held.token)
 
-    def read(self, path: str, held: Held) -> bytes:
+    def read(self, path: str, held: HeldBytes) -> bytes:
         """The bytes that were held at ``path``. Raises GitError where they are not here, or are not these."""
         data = next((found for place in self._places if (found := self._file(place, held.token)) is not None), None)
         if data is None:

@@ -362,7 +362,7 @@ def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> M
 
 
 @value
-class _Known:
+class _KnownModes:
     """What was found at an index: the permissions of its files, the folders that they lie in, and the files that were not as
     in the index then, of which nothing is known later."""
 
@@ -375,7 +375,7 @@ def _heeds_ctime(repo: Repo) -> bool:
     return setting(repo, "core.checkstat") != "minimal" and repo.boolean("core.trustctime", default=True)
 
 
-def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -> tuple[_Known, bool]:
+def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -> tuple[_KnownModes, bool]:
     """Look at all tracked files; and whether each change since must show: git compares whole seconds."""
     began, newest = time.time_ns(), 0
     modes: dict[str, int] = {}
@@ -396,22 +396,22 @@ def _scan(index: PrivateIndex, root: str, touched: Collection[str], mask: int) -
         odd = {path: mode for path, mode in modes.items() if _is_odd(path, mode, rest, mask)}
     listed = {path: without_list(os.path.join(root, path), mode & ALL) for path, mode in odd.items()}
     folders = tuple(sorted({path.rpartition("/")[0] for path in modes} - {""}))
-    known = _Known(modes=Modes(listed=listed, rest=rest), folders=folders, doubtful=tuple(doubtful))
+    known = _KnownModes(modes=Modes(listed=listed, rest=rest), folders=folders, doubtful=tuple(doubtful))
     return known, newest // 10**9 < began // 10**9
 
 
-def _load(place: str, key: str) -> _Known | None:
+def _load(place: str, key: str) -> _KnownModes | None:
     try:
         data = json.loads(read_regular(place))
         if data["key"] != key:
             return None
         modes = Modes(listed=dict(data["listed"]), rest=int(data["rest"]))
-        return _Known(modes=modes, folders=tuple(data["folders"]), doubtful=tuple(data["doubtful"]))
+        return _KnownModes(modes=modes, folders=tuple(data["folders"]), doubtful=tuple(data["doubtful"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _save(repo: Repo, place: str, temporary: str, key: str, known: _Known) -> None:
+def _save(repo: Repo, place: str, temporary: str, key: str, known: _KnownModes) -> None:
     data = {"key": key, "rest": known.modes.rest, "listed": dict(known.modes.listed)}
     text = json.dumps({**data, "folders": known.folders, "doubtful": known.doubtful})
     try:

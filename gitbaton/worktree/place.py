@@ -43,7 +43,7 @@ _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV, err
 Raw = Mapping[str, Callable[[], bytes]]
 
 
-class SwapAll:
+class Placer:
     """Differences to be brought into a work tree; ``marks`` tell what each old file was when it was captured.
 
     ``tree`` holds what they lead to. ``raw`` gives the bytes of files that a checkout does not give back: git and its filters

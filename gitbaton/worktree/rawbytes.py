@@ -321,7 +321,7 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
 
 
 @value
-class Kept:
+class KeptBytes:
     """Files whose bytes a checkout would not give back, by path: those of ``raw`` lie in the checkpoint, and those of ``held``,
     which stand behind a filter, in the git directory, with a stand-in in the checkpoint. ``staged``: the same of the index."""
 
@@ -332,9 +332,9 @@ class Kept:
     def __bool__(self) -> bool:
         return bool(self.raw or self.held)
 
-    def __or__(self, other: Kept) -> Kept:
+    def __or__(self, other: KeptBytes) -> KeptBytes:
         staged = _sorted((*self.staged, *other.staged))
-        return Kept(raw=_sorted((*self.raw, *other.raw)), held=_sorted((*self.held, *other.held)), staged=staged)
+        return KeptBytes(raw=_sorted((*self.raw, *other.raw)), held=_sorted((*self.held, *other.held)), staged=staged)
 
     @property
     def oids(self) -> dict[str, Oid]:
@@ -346,7 +346,7 @@ def _sorted(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(sorted(entries, key=lambda e: os.fsencode(e[0])))
 
 
-def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> Kept:
+def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> KeptBytes:
     """The bytes of those of ``paths`` that a checkout of ``tree`` would not give back.
 
     ``tree`` was captured with ``index``. Raises GitError.
@@ -356,13 +356,13 @@ def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> Kept:
     git = repo.git.changed({"GIT_INDEX_FILE": index.git.env["GIT_INDEX_FILE"]})
     found = conversions(repo, root, paths, git) if root is not None else {}
     if not found or root is None:
-        return Kept()
+        return KeptBytes()
     files = entries(git, tree, list(found))
     kept = differing(git, root, files)
     stored = _store(git, root, [f for f in files if f[0] in kept and not found[f[0]]])
     raw = [(path, mode, stored[path]) for path, mode, _ in files if path in stored]
     behind = [(path, mode, found[path]) for path, mode, _ in files if path in kept and found[path]]
-    return Kept(raw=_sorted(raw), held=_sorted(hold(repo, root, behind)))
+    return KeptBytes(raw=_sorted(raw), held=_sorted(hold(repo, root, behind)))
 
 
 def hold(repo: Repo, root: str, files: Sequence[tuple[str, str, str]]) -> list[Entry]:

@@ -23,7 +23,7 @@ from gitbaton.system.files import NEW, read_regular
 from gitbaton.values import value
 from gitbaton.worktree import locks
 from gitbaton.worktree.capture import ROOM, real_entry
-from gitbaton.worktree.checkout import Difference, Entry, differences, hidden, refused_names
+from gitbaton.worktree.checkout import Difference, GitEntry, differences, hidden, refused_names
 from gitbaton.worktree.filetrees import is_safe
 from gitbaton.worktree.heldbytes import HeldOid
 from gitbaton.worktree.index import IndexFacts, PrivateIndex, index_info
@@ -45,16 +45,16 @@ class Staged:
     tree: Oid
     files: Oid
     flags: Mapping[str, str]
-    stages: Mapping[str, tuple[tuple[str, Entry], ...]]
+    stages: Mapping[str, tuple[tuple[str, GitEntry], ...]]
     held: Mapping[str, HeldOid]
 
 
-def stages_now(facts: IndexFacts) -> dict[str, tuple[tuple[str, Entry], ...]]:
+def stages_now(facts: IndexFacts) -> dict[str, tuple[tuple[str, GitEntry], ...]]:
     """What is in conflict in an index, by path, as in ``Staged``."""
-    found: dict[str, tuple[tuple[str, Entry], ...]] = {}
+    found: dict[str, tuple[tuple[str, GitEntry], ...]] = {}
     for stage, path, mode, oid in facts.stages:
         name = os.fsdecode(path)
-        found[name] = (*found.get(name, ()), (str(stage), Entry(mode=mode.decode("ascii"), oid=oid)))
+        found[name] = (*found.get(name, ()), (str(stage), GitEntry(mode=mode.decode("ascii"), oid=oid)))
     return found
 
 
@@ -63,7 +63,7 @@ def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
     flags = {f.path: f.bits for f in files.index.flags}
     if files.index.flags_more:
         flags = read_flags(repo.objects, beside)
-    stages: dict[str, tuple[tuple[str, Entry], ...]] = {}
+    stages: dict[str, tuple[tuple[str, GitEntry], ...]] = {}
     if files.index.unmerged:
         if beside is None:
             raise RecordError("the checkpoint does not hold the conflicts that it counts")
@@ -73,7 +73,7 @@ def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
             mode, _, oid = meta.decode("ascii").split(" ")
             stage, _, name = os.fsdecode(path).partition("/")
             if stage in _STAGES and name:
-                stages[name] = (*stages.get(name, ()), (stage, Entry(mode=mode, oid=oid)))
+                stages[name] = (*stages.get(name, ()), (stage, GitEntry(mode=mode, oid=oid)))
     odd = next((path for path in (*flags, *stages) if not is_safe(path)), None)
     if odd is not None:
         raise RecordError(f"'{odd}' in the checkpoint's index is no path of a file")
@@ -132,9 +132,9 @@ class Restaging:
         now = {f.path for f in self.now.flags if "i" in f.bits}
         return now, {path for path, bits in self.then.flags.items() if "i" in bits}
 
-    def _entries(self) -> dict[str, tuple[tuple[str, Entry], ...]]:
+    def _entries(self) -> dict[str, tuple[tuple[str, GitEntry], ...]]:
         """The (stage, entry) pairs of each path that is to change; none for one that goes or is to be intent-to-add."""
-        wanted: dict[str, tuple[tuple[str, Entry], ...]] = {}
+        wanted: dict[str, tuple[tuple[str, GitEntry], ...]] = {}
         for item in self._differences():
             if not self.inside(item.path):
                 continue

@@ -17,7 +17,7 @@ from gitbaton.commands import picker, pickerviews, restore
 from gitbaton.errors import BatonError
 from gitbaton.main import run
 from gitbaton.model import Stored
-from gitbaton.restore.values import Plan
+from gitbaton.restore.values import RestorePlan
 from tests.kit.pickerdoor import KEYS, PICKED
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ SAYING = ("--json", "-v", "--verbose")
 PATIENCE = 60.0
 
 
-def steps(plan: Plan) -> list[tuple[str, str, str]]:
+def steps(plan: RestorePlan) -> list[tuple[str, str, str]]:
     """What a plan does to which path."""
     return [(step.path, step.action, step.reason or "") for step in plan.steps]
 
@@ -98,7 +98,7 @@ def main(words: list[str]) -> int:
         hands.errors.append(error)
         return really(error)
 
-    def told(plan: Plan, *given: Any, **words_: Any) -> None:
+    def told(plan: RestorePlan, *given: Any, **words_: Any) -> None:
         with open(os.environ.get(PICKED, os.devnull), "a") as file:
             file.write(f"{verb}\n")
         restore.show_plan(

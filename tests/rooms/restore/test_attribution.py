@@ -13,7 +13,7 @@ from gitbaton import Baton
 from gitbaton.git.objects import RefChange, commit_data, new_object, parse_commit
 from gitbaton.git.repo import Door
 from gitbaton.model import Stored, WorktreeId
-from gitbaton.restore.attribution import Owner, Present, others
+from gitbaton.restore.attribution import Owner, PresentPath, others
 from gitbaton.store import chain_ref
 from gitbaton.values import replace
 from tests.kit import Sandbox, integer_clock
@@ -34,14 +34,14 @@ class Scene:
     def snap(self, track: str, **words: object) -> Stored:
         return self.baton.snapshot("step", track=track, **words).stored
 
-    def now(self, path: str) -> Present:
+    def now(self, path: str) -> PresentPath:
         """A path as it is in the work tree."""
         full = os.fsencode(self.repo.path / path)
         if not os.path.lexists(full) or (os.path.isdir(full) and not os.path.islink(full)):
-            return Present(path=path, oid=None, mode="")
+            return PresentPath(path=path, oid=None, mode="")
         data = os.readlink(full) if os.path.islink(full) else Path(os.fsdecode(full)).read_bytes()
         mode = "120000" if os.path.islink(full) else "100755" if os.access(full, os.X_OK) else "100644"
-        return Present(path=path, oid=new_object(self.baton.repo.layout.algorithm, "blob", data).oid, mode=mode)
+        return PresentPath(path=path, oid=new_object(self.baton.repo.layout.algorithm, "blob", data).oid, mode=mode)
 
     def others(self, then: Stored, *paths: str, worktree: WorktreeId | None = None) -> dict[str, Owner]:
         head = self.baton.repo.objects.head().oid
