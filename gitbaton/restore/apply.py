@@ -87,7 +87,7 @@ def carry_out(
 def open_plan(
     baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE
 ) -> AbstractContextManager[RestorePlan]:
-    """The plan of a restore, a revert, an undo or a redo, good until the block ends; with the lock it can be applied."""
+    """Return the plan of a restore, a revert, an undo or a redo, good until the block ends; with the lock it can be applied."""
     if op == "revert":
         from gitbaton.restore.turngoal import reverting
 
@@ -225,7 +225,8 @@ class _Restoring:
                 raise CollectedError(f"object {oid} was removed while the {self.plan.op} began; nothing is changed")
 
     def _draft(self) -> CheckpointDraft:
-        """The safety checkpoint: the captured state, and beside its stages what no filter gives back and the tree to come."""
+        """Return the safety checkpoint: the captured state, and beside its stages what no filter gives back and the tree to
+        come."""
         plan, scene = self.plan, self.scene
         author, _ = self.baton.author()
         captured = scene.captured
@@ -262,8 +263,8 @@ class _Restoring:
         )
 
     def _moves(self, done: Restore) -> Restore:
-        """With where the work tree is on the target's track before and after it. Of a step that is taken back the words come
-        back, too, unless newer ones were written meanwhile."""
+        """Add the work tree's place on the target's track before and after. The words of a step that is taken back come back,
+        too, unless newer ones were written meanwhile."""
         target, store = self.plan.target, self.baton.store
         with suppress(RecordError):  # nobody's words come back where they cannot be read
             tip = store.tip(target.checkpoint.track)
@@ -280,7 +281,7 @@ class _Restoring:
         return done
 
     def _beside(self) -> list[TreeEntry | NewObject]:
-        """The tree to come, the bytes to be written over its checkout, and the paths of which only bytes change."""
+        """Return the tree to come, the bytes to be written over its checkout, and the paths of which only bytes change."""
         plan = self.plan
         found: list[TreeEntry | NewObject] = [TreeEntry(mode=b"40000", name=AFTER, oid=plan.tree)]
         kept = [(p, e.mode, oid) for p, oid in plan.raw.items() if oid and (e := plan.wanted[p]) is not None]
@@ -316,7 +317,7 @@ class _Restoring:
         return found
 
     def _index(self) -> list[TreeEntry | NewObject]:
-        """The index to come, where no checkpoint holds it."""
+        """Return the index to come, where no checkpoint holds it."""
         staged = self.plan.staged
         flags = b"".join(sorted(f"{bits}\t".encode() + os.fsencode(path) + b"\0" for path, bits in staged.flags.items()))
         blob = new_object(self.repo.layout.algorithm, "blob", flags)
@@ -324,7 +325,7 @@ class _Restoring:
         return [blob, tree, TreeEntry(mode=b"100644", name=INDEX_FLAGS, oid=blob.oid)]
 
     def _change(self) -> list[str]:
-        """Files, raw bytes, index. What should be said about them comes back."""
+        """Write the files and the index; return what should be said about them."""
         plan = self.plan
         said: list[str] = []
         if plan.wanted:
@@ -377,7 +378,7 @@ class _Restoring:
 def _with_after(
     stages: tuple[NewObject, ...], more: list[TreeEntry | NewObject], algorithm: Algorithm
 ) -> tuple[NewObject, ...]:
-    """The objects beside an index commit, with what says where the restore leads."""
+    """Return the objects beside an index commit, with what says where the restore leads."""
     names = {e.name for e in more if isinstance(e, TreeEntry)}
     entries = [e for e in parse_tree(stages[-1].data, algorithm) if e.name not in names] if stages else []
     entries += [e for e in more if isinstance(e, TreeEntry)]

@@ -1,7 +1,8 @@
-"""Attribution, for restores: whose work a path's present content is: ours, another track's, or that of a later commit.
+"""Attribution, for restores: the present content of a path is the work of our track, of another track, or of a later commit;
+of which session on our track, in ``session_work``.
 
-Ours is what the track captured before anybody committed it, and an edit upon our own that nobody has captured, committed here
-or not. What the track's whole-tree captures merely hold, because a merge or another agent brought it, is nobody's own.
+Ours is what the track captured before it was committed, and an edit upon our own that was not captured, committed here or not.
+What the track's whole-tree captures merely hold, because a merge or another agent brought it, has no owner.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class PresentPath:
 
 @value
 class Owner:
-    """Who brought a path's present content: the other ``track`` (None: a commit did) and the id of that checkpoint or
-    commit. ``certain``: that checkpoint shows it; else it merely holds what nobody knows from whom it is."""
+    """The origin of a path's present content: the other ``track`` (None: a commit) and the id of that checkpoint or commit.
+    ``certain``: that checkpoint shows it; else it merely holds content of unknown origin."""
 
     path: str
     track: str | None
@@ -73,10 +74,10 @@ class Owner:
 def others(
     store: Store, then: Stored, head: Oid | None, worktree: WorktreeId, present: Sequence[PresentPath]
 ) -> dict[str, Owner]:
-    """Those of the paths whose present content is somebody else's work, by path; what is absent from it is ours.
+    """Return the owners of present content that is not ours, by path.
 
     ``present`` are paths that differ from the checkpoint ``then`` now; ``head`` is HEAD's commit now. Among the checkpoints of
-    this work tree, and those of the track from anywhere, the earliest that holds a content says whose it is: another track's;
+    this work tree, and those of the track from anywhere, the earliest that holds a content is its origin: another track's;
     ours where its own head does not hold it; else that of the commit on HEAD's first-parent line since ``then`` which brought
     it, unless it was made in this work tree, on the branch of ``then``: the agent's own, most often. What none of them holds is
     ours, unless another track's checkpoint changed the path last. For a path that is absent, and for one that is as the commit
@@ -109,7 +110,7 @@ def others(
 
 
 def _refs(store: Store, chains: Mapping[str, Oid]) -> dict[str | None, Oid]:
-    """The tips of all chains, and of that of the states before each restore here."""
+    """Return the tips of all chains, and of that of the states before each restore here."""
     found: dict[str | None, Oid] = dict(chains.items())
     state = store.objects.info(safety_ref(store.repo.layout.git_dir, store.repo.layout.common_dir))
     return found | ({None: state.oid} if state is not None and state.kind == "commit" else {})
@@ -132,7 +133,8 @@ def _commits(store: Store, since: Oid | None, head: Oid | None) -> list[tuple[Oi
 
 
 def _tree_before(store: Store, oid: Oid) -> Oid | None:
-    """The tree of a commit's first parent, the empty one when it has none; None when that is not there (a shallow clone)."""
+    """Return the tree of a commit's first parent, the empty one when it has none; None when that is not there (a shallow
+    clone)."""
     try:
         found = store.objects.read(oid)
         commit = parse_commit(found.data) if found is not None and found.data is not None else None
@@ -164,7 +166,7 @@ def _of_nobody(c: Checkpoint) -> bool:
 
 
 class _Verdict:
-    """Whose each path is; ``brought`` says which commit brought a content since."""
+    """The owner of each path; ``brought`` says which commit brought a content since."""
 
     def __init__(self, search: _OwnerSearch, brought: Mapping[str, Owner]) -> None:
         self.search, self.brought = search, brought
@@ -190,8 +192,8 @@ class _Verdict:
         return Owner(path=path, track=whose.track, where=whose.stored.id, certain=certain)
 
     def _doubtful(self, path: str, first: PlacedCheckpoint) -> PlacedCheckpoint | None:
-        """A checkpoint of another track that holds a content of ours as well, and before which one was pruned that may have had
-        it before us."""
+        """Return a checkpoint of another track that holds a content of ours as well, and before which one was pruned that may
+        have had it before us."""
         other = [held for held in self.held[path] if held[0].track is not None and held[1].track != first.track]
         found = [seen for line, seen in other if self.search.gap_before(line, seen, first.created)]
         return min(found, key=self.search.rank, default=None) if first.track == self.search.track else None
@@ -216,7 +218,7 @@ class _OwnerSearch:
         return self.wanted[path] in ("", self.base.get(path, ""))
 
     def rank(self, seen: PlacedCheckpoint) -> tuple[datetime, bool, Oid, str]:
-        """Who comes first; a tie is ours."""
+        """Return the sort key of two candidates for an owner: the earlier one, ours at a tie."""
         return seen.created, seen.track != self.track, seen.stored.id, seen.track
 
     # Who held it first.
@@ -293,7 +295,7 @@ class _OwnerSearch:
     # Who changed it last.
 
     def changer(self, path: str) -> PlacedCheckpoint | None:
-        """The checkpoint taken here that changed a path last, or the state before a restore that wrote it since."""
+        """Return the checkpoint taken here that changed a path last, or the state before a restore that wrote it since."""
         newest = self._newest(path) if any(path in line.moves for line in self.lines) else None
         if newest is None:
             return None
@@ -308,7 +310,8 @@ class _OwnerSearch:
         return None if found is None or (self.late(path) and found.created <= self.created) else found
 
     def _newest(self, path: str, without: str | None = None) -> tuple[PlacedCheckpoint, str] | None:
-        """The newest checkpoint here that knows a path, perhaps one at which it has another content; and what it has there."""
+        """Return the newest checkpoint here that knows a path, perhaps one at which it has another content; and what it has
+        there."""
         found: tuple[PlacedCheckpoint, str] | None = None
         for line in self._tracks:
             if found is not None and line.links[-1].seconds < _seconds(found[0].created):
@@ -322,14 +325,14 @@ class _OwnerSearch:
         return found
 
     def _newest_restored(self, path: str, since: PlacedCheckpoint | None) -> PlacedCheckpoint | None:
-        """The state before the newest restore that wrote a path, after a checkpoint."""
+        """Return the state before the newest restore that wrote a path, after a checkpoint."""
         for line in self._states:
             places = range(len(line.links) - 1, self._after(line, since) - 1, -1)
             return self._first(line, places, lambda seen: self._follows(seen, since) and path in self.written(seen))
         return None
 
     def _first_since(self, path: str, content: str, since: PlacedCheckpoint | None) -> PlacedCheckpoint | None:
-        """The oldest checkpoint here after another; it knows a path to have a content, as all since then do."""
+        """Return the oldest checkpoint here after another; it knows a path to have a content, as all since then do."""
         found, knows = [], self._knows(path, content)
         for line in self._tracks:
             if since is not None and line.links[-1].seconds < _seconds(since.created):
@@ -343,11 +346,11 @@ class _OwnerSearch:
 
     @staticmethod
     def _after(line: ChainHistory, since: PlacedCheckpoint | None) -> int:
-        """The first place of a line that may be after a checkpoint."""
+        """Return the first place of a line that may be after a checkpoint."""
         return line.recent(_seconds(since.created)) if since is not None else 0
 
     def _first(self, line: ChainHistory, places: range, fits: Callable[[PlacedCheckpoint], bool]) -> PlacedCheckpoint | None:
-        """The first of some places at which a checkpoint was taken here that fits."""
+        """Return the first of some places at which a checkpoint was taken here that fits."""
         ahead = 1
         while places:
             self._read([(line, place) for place in places[:ahead]])
@@ -361,7 +364,8 @@ class _OwnerSearch:
     # What is read.
 
     def apart_from_head(self, seen: PlacedCheckpoint) -> Contents:
-        """The wanted paths that a checkpoint has otherwise than the commit that it stands on; none where that is not there."""
+        """Return the wanted paths that a checkpoint has otherwise than the commit that it stands on; none where that is not
+        there."""
         step = self._from_head(seen)
         if step is None:
             return {}
@@ -380,7 +384,7 @@ class _OwnerSearch:
         return (tree, seen.stored.tree) if tree else None
 
     def written(self, seen: PlacedCheckpoint) -> Contents:
-        """What the restore wrote that a state was kept for, of the wanted paths."""
+        """Return the wanted paths that the restore of a kept state wrote."""
         if self._written is None:
             self._written = self._all_written()
         return self._written.get(seen.stored.commit, {})
@@ -434,8 +438,8 @@ def _seconds(moment: datetime) -> int:
 
 @value
 class Work:
-    """``theirs``: of the paths that another session wrote last whose they are, in words; ``own``: those that changed after the
-    newest checkpoint, which is not the one that comes back, and outside of any turn."""
+    """The paths that sessions changed. ``theirs``: by path another session that wrote it last, in words; ``own``: the paths
+    that changed after the newest checkpoint, which is not the one that comes back, and outside of any turn."""
 
     theirs: Mapping[str, str]
     own: Collection[str]
@@ -450,10 +454,10 @@ class _Moment:
 
 
 def session_work(baton: Baton, then: Stored, now: Oid, paths: Collection[str]) -> Work:
-    """Who of the sessions on a checkpoint's track wrote the paths last since it, by the checkpoints of this work tree; ``now``
-    is the tree of the present state. Reads only.
+    """Return what other sessions on a checkpoint's track wrote last since it, by the checkpoints of this work tree; ``now`` is
+    the tree of the present state. Reads only.
 
-    The checkpoint's own session is not another one; where that did nothing since, the one whose turn came first is not."""
+    The checkpoint's own session is not another one; where that did nothing since, the one with the first turn is not."""
     if not paths:
         return Work(theirs={}, own=())
     store, start, here = baton.store, then.checkpoint.created.timestamp(), baton.repo.worktree_id()
@@ -485,7 +489,7 @@ def session_work(baton: Baton, then: Stored, now: Oid, paths: Collection[str]) -
 
 
 def _tip(baton: Baton, track: str) -> Stored | None:
-    """A track's newest checkpoint that can be read; None where it is not here, or none can."""
+    """Return a track's newest checkpoint that can be read; None where it is not here, or none can."""
     try:
         return baton.store.own_tip(track)
     except RecordError:
@@ -495,7 +499,7 @@ def _tip(baton: Baton, track: str) -> Stored | None:
 
 
 def _turns_since(baton: Baton, then: Stored, taken: Sequence[Stored]) -> list[Span]:
-    """The turns of its track that did not end before a checkpoint. Nothing is loaded where no agent was."""
+    """Return the turns of its track that did not end before a checkpoint. Nothing is loaded where no agent was."""
     there = os.path.isdir(os.path.join(baton.repo.layout.git_dir, "baton", "sessions"))
     if not there and all(s.checkpoint.kind == "manual" for s in taken):
         return []
@@ -526,7 +530,7 @@ def _last_changes(baton: Baton, states: Sequence[_Moment], paths: Collection[str
 
 
 def _put_back(baton: Baton, newest: _Moment, paths: Collection[str], now: Oid) -> set[str]:
-    """The paths that are as a restore wrote them, after the newest checkpoint."""
+    """Return the paths that are as a restore wrote them, after the newest checkpoint."""
     found = set[str]()
     for step in last_steps(baton.store, None):
         if step.checkpoint.created.timestamp() <= newest.at:
@@ -539,8 +543,8 @@ def _put_back(baton: Baton, newest: _Moment, paths: Collection[str], now: Oid) -
 
 
 def _ours(agent: Agent | None, spans: Sequence[Span]) -> tuple[str, str | None]:
-    """The session whose work a restore takes back: the checkpoint's, or where that did nothing since, whose turn ended
-    first."""
+    """Return the key of the session that a restore takes work back of: the checkpoint's, or where that did nothing since, the
+    one with the turn that ended first."""
     active = [span for span in spans if span.open or span.before != span.after]
     if agent is not None and any(session_key(span.session) == session_key(agent) for span in active):
         return session_key(agent)
@@ -548,7 +552,7 @@ def _ours(agent: Agent | None, spans: Sequence[Span]) -> tuple[str, str | None]:
 
 
 def _whose(path: str, writers: Sequence[Span], ours: tuple[str, str | None]) -> str:
-    """Whose work a change is that was made while some turns went on, where it is not ours, in words; else nothing."""
+    """Return the session, in words, that made a change while some turns were open; "" where it is ours."""
     named = [span for span in writers if path in span.edited] or writers
     strangers = [span for span in named if session_key(span.session) != ours]
     if not strangers:

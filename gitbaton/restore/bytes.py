@@ -28,10 +28,10 @@ LINKS, AFTER_LINKS = b"links", b"after-links"
 
 
 class Bytes:
-    """The exact bytes that were kept of what comes back, against those on disk. ``tree`` is what comes back; ``since``: from
-    when on a file that was written holds others than then, and None where all that differs does.
+    """The exact bytes that were kept of what comes back, against those on disk. ``tree`` is what comes back; ``since``: a file
+    written after it holds others than then (None: every file that differs does).
 
-    ``away``: why those of a path do not come back, whose own bytes are not here; ``cleaned``: the same of paths of which a
+    ``away``: why those of a path do not come back, where its own bytes are not here; ``cleaned``: the same of paths of which a
     checkout gives what their filter made; ``conversion``: how one of then gave what it gave, where that is not as now."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Bytes:
         self.then = {path: oid for path, oid in kept.items() if path not in self.cleaned}
 
     def differences(self, apart_in_trees: Sequence[Difference]) -> list[Difference]:
-        """The paths at which the trees agree and the bytes do not."""
+        """Return the paths at which the trees agree and the bytes do not."""
         apart = {d.path for d in apart_in_trees}
         turned = self._turned(apart) if self.conversion is not None else {}
         self.converted = self._other(turned)
@@ -64,25 +64,26 @@ class Bytes:
         return sorted(found, key=lambda d: os.fsencode(d.path))
 
     def _turned(self, apart: Collection[str]) -> dict[str, GitEntry]:
-        """The files at which the trees agree, and of which a checkout gave something else then than now."""
+        """Return the files at which the trees agree, and of which a checkout gave something else then than now."""
         assert self.conversion is not None
         same = [file for file in entries(self.scene.repo.git, self.tree) if file[0] not in apart]
         return {path: GitEntry(mode=mode, oid=oid) for path, mode, oid in self.conversion.turned(self.scene.index.git, same)}
 
     def arrived(self, apart_in_trees: Sequence[Difference]) -> set[str]:
-        """The paths at which the trees do not agree, and where the bytes and the mode of then are on disk: git takes them for
-        something else by what converts files now."""
+        """Return the paths at which the trees do not agree, and where the bytes and the mode of then are on disk: git takes
+        them for something else by what converts files now."""
         both = [d for d in apart_in_trees if d.now is not None and d.then is not None] if self.conversion is not None else []
         there = {d.path: d.then for d in both if d.then and d.now and d.now.mode == d.then.mode and d.then.mode[:3] == "100"}
         return there.keys() - self._differing(there)
 
     def _other(self, turned: Mapping[str, GitEntry]) -> dict[str, GitEntry]:
-        """Those of them that hold other bytes than then. One that was not written since holds those of then."""
+        """Return those of the turned files that hold other bytes than then; one that was not written since holds those of
+        then."""
         asked = {p: e for p, e in turned.items() if p in self.then or self._examined(p, moved=True)}
         return {path: turned[path] for path in self._differing(asked)}
 
     def _differing(self, files: Mapping[str, GitEntry]) -> set[str]:
-        """The files that hold other bytes than those of then."""
+        """Return the files that hold other bytes than those of then."""
         if self.conversion is None or not files:
             return set()
         scene, kept = self.scene, self.then.keys() & files.keys()
@@ -98,7 +99,7 @@ class Bytes:
         return self.since is None or self.scene.written_since(path, self.since, moved=moved)
 
     def wanted(self, changing: Sequence[Difference]) -> dict[str, Oid | None]:
-        """What to write in place of git's checkout of the paths that change; None: what git would check out.
+        """Return what to write in place of git's checkout of the paths that change; None: what git would check out.
 
         The present bytes of all of them are in the capture afterwards.
         """
@@ -116,15 +117,15 @@ class Bytes:
 
 
 def kept_in(store: Store, stored: Stored) -> dict[str, Oid]:
-    """The exact bytes that a checkpoint kept, by path. Raises RecordError."""
+    """Return the exact bytes that a checkpoint kept, by path. Raises RecordError."""
     files = stored.checkpoint.files
     tree = beside(store, stored) if files and (files.raw or files.held) else None
     return read_kept(store.objects, tree) if tree else {}
 
 
 def absent(store: Store, kept: Mapping[str, Oid]) -> tuple[dict[str, str], dict[str, str]]:
-    """Of what is kept, the paths whose bytes are not here, each with the reason: those that did not pass their filter, and
-    those of which the checkpoint has what the filter made."""
+    """Return, each by path with the reason, the kept bytes that are not here: those that did not pass their filter, and those
+    of which the checkpoint has what the filter made."""
     away, cleaned, here = dict[str, str](), dict[str, str](), HeldStore(store.repo)
     for path, oid in kept.items():
         if isinstance(oid, HeldOid):
@@ -137,9 +138,9 @@ def absent(store: Store, kept: Mapping[str, Oid]) -> tuple[dict[str, str], dict[
 
 
 def held_ignored(baton: Baton, target: Stored) -> list[str]:
-    """The files that a checkpoint holds from before a command that was to remove them, or that a restore was to write, and that
-    are there and ignored now: where their bytes are others they are written over, so they are to be held first. One that is too
-    large is left alone."""
+    """Return the files that a checkpoint holds from before a command that was to remove them, or that a restore was to write,
+    and that are there and ignored now: where their bytes are others they are written over, so they are to be held first. One
+    that is too large is left alone."""
     files, root = target.checkpoint.files, baton.repo.layout.root or ""
     side = beside(baton.store, target) if files is not None and (files.held or target.checkpoint.restore) else None
     there, rooms = list[str](), (b"held", AFTER_HELD)
@@ -153,8 +154,8 @@ def held_ignored(baton: Baton, target: Stored) -> list[str]:
 
 
 def stepped(store: Store, safety: Stored) -> tuple[Oid, Oid, list[Difference]]:
-    """The trees before and after a step, and the paths at which they differ; of a folder that cannot be read both sides are
-    the same. Raises RecordError."""
+    """Return the trees before and after a step, and the paths at which they differ; of a folder that cannot be read both sides
+    are the same. Raises RecordError."""
     found = readable_differences(store.repo, safety.tree, in_beside(store, safety, AFTER))
     if "" in found.gone:
         raise RecordError(f"the files of a step are lost: {found.gone['']}", MENDS)
@@ -162,8 +163,8 @@ def stepped(store: Store, safety: Stored) -> tuple[Oid, Oid, list[Difference]]:
 
 
 def after(store: Store, safety: Stored, apart: Sequence[Difference]) -> dict[str, GitEntry | None]:
-    """What each path that a step touched was to hold afterwards; ``apart``: where its two ends differ. Raises
-    RecordError."""
+    """Return what each path that a step touched was to hold afterwards; ``apart``: the paths at which its two ends differ.
+    Raises RecordError."""
     tree = in_beside(store, safety, AFTER)
     found = {d.path: d.then for d in apart}
     for path in paths_beside(store, safety, TOUCHED) or ():
@@ -172,12 +173,12 @@ def after(store: Store, safety: Stored, apart: Sequence[Difference]) -> dict[str
 
 
 def after_raw(store: Store, safety: Stored) -> dict[str, Oid]:
-    """The bytes that a step was to write in place of git's checkout. Raises RecordError."""
+    """Return the bytes that a step was to write in place of git's checkout. Raises RecordError."""
     tree = beside(store, safety)
     return read_kept(store.objects, tree, b"after-") if tree else {}
 
 
 def index_scope(store: Store, safety: Stored) -> Scope:
-    """The index paths that a step brought back. Raises RecordError."""
+    """Return the index paths that a step brought back. Raises RecordError."""
     only, apart = paths_beside(store, safety, ONLY), paths_beside(store, safety, APART)
     return Scope(only=None if only is None else frozenset(only), apart=frozenset(apart or ()))

@@ -33,8 +33,8 @@ SUBJECT = 60  # of a commit
 
 @contextmanager
 def planned(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[RestorePlan]:
-    """The plan of a restore, good until the block ends; ``lock`` is held from before the look. Raises BatonError; nothing is
-    changed then, and no lock taken where the words are wrong."""
+    """Yield the plan of a restore, good until the block ends; ``lock`` is held from before the look. Raises BatonError;
+    nothing is changed then, and no lock taken where the words are wrong."""
     target = baton.resolve(order.checkpoint)
     files = files_of(target)
     if target.foreign and not order.foreign:
@@ -77,7 +77,7 @@ class CheckpointGoal(Goal):
         return Scope(only=frozenset(only | listed_now(self.scene.repo, self.asked.directory, self.asked.specs)))
 
     def skipped_since(self, differing: Collection[str]) -> list[Difference]:
-        """What git was told to skip after the checkpoint was taken, and is not on disk."""
+        """Return the paths that git was told to skip after the checkpoint was taken, and that are not on disk."""
         then = {path for path, bits in self.staged.flags.items() if "s" in bits}
         since = [f.path for f in self.scene.facts.flags if "s" in f.bits and f.path not in then and f.path not in differing]
         found = []
@@ -88,12 +88,12 @@ class CheckpointGoal(Goal):
         return found
 
     def local(self) -> LocalAttributes | None:
-        """What this machine had to say of conversions then."""
+        """Return what this machine had to say of conversions then."""
         return attributes_in(self.scene, self.target)
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
-        """The differences at the PATHs. Raises UsageError for PATHs that name nothing: that is a mistake, and not a wish that
-        is fulfilled already."""
+        """Return the differences at the PATHs. Raises UsageError for PATHs that name nothing: that is a mistake, and not a
+        wish that is fulfilled already."""
         if not self.asked:
             return [*differing, *in_bytes]
         here = self.git.changed({}, directory=self.asked.directory)
@@ -111,8 +111,8 @@ class CheckpointGoal(Goal):
         return bool(self.asked.among((self.scene.tree,), [spec]) or self.asked.among((self.tree,), [spec]))
 
     def stay(self, wanted: Collection[str]) -> Collection[str]:
-        """What HEAD has otherwise than the commit that the checkpoint stands on; all where that is not there. With their
-        entries of then the index would take back what was committed since, and the next commit with it."""
+        """Return the paths that HEAD has otherwise than the checkpoint's commit; all where that commit is not there. With
+        their entries of then the index would take back what was committed since, and the next commit with it."""
         if self.target.checkpoint.head == self.scene.head.oid:
             return ()
         step = self._heads
@@ -127,15 +127,15 @@ class CheckpointGoal(Goal):
 
     # Whose it is.
 
-    def whose(self, moved: Sequence[Difference]) -> Mapping[str, str]:
-        """Those of the paths whose present content is somebody else's, and whose."""
-        found = super().whose(moved)
+    def owners(self, moved: Sequence[Difference]) -> Mapping[str, str]:
+        """Return the owners, in words, of the paths with present content that is not ours."""
+        found = super().owners(moved)
         theirs = self._work({d.path for d in moved}).theirs
         self.strangers = theirs.keys() - found.keys()
         return {**self._only_committed(moved), **theirs, **found}
 
     def own(self, changing: Sequence[Difference]) -> Sequence[str]:
-        """The edits that were made after the newest checkpoint, outside of any turn, and that HEAD does not have."""
+        """Return the edits that were made after the newest checkpoint, outside of any turn, and that HEAD does not have."""
         mine = set(self._work({d.path for d in changing}).own)
         if not mine:
             return ()
@@ -150,7 +150,7 @@ class CheckpointGoal(Goal):
         return self._worked[1]
 
     def _only_committed(self, moved: Sequence[Difference]) -> Mapping[str, str]:
-        """The paths that are now as HEAD has them, and were then as HEAD had them, where that is another branch."""
+        """Return the paths that are now as HEAD has them, and were then as HEAD had them, where that is another branch."""
         if not self.elsewhere or self._heads is None:
             return {}
         before, after = self._heads
@@ -161,8 +161,8 @@ class CheckpointGoal(Goal):
 
     @cached_property
     def elsewhere(self) -> str:
-        """Where the checkpoint was recorded, and where HEAD is, if that is another branch, or detached another line of
-        commits; else nothing."""
+        """The places where the checkpoint was recorded and where HEAD is, if that is another branch, or detached another line
+        of commits; else ""."""
         c, head = self.target.checkpoint, self.scene.head
         then = now_called(self.scene.repo, c.branch) if c.branch is not None and c.branch != head.branch else c.branch
         if then == head.branch and (then is not None or self._on_one_line(c.head, head.oid)):
@@ -177,18 +177,18 @@ class CheckpointGoal(Goal):
         return is_ancestor(self.scene.repo, one, other) or is_ancestor(self.scene.repo, other, one)
 
     def unknown(self, paths: Collection[str]) -> Mapping[str, str]:
-        """The paths that were committed since, or are on another branch."""
+        """Return the paths that were committed since, or are on another branch."""
         if self._heads is None or self.target.checkpoint.head == self.scene.head.oid:
             return {}
         there = changes(self.store, [self._heads], dict.fromkeys(paths, "")).get(self._heads, {})
         return {path: COMMITTED for path, content in there.items() if content}
 
     def notes(self, changing: Sequence[Difference]) -> list[str]:
-        """That it is of another branch, which commits stay, and of how many own edits nobody knows yet."""
+        """Return the notes that it is of another branch, which commits stay, and how many own edits no checkpoint holds."""
         return [self.elsewhere] if self.elsewhere else self._commits({d.path for d in changing})
 
     def _commits(self, changing: Collection[str]) -> list[str]:
-        """That the commits since stay, in a line."""
+        """Return the line that says which commits since stay."""
         then, head = self.target.checkpoint.head, self.scene.head.oid
         if then is None or head is None or then == head:
             return []
@@ -209,16 +209,18 @@ class CheckpointGoal(Goal):
         return [f"{said}; to take {it} back: {back}"]
 
     def known(self) -> Collection[str]:
-        """What the checkpoint's commit or index had and its work tree had not: it was deleted then."""
+        """Return the paths that the checkpoint's commit or index had and its work tree had not: they were deleted then."""
         trees = {self.files.index.tree, self.store.tree_of(self.target.checkpoint.head)} - {None, self.tree}
         return {d.path for tree in trees if tree for d in self._apart(self.tree, tree) if d.now is None}
 
     def _apart(self, one: Oid, other: Oid) -> list[Difference]:
-        """Where two trees differ that only say more of what changes: of a folder that is lost nothing is known."""
+        """Return the differences of two trees, where they only say more of what changes: of a folder that is lost nothing is
+        known."""
         return readable_differences(self.scene.repo, one, other).differences
 
     def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
-        """What no capture holds now, where the checkpoint has something else there, or --exact nothing."""
+        """Return, with the reason, the paths that no capture holds now, where the checkpoint has something else there, or
+        --exact nothing."""
         there = {d.path for d in scope}
         skipped = self.scene.skipped.items()
         found = {p: r for p, r in skipped if p not in there and r not in INSIDE and not covered(p, self.left)}
@@ -232,12 +234,13 @@ class CheckpointGoal(Goal):
         return {p: r for p, r in found.items() if p not in {hidden[name] for name in then}}
 
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
-        """What was left out of the checkpoint and is gone, and the PATHs that name nothing beside others that do."""
+        """Return warnings of what was left out of the checkpoint and is gone, and of PATHs that name nothing beside others
+        that do."""
         several = self.asked.specs if len(self.asked.specs) > 1 else ()
         return [*(_no_match(spec) for spec in several if not self._matches(spec)), *self._gone(), *self._inside()]
 
     def _inside(self) -> list[str]:
-        """That what was changed inside other repositories stays, and does not come back."""
+        """Return warnings that what was changed inside other repositories stays, and does not come back."""
         now = {p for p, reason in self.scene.skipped.items() if reason in INSIDE and self.asked.covers(p)}
         then = {s.path for s in self.files.skipped if s.reason in INSIDE and self.asked.covers(s.path)} - now
         there = [some(len(paths), first_few(sorted(paths))) for paths in (now, then) if paths]
@@ -245,7 +248,7 @@ class CheckpointGoal(Goal):
         return found + ([f"what was changed inside {there[-1]} then is in no checkpoint"] if then else [])
 
     def _gone(self) -> list[str]:
-        """That what was left out of the checkpoint, was asked for and is not there any more does not come back, in a line."""
+        """Return the warning that what was left out of the checkpoint, was asked for and is gone does not come back."""
         absent = [p for p in self.left if self.asked.covers(p) and not os.path.lexists(os.path.join(self.scene.root, p))]
         gone = [path for path in absent if lookup(self.store.objects, self.tree, os.fsencode(path)) is None]
         they = "it is" if len(gone) == 1 else "they are"

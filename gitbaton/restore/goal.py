@@ -32,22 +32,22 @@ from gitbaton.worktree.rawbytes import (
 )
 from gitbaton.worktree.staged import Scope, Staged, read_staged
 
-_PRIVATE = 0o700  # permissions of what comes back where nobody knows them
+_PRIVATE = 0o700  # permissions of what comes back where they are unknown
 FREE: AbstractContextManager[None] = nullcontext()
 
 
 class Goal:
-    """What a plan leads to, as the planner asks for it.
+    """The state that a plan leads to, as the planner asks for it.
 
     ``tree`` holds all files as they are to be; ``kept`` are the exact bytes that come back in place of git's checkout, by path,
     and ``since`` says from when on a file that was written holds others (None: whenever they differ). ``staged`` is the index
     that comes back, ``entries`` the paths of it as far as that is known beforehand, ``hidden`` those that a sparse checkout had
-    left out. ``rules`` is the tree whose ignore rules count, ``operation`` what was in progress.
+    left out. ``rules`` is the tree of which the ignore rules count, ``operation`` what was in progress.
 
     ``target`` is the checkpoint that the plan is named after, ``what`` the step in words, ``position`` how many steps may be
     redone afterwards. ``left``: paths of which it knows nothing, with the reason. ``always``: what stands at its paths goes.
     ``whole``: a checkpoint's whole state comes back. ``further``: what is to be said of paths that do not differ, or of how
-    they change. ``converted``: paths whose bytes only attributes make others; ``links``: symbolic
+    they change. ``converted``: paths at which only attributes make the bytes others; ``links``: symbolic
     links where git made text files of them. ``composed``: ``staged`` is in no checkpoint. ``again``: the words of a command
     line that mean the same.
     """
@@ -78,24 +78,24 @@ class Goal:
         self.strangers: Collection[str] = ()
 
     def local(self) -> LocalAttributes | None:
-        """What this machine had to say of conversions then; None where it is as now, or nobody knows."""
+        """Return what this machine had to say of conversions then; None where it is as now, or not known."""
         return None
 
     def conversion(self, differing: Sequence[Difference]) -> Conversion | None:
-        """How a checkout of then converted files; None where it is as now. Raises GitError."""
+        """Return the conversion of a checkout of then; None where it is as now. Raises GitError."""
         repo, local = self.scene.repo, self.local()
         if not any(is_attributes(d.path) for d in differing) and (local is None or local.converts_as(local_attributes(repo))):
             return None
         return conversion_of(repo, self.scene.folder, self.tree, self.scene.tree, local)
 
     def is_link(self, path: str) -> bool:
-        """Whether what a tree holds as a symbolic link comes back as one, and not as a text file in its place: it was one, or
-        git makes links here."""
+        """Whether a symbolic link of a tree comes back as one, and not as a text file in its place: it was one, or git makes
+        links here."""
         local = self.local()
         return path in self.links or (local is not None and local.symlinks == "true") or has_links(self.scene.repo)
 
     def replaced_links(self, differing: Collection[str]) -> list[Difference]:
-        """The paths at which the trees hold the same symbolic link, and the disk one and a text file in its place."""
+        """Return the paths at which the trees hold the same symbolic link, and the disk one and a text file in its place."""
         repo = self.scene.repo
         if has_links(repo):
             return []
@@ -108,27 +108,28 @@ class Goal:
         return found
 
     def skipped_since(self, differing: Collection[str]) -> list[Difference]:
-        """Further paths, as absent, that git was told to skip meanwhile, and that are not on disk."""
+        """Return further paths, as absent, that git was told to skip meanwhile, and that are not on disk."""
         return []
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
-        """Those of the differences that are meant; ``in_bytes`` are paths whose blobs agree, and whose bytes on disk do not."""
+        """Return the differences that are meant; ``in_bytes`` are paths of which the blobs agree, and the bytes on disk do
+        not."""
         return [*differing, *in_bytes]
 
     def stay(self, wanted: Collection[str]) -> Collection[str]:
-        """Of the paths that change, those whose index entry stays all the same."""
+        """Return the paths that change, and of which the index entry stays all the same."""
         return ()
 
     def brought(self) -> Mapping[str, object]:
-        """The stages of the conflicts that the very step brought which is taken back, by path."""
+        """Return the stages of the conflicts that the step brought which is taken back, by path."""
         return {}
 
     def known(self) -> Collection[str]:
-        """The paths that it knows not to be there."""
+        """Return the paths that it knows not to be there."""
         return ()
 
     def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
-        """What would have to come back or go and is in no capture, with the reason."""
+        """Return, with the reason, the paths that would have to come back or go and are in no capture."""
         return {}
 
     def apart(self, path: str, one: Oid, other: Oid) -> bool:
@@ -137,17 +138,17 @@ class Goal:
         return lookup(objects, one, raw) != lookup(objects, other, raw)
 
     def gone(self) -> Mapping[str, str]:
-        """The folders that were to come back and of which nobody knows what was in them, with the reason."""
+        """Return, with the reason, the folders that were to come back and of which the content is unknown."""
         asked = self.asked.names()
         inside = {p: r for p, r in self.scene.gone.items() if any(name.startswith(p + "/") for name in asked)}
         return inside | {p: r for p, r in self.scene.gone.items() if self.asked.covers(p)}
 
     def moved(self, changing: Sequence[Difference]) -> Collection[str]:
-        """Those of the paths that change whose present content may be somebody else's."""
+        """Return the paths that change and may have present content of another."""
         return {d.path for d in changing}
 
-    def whose(self, moved: Sequence[Difference]) -> Mapping[str, str]:
-        """Those of the paths whose present content is somebody else's, and whose."""
+    def owners(self, moved: Sequence[Difference]) -> Mapping[str, str]:
+        """Return the owners, in words, of the paths with present content that is not ours."""
         present = [PresentPath(path=d.path, oid=d.now.oid if d.now else None, mode=d.now.mode if d.now else "") for d in moved]
         found = others(self.store, self.target, self.scene.head.oid, self.scene.repo.worktree_id(), present)
         return {path: self._told(owner) for path, owner in found.items()}
@@ -162,15 +163,15 @@ class Goal:
         return {}
 
     def own(self, changing: Sequence[Difference]) -> Sequence[str]:
-        """The paths that change and are edits of the user's own, which no checkpoint holds yet."""
+        """Return the paths that change and are edits of the user's own, which no checkpoint holds yet."""
         return ()
 
     def notes(self, changing: Sequence[Difference]) -> list[str]:
-        """What is to be known before the files change."""
+        """Return what is to be known before the files change."""
         return []
 
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
-        """What is to be said of a plan that changes this."""
+        """Return what is to be said of a plan that changes this."""
         return []
 
 
@@ -185,12 +186,12 @@ class AskedPaths:
         return bool(self.specs)
 
     def among(self, trees: Collection[Oid], specs: Sequence[str] | None = None) -> set[str]:
-        """The paths of trees that they match, or some of them do."""
+        """Return the paths of trees that the PATHs, or some of them, match."""
         asked = self.specs if specs is None else specs
         return {path for tree in trees for path in matching(self.scene.index, self.directory, tree, asked)}
 
     def names(self) -> set[str]:
-        """Them as paths of the work tree, for who named one path by itself; with those that were confirmed."""
+        """Return the PATHs that name one path by itself, as paths of the work tree; with those that were confirmed."""
         names = (os.path.normpath(os.path.join(self.directory, spec)) for spec in self.specs)
         return {os.path.relpath(name, self.scene.root) for name in names}.union(self.over)
 
@@ -201,7 +202,7 @@ class AskedPaths:
 
 
 def files_of(target: Stored) -> FileState:
-    """What a checkpoint holds of the work tree. Raises BatonError where it was recorded without files."""
+    """Return what a checkpoint holds of the work tree. Raises BatonError where it was recorded without files."""
     files = target.checkpoint.files
     if files is None:
         raise BatonError(f"checkpoint '{target.id[:12]}' was recorded without files", "'git baton log --all' lists others")
@@ -209,13 +210,13 @@ def files_of(target: Stored) -> FileState:
 
 
 def attributes_in(scene: PresentState, stored: Stored) -> LocalAttributes | None:
-    """What this machine had to say of conversions at a checkpoint; None where it was taken elsewhere."""
+    """Return what this machine had to say of conversions at a checkpoint; None where it was taken elsewhere."""
     return attributes_at(scene.repo, stored.checkpoint.created) if not stored.foreign else None
 
 
 def conversion_of_step(scene: PresentState, safety: Stored, target: Stored | None) -> Conversion | None:
-    """How a step converted the files that it wrote; None where that was as when it began. ``target``: the checkpoint that it
-    brought back."""
+    """Return the conversion of the files that a step wrote; None where that was as when it began. ``target``: the checkpoint
+    that it brought back."""
     objects, side = scene.baton.store.objects, beside(scene.baton.store, safety)
     files = lookup(objects, side, AFTER_ATTRIBUTES) if side is not None else None
     if files is None:
@@ -225,7 +226,7 @@ def conversion_of_step(scene: PresentState, safety: Stored, target: Stored | Non
 
 
 def tree_in(scene: PresentState, stored: Stored) -> Oid:
-    """The tree of all files at a checkpoint, in which folders that cannot be read are as now. Raises BatonError."""
+    """Return the tree of all files at a checkpoint, in which folders that cannot be read are as now. Raises BatonError."""
     tree = files_of(stored).tree
     if scene.baton.store.tree_of(stored.commit) != tree:
         raise RecordError(f"commit {stored.commit} does not hold the tree that it names")
@@ -236,7 +237,7 @@ def tree_in(scene: PresentState, stored: Stored) -> Oid:
 
 
 def permits_in(scene: PresentState, read: Callable[[], Permits]) -> Permits:
-    """What ``read`` says of permissions; where that list is lost, what comes back is its owner's alone."""
+    """Return the permissions that ``read`` gives; where that list is lost, what comes back is its owner's alone."""
     try:
         return read()
     except RecordError as error:
@@ -245,8 +246,8 @@ def permits_in(scene: PresentState, read: Callable[[], Permits]) -> Permits:
 
 
 def exact_in(scene: PresentState, stored: Stored) -> tuple[dict[str, Oid], dict[str, str]]:
-    """The exact bytes that a checkpoint kept, by path; where the list of them is lost, the paths that do not come back without
-    them, with the reason."""
+    """Return the exact bytes that a checkpoint kept, by path; where the list of them is lost, also the paths that do not come
+    back without them, with the reason."""
     try:
         return kept_in(scene.baton.store, stored), {}
     except RecordError as error:
@@ -256,5 +257,5 @@ def exact_in(scene: PresentState, stored: Stored) -> tuple[dict[str, Oid], dict[
 
 
 def staged_in(scene: PresentState, stored: Stored) -> Staged:
-    """What was staged at a checkpoint. Raises BatonError."""
+    """Return the staged state of a checkpoint. Raises BatonError."""
     return read_staged(scene.repo, files_of(stored), beside(scene.baton.store, stored))

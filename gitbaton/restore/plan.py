@@ -36,7 +36,7 @@ from gitbaton.worktree.untracked import ignored_by
 
 @value
 class PathFacts:
-    """What is known of the paths that differ.
+    """The facts about the paths that differ.
 
     ``unsafe``: why a path's present content is in no capture; ``left``: why the checkpoint does not know a path, by path;
     ``known``: paths that the checkpoint knew and did not have; ``ignored_then``: what its ignore rules cover; ``hidden``:
@@ -68,7 +68,7 @@ class Decider:
         self.steps |= {path: PathAction(path=path, action="refuse", reason=reason) for path, reason in facts.absent.items()}
 
     def _replaced(self) -> set[str]:
-        """Files and links that stand where the checkpoint has a directory: it knows the name, if not the file."""
+        """Return the files and links that stand where the checkpoint has a directory: it knows the name, if not the file."""
         coming = _above(d.path for d in self.scope if d.then is not None)
         return {d.path for d in self.scope if d.then is None and d.path in coming}
 
@@ -106,7 +106,8 @@ class Decider:
         return NESTED if not back and self.guard.in_repository(d.path) else None
 
     def _exact(self) -> None:
-        """What goes, but for what the checkpoint's ignore rules cover: known deletions, and with --exact what is unknown."""
+        """Mark for removal what goes, but for what the checkpoint's ignore rules cover: known deletions, and with --exact
+        unknown paths."""
         going = ("keep", "remove") if self.facts.exact else ("remove",)
         steps = self.steps.values()
         unknown = [s.path for s in steps if s.action in going and s.path not in self.replaced and not self.facts.always]
@@ -120,17 +121,17 @@ class Decider:
                 self.steps[path] = PathAction(path=path, action="remove")
 
     def changing(self) -> list[Difference]:
-        """The differences that are to be changed as things stand."""
+        """Return the differences that are to be changed as things stand."""
         return [d for d in self.scope if self.steps[d.path].action in CHANGING]
 
     def leave(self, reasons: Mapping[str, str]) -> None:
-        """Leave paths alone that are somebody else's, unless they are named or forced."""
+        """Leave paths alone that are another's, unless they are named or forced."""
         for path, reason in reasons.items():
             if not self.facts.force and path not in self.facts.named:
                 self.steps[path] = PathAction(path=path, action="conflict", reason=reason)
 
     def settle(self) -> list[PathAction]:
-        """The steps, after every path has made way, or has not been made way for."""
+        """Return the actions, after every path has made way, or has not been made way for."""
         while self._blocked() or self._needless():
             pass
         return [self.steps[path] for path in sorted(self.steps, key=os.fsencode)]
@@ -173,7 +174,7 @@ _TOLD = 10  # paths whose exact bytes do not come back, and that are named
 
 
 def made(goal: Goal) -> RestorePlan:
-    """The plan that leads to a goal from the state of its scene. Raises BatonError."""
+    """Return the plan that leads to a goal from the state of its scene. Raises BatonError."""
     return _Planner(goal).plan()
 
 
@@ -242,13 +243,13 @@ class _Planner:
         )
 
     def _explained(self, found: Sequence[PathAction]) -> list[PathAction]:
-        """The steps, with a better reason where a path is kept that the goal knows more of."""
+        """Return the steps, with a better reason where a path is kept that the goal knows more of."""
         kept = {step.path for step in found if step.action == "keep" and step.reason == UNKNOWN}
         reasons = self.goal.unknown(kept) if kept else {}
         return [replace(step, reason=reasons.get(step.path, step.reason)) if step.path in kept else step for step in found]
 
     def _with_further(self, found: Sequence[PathAction]) -> list[PathAction]:
-        """The steps, with what the goal says of paths beside those that differ, or of how they change."""
+        """Return the steps, with what the goal says of paths beside those that differ, or of how they change."""
         steps = {step.path: step for step in found}
         for path, step in self.goal.further.items():
             if path not in steps or steps[path].action in CHANGING:
@@ -256,8 +257,8 @@ class _Planner:
         return [steps[path] for path in sorted(steps, key=os.fsencode)]
 
     def _present(self, differing: list[Difference]) -> list[Difference]:
-        """The differences, with paths as absent that a capture takes for unchanged because git was told to skip them, and
-        without submodules that are plain folders here."""
+        """Return the differences, with paths as absent that a capture takes for unchanged because git was told to skip them,
+        and without submodules that are plain folders here."""
         folders = {folder for d in differing for folder in parents(d.path)}
         plain = {d.path: d for d in differing if d.path in folders and self._is_plain(d)}
         self.scene.folders = frozenset(path for path, d in plain.items() if d.then is not None)
@@ -279,8 +280,8 @@ class _Planner:
     def _narrowed(
         self, now: Collection[str], then: Collection[str], found: Sequence[PathAction], wanted: Collection[str]
     ) -> Scope:
-        """The index paths that come back, once it is decided what changes: no conflict's, and none whose entry would end or
-        begin one of a merge."""
+        """Return the index paths that come back, once it is decided what changes: no conflict's, and none with an entry that
+        would end or begin one of a merge."""
         if self.scene.captured.warning:  # what is staged in an index that git cannot read is not written over
             return Scope(only=frozenset())
         known = self.goal.entries
@@ -291,8 +292,8 @@ class _Planner:
         return Scope(only=(frozenset(wanted) if known.only is None else known.only) - stay, apart=apart)
 
     def _unmerged(self) -> tuple[set[str], set[str]]:
-        """The paths that are unmerged now, but for a conflict that the very step brought which is taken back; and those that
-        were unmerged then."""
+        """Return the paths that are unmerged now, but for a conflict that the very step brought which is taken back; and those
+        that were unmerged then."""
         now = stages_now(self.scene.facts)
         brought = self.goal.brought() if now else {}
         return {path for path in now if now[path] != brought.get(path)}, set(self.goal.staged.stages)
@@ -304,13 +305,13 @@ class _Planner:
         return still and then == self.scene.repo.operation()
 
     def _tree(self, wanted: Mapping[str, GitEntry | None], differing: Sequence[Difference]) -> Oid:
-        """The work tree's tree afterwards."""
+        """Return the work tree's tree afterwards."""
         if all(d.path in wanted for d in differing) and not self.hidden:
             return self.goal.tree
         return changed_tree(self.scene.index, wanted) if wanted else self.scene.tree
 
     def _inside(self, wanted: Collection[str], differing: Sequence[Difference]) -> set[str]:
-        """The paths that come back into a repository of its own: no tree holds them beside its commit."""
+        """Return the paths that come back into a repository of its own: no tree holds them beside its commit."""
         nested = {d.path for d in differing if d.now is not None and d.now.mode == GITLINK}
         return {path for path in wanted if not nested.isdisjoint(parents(path))} if nested else set()
 
@@ -345,20 +346,21 @@ class _Planner:
         )
 
     def _unwelcome(self) -> Callable[[str], bool] | None:
-        """With --exact no file may appear where one was asked for."""
+        """Return the test of paths at which no file may appear: with --exact those that were asked for."""
         return self.goal.asked.covers if self.order.exact else None
 
     def _conflicts(self, resolved: Collection[str], changing: Sequence[Difference]) -> Mapping[str, str]:
-        """Paths whose present content is somebody else's, and whose; and those of which a conflict of now would be gone."""
+        """Return, with the reason, the paths with present content of another, and those of which a conflict of now would be
+        gone."""
         if self.order.force:
             return {}
         moved = self.goal.moved(changing)
-        whose = self.goal.whose([d for d in changing if d.now != d.then and d.path in moved])
+        owners = self.goal.owners([d for d in changing if d.now != d.then and d.path in moved])
         inside = self.goal.entries.has if self.order.index else {d.path for d in changing}.__contains__
-        return {**whose, **dict.fromkeys(filter(inside, resolved), UNMERGED)}
+        return {**owners, **dict.fromkeys(filter(inside, resolved), UNMERGED)}
 
     def _digest(self, found: Sequence[PathAction], changing: Sequence[Difference]) -> str:
-        """The same for the same plan against the same state of what it touches, whatever else moves in the work tree."""
+        """Return a digest that is equal for the same plan against the same state of what it touches."""
         rows: list[Json] = [[path_document(s.path), s.action, s.reason] for s in found if s.action != "keep"]
         facts = self.scene.facts
         flags: list[Json] = [[path_document(f.path), f.bits] for f in facts.flags]
@@ -381,6 +383,6 @@ class _Planner:
         return found
 
     def _told(self, kept: Bytes) -> list[str]:
-        """Whose exact bytes do not come back, though a checkout gives what their filter made."""
+        """Return lines on exact bytes that do not come back, though a checkout gives what their filter made."""
         paths = [path for path in kept.cleaned if self.goal.asked.covers(path)]
         return [f"{path_in_quotes(path)}: {kept.cleaned[path]}" for path in paths[:_TOLD]]

@@ -1,7 +1,7 @@
 """Finish or roll back an interrupted restore: the next command ends it, and says how.
 
-A path holds what it held before, what it was to hold, or nothing; or the beginning of a file that was just being written. What
-is none of these somebody wrote since: it is left alone and named.
+A path holds what it held before, what it was to hold, or nothing. What is none of these was written since: it is left alone and
+named.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _FORMAT = 1
 
 @value
 class Intent:
-    """``target``: the chain commit whose files come back. ``previous``: what the safety chain pointed at before; ``safety``:
-    its new commit, from the moment on at which files may have changed. ``index``: whether entries of the index come
-    back, ``seen``: which index that was. ``mark``: what a lock file of ours
-    holds. ``root``: the work tree."""
+    """The record of a restore. ``target``: the chain commit of which the files come back. ``previous``: the commit of the
+    safety chain before; ``safety``: its new commit, from the moment on at which files may have changed. ``index``: whether
+    entries of the index come back, ``seen``: the signature of that index. ``mark``: the text of our lock file. ``root``: the
+    work tree."""
 
     op: Op
     target: Oid
@@ -65,7 +65,7 @@ class Intent:
 
 
 def intent_path(repo: Repo) -> str:
-    """Where the record of a work tree's restore lies."""
+    """Return the path of the record of a work tree's restore."""
     return os.path.join(repo.own_dir, "restore")
 
 
@@ -86,7 +86,7 @@ def write_intent(repo: Repo, intent: Intent) -> None:
 
 
 def read_intent(repo: Repo) -> Intent | None:
-    """The record of a restore that is under way or was interrupted. Raises RecordError for one that cannot be read."""
+    """Return the record of a restore that is under way or was interrupted. Raises RecordError for one that cannot be read."""
     try:
         found = parse(read_regular(intent_path(repo), 1 << 20))
     except FileNotFoundError:
@@ -123,7 +123,7 @@ def _words(found: Sequence[Json]) -> tuple[str, ...]:
 
 
 def remove_intent(repo: Repo) -> None:
-    """The restore is over."""
+    """Remove the record: the restore is over."""
     try:
         os.unlink(intent_path(repo))
     except FileNotFoundError:
@@ -228,7 +228,8 @@ def _end(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> list[str]:
 
 
 def _begun(baton: Baton, intent: Intent) -> tuple[Head | None, str]:
-    """HEAD as it was when a restore began, None where that is not known any more, and the checkpoint whose files come back."""
+    """Return HEAD as it was when a restore began, None where that is not known any more, and the checkpoint of which the files
+    come back."""
     try:
         safety = _at(baton.store, intent.safety or "")
     except (BatonError, OSError):
@@ -270,7 +271,7 @@ class Ends:
         return d.path in self.touched and d.now in (self.touched[d.path].now, self.touched[d.path].then)
 
     def raw(self, *, forward: bool) -> dict[str, Oid | None]:
-        """The bytes to write in place of git's checkout at one end; None: what git would check out."""
+        """Return the bytes to write in place of git's checkout at one end; None: what git would check out."""
         if forward not in self._raw:
             tree = beside(self.store, self.safety)
             back = read_kept(self.store.objects, tree) if tree and not forward else {}
@@ -280,7 +281,7 @@ class Ends:
         return self._raw[forward]
 
     def conversion(self, scene: PresentState, *, forward: bool) -> Conversion | None:
-        """How a checkout converts files at one end; None where it is as now."""
+        """Return the conversion of files at one end; None where it is as now."""
         side = beside(self.store, self.safety)
         if side is None or lookup(self.store.objects, side, AFTER_ATTRIBUTES) is None:
             return None
@@ -307,11 +308,11 @@ class Ends:
         return there == object_id(repo.layout.algorithm, "blob", data)
 
     def links(self, *, forward: bool) -> Collection[str]:
-        """What is a symbolic link at one end, whatever core.symlinks says."""
+        """Return the paths that are symbolic links at one end, whatever core.symlinks says."""
         return paths_beside(self.store, self.safety, AFTER_LINKS if forward else LINKS) or ()
 
     def turned_links(self, root: str, tree: Oid, links: Collection[str]) -> list[Difference]:
-        """The paths of which only that changes, and that are not as at the end with this tree."""
+        """Return the paths at which only that changes, and that are not as at the end with this tree."""
         found = {path: entry_at(self.store.objects, tree, path) for path in self.same}
         there = {
             path: e
@@ -322,7 +323,7 @@ class Ends:
         return [Difference(path=path, now=there[path], then=there[path]) for path in wrong]
 
     def permits(self, *, forward: bool) -> Permits:
-        """Which permissions what comes back gets at one end."""
+        """Return the permissions of what comes back at one end."""
         return (step_on if forward else step_back)(self.store.repo, beside(self.store, self.safety))
 
 
@@ -343,7 +344,7 @@ def roll_back(baton: Baton, intent: Intent, modes: Mapping[str, int]) -> dict[st
 
 
 def index_is_of_before(baton: Baton, intent: Intent) -> bool:
-    """Whether nobody has written the index since the restore began, the restore itself included."""
+    """Whether the index was not written since the restore began, by the restore itself neither."""
     with looked(baton) as scene:
         return tuple(str(part) for part in signature(scene.index)) == intent.seen
 
@@ -412,7 +413,7 @@ def _settle_once(baton: Baton, ends: Ends, unwritable: Mapping[str, str], *, for
 
 
 def _converted(store: Store, root: str, tree: Oid, raw: Mapping[str, Oid | None], conversion: Conversion | None) -> set[str]:
-    """The files that hold what a conversion gives already, looked at all at once: one by one each costs a process."""
+    """Return the files that hold what a conversion gives already, looked at all at once: one by one each costs a process."""
     if conversion is None:
         return set()
     found = ((path, entry_at(store.objects, tree, path)) for path, oid in raw.items() if oid is None)
@@ -450,7 +451,7 @@ def _check_out(
 
 
 def told(paths: Mapping[str, str]) -> list[str]:
-    """What was left alone, in sentences."""
+    """Return sentences on what was left alone."""
     said = []
     for path, reason in paths.items():
         if reason in ("filter-missing", "unwritable"):
@@ -461,7 +462,7 @@ def told(paths: Mapping[str, str]) -> list[str]:
 
 
 def _restaging(scene: PresentState, intent: Intent, safety: Stored) -> Restaging:
-    """What the captured index needs to hold what an interrupted restore brings back. Raises RecordError."""
+    """Return what brings the captured index to what an interrupted restore brings back. Raises RecordError."""
     store, scope = scene.baton.store, index_scope(scene.baton.store, safety)
     if intent.op == "revert":
         flags = read_flags(store.objects, beside(store, safety), INDEX_FLAGS)
@@ -475,7 +476,7 @@ def _restaging(scene: PresentState, intent: Intent, safety: Stored) -> Restaging
 
 
 def _restage(baton: Baton, ends: Ends) -> dict[str, str]:
-    """Bring the index back, where nobody has written it since: then it is still the one that the restore saw."""
+    """Bring the index back if it was not written since: then it is still the one that the restore saw."""
     intent = ends.intent
     if not intent.index:
         return {}

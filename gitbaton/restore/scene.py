@@ -30,7 +30,7 @@ from gitbaton.worktree.modes import Permits, narrow
 from gitbaton.worktree.place import Placer
 from gitbaton.worktree.rawbytes import Conversion, KeptBytes
 from gitbaton.worktree.staged import refuse_changed
-from gitbaton.worktree.swap import look_at
+from gitbaton.worktree.swap import stat_signature
 from gitbaton.worktree.untracked import ours
 
 _FEW_PATHS = 20  # that git is asked for one by one: each is held against every path of the index
@@ -73,15 +73,15 @@ class PresentState:
         self.skipped = {s.path: s.reason for s in self.captured.skipped if s.reason not in KEPT}
 
     def against(self, tree: Oid) -> list[Difference]:
-        """What differs between the captured work tree and a tree. Raises CollectedError."""
+        """Return the differences of the captured work tree and a tree. Raises CollectedError."""
         pair = self.tree, tree
         if pair not in self._compared:
             self._compared[pair] = differences(self.repo.git, *pair)
         return self._compared[pair]
 
     def readable(self, tree: Oid) -> Oid:
-        """A tree that is to come back, or one in its place, in which folders that cannot be read are as they are now. Raises
-        BatonError where nothing of it can be read."""
+        """Return a tree that is to come back, or one in its place, in which folders that cannot be read are as they are now.
+        Raises BatonError where nothing of it can be read."""
         try:
             self.against(tree)
             return tree
@@ -111,7 +111,8 @@ class PresentState:
             self.captured = replace(self.captured, tree=take_out(self.index, absent))
 
     def take_in(self, made: Mapping[str, GitEntry]) -> list[str]:
-        """Also capture files that a step made and that ignore rules hide, as far as they are what it made; the others."""
+        """Capture also files that a step made and that ignore rules hide, as far as they are what it made; return the
+        others."""
         hidden = {p: e for p, e in made.items() if e.mode != GITLINK and os.path.lexists(os.path.join(self.root, p))}
         objects = self.baton.store.objects
         hidden = {p: e for p, e in hidden.items() if lookup(objects, self.tree, os.fsencode(p)) is None}
@@ -131,7 +132,8 @@ class PresentState:
         return [p for p in hidden if lookup(objects, self.tree, os.fsencode(p)) is None]
 
     def keep_raw(self, paths: Collection[str]) -> dict[str, Oid]:
-        """Also capture the bytes on disk of those of the paths that a checkout would not give back; all that are captured."""
+        """Capture also the bytes on disk of those of the paths that a checkout would not give back; return all that are
+        captured."""
         if paths:
             self.captured = with_raw(self.captured, self.index, self.facts, paths)
         return self.captured.kept.oids
@@ -170,8 +172,8 @@ class PresentState:
             raise StaleError("HEAD moved meanwhile; nothing is changed")
 
     def _moved(self) -> tuple[str, ...]:
-        """What the look found at, above or below the paths that are to change, and that no capture holds; and what is
-        unwelcome."""
+        """Return the paths that the look found at, above or below those that are to change, and that no capture holds; or the
+        unwelcome ones."""
         changed = self.looking.pop(0).finish()
         untracked = [p.rstrip("/") for p in zsplit(checked(self.looking.pop(0).finish(), "ls-files"))]
         names = zsplit(changed.out)[1::2] if changed.code == 0 else []
@@ -186,7 +188,7 @@ class PresentState:
         whether a file that appears there would have to go, too."""
         self.unwelcome = unwelcome
         self.changing = list(changing)
-        self.marks = {d.path: look_at(os.path.join(self.root, d.path)) for d in self.changing}
+        self.marks = {d.path: stat_signature(os.path.join(self.root, d.path)) for d in self.changing}
 
     def placer(
         self,
@@ -197,7 +199,7 @@ class PresentState:
         conversion: Conversion | None,
         links: Collection[str],
     ) -> Placer:
-        """What brings the marked paths to what ``tree`` holds there.
+        """Return the placer that brings the marked paths to what ``tree`` holds there.
 
         ``raw`` are bytes that no checkout gives, by path (None: one gives them); ``permits`` says which permissions what comes
         back gets; ``began`` is called before the first file changes; ``conversion`` says how files are checked out, where that
@@ -215,7 +217,7 @@ class PresentState:
         return swap
 
     def guard(self, held: Collection[str]) -> Guard:
-        """What stands on disk in the way; ``held`` are the captured paths that could."""
+        """Return the guard of what stands on disk in the way; ``held`` are the captured paths that could."""
         return Guard(self.root, held.__contains__, within=self.within)
 
 
@@ -229,7 +231,7 @@ def looked(baton: Baton, concerned: Sequence[Oid] = (), held: Sequence[str] = ()
 
 
 def inside(root: str, directory: str | None) -> str:
-    """A directory of the user's if it is in the work tree, else its top."""
+    """Return a directory of the user's if it is in the work tree, else its top."""
     if directory is None:
         return root
     place, top = os.path.realpath(directory), os.path.realpath(root)

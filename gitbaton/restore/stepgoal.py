@@ -39,7 +39,7 @@ _BEFORE = re.compile(r"before (?:(?:undo|redo) of )*")  # what the step of a saf
 
 @contextmanager
 def stepping(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[RestorePlan]:
-    """The plan of an undo or a redo, good until the block ends; of the order, ``force`` and ``left`` count.
+    """Yield the plan of an undo or a redo, good until the block ends; of the order, ``force`` and ``left`` count.
 
     It touches what the step that it takes back touched, and nothing else. Raises NoAnswerError when there is no such step, or
     the next one was made in another work tree that had this one's name.
@@ -52,7 +52,7 @@ def stepping(baton: Baton, op: Op, order: Order, lock: AbstractContextManager[No
 
 
 def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
-    """The step to take back, and how many may be redone afterwards."""
+    """Return the step to take back, and how many may be redone afterwards."""
     found = steps(baton.store, safety_ref(baton.repo.layout.git_dir, baton.repo.layout.common_dir))
     pile = found.undo if op == "undo" else found.redo
     if not pile:
@@ -99,15 +99,15 @@ class StepGoal(Goal):
         self.entries = index_scope(self.store, target)
 
     def local(self) -> LocalAttributes | None:
-        """What this machine had to say of conversions then."""
+        """Return what this machine had to say of conversions then."""
         return attributes_in(self.scene, self.target)
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
-        """What the step touched."""
+        """Return the differences that the step touched."""
         return [d for d in (*differing, *in_bytes) if d.path in self.after]
 
     def brought(self) -> Mapping[str, object]:
-        """The stages of the conflicts that the very step brought."""
+        """Return the stages of the conflicts that the very step brought."""
         done = self.target.checkpoint.restore
         try:
             return staged_in(self.scene, self.baton.resolve(done.target)).stages if done and done.op != "revert" else {}
@@ -115,13 +115,13 @@ class StepGoal(Goal):
             return {}
 
     def gone(self) -> Mapping[str, str]:
-        """The folders of which nobody knows what the step changed in them, though it changed something."""
+        """Return the folders with unknown content in which the step changed something."""
         before, after = self.target.tree, in_beside(self.store, self.target, AFTER)
         return {path: reason for path, reason in super().gone().items() if self.apart(path, before, after)}
 
     def absent(self, scope: Sequence[Difference]) -> Mapping[str, str]:
-        """What the step wrote, is ignored by now, and is not as it wrote it any more; and what it brought into a repository of
-        its own."""
+        """Return the paths that the step wrote, that are ignored by now, and that are not as it wrote them; and what it
+        brought into a repository of its own."""
         ends = [(path, entry.mode) for path in self.written if (entry := self.after[path]) is not None]
         names, guard = refused_names(self.scene.index, ends), self.scene.guard(())
         inside = [path for path in self.inside if os.path.lexists(os.path.join(self.scene.root, path))]
@@ -129,7 +129,7 @@ class StepGoal(Goal):
         return dict.fromkeys(self.written, "ignored") | {path: reason for reason, paths in kinds for path in paths}
 
     def moved(self, changing: Sequence[Difference]) -> Collection[str]:
-        """The paths that are not as the step left them."""
+        """Return the paths that are not as the step left them."""
         doubtful = {d.path for d in changing} & self.scene.captured.shut  # their entries tell nothing of their bytes
         moved = {d.path for d in changing if d.path not in doubtful and d.now != self.after[d.path]}
         moved -= self._as_written([d for d in changing if d.path in moved])
@@ -141,7 +141,7 @@ class StepGoal(Goal):
         return moved | {p for p in doubtful - same if p not in wrote or here.get(p) != wrote[p]}
 
     def _as_written(self, moved: Sequence[Difference]) -> set[str]:
-        """The files that hold what the step wrote, which git takes for something else by what converts files now."""
+        """Return the files that hold what the step wrote, which git takes for something else by what converts files now."""
         wrote = after_raw(self.store, self.target) if moved else {}
         ends = [(d, end) for d in moved if (end := self.after[d.path]) is not None and d.path not in wrote]
         plain = [(d.path, end.mode, end.oid) for d, end in ends if d.now is not None and d.now.mode == end.mode]
@@ -155,7 +155,7 @@ class StepGoal(Goal):
         return {path for path, _, _ in plain}.difference(differing_bytes(conversion.git, self.scene.root, plain))
 
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
-        """That other bytes are put over files that were committed or edited since the step."""
+        """Return warnings of other bytes that are put over files that were committed or edited since the step."""
         then, now = self.target.checkpoint.head, self.scene.head.oid
         first = self.what.partition(" ")[0]  # "restore" or "revert"
         trees = [self.store.tree_of(oid) for oid in (now, then)] if now != then else []

@@ -30,8 +30,8 @@ class Taken:
 
 
 def chosen(baton: Baton, order: Order) -> tuple[Taken, ...]:
-    """The turns that an order means, newest first; of a bare one all from which the newest that changed something must be
-    picked. Raises BatonError where there is none, NoAnswerError where no turn is on record at all."""
+    """Return the turns that an order means, newest first; of a bare one all from which the newest that changed something must
+    be picked. Raises BatonError where there is none, NoAnswerError where no turn is on record at all."""
     found = _named(baton, order) if order.checkpoint else _of_session(baton, order) if order.session else _newest(baton, order)
     for span in found:
         if span.end is not None and span.end.foreign and not order.foreign:
@@ -52,12 +52,12 @@ def since(span: Span) -> float:
 
 
 def until(span: Span) -> float:
-    """When a turn had ended, as far as that is known."""
+    """Return when a turn had ended, as far as that is known."""
     return span.end.checkpoint.created.timestamp() if span.end is not None and not span.open else inf
 
 
 def begun_at(baton: Baton, span: Span) -> Oid | None:
-    """Where HEAD was when a turn began; None where it was unborn."""
+    """Return HEAD's commit when a turn began; None where it was unborn."""
     if span.began is not None:
         return span.began.checkpoint.head
     turn = span.end.checkpoint.turn if span.end is not None else None
@@ -67,14 +67,14 @@ def begun_at(baton: Baton, span: Span) -> Oid | None:
 
 
 def told(span: Span) -> str:
-    """Whose turn it is, in words, and what the user said."""
+    """Return the session of a turn, in words, and what the user said."""
     said = f" ({in_double_quotes(first_line(span.prompt)[:60])})" if span.prompt else ""
     whose = f"session {in_quotes(span.session.session or span.session.name)}" if span.session else "a session"
     return f"{whose}{said}"
 
 
 def turns_here(baton: Baton, track: str) -> Iterator[Span]:
-    """The turns of a track, newest first; one that a restore cut off ends with the state before that."""
+    """Yield the turns of a track, newest first; one that a restore cut off ends with the state before that."""
     for span in turns(baton.store, track):
         if span.open or span.end is not None or span.after is None:
             yield span
@@ -85,7 +85,7 @@ def turns_here(baton: Baton, track: str) -> Iterator[Span]:
 
 
 def _newest(baton: Baton, order: Order) -> list[Span]:
-    """The open turns of the track, and the newest other one of this work tree that changed something."""
+    """Return the open turns of the track, and the newest other one of this work tree that changed something."""
     found, idle, here = list[Span](), list[Span](), baton.repo.worktree_id()
     for span in turns_here(baton, _track(baton, order)):
         end = span.end.checkpoint.files if span.end is not None else None
@@ -113,7 +113,7 @@ def _track(baton: Baton, order: Order) -> str:
 
 
 def _named(baton: Baton, order: Order) -> list[Span]:
-    """The turns of a range, or the one that a checkpoint belongs to."""
+    """Return the turns of a range, or the one that a checkpoint belongs to."""
     ends = names.parted(order.checkpoint, "..")
     if ends is None:
         return [_of(baton, baton.resolve(order.checkpoint, order.track or None))]
@@ -136,7 +136,7 @@ def _named(baton: Baton, order: Order) -> list[Span]:
 
 
 def _of(baton: Baton, stored: Stored) -> Span:
-    """The turn that a checkpoint belongs to. Raises NotFoundError where it is of none."""
+    """Return the turn that a checkpoint belongs to. Raises NotFoundError where it is of none."""
     c, at = stored.checkpoint, stored.checkpoint.created.timestamp()
     later = list(takewhile(lambda span: until(span) >= at, turns_here(baton, c.track)))
     for belongs in (_ends, _goes_on):
@@ -168,7 +168,7 @@ def _goes_on(span: Span, stored: Stored) -> bool:
 
 
 def _of_session(baton: Baton, order: Order) -> list[Span]:
-    """All turns of a session in this work tree."""
+    """Return all turns of a session in this work tree."""
     found = [span for span in _everywhere(baton, order, 0.0) if _is_of(span, order.session) and span.before != span.after]
     sessions = dict.fromkeys(session_key(span.session) for span in found)
     if len(sessions) > 1:
@@ -185,7 +185,7 @@ def _is_of(span: Span, session: str) -> bool:
 
 
 def _everywhere(baton: Baton, order: Order, moment: float) -> list[Span]:
-    """The turns of all tracks that were made in this work tree and did not end before a moment, the newest first."""
+    """Return the turns of all tracks that were made in this work tree and did not end before a moment, the newest first."""
     store, here = baton.store, baton.repo.worktree_id()
     begun = {session.began for _, session, _ in open_here(baton.repo)}
     tips = [tip for tip in store.all_tips().items if tip.id in begun or tip.checkpoint.created.timestamp() >= moment]
@@ -199,7 +199,7 @@ def _everywhere(baton: Baton, order: Order, moment: float) -> list[Span]:
 
 
 def _overlaps(span: Span, other: Span) -> bool:
-    """Whether something can have changed while two turns of different sessions went on."""
+    """Whether two turns of different sessions overlap in time."""
     if session_key(other.session) == session_key(span.session):
         return False
     first, second = sorted((span, other), key=since)

@@ -52,14 +52,14 @@ _NEVER = ("unset", "binary")  # what the attribute merge is of a path that git i
 
 @value
 class PathState:
-    """What a path holds: an entry, None where nothing is there, and its exact bytes where they are kept; ``CONVERTED`` where
-    they are known to be what git would write, None where nobody knows."""
+    """The state of a path: an entry, None where nothing is there, and its exact bytes where they are kept; ``CONVERTED`` where
+    they are known to be what git would write, None where they are unknown."""
 
     entry: GitEntry | None = None
     raw: Oid | None = None
 
     def same(self, other: PathState) -> bool:
-        """Whether it is the same, as far as the bytes are known of both."""
+        """Whether two states are the same, as far as the bytes are known of both."""
         return self.entry == other.entry and (None in (self.raw, other.raw) or self.raw == other.raw)
 
 
@@ -69,7 +69,8 @@ CONVERTED = ""
 
 @value
 class MergedPath:
-    """What becomes of a path; ``reason``: why it does not merge, ``marked``: whether the conflict is written into it."""
+    """The outcome of a merge of one path; ``reason``: why it does not merge, ``marked``: whether the conflict is written into
+    it."""
 
     state: PathState
     reason: str = ""
@@ -91,7 +92,7 @@ class Merging:
         self._drivers |= dict(zip(fields[::3], fields[2::3], strict=True))
 
     def back(self, path: str, now: PathState, after: PathState, before: PathState, label: str) -> MergedPath:
-        """A path with the change from ``before`` to ``after`` taken back; ``label`` names what was before."""
+        """Return a path with the change from ``before`` to ``after`` taken back; ``label`` names what was before."""
         if now.same(after):
             raw = now.raw if before.raw is None and _content(before) == _content(now) else before.raw
             return MergedPath(state=PathState(entry=before.entry, raw=raw))
@@ -116,7 +117,7 @@ class Merging:
         return MergedPath(state=PathState(entry=GitEntry(mode=mode, oid=blob.oid)), marked=not clean)
 
     def _text(self, path: str, oids: list[Oid], label: str) -> tuple[bytes, bool] | str:
-        """The merged text, and whether it is without conflicts; or why there is none."""
+        """Return the merged text, and whether it is without conflicts; or why there is none."""
         driver = self._drivers.get(path, "unspecified")
         found = [] if driver in _NEVER else list(self.objects.read_many(oids, _MOST))
         if None in found:
@@ -158,8 +159,8 @@ _COMMITS = 3  # that are named one by one
 
 @contextmanager
 def reverting(baton: Baton, order: Order, lock: AbstractContextManager[None] = FREE) -> Iterator[RestorePlan]:
-    """The plan of a revert, good until the block ends; ``lock`` is held from before the look. Raises BatonError; no lock is
-    taken where there is no such turn."""
+    """Yield the plan of a revert, good until the block ends; ``lock`` is held from before the look. Raises BatonError; no lock
+    is taken where there is no such turn."""
     found = chosen(baton, order)
     trees = [tree for one in found for tree in (one.span.before, one.span.after) if tree is not None]
     with lock, looked(baton, tuple(dict.fromkeys(trees))) as scene:
@@ -169,7 +170,7 @@ def reverting(baton: Baton, order: Order, lock: AbstractContextManager[None] = F
 @value
 class TurnEnd:
     """The state at one end of a turn: that of a checkpoint, of a commit, or of now. ``index`` is the tree of what was staged,
-    ``intents`` are the paths that were only intended to be, ``apart`` those whose entries only stand for something. ``exact``:
+    ``intents`` are the paths that were only intended to be, ``apart`` those with entries that are stand-ins. ``exact``:
     whether the bytes of a file that has none ``kept`` are those that git would write."""
 
     tree: Oid
@@ -187,7 +188,7 @@ class TurnEnd:
 
 @value
 class TurnChange:
-    """What some turns together made of a path, between two ends."""
+    """The change that some turns together made of a path, between two ends."""
 
     path: str
     before: PathState
@@ -262,20 +263,20 @@ class TurnGoal(Goal):
         )
 
     def _tree(self, tree: Oid) -> Oid:
-        """A tree at an end of a turn, in which folders that cannot be read are as now."""
+        """Return a tree at an end of a turn, in which folders that cannot be read are as now."""
         found = self.scene.readable(tree)
         if "" in self.scene.gone:
             raise RecordError(f"the files of a turn are lost: {self.scene.gone['']}", MENDS)
         return found
 
     def gone(self) -> Mapping[str, str]:
-        """The folders of which nobody knows what the turns changed in them, though they changed something."""
+        """Return the folders with unknown content in which the turns changed something."""
         now = self.scene.tree
         pairs = [(one.span.before or now, one.span.after or now) for one in self.taken]
         return {path: reason for path, reason in super().gone().items() if any(self.apart(path, *pair) for pair in pairs)}
 
     def _paths(self, span: Span) -> dict[str, Difference]:
-        """What differs between the two ends of a turn: ``now`` is before it, and ``then`` after it."""
+        """Return the differences of the two ends of a turn: ``now`` is before it, and ``then`` after it."""
         pair = self._tree(span.before or self.scene.tree), self._tree(span.after or self.scene.tree)
         if pair not in self._changed:
             found = {d.path: d for d in differences(self.git, *pair)}
@@ -288,7 +289,7 @@ class TurnGoal(Goal):
         return self._changed[pair]
 
     def _all(self) -> list[TurnChange]:
-        """What the turns changed, path by path, the newest turn first; what they leave to others becomes a step."""
+        """Return what the turns changed, path by path, the newest turn first; what they leave to others becomes an action."""
         found, done, own = list[TurnChange](), set[tuple[int, str]](), self.asked.names()
         for at, one in enumerate(self.taken):
             for path in {**self._paths(one.span), **dict.fromkeys(self._in_bytes(one.span, *self.ends[at]))}:
@@ -302,8 +303,9 @@ class TurnGoal(Goal):
         return found
 
     def _in_bytes(self, span: Span, first: TurnEnd, last: TurnEnd) -> list[str]:
-        """The paths whose exact bytes are kept at an end of a turn and are others at its other end. Those that are held at one
-        alone count where the file was written since the turn began: else its filter has only ceased to work, or begun to."""
+        """Return the paths of which exact bytes are kept at an end of a turn and are others at its other end. Those that are
+        held at one end alone count if the file was written since the turn began: else its filter has only ceased to work, or
+        begun to."""
         whole, began = first.exact and last.exact, datetime.fromtimestamp(since(span), UTC)
         found = list[str]()
         for path in sorted({*first.kept, *last.kept}):
@@ -315,7 +317,8 @@ class TurnGoal(Goal):
         return found
 
     def _members(self, at: int, path: str, others: Sequence[Span]) -> list[int]:
-        """The turns that changed a path together with one of them; none where it is another session's, or nobody knows."""
+        """Return the turns that changed a path together with one of them; none where it is another session's, or its owner is
+        unknown."""
         span = self.taken[at].span
         theirs = [other for other in others if path in other.edited]
         if not others or (path in span.edited and not theirs):
@@ -349,12 +352,13 @@ class TurnGoal(Goal):
         return entry_at(self.store.objects, tree, path)
 
     def _tell(self, path: str, action: Action, reason: str) -> None:
-        """Name a path that is not simply taken back; that somebody else's change of it stays says the least."""
+        """Name a path that is not simply taken back; that another's change of it stays says the least."""
         if path not in self.further or (self.further[path].action == "keep" and action != "keep"):
             self.further[path] = PathAction(path=path, action=action, reason=reason)
 
     def _asked(self, changes: list[TurnChange]) -> dict[str, list[TurnChange]]:
-        """The changes by path, those that the PATHs name; what follows upon another without a gap is one. Raises UsageError."""
+        """Return the changes by path, those that the PATHs name; changes that follow each other without a gap are one. Raises
+        UsageError."""
         if self.asked:
             trees = list(dict.fromkeys(end.tree for ends in self.ends.values() for end in ends))
             known = {change.path for change in changes} | self.further.keys()
@@ -381,7 +385,7 @@ class TurnGoal(Goal):
     # What becomes of each path.
 
     def _back(self) -> dict[str, PathState]:
-        """What the paths that change are to be; of the others that do not come back a step says why."""
+        """Return what the paths that change are to be; of the others that do not come back an action says why."""
         merging, found = Merging(self.scene, mark=self.order.merge), dict[str, PathState]()
         there = self._now()
         doubtful = [path for path, now in there.items() if any(not now.same(c.after) for c in self.changes[path])]
@@ -407,7 +411,7 @@ class TurnGoal(Goal):
         return found
 
     def _now(self) -> dict[str, PathState]:
-        """The present states of the paths that the turns changed."""
+        """Return the present states of the paths that the turns changed."""
         ends = [end.tree for ends in self.ends.values() for end in ends]
         entries = {d.path: d.now for tree in dict.fromkeys(ends) for d in self.scene.against(tree)}
         found = {path: entries.get(path, changes[0].after.entry) for path, changes in self.changes.items()}
@@ -428,7 +432,7 @@ class TurnGoal(Goal):
         return got
 
     def _modes(self) -> Modes:
-        """The most that may be done with what comes back: what was recorded when its turn began."""
+        """Return the most that may be done with what comes back: what was recorded when its turn began."""
         listed: dict[str, int] = {}
         for path in self.states:
             modes = self.changes[path][-1].first.modes
@@ -439,8 +443,8 @@ class TurnGoal(Goal):
     # The index.
 
     def _staged(self) -> Staged:
-        """The index that comes back: of the paths that change the entries of before, where they are still as a turn left them,
-        and HEAD has not moved on."""
+        """Return the index that comes back: of the paths that change the entries of before, where they are still as a turn
+        left them, and HEAD has not moved on."""
         facts = self.scene.facts
         rows: dict[str, GitEntry | None] = {}
         intents: dict[str, bool] = {flag.path: True for flag in facts.flags if "i" in flag.bits}
@@ -475,7 +479,7 @@ class TurnGoal(Goal):
         return entry_at(self.store.objects, self.scene.facts.tree, path)
 
     def _committed(self) -> set[str]:
-        """The paths that HEAD has otherwise than when a turn that changed them began."""
+        """Return the paths that HEAD has otherwise than when a turn that changed them began."""
         found, now = set[str](), self.scene.head.oid
         for head in {change.first.head for path in self.states for change in self.changes[path]} - {now}:
             paths = [path for path in self.states if any(change.first.head == head for change in self.changes[path])]
@@ -487,24 +491,25 @@ class TurnGoal(Goal):
     # What the planner asks.
 
     def scope(self, differing: Sequence[Difference], in_bytes: Sequence[Difference]) -> list[Difference]:
-        """The paths that are to change, with those whose bytes go with attributes that do."""
+        """Return the paths that are to change, with those of which the bytes follow attributes that do."""
         changing = {*self.states, *filter(self.asked.covers, self.converted)}
         return [d for d in (*differing, *in_bytes) if d.path in changing]
 
     def stay(self, wanted: Collection[str]) -> Collection[str]:
-        """All whose entry is not one that is taken back."""
+        """Return all paths but those with an entry that is taken back."""
         return set(wanted) - self.index
 
     def known(self) -> Collection[str]:
-        """What the turns made."""
+        """Return the paths that the turns made."""
         return self.states
 
     def moved(self, changing: Sequence[Difference]) -> Collection[str]:
-        """None: what somebody changed since is merged."""
+        """Return no path: what another changed since is merged."""
         return ()
 
     def warnings(self, changing: Sequence[Difference]) -> list[str]:
-        """What does not come back with the files: commits, another branch, the inside of other repositories."""
+        """Return warnings of what does not come back with the files: commits, another branch, the inside of other
+        repositories."""
         found = list(self.unmatched)
         for before, after in self.ends.values():
             found += self._heads(before, after)
@@ -520,7 +525,7 @@ class TurnGoal(Goal):
         return [*found, *(line for one in self.taken for line in self._ignored(one.span))]
 
     def _ignored(self, span: Span) -> Iterator[str]:
-        """That files which git ignores are gone with a command of a turn, whose checkpoint before it holds them."""
+        """Return the warning that ignored files are gone with a command of a turn; the checkpoint before it holds them."""
         tip = span.end or self.store.before(self.target.checkpoint.track)
         start = since(span) or (span.since.timestamp() if span.since is not None else inf)
         newer = takewhile(lambda s: s.checkpoint.created.timestamp() >= start, self.store.newest(tip)) if tip else ()
@@ -533,13 +538,13 @@ class TurnGoal(Goal):
                 yield f"the turn also removed {there}, which git ignores: 'git baton restore {short}' has it"
 
     def _by_no_tool(self, changing: Sequence[Difference]) -> list[str]:
-        """The paths of open turns that no tool of their sessions is known to have edited, where it is known of any."""
+        """Return the paths of open turns that no tool of their sessions is known to have edited, where it is known of any."""
         going = [one.span for one in self.taken if one.span.open and one.span.edited]
         edited = {path for span in going for path in span.edited}
         return sorted(d.path for d in changing if d.path not in edited and any(d.path in self._paths(span) for span in going))
 
     def _heads(self, before: TurnEnd, after: TurnEnd) -> list[str]:
-        """That commits, or another branch, stay."""
+        """Return the warnings that commits, or another branch, stay."""
         found = list[str]()
         if before.branch != after.branch and before.branch is not None and after.branch is not None:
             there, back = in_quotes(after.branch), in_shell(before.branch)
@@ -565,12 +570,12 @@ class TurnGoal(Goal):
 
 
 def _newest(found: Sequence[Taken], changed: Callable[[Span], Collection[str]]) -> tuple[Taken, ...]:
-    """The newest turn that changed something; the newest of all where none did."""
+    """Return the newest turn that changed something; the newest of all where none did."""
     return (next((one for one in found if changed(one.span)), found[0]),)
 
 
 def _what(spans: Sequence[Span]) -> str:
-    """A revert of turns, in words."""
+    """Return a revert of turns, in words."""
     said = first_line(spans[0].prompt)[:LONGEST]
     if len(spans) > 1:
         return f"revert of {len(spans)} turns, from {_name(spans[-1])} to {_name(spans[0])}"
@@ -582,7 +587,7 @@ def _name(span: Span) -> str:
 
 
 def _nothing(baton: Baton, span: Span) -> Stored:
-    """What stands for a checkpoint where none was there yet: the commit that a turn began from."""
+    """Return what stands for a checkpoint where none was there yet: the commit that a turn began from."""
     head = begun_at(baton, span) or nothing(baton.store)
     track = baton.chosen(automatic=True)
     words = Checkpoint(track=track, step=span.prompt, created=baton.clock())

@@ -33,14 +33,14 @@ UNMERGED = "unmerged, and not at the checkpoint"  # why a path is left that wait
 
 @value
 class Order:
-    """What is to come back. ``paths`` are git's pathspecs as seen from ``directory`` (default: the top of the work tree).
+    """The order of a restore. ``paths`` are git's pathspecs as seen from ``directory`` (default: the top of the work tree).
 
     ``exact`` removes what the checkpoint does not hold; ``index`` brings the whole index back; ``force`` also what is
-    somebody else's, ``over`` those paths of it; ``foreign`` allows a checkpoint that was fetched and that no local snapshot
+    another's, ``over`` those paths of it; ``foreign`` allows a checkpoint that was fetched and that no local snapshot
     follows. ``left`` are paths to leave alone, with the reason.
 
     Of a revert ``checkpoint`` names a turn, or the turns of a range ``A..B``, and "" the newest one; ``session`` is an id, or
-    the beginning of one, of the session whose turns are meant; ``merge`` writes conflicts into the files; ``track`` is that of
+    the beginning of one, of the session of the turns; ``merge`` writes conflicts into the files; ``track`` is that of
     the newest turn, and of ``@``, by default the current one.
     """
 
@@ -60,8 +60,8 @@ class Order:
 
 @value
 class PathAction:
-    """What becomes of one path: written, created or removed; kept, because the checkpoint does not know it; left as a
-    conflict or because it is not safe to touch. ``reason`` says why a path is left."""
+    """The action on one path: written, created or removed; kept, because the checkpoint does not know it; left as a conflict
+    or because it is not safe to touch. ``reason`` says why a path is left."""
 
     path: str
     action: Action
@@ -70,15 +70,16 @@ class PathAction:
 
 @value
 class RestorePlan:
-    """What a restore would do to the state that it was made against; good for that state alone, while ``scene`` is open.
+    """The plan of a restore against the state that it was made of; good for that state alone, while ``scene`` is open.
 
-    ``target`` is the checkpoint whose files come back, ``what`` the restore that is carried out, or stepped over, in words;
-    ``scope`` the paths whose index entries come back, ``staged`` and ``hidden`` the index that they are of; ``wanted`` what
-    each path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter gives back, by
-    path (None: what git would check out), ``same`` the paths of which only such bytes change, and those in a repository of
-    its own, which ``tree`` cannot hold; ``permits`` says which permissions what comes back gets, ``conversion`` how files are
-    checked out where that is not as now, ``links`` what becomes a symbolic link whatever core.symlinks says; ``digest`` is the
-    same for the same plan. ``whole``: a checkpoint's whole state comes back. ``composed``: ``staged`` is in no checkpoint.
+    ``target`` is the checkpoint of the files that come back, ``what`` the restore that is carried out, or stepped over, in
+    words; ``scope`` the paths of the index entries that come back, ``staged`` and ``hidden`` the index that they are of;
+    ``wanted`` what each path that changes will be, ``tree`` the work tree's tree afterwards; ``raw`` the bytes that no filter
+    gives back, by path (None: what git would check out), ``same`` the paths of which only such bytes change, and those in a
+    repository of its own, which ``tree`` cannot hold; ``permits`` says which permissions what comes back gets, ``conversion``
+    how files are checked out where that is not as now, ``links`` what becomes a symbolic link whatever core.symlinks says;
+    ``digest`` is the same for the same plan. ``whole``: a checkpoint's whole state comes back. ``composed``: ``staged`` is in
+    no checkpoint.
     ``again``: the words of a command line that mean the same.
 
     ``notes`` are to be read before it is carried out; ``own`` are the paths that change and are edits of the user's own, which
@@ -113,12 +114,12 @@ class RestorePlan:
 
     @property
     def name(self) -> str:
-        """What is carried out, with the undo or redo that steps over it."""
+        """The restore that is carried out, with the undo or redo that steps over it."""
         return f"{self.op} of {self.what}" if self.op in STEPPING else self.what
 
     @property
     def doubtful(self) -> bool:
-        """Whether it takes back, or leaves, what another than the one who asks for it may have meant to keep."""
+        """Whether the plan takes back, or leaves, what its user may have meant to keep."""
         return bool(self.own or self.strangers)
 
     @property

@@ -61,7 +61,7 @@ from gitbaton.worktree.filetrees import LARGE, FileEntry, FileSet, differences, 
 from gitbaton.worktree.filewatch import Strays, Watch
 from gitbaton.worktree.globs import matcher
 from gitbaton.worktree.modes import arrange
-from gitbaton.worktree.swap import look_at
+from gitbaton.worktree.swap import stat_signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def in_lane(ctx: Context, shop: Workshop, matches: Callable[[str], bool]) -> Out
     """What changed in a lane; the images from before are those of the work tree, where it still has them."""
     commit, found = shop.lane.commit(), shop.lane.changed(matches)
     before = _images(ctx, ctx.files, [path for path, (then, _) in found.items() if then is not None])
-    before = {p: e for p, e in before.items() if look_at(os.path.join(ctx.root, p)) == found[p][0]}  # read before this look
+    # Read before this look.
+    before = {p: e for p, e in before.items() if stat_signature(os.path.join(ctx.root, p)) == found[p][0]}
     after = _images(ctx, shop.files, [path for path, (_, there) in found.items() if there])
     unkept = tuple(path for path, (_, there) in found.items() if there and path not in after)
     return _outside(ctx, found, before, after, unkept=unkept, commit=commit)

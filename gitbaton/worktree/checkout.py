@@ -46,7 +46,7 @@ PLAIN = ("core.sparseCheckout=false", "index.sparse=false", "core.splitIndex=fal
 
 @value
 class GitEntry:
-    """What a tree holds at a path: ``mode`` as git prints it."""
+    """A tree's entry at a path: ``mode`` as git prints it."""
 
     mode: str
     oid: Oid
@@ -62,15 +62,15 @@ class Difference:
 
 
 def entry_at(objects: Objects, tree: Oid, path: str) -> GitEntry | None:
-    """What a tree holds at a path; None where there is nothing, or a folder. Raises RecordError."""
+    """Return a tree's entry at a path; None where there is nothing, or a folder. Raises RecordError."""
     found = lookup(objects, tree, os.fsencode(path))
     there = found is not None and not found.is_tree
     return GitEntry(mode=found.mode.decode("ascii", "replace"), oid=found.oid) if found is not None and there else None
 
 
 def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> list[Difference]:
-    """The paths at which two trees differ, in git's order, perhaps only those that pathspecs match. Raises CollectedError,
-    and GitError for pathspecs that git does not understand."""
+    """Return the paths at which two trees differ, in git's order, perhaps only those that pathspecs match. Raises
+    CollectedError, and GitError for pathspecs that git does not understand."""
     if now == then:
         refuse_pathspecs(git, specs)
         return []
@@ -84,7 +84,7 @@ def differences(git: Git, now: Oid, then: Oid, specs: Sequence[str] = ()) -> lis
 
 @value
 class TreeComparison:
-    """What differs between two trees; both less the folders that cannot be read on either side: these are the same on both.
+    """The differences of two trees; both less the folders that cannot be read on either side: these are the same on both.
     ``gone`` are such folders ("": the whole), with the reason."""
 
     now: Oid
@@ -113,7 +113,7 @@ def _entry(said: str | None) -> GitEntry | None:
 
 
 class Guard:
-    """What stands on disk where a path is to be put, as far as no capture holds it.
+    """The obstacles on disk where a path is to be put, as far as no capture holds them.
 
     ``held``: whether the capture holds a path. ``within``: files may come back into what is a repository of its own by now. No
     component is followed if it is a symbolic link.
@@ -197,8 +197,8 @@ def _kind(found: os.stat_result) -> str:
 
 
 def changed_tree(index: PrivateIndex, wanted: Mapping[str, GitEntry | None], tree: Oid | None = None) -> Oid:
-    """The tree of a private index, or another ``tree``, with some paths as ``wanted`` says; the index itself stays as it is.
-    Raises GitError."""
+    """Return the tree of a private index, or another ``tree``, with some paths as ``wanted`` says; the index itself stays as
+    it is. Raises GitError."""
     target = PrivateIndex(index.repo, index.path, index.path + ".target")
     target.git = index.repo.writing(target.git)
     target.copy()
@@ -237,8 +237,8 @@ def take_in(index: PrivateIndex, wanted: Mapping[str, GitEntry]) -> Oid:
 
 
 def refused_names(index: PrivateIndex, entries: Iterable[tuple[str, str]]) -> set[str]:
-    """Those of the paths, each with a mode, that git takes into no index, as it is configured, or that are never safe: nothing
-    puts them back. It is asked only of such as look like that."""
+    """Return the paths, each asked for with a mode, that git takes into no index, as it is configured, or that are never safe:
+    nothing puts them back. Git is asked only of such as look like that."""
     asked = {*entries}
     never = {path for path, _ in asked if not is_safe(path)}
     doubtful = sorted((path, mode) for path, mode in asked if path not in never and _is_doubtful(path, mode))
@@ -264,12 +264,12 @@ def _is_doubtful(path: str, mode: str) -> bool:
 
 
 def rows_of(wanted: Mapping[str, GitEntry | None]) -> dict[str, list[str]]:
-    """What is wanted at each path, as ``index_info`` takes it."""
+    """Return what is wanted at each path, as ``index_info`` takes it."""
     return {path: [f"{entry.mode} {entry.oid}"] if entry is not None else [] for path, entry in wanted.items()}
 
 
 def hidden(index: PrivateIndex, paths: Collection[str]) -> list[str]:
-    """Those of the paths that are skip-worktree in a private index."""
+    """Return those of the paths that are skip-worktree in a private index."""
     wanted = set(paths)
     listing = zsplit(index.git.changed({}, *PLAIN).out("ls-files", "-v", "-z"))
     return [row[2:] for row in listing if row[:1] in "Ss" and row[2:] in wanted]
@@ -292,7 +292,7 @@ def check_out(index: PrivateIndex, now: Oid, then: Oid) -> None:
 
 
 def failure(result: Result) -> GitError:
-    """What git's own words say about a checkout that failed."""
+    """Return the error of a checkout that failed, by git's own words."""
     failed = SMUDGE.search(result.err)
     if failed:
         said = f"'{failed.group(1)}': the required filter '{failed.group(2)}' fails"
@@ -307,7 +307,7 @@ def failure(result: Result) -> GitError:
 
 
 def matching(index: PrivateIndex, directory: str, tree: Oid, specs: Sequence[str]) -> set[str]:
-    """The paths of a tree that pathspecs match, as seen from a directory. Raises GitError for a malformed one."""
+    """Return the paths of a tree that pathspecs match, as seen from a directory. Raises GitError for a malformed one."""
     empty = new_object(index.repo.layout.algorithm, "tree", b"")
     index.repo.objects.write([empty])
     git = index.repo.git.changed({}, directory=directory)

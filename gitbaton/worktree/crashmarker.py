@@ -84,12 +84,12 @@ class Marker:
 
 
 def _token(repo: Repo, name: str) -> bytes:
-    """What a folder that we made says: for which marker, and of which repository, for a copy has its markers, too."""
+    """Return the text of a folder of ours: its marker, and its repository, for a copy has its markers, too."""
     return os.fsencode(f"{name} {os.path.realpath(repo.layout.common_dir)}\n")
 
 
 def _create(path: str) -> int:
-    """A new file, locked: its descriptor. Raises OSError."""
+    """Return a new file, locked: its descriptor. Raises OSError."""
     while True:
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
         acquire(fd, None)
@@ -99,8 +99,8 @@ def _create(path: str) -> int:
 
 
 def sweep(repo: Repo) -> None:
-    """Remove what killed processes of this machine left: everything that a crash marker names which nobody has locked, and
-    that says itself that it was made for it. A command that still runs there is ended first. Never raises."""
+    """Remove what killed processes of this machine left: everything that an unlocked crash marker names and that says itself
+    that it was made for it. A command that still runs there is ended first. Never raises."""
     for path, places, child in _left(repo):
         with suppress(OSError):
             if _believed(repo, path, places) and (child is None or end(child, 0.0)):  # not while we came of it ourselves
@@ -108,12 +108,12 @@ def sweep(repo: Repo) -> None:
 
 
 def left(repo: Repo) -> tuple[tuple[str, bool, str], ...]:
-    """The folders that crash markers name first, whether ``sweep`` would remove them, and the markers. Never raises."""
+    """Return the folders that crash markers name first, whether ``sweep`` would remove them, and the markers. Never raises."""
     return tuple((places[0], _believed(repo, path, places), path) for path, places, _ in _left(repo) if places)
 
 
 def _left(repo: Repo) -> Iterator[tuple[str, list[str], ChildProcess | None]]:
-    """Each crash marker of this machine that nobody has locked, and what it names; locked until the next is asked for."""
+    """Yield each unlocked crash marker of this machine, and what it names; locked until the next is asked for."""
     folder = os.path.join(repo.shared_dir, _FOLDER)
     try:
         names = sorted(os.listdir(folder)) if has_folder(repo, folder) else []
@@ -137,7 +137,7 @@ def _left(repo: Repo) -> Iterator[tuple[str, list[str], ChildProcess | None]]:
 
 
 def _believed(repo: Repo, marker: str, places: list[str]) -> bool:
-    """Whether all that a marker names, and is there, was made for it."""
+    """Whether everything that a marker names, and that is there, was made for it."""
     return all(_made(repo, os.path.basename(marker), place, first=place is places[0]) for place in places)
 
 
@@ -171,7 +171,7 @@ def _made(repo: Repo, token: str, place: str, *, first: bool) -> bool:
 
 
 def _said(name: str, folder: int) -> bytes:
-    """What a file in a folder says; a space where it cannot be read, nothing where it is empty or not there."""
+    """Return the text of a file in a folder; a space where it cannot be read, nothing where it is empty or not there."""
     try:
         return read_regular(name, _LONGEST, folder=folder)
     except FileNotFoundError:
@@ -182,7 +182,7 @@ def _said(name: str, folder: int) -> bytes:
 
 @contextmanager
 def _readable(place: str, mode: int) -> Iterator[int]:
-    """A folder's descriptor, also where a command took its permissions away, for as long as the block runs."""
+    """Yield a folder's descriptor, also where a command took its permissions away."""
     try:
         fd = open_folder(place)
     except PermissionError:
@@ -199,8 +199,8 @@ def _readable(place: str, mode: int) -> Iterator[int]:
 
 
 def _read(data: bytes) -> tuple[list[str], ChildProcess | None, bool]:
-    """What a marker names: places, the command that ran there last, and whether all that was on this machine (the same boot is
-    the same machine, whatever its name). A line that a power cut tore says nothing."""
+    """Return what a marker names: places, the command that ran there last, and whether all that was on this machine (the same
+    boot is the same machine, whatever its name). A line that a power cut tore says nothing."""
     import json
 
     places, child, here = [], None, True

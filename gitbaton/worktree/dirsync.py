@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from gitbaton.system.files import NEW, lasting, open_below, open_folder, open_regular, remove, signature, write_all
-from gitbaton.worktree.swap import look_at
+from gitbaton.worktree.swap import stat_signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Tree:
         for folder, files in gone.items():
             for name, pair in files.items():
                 path = os.path.join(folder, name)
-                there = look_at(os.path.join(self.source, path))
+                there = stat_signature(os.path.join(self.source, path))
                 if there is not None and not stat.S_ISDIR(there[4]) and ".git" not in path.split("/"):
                     found[path] = (there if there == pair[0] else None, False)
         return found
@@ -203,8 +203,8 @@ class Tree:
             return
         try:
             for name, (then, moved, mode) in suspects.items():
-                same = look_at(name, here) == then and mode == then[4] and _same(name, here, fd, stat.S_IFMT(mode))
-                still = look_at(name, here) == then
+                same = stat_signature(name, here) == then and mode == then[4] and _same(name, here, fd, stat.S_IFMT(mode))
+                still = stat_signature(name, here) == then
                 if (moved or still) and not (still and same):
                     yield name, then if still else None
         finally:

@@ -1,7 +1,7 @@
 """Held bytes: what did not go through its clean filter as it is, in files of the git directory that no object holds.
 
-A checkpoint names them by a stand-in, a blob with a token: a keyed digest of path and bytes, which tells nobody without the
-key anything. Nothing that is pushed, exported or shown reads them.
+A checkpoint names them by a stand-in, a blob with a token: a keyed digest of path and bytes, which tells nothing without the
+key. Nothing that is pushed, exported or shown reads them.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _LEFTOVER = 3600.0
 
 @value
 class HeldBytes:
-    """What a stand-in says: the token of the bytes, and the filter that they stood behind; none where git ignores the path.
-    ``cleaned``: the filter ran, and what it made is in the checkpoint; a checkout of that only gives other bytes."""
+    """The content of a stand-in: the token of the bytes, and the filter that they stood behind; none where git ignores the
+    path. ``cleaned``: the filter ran, and what it made is in the checkpoint; a checkout of that only gives other bytes."""
 
     token: str
     driver: str
@@ -74,7 +74,7 @@ class HeldOid(str):
 
 
 def parse_held(data: bytes) -> HeldBytes | None:
-    """What a blob says that is a stand-in; None for any other."""
+    """Return what a stand-in says; None for any other blob."""
     found = _TEXT.match(data) if len(data) <= LONGEST else None
     if found is None:
         return None
@@ -82,14 +82,14 @@ def parse_held(data: bytes) -> HeldBytes | None:
 
 
 def read_held(objects: Objects, oid: Oid) -> HeldBytes | None:
-    """What a stand-in says; None where the object is not one, or not here."""
+    """Return what a stand-in says; None where the object is not one, or not here."""
     found = objects.read(oid, LONGEST)
     return parse_held(found.data) if found is not None and found.kind == "blob" and found.data is not None else None
 
 
 def moved(repo: Repo, root: str, kept: Mapping[str, Oid]) -> list[str]:
-    """The paths at which a work tree has other bytes than are held here for their stand-ins, or none; of what is held
-    elsewhere nobody knows. Raises GitError."""
+    """Return the paths at which a work tree has other bytes than are held here for their stand-ins, or none; what is held
+    elsewhere is not compared. Raises GitError."""
     store, found = HeldStore(repo), []
     for path, oid in kept.items():
         held = read_held(repo.objects, oid)
@@ -165,7 +165,7 @@ class HeldStore:
         return self._there(held.token)
 
     def read(self, path: str, held: HeldBytes) -> bytes:
-        """The bytes that were held at ``path``. Raises GitError where they are not here, or are not these."""
+        """Return the bytes that were held at ``path``. Raises GitError where they are not here, or are not these."""
         data = next((found for place in self._places if (found := self._file(place, held.token)) is not None), None)
         if data is None:
             raise GitError(f"{in_quotes(path)}: {held.reason}")
@@ -178,7 +178,7 @@ class HeldStore:
         return data
 
     def names(self) -> dict[str, int]:
-        """The tokens of what is held, each with its bytes on disk."""
+        """Return the tokens of what is held, each with its bytes on disk."""
         found = {}
         with suppress(OSError), self._opened(self.folder) as folder:
             for name in filter(_TOKEN.match, os.listdir(folder)):
@@ -207,7 +207,7 @@ class HeldStore:
 
     @contextmanager
     def _opened(self, place: str) -> Iterator[int]:
-        """A descriptor of a folder of these, reached through no link. Raises OSError."""
+        """Yield a descriptor of a folder of these, reached through no link. Raises OSError."""
         folder = folder_of_ours(self.repo, place)
         try:
             yield folder
@@ -219,7 +219,7 @@ class HeldStore:
         return tuple(dict.fromkeys((self.folder, self.target)))
 
     def _file(self, place: str, name: str) -> bytes | None:
-        """A file of one of these folders; None where there is none to be read."""
+        """Return a file of one of these folders; None where there is none to be read."""
         with suppress(OSError), self._opened(place) as folder:
             return read_regular(name, folder=folder)
         return None
@@ -232,8 +232,8 @@ class HeldStore:
         return False
 
     def _locked(self, *, shared: bool) -> bool:
-        """Take the lock of the folder, which goes with the repository: shared, for who holds bytes that nothing names yet, or
-        alone, where nobody does. Raises OSError."""
+        """Take the lock of the folder, which goes with the repository: shared, by a process that holds bytes which nothing
+        names yet, or alone, if no process does. Raises OSError."""
         if self.repo.held_lock is None:
             with self._opened(self.folder) as folder:
                 self.repo.held_lock = open_regular(_KEY, folder)
@@ -246,7 +246,7 @@ class HeldStore:
             os.close(fd)
 
     def _own_key(self) -> bytes:
-        """The key of this repository, made where there is none. Raises OSError, GitError."""
+        """Return the key of this repository, made where there is none. Raises OSError, GitError."""
         if self._key is None:
             if self.target == self.folder or self._file(self.folder, _KEY) is None:
                 self._make()
@@ -258,7 +258,7 @@ class HeldStore:
         return self._key
 
     def _make(self) -> None:
-        """Make the folder, which nobody else may enter, and the key, where they are not there."""
+        """Make the folder, for its owner alone, and the key, where they are not there."""
         make_folder(self.repo, os.path.dirname(self.target))
         with suppress(FileExistsError):
             os.mkdir(self.target, 0o700)
@@ -298,7 +298,7 @@ class HeldStore:
         return token
 
     def _read(self, key: bytes, path: str, fd: int, target: int | None) -> tuple[str, Oid]:
-        """The token of what an open file holds at a path, and its id as a blob; the bytes go to ``target``, too."""
+        """Return the token of what an open file holds at a path, and its id as a blob; the bytes go to ``target``, too."""
         import hashlib
         import hmac
 

@@ -43,11 +43,12 @@ class Modes:
         return bool(self.listed) or self.rest != ALL
 
     def most(self, path: str) -> int:
-        """The permission bits that a path may have."""
+        """Return the permission bits that a path may have."""
         return self.listed.get(path, self.rest)
 
     def encode(self) -> bytes:
-        """The records of a list: four octal digits, a tab, the path and NUL; the first one without a path is ``rest``."""
+        """Return the records of a list: four octal digits, a tab, the path and NUL; the first one without a path is
+        ``rest``."""
         rest = {"": self.rest} if self.rest != ALL else {}
         return encode({path: f"{mode:04o}" for path, mode in {**rest, **self.listed}.items()})
 
@@ -56,13 +57,13 @@ NOTHING = Modes()
 
 
 def encode(rows: Mapping[str, str]) -> bytes:
-    """What is said of each path, in the order of their bytes."""
+    """Return the records of paths, in the order of their bytes."""
     named = sorted((os.fsencode(path), said.encode("ascii")) for path, said in rows.items())
     return b"".join(said + b"\t" + path + b"\0" for path, said in named)
 
 
 def decode(data: bytes) -> dict[str, tuple[int, int | None]]:
-    """The permission bits of each path in a list, and the second ones where it has such. Raises RecordError."""
+    """Return the permission bits of each path in a list, and the second ones where it has such. Raises RecordError."""
     found = {}
     for record in data.split(b"\0")[:-1]:
         said, tab, name = record.partition(b"\t")
@@ -76,7 +77,7 @@ def decode(data: bytes) -> dict[str, tuple[int, int | None]]:
 
 
 def read(objects: Objects, beside: Oid | None, name: bytes = MODES) -> dict[str, tuple[int, int | None]]:
-    """A list in the tree of an index commit's second parent; empty where there is none. Raises RecordError."""
+    """Return a list in the tree of an index commit's second parent; empty where there is none. Raises RecordError."""
     entry = lookup(objects, beside, name) if beside else None
     if entry is None:
         return {}
@@ -87,14 +88,14 @@ def read(objects: Objects, beside: Oid | None, name: bytes = MODES) -> dict[str,
 
 
 def recorded(objects: Objects, beside: Oid | None) -> Modes:
-    """What a checkpoint recorded. Raises RecordError."""
+    """Return the permissions that a checkpoint recorded. Raises RecordError."""
     found = {path: mode for path, (mode, _) in read(objects, beside).items()}
     return Modes(rest=found.pop("", ALL), listed=found)
 
 
 def narrow(root: str, paths: Iterable[str], files: Mapping[str, int] = MappingProxyType({}), *, rest: int = ALL) -> Modes:
-    """Those of files, of folders (with a slash) and of the folders above them that a checkout would make wider. ``files``: the
-    modes of what was looked at already; what is no regular file, or not there, has none."""
+    """Return the permissions of files, of folders (with a slash) and of the folders above them that a checkout would make
+    wider. ``files``: the modes of what was looked at already; what is no regular file, or not there, has none."""
     mask, listed = umask() & 0o022, {}
     folders = {f"{folder}/" for path in (*paths, *files) for folder in parents(path)}
     for path, mode in (*files.items(), *looked(root, {*paths, *folders})):
@@ -104,7 +105,7 @@ def narrow(root: str, paths: Iterable[str], files: Mapping[str, int] = MappingPr
 
 
 def looked(root: str, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Paths with their modes: folders where one is asked for, else regular files."""
+    """Yield paths with their modes: folders where one is asked for, else regular files."""
     for path in paths:
         try:
             mode = os.lstat(f"{root}/{path.rstrip('/')}").st_mode
@@ -126,7 +127,7 @@ def without_group(mode: int) -> int:
 
 
 def without_list(full: str, mode: int) -> int:
-    """A mode in which the group bits say what the group may do: with an access list they are its mask."""
+    """Return a mode in which the group bits say what the group may do: with an access list they are its mask."""
     if not mode & 0o070 or not hasattr(os, "getxattr"):
         return mode
     try:
@@ -139,8 +140,8 @@ def without_list(full: str, mode: int) -> int:
 
 
 def permissions(old: int, runs: bool | None) -> int:
-    """Those of a file that comes in the place of one with the mode ``old``: who may read and write it stays. ``runs``: whether
-    who may read it may execute it; None where git does not look at that."""
+    """Return the permissions of a file that comes in the place of one with the mode ``old``: its readers and writers stay.
+    ``runs``: whether its readers may execute it; None where git does not look at that."""
     return old & 0o777 if runs is None else old & 0o666 | (old >> 2 & 0o111 if runs else 0)
 
 
@@ -153,8 +154,8 @@ class Permits:
         self._heeded = repo.boolean("core.filemode", default=True)
 
     def file(self, path: str, old: int, new: int) -> int:
-        """The permission bits of a regular file that git makes with the mode ``new``, in the place of one with the mode ``old``
-        (0: of none). Who may execute it is what git says, where git looks at that."""
+        """Return the permission bits of a regular file that git makes with the mode ``new``, in the place of one with the mode
+        ``old`` (0: of none). The executable bits are git's, where git looks at them."""
         most = self.most.most(path)
         if not stat.S_ISREG(old):
             return new & most & ALL
@@ -164,15 +165,16 @@ class Permits:
         return kept if again else kept & most
 
     def folder(self, path: str, old: int, *, coming: bool) -> int:
-        """Those of a folder that has the mode ``old`` now; ``coming``: whether anything comes back into it."""
+        """Return the permissions of a folder that has the mode ``old`` now; ``coming``: whether anything comes back into it."""
         found, given = self._taken.get(path + "/", (None, old))
         if found is not None and (found ^ old) & ALL == 0:
             return given & ALL
         return old & ALL & (self.most.most(path + "/") if coming else ALL)
 
     def changes(self, root: str, paths: Mapping[str, tuple[int, str | None]]) -> bytes:
-        """A list of what becomes of the permissions at paths, of which the mode now is known (0: nothing is there) and what git
-        says of the file that comes (None: none does), and of the folders above them: those afterwards, and those of before."""
+        """Return the list of what becomes of permissions at paths, of which the mode now is known (0: nothing is there) and
+        what git says of the file that comes (None: none does), and of the folders above them: those afterwards, and those of
+        before."""
         rows: dict[str, str] = {}
         above: dict[str, bool] = {}
         for path, (old, then) in paths.items():
@@ -196,21 +198,21 @@ class Permits:
 
 
 def step_back(repo: Repo, beside: Oid | None) -> Permits:
-    """What is to be where the step of a safety checkpoint is taken back; ``beside``: the tree of its index commit's second
-    parent. Raises RecordError."""
+    """Return the permissions where the step of a safety checkpoint is taken back; ``beside``: the tree of its index commit's
+    second parent. Raises RecordError."""
     taken = {p: (after, before) for p, (after, before) in read(repo.objects, beside, AFTER_MODES).items() if before is not None}
     return Permits(repo, recorded(repo.objects, beside), taken)
 
 
 def step_on(repo: Repo, beside: Oid | None) -> Permits:
-    """The same where that step is completed."""
+    """Return the permissions where that step is completed."""
     rows = read(repo.objects, beside, AFTER_MODES)
     taken = {path: (before, after) for path, (after, before) in rows.items() if before is not None}
     return Permits(repo, Modes(listed={path: after for path, (after, _) in rows.items()}), taken)
 
 
 def _folder_mode(root: str, folder: str) -> int:
-    """The mode of a folder; 0 where there is none, or something else."""
+    """Return the mode of a folder; 0 where there is none, or something else."""
     try:
         mode = os.lstat(os.path.join(root, folder)).st_mode
     except OSError:
@@ -254,7 +256,7 @@ class Folders:
                 self._later[folder] = last
 
     def mode(self, folder: str) -> int:
-        """The permissions with which a folder is made."""
+        """Return the permissions with which a folder is made."""
         return self.permits.most.most(folder + "/") | 0o700
 
     def made(self, folder: str, fd: int) -> None:
@@ -342,8 +344,8 @@ def arrange(root: str, want: Mapping[str, int], gone: Iterable[str], keep: Colle
 
 
 def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> Modes:
-    """The permissions of what a capture takes in. ``touched``: the paths that are not as in the index, or not in it; None where
-    git could not say.
+    """Return the permissions of what a capture takes in. ``touched``: the paths that are not as in the index, or not in it;
+    None where git could not say.
 
     A change of a file's mode changes its ctime, by which git knows that it was touched: what it finds unchanged has those of
     the last look at the same index. Folders are looked at each time.
@@ -363,8 +365,8 @@ def survey(index: PrivateIndex, root: str, touched: Collection[str] | None) -> M
 
 @value
 class _KnownModes:
-    """What was found at an index: the permissions of its files, the folders that they lie in, and the files that were not as
-    in the index then, of which nothing is known later."""
+    """The last look at an index: the permissions of its files, the folders that they are in, and the files that were not as in
+    the index then, of which nothing is known later."""
 
     modes: Modes
     folders: tuple[str, ...]

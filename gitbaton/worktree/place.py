@@ -29,7 +29,7 @@ from gitbaton.worktree.filetrees import EXECUTABLE, LINK, is_safe, parents
 from gitbaton.worktree.gate import LFS, MOST, filters, kept_by
 from gitbaton.worktree.index import PrivateIndex, index_info
 from gitbaton.worktree.modes import Folders, Permits, prune, without_group, without_list
-from gitbaton.worktree.swap import Identity, identity, look_at
+from gitbaton.worktree.swap import Identity, identity, stat_signature
 
 _MOVED = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # something else stands in the place of a folder
 _NEW, _ASIDE = "new", "aside"
@@ -153,14 +153,14 @@ class Placer:
 
     def _refuse_touched(self) -> None:
         for d in self.changing:
-            found = look_at(os.path.join(self.root, d.path))
+            found = stat_signature(os.path.join(self.root, d.path))
             if d.now is None and found and (stat.S_ISDIR(found[4]) or any(self.marks.get(p) for p in parents(d.path))):
                 continue  # it makes room once it is empty; or a link above it goes first
             if found != (self.marks.get(d.path) if d.now is not None else None):
                 raise StaleError(f"{in_quotes(d.path)} changed meanwhile; nothing is changed", paths=(d.path,))
 
     def _refuse_unwritable(self) -> None:
-        """Make the folders of ours. Raises PathError that names all paths whose directories, or that, cannot be written."""
+        """Make the folders of ours. Raises PathError that names all paths with directories in which nothing can be written."""
         folders: dict[str, bool] = {}
         denied = []
         for d in self.changing:
@@ -209,8 +209,8 @@ class Placer:
                 os.chmod(full, mode)
 
     def _give_group(self, path: str, full: str, group: int) -> bool:
-        """The group of the file that is replaced, or of a setgid directory above: it was made in a directory of ours. Whether
-        it has that."""
+        """Give a new file the group of the file that it replaces, or of a setgid directory above: it was made in a directory
+        of ours. Return whether it has that."""
         at = path
         while True:
             try:
@@ -228,7 +228,7 @@ class Placer:
 
     @contextmanager
     def _opened(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """A descriptor of a path's directory, reached through no symbolic link, and its name there."""
+        """Yield a descriptor of a path's directory, reached through no symbolic link, and its name there."""
         *folders, name = path.split("/")
         try:
             folder = open_below(self.root, folders)
@@ -292,8 +292,8 @@ class Placer:
 
 
 class Stages:
-    """Where old and new files of paths below ``root`` wait, each on the file system of its path: below ``folder``, or in a
-    folder of ours at the top of what is mounted there."""
+    """The places where old and new files of paths below ``root`` wait, each on the file system of its path: below ``folder``,
+    or in a folder of ours at the top of what is mounted there."""
 
     def __init__(self, root: str, folder: str) -> None:
         self.root, self.folder, self._device = root, folder, os.stat(folder).st_dev
@@ -428,7 +428,7 @@ class NewFiles:
         return [row.partition(": ")[2] for row in rows if row.startswith(("error: ", "warning: "))]
 
     def _pointed(self, failed: Sequence[Difference]) -> dict[str, str]:
-        """Those of the files that a filter does not make whose content git does not have, each with that."""
+        """Return the files that a filter does not make and of which git does not have the content, each with that reason."""
         import shutil
 
         there = [(d.path, d.then.oid) for d in failed if d.then is not None]
@@ -495,7 +495,7 @@ class NewFiles:
         return [d for d in asked if not os.path.lexists(os.path.join(self.folder, d.path))]
 
     def _torn(self, asked: Sequence[Difference]) -> dict[str, str]:
-        """Those of the files whose objects cannot be read, each with that."""
+        """Return the files of which objects cannot be read, each with that reason."""
         bad = unreadable(self.index.repo.objects, [d.then.oid for d in asked if d.then is not None])
         return {d.path: bad[d.then.oid] for d in asked if d.then is not None and d.then.oid in bad}
 
@@ -513,7 +513,7 @@ class NewFiles:
         return found
 
     def _culprit(self, tree: Oid, rest: Sequence[Difference], absent: Sequence[Difference], said: str) -> dict[str, str]:
-        """The file at which git died without a word on which: the last one that is there, or the first one that is not."""
+        """Return the file at which git died without a word: the last one that is there, or the first one that is not."""
         there = [d for d in rest if d not in absent][-1:]
         for d in (*there, *absent[:1]):
             self._remove([d])
@@ -561,8 +561,8 @@ def make_file(root: str, path: str, mode: str, data: bytes) -> None:
 
 
 def refused(path: str, error: OSError) -> PathError:
-    """The error of a path that the system does not let be written, moved or removed. Raises GitError where that is not the
-    path's fault: it would be so with any other."""
+    """Return the error of a path that the system does not let be written, moved or removed. Raises GitError where that is not
+    the path's fault: it would be so with any other."""
     why = error.strerror or str(error)
     if error.errno in _NO_ROOM:
         raise GitError(f"{in_quotes(path)}: {why}") from None

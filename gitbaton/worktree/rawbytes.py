@@ -41,7 +41,7 @@ _FILE_MODES = ("100644", "100755")
 _CHUNK = 1 << 20
 _SMALL = 1 << 20  # files up to here are held, and written together; larger ones are streamed through git one by one
 _HELD = 32 << 20
-_PATIENCE = 3  # paths that one filter may fail on before nobody asks it any more
+_PATIENCE = 3  # paths that one filter may fail on before it is asked no more
 _ONE_BY_ONE = 50  # files asked for alone, because some filter failed
 _NAMED = 500  # paths on one command line, and how many bytes of them
 _NAMED_BYTES = 100_000
@@ -49,7 +49,7 @@ _FAILED = re.compile(r"^error: .*(?:filter|subprocess)", re.M)
 
 
 def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> list[str]:
-    """Those of ``paths`` whose bytes on disk git may change on the way in or out; the rest come back as they are.
+    """Return those of ``paths`` that git may change on the way in or out; the rest come back as they are.
 
     No process is started where neither attributes nor core.autocrlf are in play. ``git`` says which index counts.
     """
@@ -57,7 +57,7 @@ def may_convert(repo: Repo, root: str, paths: Collection[str], git: Git | None =
 
 
 def conversions(repo: Repo, root: str, paths: Collection[str], git: Git | None = None) -> dict[str, str]:
-    """As ``may_convert``, each with the filter that it stands behind, or an empty text."""
+    """Return the paths of ``may_convert``, each with the filter that it stands behind, or ""."""
     auto = setting(repo, "core.autocrlf") not in OFF
     if not paths or not (auto or has_attributes(repo, root, paths)):
         return {}
@@ -72,7 +72,7 @@ def conversions(repo: Repo, root: str, paths: Collection[str], git: Git | None =
 
 
 def attributes(git: Git, paths: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each path with what the attributes of ``ATTRIBUTES`` are for it, as ``git`` sees it."""
+    """Yield each path with its values of ``ATTRIBUTES``, as ``git`` sees them."""
     stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
     fields = zsplit(git.out("check-attr", "-z", "--stdin", *ATTRIBUTES, stdin=stdin)) if paths else []
     width = 3 * len(ATTRIBUTES)  # path, name, value
@@ -81,7 +81,7 @@ def attributes(git: Git, paths: Sequence[str]) -> Iterator[tuple[str, tuple[str,
 
 
 def conversion(attributes: Mapping[str, str], *, auto: bool) -> str:
-    """What may happen to a file with these attributes: ``any`` conversion, only one of line ends (``eol``), or none."""
+    """Return the conversion of a file with these attributes: ``any``, only one of line ends (``eol``), or ""."""
     driver, encoding = attributes["filter"], attributes["working-tree-encoding"]
     if attributes["ident"] == "set" or driver not in (*_PLAIN, "set") or encoding not in _PLAIN:
         return "any"
@@ -101,7 +101,7 @@ def _has_return(root: str, path: str) -> bool:
 
 
 def entries(git: Git, tree: Oid, paths: Sequence[str] | None = None, modes: Collection[str] = _FILE_MODES) -> list[Entry]:
-    """The regular files in a tree, or what has other ``modes``, or of them those among ``paths``: path, mode, id."""
+    """Return the regular files in a tree, or what has other ``modes``, or of them those among ``paths``: path, mode, id."""
     wanted, result = set(paths or ()), []
     literal = git.changed({"GIT_LITERAL_PATHSPECS": "1"})
     for names in _portions(paths) if paths is not None else ((),):
@@ -115,7 +115,7 @@ def entries(git: Git, tree: Oid, paths: Sequence[str] | None = None, modes: Coll
 
 
 def _portions(paths: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The paths in groups that fit on a command line; nothing, which means all of a tree, where that would be many."""
+    """Yield the paths in groups that fit on a command line; nothing, which means all of a tree, where that would be many."""
     if len(paths) > _NAMED * 10:
         yield ()
         return
@@ -129,8 +129,8 @@ def _portions(paths: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def differing(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Entry]:
-    """Of (path, mode, blob id), by path, those whose checkout would differ from the regular file on disk. Where a filter fails,
-    nobody knows, and the file counts. ``git`` is bound to the index that counts.
+    """Return those of (path, mode, blob id), by path, that differ from their checkout on disk. A file counts if its filter
+    fails. ``git`` is bound to the index that counts.
 
     Never through a symbolic link; files that are not there are left out. Raises GitError.
     """
@@ -144,7 +144,8 @@ def differing(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Entry]:
 
 
 def blob_at(repo: Repo, root: str, path: str) -> Oid | None:
-    """The id that the bytes of a regular file have as a blob, which is not written; None where there is none to be read."""
+    """Return the id that the bytes of a regular file have as a blob, which is not written; None where there is none to be
+    read."""
     import hashlib
 
     fd = open_file(root, path)
@@ -158,7 +159,7 @@ def blob_at(repo: Repo, root: str, path: str) -> Oid | None:
 
 
 def _is_there(root: str, path: str) -> bool:
-    """Whether there is a regular file that can be read."""
+    """Whether a path is a regular file that can be read."""
     fd = open_file(root, path)
     if fd is not None:
         os.close(fd)
@@ -166,7 +167,8 @@ def _is_there(root: str, path: str) -> bool:
 
 
 def _index_only(git: Git, root: str, files: Sequence[Entry]) -> list[Entry]:
-    """The files below an attributes file that only the index holds: git's checkout heeds it, and ``cat-file`` does not."""
+    """Return the files below an attributes file that only the index holds: git's checkout heeds it, and ``cat-file`` does
+    not."""
     if not files:
         return []
     listed = zsplit(git.out("ls-files", "-z", "--", ":(top,glob)**/.gitattributes"))
@@ -175,7 +177,8 @@ def _index_only(git: Git, root: str, files: Sequence[Entry]) -> list[Entry]:
 
 
 def _batches(git: Git, root: str, files: Sequence[Entry]) -> set[str]:
-    """The paths that differ. A filter that is required and fails ends git: on with the rest, and soon without that filter."""
+    """Return the paths that differ. A required filter that fails ends git: the rest is asked again, and soon without that
+    filter."""
     kept: set[str] = set()
     drivers: dict[str, str] | None = None
     failures: dict[str, int] = {}
@@ -203,9 +206,10 @@ def _batches(git: Git, root: str, files: Sequence[Entry]) -> set[str]:
 
 
 def _batch(git: Git, root: str, files: Sequence[Entry]) -> tuple[set[str], int, str]:
-    """Compare files with one ``cat-file --batch --filters``: which differ, how many were answered, and git's complaints.
+    """Compare files with one ``cat-file --batch --filters``; return those that differ, how many were answered, and git's
+    complaints.
 
-    The size that git prints there is of the unfiltered blob: a name that nobody can guess marks the end of each answer.
+    The size that git prints there is of the unfiltered blob: a name that cannot be guessed marks the end of each answer.
     """
     nonce = b"baton." + os.urandom(20).hex().encode()
     lines = (oid.encode() + b" " + os.fsencode(path) + b"\n" + nonce + b" -\n" for path, _, oid in files)
@@ -227,7 +231,7 @@ def _batch(git: Git, root: str, files: Sequence[Entry]) -> tuple[set[str], int, 
 
 
 def _same_alone(git: Git, root: str, file: Entry) -> bool:
-    """As ``_batch``, for a path that does not fit into a line."""
+    """Whether a file, of a path that does not fit into a line of a batch, is on disk as a checkout gives it."""
     path, _, oid = file
     process = git.start("cat-file", "--filters", f"--path={path}", oid)
     output = _Output(process)
@@ -236,7 +240,7 @@ def _same_alone(git: Git, root: str, file: Entry) -> bool:
 
 
 class _Output:
-    """What a git command prints, piece by piece."""
+    """The output of a git command, piece by piece."""
 
     def __init__(self, process: Process) -> None:
         self.process, self.buffer, self.code = process, bytearray(), 0
@@ -251,7 +255,7 @@ class _Output:
         return bool(piece)
 
     def line(self) -> bytes | None:
-        """The next line without its end; None when there is none."""
+        """Return the next line without its end; None when there is none."""
         while (end := self.buffer.find(b"\n")) < 0:
             if not self.more():
                 return None
@@ -322,8 +326,9 @@ def _store(git: Git, root: str, files: Sequence[Entry]) -> dict[str, Oid]:
 
 @value
 class KeptBytes:
-    """Files whose bytes a checkout would not give back, by path: those of ``raw`` lie in the checkpoint, and those of ``held``,
-    which stand behind a filter, in the git directory, with a stand-in in the checkpoint. ``staged``: the same of the index."""
+    """Files that a checkout would not give back byte for byte, by path: those of ``raw`` are in the checkpoint, and those of
+    ``held``, which stand behind a filter, in the git directory, with a stand-in in the checkpoint. ``staged``: the same of the
+    index."""
 
     raw: tuple[Entry, ...] = ()
     held: tuple[Entry, ...] = ()
@@ -347,7 +352,7 @@ def _sorted(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def keep(index: PrivateIndex, tree: Oid, paths: Sequence[str]) -> KeptBytes:
-    """The bytes of those of ``paths`` that a checkout of ``tree`` would not give back.
+    """Keep the bytes of those of ``paths`` that a checkout of ``tree`` would not give back.
 
     ``tree`` was captured with ``index``. Raises GitError.
     """
@@ -381,13 +386,14 @@ def hold(repo: Repo, root: str, files: Sequence[tuple[str, str, str]]) -> list[E
 
 
 def read_kept(objects: Objects, stages: Oid, prefix: bytes = b"") -> dict[str, Oid]:
-    """As ``read_raw``, and the stand-ins below ``held/``; or of folders whose names begin with ``prefix``."""
+    """Return the blobs of ``read_raw`` and the stand-ins below ``held/``; or of folders with names that begin with
+    ``prefix``."""
     held = {path: HeldOid(oid) for path, oid in read_raw(objects, stages, prefix + b"held").items()}
     return read_raw(objects, stages, prefix + b"raw") | held
 
 
 def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str, Oid]:
-    """The blobs below ``raw/``, or another folder, in the tree of an index commit's second parent, by path.
+    """Return the blobs below ``raw/``, or another folder, in the tree of an index commit's second parent, by path.
 
     Only paths that are regular files of the checkpoint's tree may be put back from them. Raises RecordError for what no
     snapshot writes.
@@ -408,8 +414,8 @@ def read_raw(objects: Objects, stages: Oid, folder: bytes = b"raw") -> dict[str,
 
 @value
 class LocalAttributes:
-    """What has a say beside the ``.gitattributes`` files of trees: ``core.autocrlf`` and ``core.eol``, the texts of
-    ``core.attributesFile`` and ``info/attributes``, and ``core.symlinks``."""
+    """The settings of this machine that count beside the ``.gitattributes`` files of trees: ``core.autocrlf`` and
+    ``core.eol``, the texts of ``core.attributesFile`` and ``info/attributes``, and ``core.symlinks``."""
 
     autocrlf: str = ""
     eol: str = ""
@@ -428,7 +434,7 @@ def is_attributes(path: str) -> bool:
 
 
 def local_attributes(repo: Repo) -> LocalAttributes:
-    """What this machine says now."""
+    """Return the settings of this machine now."""
     given = repo.settings().get("core.attributesfile", [""])[-1]
     home = repo.git.env.get("XDG_CONFIG_HOME") or os.path.join(repo.git.env.get("HOME", ""), ".config")
     general = os.path.expanduser(given) if given else os.path.join(home, "git", "attributes")
@@ -484,7 +490,7 @@ def remember_attributes(repo: Repo, since: datetime) -> None:
 
 
 def attributes_at(repo: Repo, moment: datetime) -> LocalAttributes | None:
-    """What this machine said when a checkpoint was made here; None where nobody has written that down."""
+    """Return the settings of this machine when a checkpoint was made here; None where they are not recorded."""
     found = [said for since, said, _ in _remembered(repo) if since <= _moment(moment)]
     return found[-1] if found else None
 
@@ -494,7 +500,7 @@ def _moment(moment: datetime) -> str:
 
 
 def attribute_files(repo: Repo, tree: Oid) -> dict[str, Oid]:
-    """The attributes files of a tree, by path; git heeds none that is a link."""
+    """Return the attributes files of a tree, by path; git heeds none that is a link."""
     from gitbaton.worktree.checkout import differences  # late: a snapshot needs it where attributes changed
 
     nothing = object_id(repo.layout.algorithm, "tree", b"")
@@ -503,7 +509,7 @@ def attribute_files(repo: Repo, tree: Oid) -> dict[str, Oid]:
 
 
 class Conversion:
-    """How files were checked out by the attributes ``files`` (path, blob) of a tree, and by what the machine said then.
+    """The conversion of files by the attributes ``files`` (path, blob) of a tree, and by the settings of this machine then.
 
     ``folder`` is one of ours, ``local`` None where it is as now.
     """
@@ -515,7 +521,7 @@ class Conversion:
         self.local = local or self.now
 
     def tree(self) -> list[NewObject]:
-        """The objects of a tree of these attributes files, the tree last."""
+        """Return the objects of a tree of these attributes files, the tree last."""
         return tree_objects(self.repo.layout.algorithm, [(path, "100644", oid) for path, oid in self.files.items()])
 
     @cached_property
@@ -564,7 +570,7 @@ class Conversion:
                     file.write(found.data)
 
     def turned(self, git: Git, files: Sequence[Entry]) -> list[Entry]:
-        """Those of the files that are converted otherwise than by ``git``, which sees what counts now. Raises GitError."""
+        """Return the files that are converted otherwise than by ``git``, which sees what counts now. Raises GitError."""
         paths = [path for path, _, _ in files]
         then, now = dict(attributes(self.git, paths)), dict(attributes(git, paths))
         found = {path for path in paths if then[path] != now[path]}
@@ -574,13 +580,13 @@ class Conversion:
         return [file for file in files if file[0] in found]
 
     def content(self, path: str, oid: Oid) -> bytes:
-        """The bytes of a checkout of a blob. Raises GitError."""
+        """Return the bytes of a checkout of a blob. Raises GitError."""
         return self.git.out("cat-file", "--filters", f"--path={path}", oid)
 
 
 def conversion_of(repo: Repo, folder: str, tree: Oid, now: Oid, local: LocalAttributes | None) -> Conversion:
-    """The conversion by the attributes of a tree; ``now`` is the tree of the work tree. An attributes file on disk that neither
-    has, because it is ignored, counts as it is. Raises GitError."""
+    """Return the conversion by the attributes of a tree; ``now`` is the tree of the work tree. An attributes file on disk that
+    neither has, because it is ignored, counts as it is. Raises GitError."""
     files, here = attribute_files(repo, tree), attribute_files(repo, now)
     names = {os.path.join(at, NAME) for at in folders_of(path for path, _, _ in entries(repo.git, tree))}
     found = {path: _bytes(os.path.join(repo.layout.root or "", path)) for path in names.difference(files, here)}

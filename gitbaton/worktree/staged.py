@@ -50,7 +50,7 @@ class Staged:
 
 
 def stages_now(facts: IndexFacts) -> dict[str, tuple[tuple[str, GitEntry], ...]]:
-    """What is in conflict in an index, by path, as in ``Staged``."""
+    """Return the stages of an index in conflict, by path, as in ``Staged``."""
     found: dict[str, tuple[tuple[str, GitEntry], ...]] = {}
     for stage, path, mode, oid in facts.stages:
         name = os.fsdecode(path)
@@ -59,7 +59,8 @@ def stages_now(facts: IndexFacts) -> dict[str, tuple[tuple[str, GitEntry], ...]]
 
 
 def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
-    """The staged state of a checkpoint; ``beside`` is the tree of its index commit's second parent. Raises RecordError."""
+    """Return the staged state of a checkpoint; ``beside`` is the tree of its index commit's second parent. Raises
+    RecordError."""
     flags = {f.path: f.bits for f in files.index.flags}
     if files.index.flags_more:
         flags = read_flags(repo.objects, beside)
@@ -83,7 +84,7 @@ def read_staged(repo: Repo, files: FileState, beside: Oid | None) -> Staged:
 
 
 def read_flags(objects: Objects, beside: Oid | None, name: bytes = b"flags") -> dict[str, str]:
-    """A list of index flags in the tree of an index commit's second parent. Raises RecordError."""
+    """Return a list of index flags in the tree of an index commit's second parent. Raises RecordError."""
     entry = lookup(objects, beside, name) if beside else None
     found = objects.read(entry.oid, 64 << 20) if entry else None
     if found is None or found.data is None:
@@ -110,8 +111,8 @@ class Scope:
 
 
 class Restaging:
-    """What an index needs to hold ``then`` instead of ``now`` at the paths of ``scope``. ``hidden_then`` are paths that a
-    sparse checkout had left out."""
+    """The change of an index from ``now`` to ``then`` at the paths of ``scope``. ``hidden_then`` are paths that a sparse
+    checkout had left out."""
 
     def __init__(self, repo: Repo, now: IndexFacts, then: Staged, scope: Scope, hidden_then: Collection[str] = ()) -> None:
         self.repo, self.now, self.then = repo, now, then
@@ -128,12 +129,12 @@ class Restaging:
         return bool(self.entries or self.bits or self.recheck)
 
     def _intents(self) -> tuple[set[str], set[str]]:
-        """The intent-to-add paths of now and then."""
+        """Return the intent-to-add paths of now and then."""
         now = {f.path for f in self.now.flags if "i" in f.bits}
         return now, {path for path, bits in self.then.flags.items() if "i" in bits}
 
     def _entries(self) -> dict[str, tuple[tuple[str, GitEntry], ...]]:
-        """The (stage, entry) pairs of each path that is to change; none for one that goes or is to be intent-to-add."""
+        """Return the (stage, entry) pairs of each path that is to change; none for one that goes or is to be intent-to-add."""
         wanted: dict[str, tuple[tuple[str, GitEntry], ...]] = {}
         for item in self._differences():
             if not self.inside(item.path):
@@ -148,7 +149,8 @@ class Restaging:
         return wanted
 
     def _differences(self) -> list[Difference]:
-        """What differs between what is staged now and then; of folders that cannot be read nothing, and ``gone`` names them."""
+        """Return the differences of what is staged now and then; of folders that cannot be read none, and ``gone`` names
+        them."""
         try:
             return differences(self.repo.git, self.now.tree, self.then.tree)
         except CollectedError:
@@ -220,13 +222,13 @@ class Restaging:
 
 
 def listed_now(repo: Repo, directory: str, specs: Sequence[str]) -> set[str]:
-    """The paths of the real index, in conflict or not, that pathspecs match as seen from a directory."""
+    """Return the paths of the real index, in conflict or not, that pathspecs match as seen from a directory."""
     git = repo.git.changed({}, directory=directory)
     return set(zsplit(git.out("ls-files", "-z", "--full-name", "--", *specs)))
 
 
 class IndexLock:
-    """Git's lock of an index; ``mark`` is what its file holds, so that it can be told from anybody else's."""
+    """Git's lock of an index; ``mark`` is what its file holds, so that ours is told from others."""
 
     def __init__(self, index: str, mark: str) -> None:
         self.index, self.path, self.mark = index, index + ".lock", mark
@@ -236,7 +238,7 @@ class IndexLock:
         self._until(self._try, wait)
 
     def _try(self) -> bool:
-        """A file that is linked into place has its mark from its first moment, wherever we are killed."""
+        """Make the lock by a link: so it has its mark from its first moment, wherever we are killed."""
         temporary = self.index + ".baton"
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -253,7 +255,7 @@ class IndexLock:
             os.unlink(temporary)
 
     def wait(self, wait: float = LOCK_WAIT) -> None:
-        """Wait until nobody holds the lock. Raises GitError."""
+        """Wait until the lock is free. Raises GitError."""
         self._until(lambda: not os.path.lexists(self.path), wait)
 
     def _until(self, done: Callable[[], bool], wait: float) -> None:
@@ -301,7 +303,7 @@ class IndexLock:
 
 
 def signature(index: PrivateIndex) -> list[int | str]:
-    """Which index it was that was read: to be compared, not understood."""
+    """Return the identity of the index that was read: to be compared, not understood."""
     return [*index.signature, index.checksum.hex()]
 
 

@@ -57,8 +57,8 @@ Seen = tuple[Signature, bool]  # of the file that was looked at, and whether eve
 _GONE = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # a folder is not there any more, or a file or a link stands in its place
 
 
-def look_at(name: str, folder: int | None = None) -> Signature | None:
-    """What tells a file from what it is after it was written; None where there is none."""
+def stat_signature(name: str, folder: int | None = None) -> Signature | None:
+    """Return the signature of a file; None where there is none."""
     try:
         return signature(os.lstat(name, dir_fd=folder))
     except OSError:
@@ -66,13 +66,13 @@ def look_at(name: str, folder: int | None = None) -> Signature | None:
 
 
 def mode_at(folder: int | None, name: str) -> int:
-    """The mode of what stands at a name; 0 where nothing does."""
-    seen = look_at(name, folder)
+    """Return the mode of what stands at a name; 0 where nothing does."""
+    seen = stat_signature(name, folder)
     return seen[4] if seen is not None else 0
 
 
 def identity(seen: Signature) -> Identity:
-    """What of a signature stays when a file gets another name."""
+    """Return the part of a signature that stays when a file gets another name."""
     return seen[0], seen[4], seen[1], seen[2]
 
 
@@ -82,7 +82,7 @@ def is_same(name: str, expected: Identity, folder: int | None = None) -> bool:
 
 
 def temporary_name(path: str) -> str:
-    """The name beside a path of the file that is to come there; a killed writer leaves it."""
+    """Return the name beside a path of the file that is to come there; a killed writer leaves it."""
     import hashlib
 
     return f".baton-{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}.new"
@@ -144,7 +144,7 @@ def _copy(folder: int, source: str, name: str) -> bool:
 
 
 def put_aside(folder: int, name: str, place: str, expected: Callable[[str], bool]) -> bool:
-    """Take a file out of its place; whether ``expected`` knows it where it is then. Raises OSError."""
+    """Rename a file to ``place``; return whether ``expected`` knows it there. Raises OSError."""
     os.rename(name, place, src_dir_fd=folder, dst_dir_fd=folder)
     return expected(place)
 
@@ -194,7 +194,7 @@ def replace(folder: int, fresh: str, old: str, name: str, expected: Callable[[st
 
 
 def _replace_linked(folder: int, fresh: str, old: str, name: str, expected: Callable[[str], bool]) -> bool:
-    """The same where the system cannot exchange two files: a second name keeps what stands there until it was looked at."""
+    """Replace a file where the system cannot exchange two: a second name keeps what stands there until it was looked at."""
     try:
         os.link(name, old, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -282,7 +282,7 @@ def leads_outside(root: str, path: str, target: str) -> bool:
 
 
 class _Look:
-    """What stands at a name of an open folder: read once for each way of recording it."""
+    """The file at a name of an open folder: read once for each way of recording it."""
 
     def __init__(self, reader: FileReader, known: Known | None, folder: int, name: str, path: str) -> None:
         self.reader, self.known, self.folder, self.name, self.path = reader, known, folder, name, path
@@ -295,7 +295,7 @@ class _Look:
         self.stat = None if found is None or stat.S_ISDIR(found.st_mode) else found  # a folder may go with its files
 
     def equals(self, entry: FileEntry | None) -> bool:
-        """Whether this is what an entry says (None: nothing)."""
+        """Whether the file is what an entry says (None: nothing)."""
         if entry is None or self.stat is None:
             return entry is None and self.stat is None
         mode = FILE if entry.mode == EXECUTABLE and not self.reader.filemode else entry.mode
@@ -357,7 +357,7 @@ class _Swap:
 
     @contextmanager
     def _looked(self, path: str) -> Iterator[_Look]:
-        """What stands at a path; what a killed swap left beside it goes first. Raises GitError."""
+        """Yield what stands at a path; what a killed swap left beside it goes first. Raises GitError."""
         *folders, name = path.split("/")
         try:
             folder = open_below(self.root, folders)
@@ -406,7 +406,7 @@ class _Swap:
         return found.data
 
     def _write(self, paths: Sequence[str], links: Mapping[str, bytes]) -> list[str]:
-        """Write files; those in whose way a file, a folder or a symbolic link stands come back."""
+        """Write files; return those that a file, a folder or a symbolic link is in the way of."""
         blocked = []
         plain = [p for p in paths if p not in links and not self.writes[p][0].digest]
         contents = self._contents(plain)
@@ -470,8 +470,8 @@ class _Swap:
         return replace(folder, fresh, _free(folder, old), name, self._same(folder, expected, seen))
 
     def _bits(self, folder: int, name: str, entry: FileEntry) -> Bits:
-        """Those of a file that comes in the place of another: who may read and write it stays. A new one has those with which
-        it was made in the source, as far as the umask lets it."""
+        """Return the permissions of a file that comes in the place of another: its readers and writers stay. A new one has
+        those with which it was made in the source, as far as the umask lets it."""
         now = mode_at(folder, name)
         kept = without_list(os.path.join(self.root, entry.path), now & 0o777) if stat.S_ISREG(now) else None
         there = self.modes.get(entry.path, kept)
@@ -549,13 +549,13 @@ class _Swap:
 
 
 def _names(path: str) -> tuple[str, str]:
-    """What stands beside a path while it is swapped: the file being written, and the one moved aside."""
+    """Return the names beside a path while it is swapped: of the file being written, and of the one moved aside."""
     fresh = temporary_name(path)
     return fresh, fresh.removesuffix("new") + "old"
 
 
 def _free(folder: int, old: str) -> str:
-    """A name to move a file aside to; a killed swap may have left one that is stored nowhere else, and it stays."""
+    """Return a name to move a file aside to; a killed swap may have left one that is stored nowhere else, and it stays."""
     return old if not mode_at(folder, old) else f".baton-{os.urandom(8).hex()}.old"
 
 

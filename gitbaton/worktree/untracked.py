@@ -20,7 +20,7 @@ from gitbaton.values import value
 from gitbaton.worktree.filetrees import parents
 from gitbaton.worktree.gate import filters, folders_of
 from gitbaton.worktree.index import IndexFacts, PrivateIndex
-from gitbaton.worktree.swap import look_at, mode_at
+from gitbaton.worktree.swap import mode_at, stat_signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _harmless(path: str, rules: CaptureRules) -> bool:
 
 
 def _size(path: str) -> int:
-    seen = look_at(path)
+    seen = stat_signature(path)
     return seen[1] if seen is not None and stat.S_ISREG(seen[4]) else 0
 
 

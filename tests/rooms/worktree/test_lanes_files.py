@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from gitbaton.worktree.dirsync import Tree
 from gitbaton.worktree.isolated import Lane
-from gitbaton.worktree.swap import look_at
+from gitbaton.worktree.swap import stat_signature
 from tests.kit import Sandbox
 from tests.kit.filekit import coarse
 from tests.kit.moments import at
@@ -303,6 +303,7 @@ def test_what_a_command_changes_is_told(repo: Sandbox, lane: Lane) -> None:
         "run": (True, True),
         "theirs": (False, True),
     }
-    assert {path for path, (then, _) in found.items() if then is not None and then != look_at(str(repo.path / path))} == set()
+    seen = {path: then for path, (then, _) in found.items() if then is not None}
+    assert {path for path, then in seen.items() if then != stat_signature(str(repo.path / path))} == set()
     lane.sync()
     assert lane.changed(lambda path: False) == {}
