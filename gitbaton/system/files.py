@@ -342,15 +342,23 @@ def sweep(folder: int, goes: Callable[[str, os.stat_result], bool]) -> None:
 def _mounted(folder: int, name: str) -> bool:
     """Whether a file system is mounted at or below a folder, where the system tells: a part of the same file system has no
     other device by which to know it."""
+    try:
+        top = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name) + "/"
+    except OSError:
+        return False
+    return any((place + "/").startswith(top) for place in mount_points())
+
+
+def mount_points() -> set[str]:
+    """Return the folders at which anything is mounted; none where the system does not tell."""
     import re
 
     try:
-        top = os.fsencode(os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)) + b"/"
         with open(_MOUNTS, "rb") as file:
             places = [line.split(b" ", 5)[4] for line in file]
     except (OSError, IndexError):
-        return False
-    return any(re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), p + b"/").startswith(top) for p in places)
+        return set()
+    return {os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), place)) for place in places}
 
 
 def copy_rest(reader: BinaryIO, writer: BinaryIO) -> None:

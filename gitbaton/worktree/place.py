@@ -21,7 +21,7 @@ from gitbaton.git.publish import flush
 from gitbaton.git.repo import Repo, folder_of_ours, make_folder
 from gitbaton.git.run import Git
 from gitbaton.model import Oid
-from gitbaton.system.files import Signature, open_below, read_regular, remove_folder
+from gitbaton.system.files import Signature, mount_points, open_below, read_regular, remove_folder
 from gitbaton.system.process import Process, Result
 from gitbaton.worktree import swap
 from gitbaton.worktree.checkout import CHECKOUT_SECONDS, NO_ROOM, PLAIN, SMUDGE, Difference, index_of, rows_of
@@ -296,20 +296,29 @@ class Stages:
     or in a folder of ours at the top of what is mounted there."""
 
     def __init__(self, root: str, folder: str) -> None:
-        self.root, self.folder, self._device = root, folder, os.stat(folder).st_dev
+        self.root, self.folder, self._mounts = os.path.realpath(root), folder, mount_points()
         self._name, self._found = swap.temporary_name(os.path.basename(folder)), dict[str, str]()
+        self._home = self._where(os.path.realpath(folder))
+
+    def _where(self, folder: str) -> tuple[int, str]:
+        """Return the device of a folder and the mount that it is in: the same device may be mounted at several places."""
+        at = folder
+        while at not in self._mounts and at != os.path.dirname(at):
+            at = os.path.dirname(at)
+        return os.stat(folder).st_dev, at
 
     def of(self, path: str) -> str:
         """Return the folder of ours for a path; no symbolic link leads to it."""
         above = os.path.dirname(path)
         if above not in self._found:
-            top, device = self.root, os.stat(self.root).st_dev
+            top, where = self.root, self._where(self.root)
             for at in (os.path.join(self.root, folder) for folder in parents(path)):
                 if not os.path.isdir(at) or os.path.islink(at):
                     break
-                if (there := os.stat(at).st_dev) != device:
-                    top, device = at, there
-            self._found[above] = self.folder if device == self._device else os.path.join(top, self._name)
+                there = os.stat(at).st_dev, at if at in self._mounts else where[1]
+                if there != where:
+                    top, where = at, there
+            self._found[above] = self.folder if where == self._home else os.path.join(top, self._name)
         return self._found[above]
 
     def make(self, path: str) -> bool:

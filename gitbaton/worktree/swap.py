@@ -45,14 +45,11 @@ if TYPE_CHECKING:
 
 Identity = tuple[int, ...]  # inode, mode, size and time of content: what of a signature stays when a file gets another name
 Bits = tuple[int, bool]  # permissions of a file that is made, and whether they hold whatever the umask is
-_EXCHANGE = 2  # RENAME_EXCHANGE
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-_NO_COPY = (errno.ENOSPC, errno.ENOENT, errno.EDQUOT)  # what refuses a link and would refuse a copy
-_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
+_NOREPLACE, _EXCHANGE = 1, 2  # flags of renameat2
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_NO_FLAGS = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 Wanted = Mapping[str, FileEntry | None]
-Known = Callable[
-    [str, os.stat_result, bool], FileEntry | None
-]  # the entry of a file that was read, if it has not changed since
+Known = Callable[[str, os.stat_result, bool], FileEntry | None]  # the entry of a file that was read, if it is still as then
 Seen = tuple[Signature, bool]  # of the file that was looked at, and whether every later change must show in it
 _GONE = (errno.ENOTDIR, errno.ELOOP, errno.ENOENT)  # a folder is not there any more, or a file or a link stands in its place
 
@@ -106,40 +103,23 @@ def write(folder: int, name: str, bits: Bits, pieces: Iterable[bytes]) -> None:
 
 
 def put(folder: int, source: str, name: str) -> bool:
-    """Give a file a name that nothing has; False where something has it. Raises OSError.
-
-    Without hard links a file that is beside its place is renamed, so that it is never torn, and one from elsewhere is copied.
-    """
-    beside = not os.path.isabs(source)
+    """Give a file on the same file system a name that nothing has; return False where something has it. Raises OSError."""
     try:
         os.link(source, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno in _NO_COPY or (beside and error.errno not in _NO_LINKS):
+        if error.errno not in _NO_LINKS:
             raise
-        if mode_at(folder, name):
+        try:
+            if not _rename(folder, source, name, _NOREPLACE):
+                if mode_at(folder, name):
+                    return False
+                os.rename(source, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except FileExistsError:
             return False
-        if beside:
-            os.rename(source, name, src_dir_fd=folder, dst_dir_fd=folder)
-            return True
-        if not _copy(folder, source, name):
-            return False
+        return True
     os.unlink(source, dir_fd=folder)
-    return True
-
-
-def _copy(folder: int, source: str, name: str) -> bool:
-    """Put a copy of a file or link where nothing stands; False where something does. Raises OSError."""
-    mode = os.lstat(source).st_mode
-    try:
-        if stat.S_ISLNK(mode):
-            os.symlink(os.readlink(source), name, dir_fd=folder)
-        else:
-            with open(source, "rb") as file:
-                write(folder, name, (stat.S_IMODE(mode), True), iter(lambda: file.read(1 << 20), b""))
-    except FileExistsError:
-        return False
     return True
 
 
@@ -171,7 +151,7 @@ def replace(folder: int, fresh: str, old: str, name: str, expected: Callable[[st
     # From here on the file is whole: one that is found as `old` is not torn.
     os.rename(fresh, old, src_dir_fd=folder, dst_dir_fd=folder)
     try:
-        exchanged = _exchange(folder, old, name)
+        exchanged = _rename(folder, old, name, _EXCHANGE)
     except FileNotFoundError:  # it was removed after it was looked at
         os.unlink(old, dir_fd=folder)
         return False
@@ -182,11 +162,11 @@ def replace(folder: int, fresh: str, old: str, name: str, expected: Callable[[st
         os.unlink(old, dir_fd=folder)
         return True
     try:
-        _exchange(folder, old, name)
+        _rename(folder, old, name, _EXCHANGE)
         if is_same(old, ours, folder):
             os.unlink(old, dir_fd=folder)
         else:  # another one was put there meanwhile: the newer stays, none is lost
-            _exchange(folder, old, name)
+            _rename(folder, old, name, _EXCHANGE)
     except FileNotFoundError:
         if not mode_at(folder, name):
             put(folder, old, name)
@@ -216,17 +196,17 @@ def _replace_linked(folder: int, fresh: str, old: str, name: str, expected: Call
     return known
 
 
-def _exchange(folder: int, one: str, other: str) -> bool:
-    """Exchange two names in one step; False where the system cannot. Raises OSError."""
+def _rename(folder: int, one: str, other: str, flag: int) -> bool:
+    """Exchange two names in one step, or rename a file where nothing stands; False where the system cannot. Raises OSError."""
     call = _renameat2()
     if call is None:
         return False
     import ctypes
 
-    if call(folder, os.fsencode(one), folder, os.fsencode(other), _EXCHANGE) == 0:
+    if call(folder, os.fsencode(one), folder, os.fsencode(other), flag) == 0:
         return True
     number = ctypes.get_errno()
-    if number in _NO_EXCHANGE:
+    if number in _NO_FLAGS:
         return False
     raise OSError(number, os.strerror(number), one, None, other)
 

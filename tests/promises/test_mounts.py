@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,17 +51,30 @@ def apart(repo: Sandbox) -> Iterator[Sandbox]:
         shutil.rmtree(top, ignore_errors=True)
 
 
+@contextmanager
+def mount(place: Path, *words: str) -> Iterator[None]:
+    place.mkdir()
+    if subprocess.run(["mount", *words, place], capture_output=True).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
 @pytest.fixture
 def mounted(repo: Sandbox) -> Iterator[Sandbox]:
     """A repository with a file system of its own at ``m``."""
-    place = repo.path / "m"
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], capture_output=True).returncode != 0:
-        pytest.skip("nothing can be mounted here")
-    try:
+    with mount(repo.path / "m", "-t", "tmpfs", "tmpfs"):
         yield repo
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+def bound(repo: Sandbox, tmp_path: Path) -> Iterator[Sandbox]:
+    """A repository with a part of its own file system mounted at ``m``."""
+    (tmp_path / "other").mkdir()
+    with mount(repo.path / "m", "--bind", os.fspath(tmp_path / "other")):
+        yield repo
 
 
 def spoil(box: Sandbox) -> tuple[dict[str, Entry], dict[str, Entry]]:
@@ -88,7 +102,7 @@ def left(box: Sandbox) -> list[str]:
     return [os.fspath(p) for p in box.path.rglob(".baton-*")]
 
 
-@pytest.mark.parametrize("box", ["apart", "mounted"])
+@pytest.mark.parametrize("box", ["apart", "mounted", "bound"])
 def test_all_comes_back_and_goes_again(box: str, request: pytest.FixtureRequest) -> None:
     repo: Sandbox = request.getfixturevalue(box)
     then, now = spoil(repo)
@@ -139,7 +153,7 @@ def test_what_is_written_late_is_kept_and_named(box: str, request: pytest.Fixtur
     assert Path(said[0].split("'")[3]).read_text() == "now two\nlate\n" and left(repo) == []
 
 
-@pytest.mark.parametrize("box", ["apart", "mounted"])
+@pytest.mark.parametrize("box", ["apart", "mounted", "bound"])
 def test_where_one_file_cannot_be_put_all_are_as_before(box: str, request: pytest.FixtureRequest) -> None:
     repo: Sandbox = request.getfixturevalue(box)
     _, now = spoil(repo)
