@@ -226,6 +226,7 @@ class Folders:
 
     def __init__(self, root: str, permits: Permits) -> None:
         self.root, self.permits = root, permits
+        self.fresh = set[str]()  # folders that were made
         self._later: dict[str, int] = {}
         self._before: dict[str, tuple[int, int]] = {}
 
@@ -255,15 +256,28 @@ class Folders:
             if old and last != first:
                 self._later[folder] = last
 
-    def mode(self, folder: str) -> int:
-        """Return the permissions with which a folder is made."""
-        return self.permits.most.most(folder + "/") | 0o700
+    @contextmanager
+    def opened(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield a descriptor of a path's folder, reached through no symbolic link, and its name there; with ``make`` missing
+        folders are made. Raises OSError."""
+        ways, (*folders, name) = parents(path), path.split("/")
 
-    def made(self, folder: str, fd: int) -> None:
-        """Take note of a folder that was made."""
-        found, most = os.fstat(fd).st_mode, self.permits.most.most(folder + "/")
-        if found & ALL & ~most:
-            self._later[folder] = found & ALL & most
+        def made(fd: int, depth: int) -> None:
+            self.fresh.add(ways[depth])
+            found, most = os.fstat(fd).st_mode, self.permits.most.most(ways[depth] + "/")
+            if found & ALL & ~most:
+                self._later[ways[depth]] = found & ALL & most
+
+        try:
+            fd = open_below(self.root, folders)
+        except FileNotFoundError:
+            if not make:
+                raise
+            fd = open_below(self.root, folders, made, lambda depth: self.permits.most.most(ways[depth] + "/") | 0o700)
+        try:
+            yield fd, name
+        finally:
+            os.close(fd)
 
     def leave(self) -> None:
         """Give the folders what is left to give, the deepest first."""

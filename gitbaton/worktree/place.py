@@ -229,28 +229,14 @@ class Placer:
     @contextmanager
     def _opened(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """Yield a descriptor of a path's directory, reached through no symbolic link, and its name there."""
-        *folders, name = path.split("/")
         try:
-            folder = open_below(self.root, folders)
-        except FileNotFoundError:
-            if not make:
-                raise StaleError(f"{in_quotes(path)} vanished meanwhile") from None
-            ways = parents(path)
-            note, mode = (lambda fd, depth: self.folders.made(ways[depth], fd)), (lambda depth: self.folders.mode(ways[depth]))
-            try:
-                folder = open_below(self.root, folders, note, mode)
-            except OSError as error:
-                if error.errno in _MOVED:
-                    raise StaleError(f"{in_quotes(path)}: {error.strerror}", paths=(path,)) from None
-                raise refused(path, error) from None
+            with self.folders.opened(path, make=make) as found:
+                yield found
         except OSError as error:
-            if error.errno in _MOVED:
-                raise StaleError(f"{in_quotes(path)}: {error.strerror}", paths=(path,)) from None
-            raise refused(path, error) from None
-        try:
-            yield folder, name
-        finally:
-            os.close(folder)
+            if error.errno not in _MOVED:
+                raise refused(path, error) from None
+            said = " vanished meanwhile" if error.errno == errno.ENOENT else f": {error.strerror}"
+            raise StaleError(f"{in_quotes(path)}{said}", paths=(path,)) from None
 
     def _put_aside(self, path: str) -> None:
         """Take an old file out of its place. Raises StaleError when it is not the one that was captured."""

@@ -408,31 +408,23 @@ class _Swap:
 
     def _put(self, path: str, data: bytes | None) -> bool:
         """Write one file; False when something is in its way. What is no longer as expected is left alone."""
-        *folders, name = path.split("/")
-        ways = parents(path)
-        made: list[int] = []
         done = False
-
-        def note(fd: int, depth: int) -> None:
-            made.append(depth)
-            self.folders.made(ways[depth], fd)
-
         try:
-            folder = open_below(self.root, folders, note, lambda depth: self.folders.mode(ways[depth]))
-            try:
+            with self.folders.opened(path, make=True) as (folder, name):
                 if stat.S_ISDIR(mode_at(folder, name)):
                     return False
-                done = self._place(folder, name, path, data)
-            finally:
-                _unlink(folder, _names(path)[0])
-                os.close(folder)
+                try:
+                    done = self._place(folder, name, path, data)
+                finally:
+                    _unlink(folder, _names(path)[0])
         except OSError as error:
             if error.errno in _GONE:  # somebody has just removed a folder of ours
                 return False
             raise GitError(f"{in_quotes(path)} cannot be written: {error.strerror}") from None
         finally:
             if not done:
-                prune(self.root, folders, len(folders) - len(made))
+                ways = parents(path)
+                prune(self.root, path.split("/")[:-1], sum(folder not in self.folders.fresh for folder in ways))
         self._tell(path, done)
         return True
 
@@ -506,19 +498,15 @@ class _Swap:
     def _remove(self, path: str) -> None:
         """Remove one file and the folders that become empty by it."""
         expected, seen = self.removals[path]
-        *folders, name = path.split("/")
         try:
-            folder = open_below(self.root, folders)
-            try:
+            with self.folders.opened(path) as (folder, name):
                 done = remove(folder, _free(folder, _names(path)[1]), name, self._same(folder, expected, seen))
-            finally:
-                os.close(folder)
         except OSError as error:
             if error.errno not in _GONE:
                 raise GitError(f"{in_quotes(path)} cannot be removed: {error.strerror}") from None
             done = False
         if done:
-            prune(self.root, folders, keep=self.keep)
+            prune(self.root, path.split("/")[:-1], keep=self.keep)
         self._tell(path, done)
 
     def _tell(self, path: str, done: bool) -> None:
