@@ -24,12 +24,11 @@ from gitbaton.cli.options import Argument, Invocation, Option
 from gitbaton.codec import Json, counted, in_quotes, path_document
 from gitbaton.commands.retaining import checkpoints_told, clean, consented, discreet, laid_out
 from gitbaton.errors import MENDS
-from gitbaton.render import in_shell
+from gitbaton.render import first_few, in_shell, some
 from gitbaton.retention import removing
 from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
 from gitbaton.retention.proof import Proof, erase, prove, texts, to_do, unknown
 
-_MOST = 10
 _PROVEN = "no ref, index or reflog of this repository reaches their record, their note or a file that only they held"
 
 
@@ -42,7 +41,7 @@ def command(
     everywhere: Annotated[
         bool, Option("--everywhere", help="Also from notes' history, reflogs, fetched copies, transcripts; and prove it.")
     ] = False,
-    force: Annotated[bool, Option("--force", help="Forget pinned checkpoints, too.")] = False,
+    force: Annotated[bool, Option("--force", help="Forget what is pinned, or only in a safety checkpoint.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only print what would be removed.")] = False,
     verbose: Verbose = False,
@@ -56,7 +55,8 @@ def command(
 
     With --force pinned ones go, too. --everywhere cleans the notes' history, reflogs, fetched copies, safety checkpoints,
     conversations, LATEST and exported files, proves that nothing reaches the text any more, and says what is to be done on
-    remotes. A safety checkpoint may be named with --everywhere: it stays, without the files that nothing else holds.
+    remotes. A safety checkpoint that holds a file of theirs goes whole, and undo and redo end there; where nothing else holds
+    another file of it, that needs --force. With --everywhere a safety checkpoint may be named, too.
 
     Examples:
         git baton forget parser~1 --dry-run
@@ -122,13 +122,10 @@ def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: boo
         yield f"{counted(len(made.along), 'automatic checkpoint')} that {which} their words {went} with them"
     for track in (track for track, items in made.stay.items() if not items):
         yield f"track {in_quotes(track)} {has} no checkpoint left and is gone"
-    for part in made.safety:
-        for stored in part.rewritten:
-            paths = [in_quotes(path) for path in part.taken.get(stored.id, ())]
-            what = ", ".join(paths[:_MOST]) + (f" and {len(paths) - _MOST} more" if len(paths) > _MOST else "")
-            lost = f"; no longer in it: {what}" if paths else ""
-            verb = "would be" if dry_run else "is"
-            yield f"safety checkpoint {look.id(stored.id)} {verb} written again without what is forgotten{lost}"
+    for stored in (stored for part in made.safety for stored in part.remove):
+        paths = made.lost[stored.id]
+        lost = f"; nothing else {'holds' if dry_run else 'held'} {some(len(paths), first_few(paths))}" if paths else ""
+        yield f"safety checkpoint {look.id(stored.id)} {went} whole, and undo and redo end there{lost}"
     for count, noun in ((len(made.conversations), "transcript"), (len(made.fetched), "fetched ref")):
         if count:
             yield f"{counted(count, noun)} {went} as well"
@@ -136,13 +133,12 @@ def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: boo
 
 def document(made: Forgetting, proof: Proof, *, dry_run: bool) -> dict[str, Json]:
     """The JSON of what was, or would be, forgotten."""
-    rewritten = [(stored.id, part.taken.get(stored.id, ())) for part in made.safety for stored in part.rewritten]
     return {
         "dry_run": dry_run,
         "everywhere": made.everywhere,
         "forgotten": list(made.ids),
         "along": [stored.id for stored in made.along],
-        "safety": [{"id": oid, "taken": [path_document(path) for path in paths]} for oid, paths in rewritten],
+        "safety": [{"id": oid, "taken": [path_document(path) for path in paths]} for oid, paths in made.lost.items()],
         "held": [{"what": item.what, "by": item.by, "checkpoints": list(item.ids)} for item in proof.held],
         **picked(proof, "said", "unread"),
         "broken": apart_document(made.broken),

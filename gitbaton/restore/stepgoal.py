@@ -59,6 +59,9 @@ def _next(baton: Baton, op: Op) -> tuple[Stored, int]:
         lists = "'git baton log' lists what 'git baton restore CHECKPOINT' brings back"
         raise NoAnswerError(f"there is nothing to {op} in this work tree", *([lists] if op == "undo" else []))
     target = pile[-1]
+    if target.checkpoint.files is None:
+        said = f"the next step to {op} cannot be carried out: its files are forgotten"
+        raise NoAnswerError(said, "'git baton log' lists what 'git baton restore CHECKPOINT' brings back")
     here, there = baton.repo.worktree_id(), files_of(target).worktree
     if not here.same(there) or _elsewhere(here.path, there.path):
         said = f"the next step to {op} was made in another work tree, {in_quotes(there.path)}, and not here"

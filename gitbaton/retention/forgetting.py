@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -12,27 +12,15 @@ from gitbaton.agents.values import NAMES
 from gitbaton.baton import Baton
 from gitbaton.codec import canonical, decode, decode_track, document, in_quotes, message, parse, plain
 from gitbaton.errors import MENDS, AmbiguousNameError, NoAnswerError, NotFoundError, RecordError, RefConflictError, UsageError
-from gitbaton.git import objectlists
-from gitbaton.git.objects import (
-    Kind,
-    NewObject,
-    Objects,
-    RefChange,
-    TreeEntry,
-    author_at,
-    commit_data,
-    lookup,
-    new_object,
-    object_id,
-    parse_tree,
-    tree_data,
-)
+from gitbaton.git import objectlists, questions
+from gitbaton.git.objects import Objects, RefChange, author_at, commit_data, new_object, object_id, parse_tree
 from gitbaton.git.publish import publish
-from gitbaton.model import FileState, Oid, Skipped, Stored
+from gitbaton.model import Checkpoint, Oid, Stored
+from gitbaton.render import first_few, in_shell, some
 from gitbaton.retention.inventory import Chain, Conversation, Found, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
-from gitbaton.store.chain import INDEX, ROOMS, beside, paths_beside
+from gitbaton.store.chain import beside, root_objects
 from gitbaton.store.join import Link, links, plan_notes
 from gitbaton.store.provenance import STATES
 from gitbaton.store.read import NONE, own_refs, user_tips
@@ -45,12 +33,9 @@ _PREFIX = re.compile(r"[0-9a-f]{4,64}\Z")
 _NAMED = 20
 _MAX_RECORD = 2 << 20
 _LEAST = 12  # bytes of a compressed blob: below it is empty
-_SHORT = 10
-_TOUCHED, _ONLY, _APART = b"touched", b"index-only", b"index-apart"  # lists of paths beside the stages
-_STAGES = (b"1", b"2", b"3")
 _MAX_TREE = 64 << 20
 _DEEPEST = 400
-_GITLINK = b"160000"
+_SHORT = 10
 
 
 @value
@@ -58,11 +43,12 @@ class Forgetting:
     """What is forgotten, and what goes with it. ``ids``: the checkpoints that were named; ``stored``: those of them that some
     chain here or fetched still holds; ``along``: automatic ones that carry their words. ``stay``: what each track that loses
     any keeps. The rest only with ``everywhere``: ``before``: those of both that were removed before, as far as git still has
-    their record; ``safety``: the chains that are written again without them; ``conversations`` and ``fetched`` refs that go;
+    their record; ``safety``: the safety chains where the checkpoints that hold a file of theirs keep nothing but their place;
+    ``lost``: the files of each of these that nothing else holds; ``conversations`` and ``fetched`` refs that go;
     ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``: those of them that the
     checkpoint before did not have either; ``alone``: those that nothing else holds which stays. ``remotes``: who has such a
-    track, as last fetched. ``pinned``: those of the ids, and of what goes along, that somebody pinned. ``cleared``: safety
-    checkpoints that were named: they stay, and only their files go. ``broken``: refs that cannot be read and stay as they are,
+    track, as last fetched. ``pinned``: those of the ids, and of what goes along, that are pinned. ``cleared``: safety
+    checkpoints that were named. ``broken``: refs that cannot be read and stay as they are,
     each with why: nobody knows what they hold."""
 
     ids: tuple[Oid, ...]
@@ -81,6 +67,7 @@ class Forgetting:
     changed: Mapping[Oid, bytes] = MappingProxyType({})
     brought: frozenset[Oid] = frozenset()
     alone: frozenset[Oid] = frozenset()
+    lost: Mapping[Oid, tuple[str, ...]] = MappingProxyType({})
     cleared: tuple[Stored, ...] = ()
 
     @property
@@ -156,8 +143,12 @@ def _everywhere(
     parts = [*(s for s in made.parts if s.id in made.ids), *made.cleared]
     changed, brought = _files(baton, parts, chains)
     rest = [s for chain in found.tracks for s in chain.items if s.id not in made.all_ids]
-    alone = _alone(baton, found, rest, {*fetched, *(talk.ref for talk in conversations)}, changed)
-    safety = (cleaned(baton.store, chain, made.all_ids, alone) for chain in found.safety)
+    kept = (
+        _kept(baton, found, rest, {*fetched, *(talk.ref for talk in conversations)}) if changed or made.cleared else set[Oid]()
+    )
+    alone = frozenset(changed.keys() - kept)
+    lost = _safety(baton, found, {s.id for s in made.cleared}, alone, kept)
+    safety = (_rewritten(baton.store, chain, lost, made.all_ids) for chain in found.safety)
     return replace(
         made,
         conversations=conversations,
@@ -165,8 +156,32 @@ def _everywhere(
         changed=changed,
         brought=brought,
         alone=alone,
-        safety=tuple(part for part in safety if part is not None),
+        safety=tuple(trimmed for trimmed in safety if trimmed is not None),
+        lost=lost,
     )
+
+
+def _safety(
+    baton: Baton, found: Found, named: Collection[Oid], files: Collection[Oid], kept: Collection[Oid]
+) -> dict[Oid, tuple[str, ...]]:
+    """Return the safety checkpoints that are ``named`` or hold any of some files, each with the paths whose content neither
+    ``kept``, nor another safety checkpoint, nor the work tree holds. Raises RecordError."""
+    store, search = baton.store, BlobSearch(baton.store.objects, files)
+    items = [stored for chain in found.safety for stored in chain.items]
+    going = {s.id: s for s in items if s.id in named or any(search.places(*trees_of(store, s)))}
+    if not going:
+        return {}
+    stay = [tree for s in items if s.id not in going for tree in trees_of(store, s)]
+    own = objectlists.reached(baton.repo, store.present(tree for s in going.values() for tree in trees_of(store, s)[:2]))
+    more = objectlists.reached(baton.repo, store.present(stay)).keys() if stay else ()
+    left = _blobs(baton, {oid: path for oid, path in own.items() if not (oid in kept or oid in files or oid in more)})
+    here = lying(baton, left)
+    left = {oid: path for oid, path in left.items() if path not in here}
+    search, lost = BlobSearch(store.objects, left), {}
+    for oid, stored in going.items():
+        paths = {path for path, _ in search.places(*trees_of(store, stored)[:2])}
+        lost[oid] = tuple(map(os.fsdecode, sorted(paths)))
+    return lost
 
 
 def _before(store: Store, found: Found, made: Forgetting) -> tuple[Stored, ...]:
@@ -188,8 +203,8 @@ def _before(store: Store, found: Found, made: Forgetting) -> tuple[Stored, ...]:
 
 
 def _named(baton: Baton, found: Found, name: str, *, everywhere: bool) -> tuple[Oid, Stored | None]:
-    """The checkpoint that a name means: one that is here, or one that was pruned or forgotten before, by its id. Of a safety
-    checkpoint only the files go that nothing else holds, and only with ``everywhere``."""
+    """Return the checkpoint that a name means: one that is here, or one that was pruned or forgotten before, by its id. A
+    safety checkpoint goes only with ``everywhere``."""
     try:
         stored = baton.resolve(name)
     except NotFoundError:
@@ -204,7 +219,7 @@ def _named(baton: Baton, found: Found, name: str, *, everywhere: bool) -> tuple[
         return ids[0], None
     if stored.checkpoint.kind == "safety" and not everywhere:
         short = baton.short(stored.id)
-        takes = f"'git baton forget --everywhere {short}' takes out of it what nothing else holds"
+        takes = f"'git baton forget --everywhere {short}' removes it, and undo ends there"
         raise UsageError(f"'{short}' is a safety checkpoint, which undo needs", takes)
     return stored.id, stored
 
@@ -229,24 +244,38 @@ def _files(
         paths |= _beyond(baton, stored, [head] if head else [])
         trees = [head, *(trees_of(baton.store, older[stored.id]) if stored.id in older else ())]
         brought |= _beyond(baton, stored, baton.store.present(trees)).keys()
+    files = _blobs(baton, paths)
+    return files, frozenset(brought & files.keys())
+
+
+def _blobs(baton: Baton, paths: Mapping[Oid, bytes]) -> dict[Oid, bytes]:
+    """Return those of some objects, each with a path, that are files and not empty."""
     sizes = objectlists.disk_sizes(baton.repo, paths)
-    files = {oid for oid, size in sizes.items() if size.kind == "blob" and size.bytes >= _LEAST}
-    return {oid: path for oid, path in paths.items() if oid in files}, frozenset(brought & files)
+    return {oid: paths[oid] for oid, size in sizes.items() if size.kind == "blob" and size.bytes >= _LEAST}
 
 
-def _alone(
-    baton: Baton, found: Found, rest: Iterable[Stored], dropped: Collection[str], files: Collection[Oid]
-) -> frozenset[Oid]:
-    """Those of some files that neither the checkpoints ``rest`` nor any other ref holds that stays, the safety checkpoints
-    apart. ``dropped``: refs that go. Raises RecordError."""
-    if not files:
-        return frozenset()
+def _kept(baton: Baton, found: Found, rest: Iterable[Stored], dropped: Collection[str]) -> set[Oid]:
+    """Return all that the checkpoints ``rest`` and every other ref that stays reach, the safety checkpoints apart. ``dropped``:
+    refs that go. Raises RecordError."""
     left = {*dropped, *found.broken}
     ours = {**own_refs(baton.store), **found.refs}
     tips = {oid for ref, oid in ours.items() if not ref.startswith((CHAINS, TIPS, SAFETY)) and ref not in left}
     tips |= {oid for s in rest for oid in (s.tree, s.base) if oid}
-    kept = objectlists.reached(baton.repo, baton.store.present(tips.union(user_tips(baton.store))))
-    return frozenset(files) - kept.keys()
+    return {*objectlists.reached(baton.repo, baton.store.present(tips.union(user_tips(baton.store))))}
+
+
+def lying(baton: Baton, files: Mapping[Oid, bytes]) -> dict[bytes, None]:
+    """Return the paths of those of some files that lie at their path in a work tree."""
+    names = {path: oid for oid, path in files.items() if b"\n" not in path}
+    found: dict[bytes, None] = {}
+    for _, git_dir, root in questions.worktrees(baton.repo) if names else ():
+        paths = {os.path.join(os.fsencode(root), path): path for path in names} if root else {}
+        here = [path for path in paths if os.path.isfile(path) and not os.path.islink(path)]
+        git = baton.repo.git.changed({"GIT_DIR": git_dir, "GIT_WORK_TREE": root or ""}, directory=root or None)
+        result = git.run("hash-object", "--stdin-paths", stdin=b"".join(p + b"\n" for p in here)) if here else None
+        rows = result.out.decode("ascii", "replace").split() if result is not None and result.code == 0 else []
+        found |= {paths[path]: None for path, oid in zip(here, rows, strict=False) if names[paths[path]] == oid}
+    return found
 
 
 def trees_of(store: Store, stored: Stored) -> list[Oid | None]:
@@ -267,12 +296,21 @@ def _beyond(baton: Baton, stored: Stored, without: Sequence[Oid]) -> Mapping[Oid
 
 
 def permit(baton: Baton, made: Forgetting, *, force: bool) -> None:
-    """Raise NoAnswerError where somebody pinned what would go, and nobody says that it may."""
-    if made.pinned and not force:
+    """Raise NoAnswerError where a pinned checkpoint would go, or what only a safety checkpoint holds that was not named, and
+    nobody says that it may."""
+    if force:
+        return
+    if made.pinned:
         named = ", ".join(f"'{baton.short(oid)}'" for oid in made.pinned[:_NAMED])
         more = f" and {len(made.pinned) - _NAMED} more" if len(made.pinned) > _NAMED else ""
         said = f"nothing is forgotten: {named}{more} {'is' if len(made.pinned) == 1 else 'are'} pinned"
         raise NoAnswerError(said, f"'git baton unpin {baton.short(made.pinned[0])}' takes the pin back")
+    named_too = {stored.id for stored in made.cleared}
+    for oid, paths in made.lost.items():
+        if paths and oid not in named_too:
+            said = f"nothing is forgotten: safety checkpoint '{baton.short(oid)}' would go, and nothing else holds"
+            name = f"{baton.short(oid)}:{paths[0]}"
+            raise NoAnswerError(f"{said} {some(len(paths), first_few(paths))}", f"'git baton show {in_shell(name)}' prints it")
 
 
 def forget(
@@ -348,192 +386,53 @@ def _rewrite_notes(baton: Baton, made: Forgetting) -> None:
         publish(store.repo, [change], new=objects)
 
 
-def cleaned(store: Store, chain: Chain, gone: Collection[Oid], blobs: Collection[Oid]) -> Trimmed | None:
-    """The chain without the words of the checkpoints ``gone`` and without ``blobs``; None when it has neither.
-
-    Raises RecordError.
-    """
-    work = _Cleaner(store, gone, blobs)
-    made = [
-        work.link(link, stored) for link, stored in zip(links(store, chain.name, chain.tip), chain.items[::-1], strict=True)
-    ]
-    if not work.rewritten:
-        return None
+def _rewritten(store: Store, chain: Chain, gone: Collection[Oid], ids: Iterable[Oid]) -> Trimmed | None:
+    """Return the safety chain in which the checkpoints ``gone`` keep nothing but their place, so that undo and redo stop there,
+    and no step has the words of ``ids``; None where that is the chain as it is. Raises RecordError."""
+    algorithm, ours, made = store.objects.algorithm, list[Oid](), list[Link]()
+    said, items = [f"restore of {oid[:_SHORT]}" for oid in ids], {stored.id: stored for stored in chain.items}
+    for link in links(store, chain.name, chain.tip):
+        old = items[link.id].checkpoint
+        wordy = any(text in old.step for text in said)
+        if link.id in gone or wordy:
+            step = old.step.partition("restore of ")[0] + "restore of a forgotten checkpoint" if wordy else old.step
+            new, known = replace(old, step=step), parse(items[link.id].raw)
+            if link.id in gone:
+                known = {}
+                new = Checkpoint(track=old.track, step=step, kind="safety", created=old.created, restore=old.restore)
+                link = replace(link, tree=root_objects(algorithm)[0].oid, base=None)
+            raw = canonical({**(known if isinstance(known, dict) else {}), **document(new), "was": [link.id, *link.earlier]})
+            oid = object_id(algorithm, "blob", raw)
+            ours += [oid] if store.ours.has(STATES, link.id) else []
+            link = replace(link, id=oid, message=message(step, raw))
+        made.append(link)
     objects, change = rebuilt(store, chain, made)
-    return Trimmed(
-        chain=chain,
-        remove=(),
-        rewritten=tuple(work.rewritten[::-1]),
-        taken=work.taken,
-        objects=(*work.sieve.made, *objects),
-        change=change,
-        ours=tuple(new for old, new in work.renamed.items() if store.ours.has(STATES, old)),
-    )
+    going = tuple(stored for stored in chain.items if stored.id in gone)
+    trimmed = Trimmed(chain=chain, remove=going, objects=objects, change=change, ours=tuple(ours))
+    return trimmed if change.new != change.old else None
 
 
-class _Cleaner:
-    """The links of one chain, oldest first: later ones name the earlier ones by their new ids."""
-
-    def __init__(self, store: Store, gone: Collection[Oid], blobs: Collection[Oid]) -> None:
-        self.store = store
-        self.sieve = Sieve(store.objects, blobs)
-        self.said = [f"restore of {oid[:_SHORT]}" for oid in gone]
-        self.renamed: dict[Oid, Oid] = {}
-        self.rewritten: list[Stored] = []
-        self.taken: dict[Oid, tuple[str, ...]] = {}
-
-    def link(self, link: Link, stored: Stored) -> Link:
-        """The checkpoint as it is to be."""
-        new, base = stored.checkpoint, link.base
-        if any(text in new.step for text in self.said):
-            before, name, _ = new.step.partition("restore of ")
-            new = replace(new, step=f"{before}{name}a forgotten checkpoint")
-        if new.files is not None:
-            files, base = self._without(stored, new.files, link.base)
-            new = replace(new, files=files)
-        if new != stored.checkpoint or base != link.base:
-            self.rewritten.append(stored)
-        done = new.restore
-        if done is not None and done.target in self.renamed:
-            new = replace(new, restore=replace(done, target=self.renamed[done.target]))
-        if new.previous in self.renamed:
-            new = replace(new, previous=self.renamed[new.previous])
-        if new == stored.checkpoint and base == link.base:
-            return link
-        known = parse(stored.raw)
-        raw = canonical({**(known if isinstance(known, dict) else {}), **document(new)})
-        oid = object_id(self.store.objects.algorithm, "blob", raw)
-        self.renamed[stored.id] = oid
-        tree = new.files.tree if new.files is not None else link.tree
-        return replace(link, id=oid, message=message(new.step, raw), tree=tree, base=base)
-
-    def _without(self, stored: Stored, files: FileState, base: Oid | None) -> tuple[FileState, Oid | None]:
-        """The captured state without the blobs. A path whose content went is left alone by undo and redo."""
-        side = beside(self.store, stored)
-        lost = {path for path, _ in self.sieve.places(stored.tree)}
-        staged = {path for path, _ in self.sieve.places(files.index.tree)}
-        apart = {path for path, _ in self.sieve.places(side)}
-        conflicts = {path.partition(b"/")[2] for path in apart if path.partition(b"/")[0] in _STAGES}
-        if not (lost or staged or apart):
-            return files, base
-        drop: dict[bytes, TreeEntry | None] = dict.fromkeys(apart)
-        drop |= {room + b"/" + path: None for room in ROOMS for path in lost}
-        drop |= {room + b"/" + path: None for room in _STAGES for path in conflicts}
-        index = self.sieve.changed(files.index.tree, {path: self._of_head(stored, path) for path in staged})
-        lists = self._lists(stored, lost, staged | conflicts) if side else {}
-        left = self.sieve.changed(side, {**drop, **lists}, stays=(b"after",)) if side else None
-        rooms = [path for path in drop if path.startswith((b"raw/", b"held/"))]
-        kept = {path for path in rooms if side and lookup(self.store.objects, side, path)}
-        raw = {path for path in kept if path.startswith(b"raw/")}
-        names = sorted(lost | conflicts | {p.partition(b"/")[2] for p in kept})
-        only = [f"{os.fsdecode(path)} (staged)" for path in sorted(staged.difference(names))]
-        if names or only:
-            self.taken[stored.id] = (*map(os.fsdecode, names), *only)
-        there = {skipped.path for skipped in files.skipped}
-        new = tuple(Skipped(path=p, reason="excluded") for p in map(os.fsdecode, names) if p not in there)
-        state = replace(files.index, tree=index, unmerged=max(0, files.index.unmerged - len(conflicts)))
-        tree = self.sieve.changed(stored.tree, dict.fromkeys(lost))
-        counts = {"raw": max(0, files.raw - len(raw)), "held": max(0, files.held - len(kept - raw))}
-        made = replace(files, tree=tree, index=state, skipped=(*files.skipped, *new), **counts)
-        return made, self._base(base, index, left)
-
-    def _of_head(self, stored: Stored, path: bytes) -> TreeEntry | None:
-        """What a path of the index is to be: as HEAD has it."""
-        tree = self.store.tree_of(stored.checkpoint.head)
-        entry = lookup(self.store.objects, tree, path) if tree else None
-        return entry if entry is not None and not entry.is_tree and entry.oid not in self.sieve.blobs else None
-
-    def _lists(self, stored: Stored, lost: Collection[bytes], staged: Collection[bytes]) -> dict[bytes, TreeEntry | None]:
-        """The lists beside the stages that no longer name the paths that are left alone."""
-        found = (paths_beside(self.store, stored, name) for name in (_TOUCHED, _ONLY, _APART))
-        touched, only, apart = (None if paths is None else set(map(os.fsencode, paths)) for paths in found)
-        wanted: dict[bytes, set[bytes]] = {}
-        if touched is not None and not touched.isdisjoint(lost):
-            wanted[_TOUCHED] = touched.difference(lost)
-        if only is not None and not only.isdisjoint(staged):
-            wanted[_ONLY] = only.difference(staged)
-        if only is None and staged:
-            wanted[_APART] = (apart or set()).union(staged)
-        texts = {name: b"".join(path + b"\0" for path in sorted(paths)) for name, paths in wanted.items()}
-        return {name: TreeEntry(mode=b"100644", name=name, oid=self.sieve.add("blob", data)) for name, data in texts.items()}
-
-    def _base(self, base: Oid | None, index: Oid, side: Oid | None) -> Oid | None:
-        """The index commit for another index and another tree beside it."""
-        commit = self.store.commit(base)
-        if commit is None or commit.message != INDEX:
-            return base
-        parents = commit.parents
-        if side is not None:
-            stages = self.store.commit(parents[-1])
-            if stages is None:
-                raise RecordError(f"commit {parents[-1]} cannot be read")
-            data = commit_data(tree=side, parents=(), author=stages.author, message=stages.message)
-            parents = (*parents[:-1], self.sieve.add("commit", data))
-        data = commit_data(tree=index, parents=parents, author=commit.author, message=commit.message)
-        return self.sieve.add("commit", data)
-
-
-class Sieve:
-    """Where trees hold some of ``blobs``, each tree read once; the objects that were written again are in ``made``."""
+class BlobSearch:
+    """Search of trees for some ``blobs``; each tree is read once."""
 
     def __init__(self, objects: Objects, blobs: Collection[Oid]) -> None:
         self.objects, self.blobs = objects, blobs
-        self.made: list[NewObject] = []
         self._seen: dict[Oid, tuple[tuple[bytes, Oid], ...]] = {}
 
-    def places(self, tree: Oid | None, depth: int = 0) -> tuple[tuple[bytes, Oid], ...]:
-        """Each path of a tree that holds one of the blobs, and which; what is not here holds none. Raises RecordError."""
-        if tree is None or not self.blobs:
-            return ()
-        known = self._seen.get(tree)
-        if known is not None:
-            return known
-        if depth > _DEEPEST:
-            raise RecordError(f"tree {tree} lies more than {_DEEPEST} folders deep")
-        found: list[tuple[bytes, Oid]] = []
-        for entry in self._entries(tree):
-            if entry.is_tree:
-                found += ((entry.name + b"/" + path, oid) for path, oid in self.places(entry.oid, depth + 1))
-            elif entry.oid in self.blobs and entry.mode != _GITLINK:
-                found.append((entry.name, entry.oid))
-        self._seen[tree] = tuple(found)
-        return self._seen[tree]
+    def places(self, *trees: Oid | None, depth: int = 0) -> Iterator[tuple[bytes, Oid]]:
+        """Yield each path of some trees with one of the blobs, and which; an absent tree has none. Raises RecordError."""
+        for tree in trees:
+            if tree is not None and self.blobs:
+                if tree not in self._seen:
+                    self._seen[tree] = tuple(self._searched(tree, depth))
+                yield from self._seen[tree]
 
-    def changed(self, tree: Oid, wanted: Mapping[bytes, TreeEntry | None], stays: Collection[bytes] = ()) -> Oid:
-        """The tree with what ``wanted`` has at some paths, None for nothing; a folder left empty goes, but for those at
-        its top that ``stays`` names, and none is made."""
-        return (self._changed(tree, wanted, stays) if wanted else tree) or self.add("tree", b"")
-
-    def _changed(self, tree: Oid, wanted: Mapping[bytes, TreeEntry | None], stays: Collection[bytes] = ()) -> Oid | None:
-        below: dict[bytes, dict[bytes, TreeEntry | None]] = {}
-        for path, new in wanted.items():
-            name, _, rest = path.partition(b"/")
-            below.setdefault(name, {})[rest] = new
-        before = self._entries(tree)
-        after: list[TreeEntry] = []
-        for entry in before:
-            inside = below.pop(entry.name, {})
-            if entry.is_tree:
-                deeper = {path: new for path, new in inside.items() if path}
-                oid = self._changed(entry.oid, deeper) if deeper else entry.oid
-                oid = oid or (self.add("tree", b"") if entry.name in stays else None)
-                after += [replace(entry, oid=oid)] if oid else []
-            elif (new := inside.get(b"", entry)) is not None:
-                after.append(replace(entry, mode=new.mode, oid=new.oid))
-        after += [new for inside in below.values() if (new := inside.get(b"")) is not None]
-        if after == before:
-            return tree
-        return self.add("tree", tree_data(after)) if after else None
-
-    def add(self, kind: Kind, data: bytes) -> Oid:
-        """The id of an object that is to be written."""
-        self.made.append(new_object(self.objects.algorithm, kind, data))
-        return self.made[-1].oid
-
-    def _entries(self, tree: Oid) -> list[TreeEntry]:
+    def _searched(self, tree: Oid, depth: int) -> Iterator[tuple[bytes, Oid]]:
         found = self.objects.read(tree, _MAX_TREE)
-        if found is None:
-            return []
-        if found.kind != "tree" or found.data is None:
-            raise RecordError(f"object {tree} cannot be read as a tree")
-        return parse_tree(found.data, self.objects.algorithm)
+        if depth > _DEEPEST or (found is not None and (found.kind != "tree" or found.data is None)):
+            raise RecordError(f"object {tree} cannot be read as a tree" if depth <= _DEEPEST else f"tree {tree} is too deep")
+        for entry in parse_tree(found.data or b"", self.objects.algorithm) if found is not None else ():
+            if entry.is_tree:
+                yield from ((entry.name + b"/" + path, oid) for path, oid in self.places(entry.oid, depth=depth + 1))
+            elif entry.oid in self.blobs:
+                yield entry.name, entry.oid

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from gitbaton import mirror
 from gitbaton.baton import Baton
-from gitbaton.codec import Note, canonical, encode_track, in_quotes, parse_note, payload, plain, timestamp
+from gitbaton.codec import canonical, encode_track, in_quotes, parse_note, payload, plain, timestamp
 from gitbaton.errors import GitError, RecordError
 from gitbaton.git import objectlists, questions
 from gitbaton.git.objects import object_id, walk_notes
@@ -17,10 +17,10 @@ from gitbaton.git.repo import Repo, has_folder
 from gitbaton.mirror import EXPORTED
 from gitbaton.model import Oid, Stored
 from gitbaton.retention import removing
-from gitbaton.retention.forgetting import Forgetting, Sieve, trees_of
+from gitbaton.retention.forgetting import BlobSearch, Forgetting, lying, trees_of
 from gitbaton.scanning.objects import scanner, text_of
 from gitbaton.store import CHAINS, CURRENT, NOTES, SAFETY, TIPS, Store
-from gitbaton.store.read import PREFIXES, own_refs
+from gitbaton.store.read import is_ours, own_refs
 from gitbaton.store.refs import REMOTES
 from gitbaton.system.files import read_regular, remove_folder
 from gitbaton.transcripts import proofs
@@ -35,9 +35,9 @@ _FEW = 3
 _MOST = 10
 _LEAST = 12  # characters: what is shorter is said by chance
 _MANY = 100
+_MOST_OF_TEXT = 500  # characters of a text that git is asked for
 _AFTER = "goes by 'git baton forget --everywhere ID', with the full id, after it"
 _NAMED = re.compile(rb"^checkpoint ([0-9a-f]{40,64})$", re.MULTILINE)
-Holder = tuple[Stored, str, str | None]  # a checkpoint, its chain in words, and the track
 
 
 def erase(baton: Baton, made: Forgetting) -> list[str]:
@@ -175,8 +175,8 @@ class Held:
 
 @value
 class Proof:
-    """What of the forgotten checkpoints is still ``held``, and what is worth a line besides (``said``). ``unread``: what could
-    not be looked at; then nothing is proven."""
+    """Result of looking for forgotten checkpoints: what is still ``held``, and what is worth a line besides (``said``).
+    ``unread``: what could not be looked at; then nothing is proven."""
 
     held: tuple[Held, ...] = ()
     said: tuple[str, ...] = ()
@@ -184,14 +184,18 @@ class Proof:
 
 
 def prove(baton: Baton, made: Forgetting) -> Proof:
-    """Walk everything that any ref, index or reflog reaches; what of the forgotten checkpoints is among it. Nothing held: they
-    are gone from here once git has collected garbage. Where something cannot be read, nothing else is looked at either: who
-    knows what it holds."""
+    """Walk everything that any ref, index or reflog reaches, and return what of the forgotten checkpoints is among it. Nothing
+    held: they are gone from here once git has collected garbage. What cannot be read proves nothing."""
     if made.broken:
         return Proof(unread=tuple(f"{in_quotes(ref)} cannot be read: {why}" for ref, why in sorted(made.broken.items())))
     try:
         reached = objectlists.everything(baton.repo)
-        found = [*_records(baton, made, reached), *_noted(baton.store, made), *_branched(baton, made), *_repeated(baton, made)]
+        found = [
+            Held(what=f"the record of checkpoint {baton.short(oid)}", by=by)
+            for oid in sorted(made.all_ids & reached.keys())
+            for by in _holders(baton.repo, oid)
+        ]
+        found += [*_in_messages(baton, made), *_in_notes(baton.store, made)]
         found += [Held(what="the words", by=in_quotes(path)) for path in latest_holding(baton, made.all_ids)]
         files, said = _files(baton, made, reached)
     except (RecordError, GitError) as error:
@@ -199,196 +203,150 @@ def prove(baton: Baton, made: Forgetting) -> Proof:
     return Proof(held=tuple(dict.fromkeys([*found, *files])), said=tuple(said))
 
 
-def _records(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> Iterator[Held]:
-    """Their JSON: as a blob of its own, and in the message of any commit that is reached, by whatever parents it has."""
-    for oid in sorted(made.all_ids & reached.keys()):
-        for by in _holders(baton.repo, oid):
-            yield Held(what=f"the record of checkpoint {baton.short(oid)}", by=by)
-    lines = [row for s in made.parts for row in s.raw.split(b"\n") if row.startswith(b'  "created": ')]
-    commits = _grepped(baton, ("--all", "--reflog", "-F"), (row.decode("ascii", "replace") for row in lines))
-    for commit, oid, _ in _recorded(baton.store, commits):
-        for by in _containing(baton.repo, commit) if oid in made.all_ids else ():
-            yield Held(what=f"the commit of checkpoint {baton.short(oid)}", by=by)
+def _named_texts(made: Forgetting) -> dict[str, str]:
+    """Return each text of the checkpoints that were named, with the field that it stood in; what an automatic one says of
+    itself is none."""
+    found: dict[str, str] = {}
+    for c in (stored.checkpoint for stored in made.parts if stored.id in made.ids):
+        rows = [*(("decision", text) for text in c.decisions), *(("extra", text) for _, text in c.extra)]
+        rows += [("step", c.headline if c.carried or c.kind == "manual" else ""), ("note", c.note), ("next_cmd", c.next_cmd)]
+        found |= {text: name for name, text in rows if len(text) >= _LEAST}
+    return found
 
 
-def _recorded(store: Store, commits: Sequence[Oid]) -> Iterator[tuple[Oid, Oid, bytes]]:
-    """Those of some commits whose message holds the JSON of a checkpoint, each with its id and that."""
-    for commit, item in zip(commits, store.objects.read_many(commits), strict=True):
+def _in_messages(baton: Baton, made: Forgetting) -> Iterator[Held]:
+    """Yield what the messages of commits hold, whichever ref or reflog reaches them: the JSON of one of the checkpoints, words
+    of one whose id stands there, as 'git baton branch' writes it, and checkpoints that repeat a text. Raises GitError."""
+    algorithm, parts = baton.store.objects.algorithm, {stored.id.encode(): stored for stored in made.parts}
+    texts = {quoted(text): name for text, name in _named_texts(made).items()}
+    rows = [row for s in made.parts for row in s.raw.split(b"\n") if row.startswith(b'  "created": ')]
+    rows += [b"checkpoint " + oid for oid in parts]
+    asked = {row.decode("utf-8", "surrogateescape")[:_MOST_OF_TEXT] for row in (*rows, *texts)}
+    repeated: dict[str, dict[Oid, None]] = {}
+    commits = list(_grepped(baton, sorted(asked)))
+    for commit, item in zip(commits, baton.store.objects.read_many(commits), strict=True):
+        said = item.data.partition(b"\n\n")[2] if item is not None and item.data else b""
         try:
-            raw = payload(item.data.partition(b"\n\n")[2]) if item is not None and item.data else b""
+            raw = payload(said)
         except RecordError:
-            continue
-        if raw:
-            yield commit, object_id(store.objects.algorithm, "blob", raw), raw
+            raw = b""
+        oid, what = object_id(algorithm, "blob", raw) if raw else "", ""
+        if oid in made.all_ids:
+            what = f"the commit of checkpoint {baton.short(oid)}"
+        elif not raw:
+            named = [parts[one] for one in _NAMED.findall(said) if one in parts]
+            saying = [s for s in named if any(text in said for text in words([s]))]
+            what = f"words of checkpoint {baton.short(saying[0].id)}" if saying else ""
+        for text, name in texts.items() if raw and not what else ():
+            if text in raw:
+                repeated.setdefault(name, {})[oid] = None
+        for by in _containing(baton.repo, commit) if what else ():
+            yield Held(what=what, by=by)
+    for name, ids in repeated.items():
+        more = f" and {len(ids) - 1} other{'s' if len(ids) > 2 else ''}" if len(ids) > 1 else ""
+        yield Held(what=f"its {name}", by=f"checkpoint {baton.short(next(iter(ids)))}{more}", ids=tuple(ids), repeated=True)
 
 
-def _branched(baton: Baton, made: Forgetting) -> Iterator[Held]:
-    """Commits that 'git baton branch' made of them, or that were made of such: their message has the words."""
-    parts = {stored.id.encode(): stored for stored in made.parts}
-    outside = (f"--exclude={NOTES}", "--exclude=refs/baton/*", "--all", "--reflog", "-F")
-    rows = _grepped(baton, outside, [f"checkpoint {stored.id}" for stored in made.parts])
-    for commit, item in zip(rows, baton.store.objects.read_many(rows), strict=True):
-        message = item.data.partition(b"\n\n")[2] if item is not None and item.data else b""
-        for oid in _NAMED.findall(message):
-            stored = parts.get(oid)
-            first = stored.checkpoint.step.split("\n")[0].encode() if stored else b""
-            if stored and any(text and text in message for text in (first, *words([stored]))):
-                for by in _containing(baton.repo, commit):
-                    yield Held(what=f"words of checkpoint {baton.short(stored.id)}", by=by)
+def _grepped(baton: Baton, texts: Sequence[str]) -> dict[Oid, None]:
+    """Return the commits that any ref or reflog reaches and whose messages have any of some texts."""
+    found: dict[Oid, None] = {}
+    for start in range(0, len(texts), _MANY):
+        patterns = [f"--grep={text}" for text in texts[start : start + _MANY]]
+        raw = baton.repo.git.out("-c", "i18n.logOutputEncoding=UTF-8", "rev-list", "--all", "--reflog", "-F", *patterns)
+        found |= dict.fromkeys(raw.decode("ascii").split())
+    return found
 
 
-def _grepped(baton: Baton, options: Sequence[str], texts: Iterable[str]) -> list[Oid]:
-    """The commits whose messages have any of some texts."""
-    patterns = [f"--grep={text}" for text in sorted(set(texts))]
-    raw = b""
-    for start in range(0, len(patterns), _MANY):
-        raw += baton.repo.git.out("rev-list", *options, *patterns[start : start + _MANY])
-    return list(dict.fromkeys(raw.decode("ascii").split()))
-
-
-def _notes(store: Store) -> Iterator[tuple[Oid, Note]]:
-    """The notes, each with the commit that it is for."""
-    tree = store.notes_tree()[1]
+def _in_notes(store: Store, made: Forgetting) -> Iterator[Held]:
+    """Yield the notes that have an entry of theirs, or repeat a text outside of entries."""
+    tree, texts = store.notes_tree()[1], _named_texts(made)
     rows = list(walk_notes(store.objects, tree)) if tree else []
     for (commit, _), item in zip(rows, store.objects.read_many([blob for _, blob in rows]), strict=True):
-        if item is not None and item.data is not None:
-            yield commit, parse_note(item.data)
-
-
-def _noted(store: Store, made: Forgetting) -> Iterator[Held]:
-    """Entries of theirs in the notes."""
-    for commit, note in _notes(store):
+        note = parse_note(item.data if item is not None and item.data is not None else b"")
+        by = f"the note of commit {commit} in '{NOTES}'"
         for oid in {oid for oid, _ in note.entries} & made.all_ids:
-            yield Held(what=f"the note of checkpoint {oid}", by=f"the note of commit {commit} in '{NOTES}'")
-
-
-def _repeated(baton: Baton, made: Forgetting) -> Iterator[Held]:
-    """Checkpoints of any chain, here or fetched, and notes outside their entries, that hold a text of theirs word for word: one
-    of those that were named; what an automatic one says of itself is none. Raises GitError."""
-    texts: dict[tuple[str, str], bytes] = {}
-    for c in (stored.checkpoint for stored in made.parts if stored.id in made.ids):
-        step = c.headline if c.carried or c.kind == "manual" else ""
-        rows = [("step", step), ("note", c.note), ("next_cmd", c.next_cmd)]
-        rows += [*(("decision", text) for text in c.decisions), *(("extra", text) for _, text in c.extra)]
-        texts |= {(name, text): quoted(text) for name, text in rows if len(text) >= _LEAST}
-    if not texts:
-        return
-    commits: dict[Oid, None] = {}
-    for ref, tip in own_refs(baton.store).items():
-        fetched = ref.startswith(REMOTES) and ref.removeprefix(REMOTES).split("/")[1:2] == ["tracks"]
-        if fetched or ref.startswith((CHAINS, SAFETY)):
-            commits |= dict.fromkeys(baton.store.objects.first_parents(tip))
-    found: dict[str, dict[Oid, None]] = {}
-    for _, oid, raw in _recorded(baton.store, list(commits)):
-        for name in [name for (name, _), text in texts.items() if text in raw]:
-            found.setdefault(name, {})[oid] = None
-    for name, ids in found.items():
-        more = f" and {len(ids) - 1} other{'s' if len(ids) > 2 else ''}" if len(ids) > 1 else ""
-        by = f"checkpoint {baton.short(next(iter(ids)))}{more}"
-        yield Held(what=f"its {name}", by=by, ids=tuple(ids), repeated=True)
-    for commit, note in _notes(baton.store):
-        said = note.preamble
-        for name in dict.fromkeys(name for name, text in texts if text.encode("utf-8", "surrogateescape") in said):
-            yield Held(what=f"its {name}", by=f"the note of commit {commit} in '{NOTES}'", repeated=True)
+            yield Held(what=f"the note of checkpoint {oid}", by=by)
+        for name in {name: None for text, name in texts.items() if text.encode("utf-8", "surrogateescape") in note.preamble}:
+            yield Held(what=f"its {name}", by=by, repeated=True)
 
 
 def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tuple[list[Held], list[str]]:
-    """The contents that their HEAD did not have and that something reaches, and what is worth a line. Those count that hold a
-    secret the scanner knows, and those that a forgotten checkpoint brought in and that somebody outside its track holds, unless
-    the user's own history does. Raises RecordError."""
+    """Return the files, not in their HEAD, that something still reaches, and what is worth a line. A file counts that holds a
+    secret the scanner knows, or that a forgotten checkpoint brought in and that something outside its track holds, but for the
+    user's own history. Raises RecordError."""
     known = _secrets(baton, made.changed)
-    said = _in_worktrees(baton, {oid: path for oid, path in made.changed.items() if oid in made.alone or oid in known})
+    there = lying(baton, {oid: path for oid, path in made.changed.items() if oid in made.alone or oid in known})
+    shown = [plain(path.decode("utf-8", "replace")) for path in there]
+    said = [f"{in_quotes(path)} in the work tree still holds it; the next snapshot takes it in again" for path in shown[:_MOST]]
+    said += [f"and {len(shown) - _MOST} more in the work tree"] if len(shown) > _MOST else []
     left = {oid: path for oid, path in made.changed.items() if oid in reached}
     if not left:
         return [], said
-    tracks = {stored.checkpoint.track for stored in made.parts}
-    holding = _holding(baton.store, left)
+    tracks, first = {s.checkpoint.track for s in made.parts}, min(s.checkpoint.created for s in made.parts)
+    holders = _holding(baton.store, left)
     users = objectlists.everything(baton.repo, ("refs/baton/*", f"{TIPS}*", NOTES), kept=False).keys() & left.keys()
     fetched = [f"{REMOTES}*/tracks/{encode_track(track)}" for track in sorted(tracks)]
-    outside = objectlists.everything(baton.repo, (f"{CHAINS}*", f"{TIPS}*", f"{SAFETY}*", *fetched)).keys() & left.keys()
-    first = min(stored.checkpoint.created for stored in made.parts)
-    for oid, those in holding.items():  # what others held before it, it did not bring in
-        dates = [stored.checkpoint.created for stored, _, track in those if track is not None and track not in tracks]
-        if dates and min(dates) > first:
-            outside = outside | {oid}
+    outside = {*objectlists.everything(baton.repo, (f"{CHAINS}*", f"{TIPS}*", f"{SAFETY}*", *fetched))}
+    for oid, those in holders.items():  # what another track held before it, it did not bring in
+        dates = [s.checkpoint.created for s in those if s.checkpoint.kind != "safety" and s.checkpoint.track not in tracks]
+        outside |= {oid} if min(dates, default=first) > first else set()
+
+    def ids(oids: Iterable[Oid]) -> tuple[Oid, ...]:
+        rows = (s for oid in oids for s in holders.get(oid, ()))
+        return tuple(dict.fromkeys(s.id for s in rows if s.checkpoint.kind != "safety"))
+
     counting = [oid for oid in left if oid in known or oid in (made.brought & outside) - users]
     counting.sort(key=lambda oid: (oid not in known, left[oid]))
-    held = [_held(baton, oid, left[oid], holding.get(oid, []), known.get(oid)) for oid in counting[:_MOST]]
+    held = []
+    for oid in counting[:_MOST]:
+        by = " and ".join(_places(baton, oid, holders.get(oid, []))) or "something that git reaches"
+        kind = f" ({known[oid]})" if oid in known else ""
+        what = f"the file {in_quotes(left[oid].decode('utf-8', 'replace'))}{kind}"
+        held.append(Held(what=what, by=by, ids=ids([oid]), secret=oid in known))
     if more := counting[_MOST:]:
-        what, secret = f"{len(more)} more files", any(oid in known for oid in more)
-        held.append(Held(what=what, by="checkpoints or refs", ids=_ids(more, holding), secret=secret))
-    return held, [*said, *_advice(made, left.keys() - {*counting}, holding, users)]
+        secret = any(oid in known for oid in more)
+        held.append(Held(what=f"{len(more)} more files", by="checkpoints or refs", ids=ids(more), secret=secret))
+    rest = sorted(left.keys() - {*counting})
+    if others := len(ids(rest)):
+        which = "1 other checkpoint" if others == 1 else f"{others} other checkpoints"
+        said.append(f"its files are also in {which}; 'git baton scan --all --files' looks for secrets in them")
+    if own := len({*rest} & users & made.brought):
+        said.append(f"{own} of its files {'is' if own == 1 else 'are'} also in the history of your own branches or tags")
+    return held, said
 
 
 def _secrets(baton: Baton, files: Iterable[Oid]) -> dict[Oid, str]:
-    """Those of some blobs that hold a secret which the scanner cannot mistake, each with its kind."""
+    """Return those of some blobs that hold a secret which the scanner cannot mistake, each with its kind."""
     find, limit = scanner(baton).find, baton.settings.max_file_size
     items = [item for item in objectlists.sizes(baton.repo.objects, baton.store.present(files)) if item.size <= limit]
     found = ((item.oid, find(text_of(data), sure=True)) for item, data in objectlists.contents(baton.repo.objects, items))
     return {oid: hits[0].kind for oid, hits in found if hits}
 
 
-def _held(baton: Baton, oid: Oid, path: bytes, holding: list[Holder], kind: str | None) -> Held:
-    refs = _holders(baton.repo, oid)
-    refs = [ref for ref in refs if not ref.strip("'").startswith(PREFIXES) or ref.strip("'").startswith(REMOTES)]
-    places = [*refs[:_FEW], *([f"{len(refs) - _FEW} more places"] if len(refs) > _FEW else [])]
-    if len(holding) == 1:
-        stored, place, _ = holding[0]
-        places.append(f"checkpoint {baton.short(stored.id)} of {place}")
-    elif holding:
-        places.append(f"{len(holding)} checkpoints")
-    what = f"the file {in_quotes(path.decode('utf-8', 'replace'))}" + (f" ({kind})" if kind else "")
-    by = " and ".join(places) or "something that git reaches"
-    return Held(what=what, by=by, ids=_ids([oid], {oid: holding}), secret=kind is not None)
-
-
-def _ids(oids: Iterable[Oid], holding: Mapping[Oid, list[Holder]]) -> tuple[Oid, ...]:
-    rows = (row for oid in oids for row in holding.get(oid, ()))
-    return tuple(dict.fromkeys(stored.id for stored, _, track in rows if track is not None))
-
-
-def _advice(made: Forgetting, rest: Iterable[Oid], holding: Mapping[Oid, list[Holder]], users: Iterable[Oid]) -> Iterator[str]:
-    """What nobody has to act on."""
-    rest = set(rest)
-    ids = _ids(sorted(rest), holding)
-    if ids:
-        which = "1 other checkpoint" if len(ids) == 1 else f"{len(ids)} other checkpoints"
-        yield f"its files are also in {which}; 'git baton scan --all --files' looks for secrets in them"
-    own = len(rest.intersection(users) & made.brought)
-    if own:
-        yield f"{own} of its files {'is' if own == 1 else 'are'} also in the history of your own branches or tags"
-
-
-def _holding(store: Store, files: Mapping[Oid, bytes]) -> dict[Oid, list[Holder]]:
-    """The checkpoints, of any track or safety chain, that hold each of some blobs: captured, staged or beside."""
-    tracks, refs = store.chains()[0], store.objects.refs(SAFETY)
-    rows: list[Holder] = [(s, f"track {in_quotes(track)}", track) for track in tracks for s in store.history(track).items]
-    rows += [(s, in_quotes(ref), None) for ref in refs for s in store.chain(ref, None).items]
-    sieve, found = Sieve(store.objects, files.keys()), dict[Oid, list[Holder]]()
-    for row in rows:
-        for oid in dict.fromkeys(oid for tree in trees_of(store, row[0]) for _, oid in sieve.places(tree)):
-            found.setdefault(oid, []).append(row)
+def _holding(store: Store, files: Collection[Oid]) -> dict[Oid, list[Stored]]:
+    """Return the checkpoints, of any track or safety chain, that hold each of some blobs: captured, staged or beside."""
+    rows = [s for track in store.chains()[0] for s in store.history(track).items]
+    rows += [s for ref in store.objects.refs(SAFETY) for s in store.chain(ref, None).items]
+    search, found = BlobSearch(store.objects, files), dict[Oid, list[Stored]]()
+    for stored in rows:
+        for oid in {oid for _, oid in search.places(*trees_of(store, stored))}:
+            found.setdefault(oid, []).append(stored)
     return found
 
 
-def _in_worktrees(baton: Baton, files: Mapping[Oid, bytes]) -> list[str]:
-    """Those of some files that still lie at their path in a work tree, in words, the first few."""
-    names = {path: oid for oid, path in files.items() if b"\n" not in path}
-    found: list[bytes] = []
-    for _, git_dir, root in questions.worktrees(baton.repo):
-        paths = {os.path.join(os.fsencode(root), path): path for path in names} if root else {}
-        here = [path for full, path in paths.items() if os.path.isfile(full) and not os.path.islink(full)]
-        git = baton.repo.git.changed({"GIT_DIR": git_dir, "GIT_WORK_TREE": root or ""}, directory=root or None)
-        result = git.run("hash-object", "--stdin-paths", stdin=b"".join(p + b"\n" for p in here)) if here else None
-        rows = result.out.decode("ascii", "replace").split() if result is not None and result.code == 0 else []
-        found += [path for path, oid in zip(here, rows, strict=False) if names[path] == oid]
-    shown = [plain(path.decode("utf-8", "replace")) for path in dict.fromkeys(found)]
-    said = [f"{in_quotes(path)} in the work tree still holds it; the next snapshot takes it in again" for path in shown[:_MOST]]
-    return said + ([f"and {len(shown) - _MOST} more in the work tree"] if len(shown) > _MOST else [])
+def _places(baton: Baton, oid: Oid, holders: Sequence[Stored]) -> list[str]:
+    """Return what holds a file, in words: refs that are no checkpoints of ours, the first few, and the checkpoints."""
+    refs = [ref for ref in _holders(baton.repo, oid) if not is_ours(ref.strip("'")) or ref.strip("'").startswith(REMOTES)]
+    found = [*refs[:_FEW], *([f"{len(refs) - _FEW} more places"] if len(refs) > _FEW else [])]
+    if len(holders) == 1:
+        c = holders[0].checkpoint
+        of = "of a work tree before a restore" if c.kind == "safety" else f"of track {in_quotes(c.track)}"
+        found.append(f"checkpoint {baton.short(holders[0].id)} {of}")
+    return found + ([f"{len(holders)} checkpoints"] if len(holders) > 1 else [])
 
 
 def _holders(repo: Repo, oid: Oid) -> list[str]:
-    """What reaches a blob, in words: the refs with a commit that brings or removes it, reflogs, indexes."""
+    """Return what reaches a blob, in words: the refs with a commit that brings or removes it, reflogs, indexes."""
     words = ("log", "--all", "--reflog", "-m", f"--find-object={oid}", "--format=%H")
     commits = repo.git.run("-c", "log.showSignature=false", *words).out.decode("ascii").split()
     found = [by for commit in dict.fromkeys(commits) for by in _containing(repo, commit)]
@@ -402,7 +360,7 @@ def _holders(repo: Repo, oid: Oid) -> list[str]:
 
 
 def _containing(repo: Repo, commit: Oid) -> list[str]:
-    """The refs that reach a commit; a reflog where none does."""
+    """Return the refs that reach a commit; a reflog where none does."""
     raw = repo.git.run("for-each-ref", "--contains", commit, "--format=%(refname)").out.decode("utf-8", "replace")
     return [in_quotes(ref) for ref in raw.split("\n") if ref] or [f"a reflog, or the HEAD of a work tree, by commit {commit}"]
 

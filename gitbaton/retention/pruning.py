@@ -135,7 +135,7 @@ def _trimmed(store: Store, chain: Chain, now: datetime) -> Trimmed | None:
         if [stored.id for stored in was if stored.id not in ids] != [stored.id for stored in then]:
             return None
     objects, change = rebuilt(store, chain, [link for link in links(store, chain.name, chain.tip) if link.id not in ids])
-    return Trimmed(chain=chain, remove=gone, rewritten=(), taken={}, objects=objects, change=change)
+    return Trimmed(chain=chain, remove=gone, objects=objects, change=change)
 
 
 def _conversations(baton: Baton, found: Found, gone: set[Oid], now: datetime) -> tuple[Conversation, ...]:

@@ -39,15 +39,11 @@ _TRIES = 3
 
 @value
 class Trimmed:
-    """A safety chain written again. ``remove``: the checkpoints that go; ``rewritten``: those that said or held what is
-    forgotten; both newest first. ``taken``: the paths that each of these no longer holds, by its id before; ``(staged)`` stands
-    behind one whose index entry alone went. ``objects`` to write, and the ``change`` of the ref; ``ours``: new ids of what was
-    made here."""
+    """A safety chain written again. ``remove``: the checkpoints that go, newest first. ``objects`` to write, and the ``change``
+    of the ref; ``ours``: new ids of what was made here."""
 
     chain: Chain
     remove: tuple[Stored, ...]
-    rewritten: tuple[Stored, ...]
-    taken: Mapping[Oid, tuple[str, ...]]
     objects: tuple[NewObject, ...]
     change: RefChange
     ours: tuple[Oid, ...] = ()

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from types import MappingProxyType
 
-from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, in_quotes, parse_note, payload
+from gitbaton.codec import ROOT_MESSAGE, decode, decode_track, earlier_ids, in_quotes, parse_note, payload
 from gitbaton.errors import MENDS, GitError, GitTimeoutError, NotFoundError, RecordError, RefConflictError
 from gitbaton.git.binary import clear_stale_locks
 from gitbaton.git.objects import (
@@ -488,7 +488,7 @@ def replay(store: Chains, entries: Sequence[Stored]) -> Steps:
             continue
         source, other = (undo, redo) if done.op == "undo" else (redo, undo)
         if not paths_beside(store, entry, LEFT):  # what was left alone can be asked for again
-            at = next((n for n, entry in enumerate(source) if entry.id == done.target), len(source))
+            at = next((n for n, one in enumerate(source) if done.target in (one.id, *earlier_ids(one.raw))), len(source))
             del source[at:]  # and what lies above it, which cannot be carried out any more
         other.append(entry)
     return Steps(undo=tuple(undo), redo=tuple(redo))

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 from gitbaton.baton import Baton
 from gitbaton.codec import first_line, in_quotes, plain
 from gitbaton.errors import BatonError, GitError, RecordError, RefConflictError, UsageError
-from gitbaton.git.objects import NewObject, RefChange, author_at, commit_data, lookup, new_object
+from gitbaton.git.objects import (
+    NewObject,
+    Objects,
+    RefChange,
+    TreeEntry,
+    author_at,
+    commit_data,
+    lookup,
+    new_object,
+    parse_tree,
+    tree_data,
+)
 from gitbaton.git.run import zsplit
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import first_few, some
-from gitbaton.retention.forgetting import Sieve
 from gitbaton.store.chain import beside
-from gitbaton.values import value
+from gitbaton.values import replace, value
 from gitbaton.worktree.modes import NOTHING, recorded
 from gitbaton.worktree.rawbytes import read_raw
 
@@ -108,8 +119,25 @@ def _goal(baton: Baton, stored: Stored) -> tuple[Oid, list[NewObject]]:
     held = read_raw(baton.store.objects, side, b"held")
     found = {path: lookup(baton.repo.objects, stored.tree, os.fsencode(path)) for path in held}
     standing = [os.fsencode(path) for path, entry in found.items() if entry is not None and entry.oid == held[path]]
-    sieve = Sieve(baton.repo.objects, ())
-    return sieve.changed(stored.tree, dict.fromkeys(standing)), sieve.made
+    made: list[NewObject] = []
+    tree = _without(baton.repo.objects, stored.tree, standing, made)
+    if tree is None:
+        made.append(new_object(baton.repo.layout.algorithm, "tree", b""))
+    return tree or made[-1].oid, made
+
+
+def _without(objects: Objects, tree: Oid, paths: Collection[bytes], made: list[NewObject]) -> Oid | None:
+    """Return the tree without some files; None where nothing is left. What must be written for it is added to ``made``."""
+    found, kept = objects.read(tree), list[TreeEntry]()
+    if found is None or found.data is None:
+        raise RecordError(f"tree {tree} cannot be read")
+    for entry in parse_tree(found.data, objects.algorithm):
+        below = [path.partition(b"/")[2] for path in paths if path.partition(b"/")[0] == entry.name]
+        oid = entry.oid if not below else _without(objects, entry.oid, below, made) if entry.is_tree else None
+        kept += [replace(entry, oid=oid)] if oid is not None else []
+    if kept:
+        made.append(new_object(objects.algorithm, "tree", tree_data(kept)))
+    return made[-1].oid if kept else None
 
 
 def _commit(baton: Baton, stored: Stored, head: Oid | None, tree: Oid) -> tuple[NewObject, list[str]]:

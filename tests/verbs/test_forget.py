@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_t25_forgotten_everywhere_nothing_holds_the_words(spilled: Sandbox) -> N
     assert (
         told.startswith(f"would forget  {named[:4]}")
         and "  pinned  has SECRET-STEP\n" in told
-        and told.count("would be written again without what is forgotten") == 2
+        and told.count("would go whole, and undo and redo end there\n") == 2
     )
     assert len(holding(spilled)) > 10
     done = spilled.ok("forget", "--yes", "--force", "spilled", "--everywhere")
@@ -156,28 +157,34 @@ KEY = "ghp_" + "016C7a1Jd9PqLs8VxYb2Wf3Tk5Rm6Nu4Hz0e"
 
 
 @pytest.mark.full
-def test_unsaved_work_in_a_safety_checkpoint_survives_and_undo_brings_it_back(repo: Sandbox) -> None:
-    repo.git("rm", "-q", "-r", "--cached", ".")
-    repo.git("clean", "-fdqx")  # only the forgotten file is left: no tree may lose its folder
+def test_unsaved_work_beside_a_forgotten_file_goes_only_by_force(repo: Sandbox) -> None:
     repo.write("f", "SECRET-FILE\n")
     repo.ok("snapshot", "--track", "t", "--step", "has SECRET-STEP")
     named = repo.ok("show", "t", "--json").json["checkpoint"]["id"]
     repo.write("f", "PRECIOUS UNSAVED WORK\n")
-    repo.write("g", "also PRECIOUS\n")
+    repo.write("g", "also PRECIOUS, and in the work tree\n")
     repo.ok("restore", "t", "f", "--force")
-    told = repo.ok("forget", "--yes", "--everywhere", "-n", named).out
-    assert "safety checkpoint" in told and "would be written again without what is forgotten; no longer in it: 'f'" not in told
-    done = repo.ok("forget", "--yes", "--everywhere", named)
-    assert "'f' in the work tree still holds it; the next snapshot takes it in again" in done.out
+    refs = repo.git("for-each-ref")
+    told = repo.baton("forget", "--yes", "--everywhere", "-n", named)
+    assert told.code == 1 and " would go whole, and undo and redo end there; nothing else holds 'f'\n" in told.out
+    refused = repo.baton("forget", "--yes", "--everywhere", named)
+    assert refused.code == 1 and repo.git("for-each-ref") == refs
+    (hint,) = re.findall("^hint: '(git baton show .*)' prints it$", refused.err, re.MULTILINE)
+    assert repo.run("sh", "-c", hint).out == "PRECIOUS UNSAVED WORK\n"
+    document = repo.ok("forget", "--yes", "--everywhere", "--force", named, "--json").json
+    assert [row["taken"] for row in document["safety"]] == [["f"]] and document["held"] == []
+    assert document["said"] == ["'f' in the work tree still holds it; the next snapshot takes it in again"]
     assert not [row for row in holding(repo) if not row.startswith(str(repo.path / "f"))]
     repo.fsck()
-    assert "undone: restore of a forgotten checkpoint" in repo.ok("undo").out
-    assert (repo.path / "f").read_text() == "PRECIOUS UNSAVED WORK\n" and (repo.path / "g").read_text() == "also PRECIOUS\n"
+    undone = repo.baton("undo")
+    assert undone.code == 1 and undone.err.startswith(
+        "fatal: the next step to undo cannot be carried out: its files are forgotten\n"
+    )
 
 
 @pytest.mark.full
 @some("staged", [False, True])
-def test_undo_and_redo_leave_a_forgotten_file_alone_and_bring_the_rest_back(repo: Sandbox, staged: bool) -> None:
+def test_undo_and_redo_end_where_a_safety_checkpoint_was_forgotten(repo: Sandbox, staged: bool) -> None:
     repo.write("f", "one\n")
     repo.ok("snapshot", "--track", "t", "--step", "first")
     repo.write("f", "two\n")
@@ -186,21 +193,23 @@ def test_undo_and_redo_leave_a_forgotten_file_alone_and_bring_the_rest_back(repo
         repo.git("add", "s", "f")
     repo.ok("snapshot", "--track", "t", "--step", "the SECRET-STEP")
     named = repo.ok("show", "t", "--json").json["checkpoint"]["id"]
-    repo.write("f", "PRECIOUS\n")
     repo.ok("restore", "t~1", "--exact", *(["--index"] if staged else []), "--force")
     assert (repo.path / "f").read_text() == "one\n" and not (repo.path / "s").exists()
     repo.ok("undo")
     repo.ok("redo")
-    done = repo.ok("forget", "--yes", "--everywhere", named, "--json").json
-    assert [row["taken"] for row in done["safety"]].count(["s", "f (staged)"] if staged else ["s"]) == 2 and done["held"] == []
-    assert holding(repo) == []
+    done = repo.ok("forget", "--yes", "--everywhere", "--force", named, "--json").json
+    assert len(done["safety"]) == 3 and done["held"] == [] and holding(repo) == []
     repo.fsck()
-    repo.write("s", "mine\n")
+    for verb in ("undo", "redo"):
+        refused = repo.baton(verb)
+        assert refused.code == 1 and ("its files are forgotten" in refused.err or "nothing to redo" in refused.err)
+    assert repo.ok("log", "--all").code == 0 and repo.baton("doctor").code in (0, 1)
+    repo.write("f", "three\n")
+    repo.ok("restore", "t", "--force")
     repo.ok("undo")
-    assert (repo.path / "f").read_text() == "PRECIOUS\n" and (repo.path / "s").read_text() == "mine\n"
+    assert (repo.path / "f").read_text() == "three\n" and "its files are forgotten" in repo.baton("undo").err
     repo.ok("redo")
-    assert (repo.path / "f").read_text() == "one\n" and (repo.path / "s").read_text() == "mine\n"
-    assert repo.baton("doctor").code in (0, 1)
+    assert (repo.path / "f").read_text() == "one\n"
 
 
 @pytest.mark.deep
@@ -404,12 +413,12 @@ def test_a_file_that_only_a_safety_checkpoint_holds_goes_by_its_id(repo: Sandbox
     words = hinted.partition("'git baton ")[2].partition("'")[0].split()
     assert words[:2] == ["forget", "--everywhere"]
     refused = repo.baton("forget", *words[2:])
-    assert refused.code == 129 and f"hint: 'git baton {' '.join(words)}' takes out of it" in refused.err
-    assert "no longer in it: 'k.ini'" in repo.ok(*words, "--yes").out
+    assert refused.code == 129 and f"hint: 'git baton {' '.join(words)}' removes it, and undo ends there" in refused.err
+    assert "went whole, and undo and redo end there\n" in repo.ok(*words, "--yes").out
     assert repo.baton("scan", "--all", "--files").code == 0
     repo.git("gc", "-q", "--prune=now")
     assert "k.ini" not in repo.git("rev-list", "--all", "--objects")
-    assert repo.baton("log").code == 0 and repo.baton("undo", "-n").code in (0, 1)
+    assert repo.baton("log").code == 0 and "its files are forgotten" in repo.baton("redo", "-n").err
 
 
 @pytest.mark.deep
