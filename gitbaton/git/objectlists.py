@@ -259,6 +259,25 @@ def disk_sizes(repo: Repo, oids: Collection[Oid]) -> dict[Oid, Size]:
     return {row[0]: Size(kind=row[1], bytes=int(row[2]), delta=row[3] if row[3].strip("0") else None) for row in found}
 
 
+def kinds(repo: Repo, oids: Iterable[Oid]) -> dict[Oid, str]:
+    """Return the kind of each of some objects that git can read to its end. Git stops at the first corrupt one, and says
+    nothing of those that come after it."""
+    process = repo.git.start("cat-file", "--batch", "--buffer", stdin="".join(f"{oid}\n" for oid in oids).encode())
+    found, data, at, last = dict[Oid, str](), b"", 0, (b"", b"")
+    for piece in process.pieces():
+        data, at = data[at:] + piece, max(at - len(data), 0)
+        while at <= len(data):
+            found |= {last[0].decode("ascii"): last[1].decode("ascii")} if last[1] else {}
+            last, end = (b"", b""), data.find(b"\n", at)
+            if end < 0:
+                break
+            oid, _, said = data[at:end].partition(b" ")
+            kind, _, size = said.partition(b" ")
+            at, last = end + 1 + (int(size) + 1 if size else 0), (oid, kind if size else b"")
+    process.finish()
+    return found
+
+
 def built_on(repo: Repo, bases: Collection[Oid]) -> dict[Oid, Oid]:
     """Return all objects of the repository that are stored as a difference to one of ``bases``, each with that one. Looks at
     every object's entry, and at the content of none."""

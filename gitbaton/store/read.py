@@ -482,6 +482,7 @@ class _Others:
 PREFIXES = ("refs/baton/", TIPS)
 NONE: Mapping[str, str] = MappingProxyType({})
 """No broken refs."""
+_MANY = 200  # objects that are worth a process of their own
 _COMMITS = (CHAINS, SAFETY, RUNS, THREADS, TRANSCRIPTS, META, NOTES)
 
 
@@ -496,19 +497,28 @@ def own_refs(store: Chains) -> dict[str, Oid]:
     return {ref: oid for ref, oid in objectlists.all_refs(store.repo, *PREFIXES, NOTES).items() if is_ours(ref)}
 
 
+def readable_kinds(store: Chains, oids: Iterable[Oid]) -> dict[Oid, str]:
+    """Return the kind of each of some objects that can be read; many are read by one process."""
+    asked = sorted({oid for oid in oids if oid.strip("0")})
+    found = objectlists.kinds(store.repo, asked) if len(asked) > _MANY else {}
+    rest = [oid for oid in asked if oid not in found]
+    items = zip(rest, store.objects.read_many(rest, MAX_COMMIT), strict=True)
+    return found | {oid: item.kind for oid, item in items if item is not None}
+
+
 def unreadable_refs(store: Chains, refs: Mapping[str, Oid]) -> dict[str, str]:
     """Return the ``refs`` of ours that hold no id, or point at an object that cannot be read or is of another kind than such a
     ref has, each with why. The objects below are not looked at: see ``torn_refs``."""
-    found: dict[str, str] = {}
-    for (ref, oid), item in zip(refs.items(), store.objects.read_many(list(refs.values()), MAX_COMMIT), strict=True):
+    found, known = dict[str, str](), readable_kinds(store, refs.values())
+    for ref, oid in refs.items():
         fetched = ref.startswith(REMOTES) and "/late/" not in ref
-        kind = "blob" if ref.startswith(TIPS) else "commit" if ref.startswith(_COMMITS) or fetched else None
+        wanted = "blob" if ref.startswith(TIPS) else "commit" if ref.startswith(_COMMITS) or fetched else None
         if not oid.strip("0"):
             found[ref] = "it holds no id"
-        elif item is None:
+        elif oid not in known:
             found[ref] = f"it points at {oid}, which cannot be read"
-        elif kind not in (None, item.kind):
-            found[ref] = f"it points at a {item.kind}, {oid}"
+        elif wanted not in (None, known[oid]):
+            found[ref] = f"it points at a {known[oid]}, {oid}"
     return found
 
 
@@ -529,7 +539,7 @@ def user_tips(store: Chains) -> list[Oid]:
     """Return the commits of the user's refs and HEAD, as far as git can read them."""
     oids = {oid for ref, oid in store.objects.refs("refs/").items() if not is_ours(ref) and oid.strip("0")}
     head = store.objects.head().oid
-    return list(store.present({*oids, head}, MAX_COMMIT))
+    return [*readable_kinds(store, {*oids, head or ""})]
 
 
 def readable_checkpoints(store: Chains, oids: Sequence[Oid]) -> Iterator[Stored]:

@@ -37,7 +37,7 @@ from gitbaton.render import in_shell, kept_here, path_in_quotes
 from gitbaton.store import CHAINS, NOTES, chain_ref, state
 from gitbaton.store import meta as metas
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
-from gitbaton.store.read import SLACK, user_tips
+from gitbaton.store.read import SLACK, readable_kinds, user_tips
 from gitbaton.store.refs import META, remote_ref
 from gitbaton.sync import contents, threads
 from gitbaton.sync.items import (
@@ -217,7 +217,7 @@ class _Push:
         tracks = tuple(track for track in names if chain_ref(track) not in self.left)
         chosen = replace(self.choice, tracks=tracks) if self.left else self.choice
         made, objects = self.plan(seen, chosen, rewriting=rewriting)
-        haves = _Haves(self.baton, seen, made.moves, self.left)
+        haves = _Haves(self.baton, seen, made.moves, self.left, self.ours.values())
         keeping.enter_context(stored(self.baton.repo, objects))
         moving = {move.asked for move in made.moves if move.changes and move.item}
         known = agreed(self.baton.repo, self.line.remote.name, self.place, moving)
@@ -436,26 +436,29 @@ def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None
 
 
 class _Haves:
-    """What the remote's refs point at, as far as it is here, but for refs that are ``left`` out: git would stop at what of them
-    cannot be read. It takes long with thousands of them, and those of tracks that stay as they are seldom matter: without them
-    more looks new than is, so nothing new is nothing new."""
+    """Objects that the remote's refs name and that can be read here, but for refs that are ``left`` out; ``ours``: objects that
+    were read already. Git takes long with thousands of them, and those of tracks that stay as they are seldom matter: without
+    them more looks new than is, so nothing new is nothing new."""
 
-    def __init__(self, baton: Baton, seen: Seen, moves: Sequence[Move], left: Collection[str]) -> None:
-        self.baton, self.same = baton, {move.ref for move in moves if move.action == "same"}
+    def __init__(self, baton: Baton, seen: Seen, moves: Sequence[Move], left: Collection[str], ours: Collection[Oid]) -> None:
+        self.baton, self.same, self.known = baton, {move.ref for move in moves if move.action == "same"}, frozenset(ours)
         self.there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
         self._look()
 
     def _look(self) -> None:
-        near = (oid for ref, oid in self.there.items() if ref not in self.same)
-        self.near = self.baton.store.present(near, MAX_COMMIT)
+        self.near = self._readable(oid for ref, oid in self.there.items() if ref not in self.same)
         self._all: Sequence[Oid] | None = None if self.same else self.near
 
+    def _readable(self, oids: Iterable[Oid]) -> list[Oid]:
+        asked = {*oids}
+        return sorted((asked & self.known) | readable_kinds(self.baton.store, asked - self.known).keys())
+
     def ask(self, question: Callable[[Sequence[Oid]], T], nothing: Callable[[T], bool]) -> T:
-        """The answer to a question of what the remote has not; of all it has, where the answer is not ``nothing``."""
+        """Return the answer to a question of what the remote has not; of all it has, where the answer is not ``nothing``."""
         try:
             return self._asked(question, nothing)
         except GitError:
-            known = (self.near, self._all)
+            known, self.known = (self.near, self._all), frozenset()
             self._look()
             if known == (self.near, self._all):
                 raise
@@ -466,7 +469,7 @@ class _Haves:
         if nothing(found) or self._all is self.near:
             return found
         if self._all is None:
-            self._all = self.baton.store.present(self.there.values(), MAX_COMMIT)
+            self._all = self._readable(self.there.values())
         return question(self._all)
 
 
