@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from gitbaton.baton import Baton
 from gitbaton.codec import Note, alike, counted, encode_track, in_quotes, looks, parse_note, timestamp, track_in
@@ -332,52 +333,55 @@ def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tup
     return [Move(ref=NOTES, action=action, seen=old, new=change.new)], objects
 
 
-def _texts(store: Store, compared: Comparison, public: Collection[str]) -> Iterable[tuple[Oid, bytes]]:
-    """The remote's notes as they must be, as far as they are not: with our entries in the ``public`` tracks, in the order of
-    time where that is known of all, and each whole or short as its place says."""
-    if not public:
-        return
-    both, seen, places = compared.both, compared.seen, Places(store)
-    fresh: dict[str, frozenset[Oid]] = {}
-    known: dict[str, frozenset[Oid]] = {}
+class _Public:
+    """Ids of the checkpoints in public tracks; a chain is read where it is asked for."""
 
-    def is_public(oid: Oid, text: bytes) -> bool:
-        track = track_in(text)
-        if both.dropped(oid) or track not in public:
+    def __init__(self, store: Store, compared: Comparison, tracks: Collection[str]) -> None:
+        self.store, self.compared, self.tracks = store, compared, tracks
+        self._added: dict[str, frozenset[Oid]] = {}
+        self._all: dict[str, frozenset[Oid]] = {}
+
+    def has(self, oid: Oid, text: bytes) -> bool:
+        """Whether an entry of a note is that of a checkpoint in one of the tracks, and is not dropped."""
+        track, compared = track_in(text), self.compared
+        if compared.both.dropped(oid) or track not in self.tracks:
             return False
-        if track not in fresh:
-            found = marks(store, compared.added.get(track, []))
-            fresh[track] = frozenset(mark[1] for mark in found if mark is not None)
-        if oid not in fresh[track] and track not in known:  # what the remote has already is seldom asked for
-            known[track] = frozenset(compared.ids(track, compared.ours[track]))
-        return oid in fresh[track] or oid in known[track]
+        if track not in self._added:
+            found = marks(self.store, compared.added.get(track, []))
+            self._added[track] = frozenset(mark[1] for mark in found if mark is not None)
+        if oid not in self._added[track] and track not in self._all:  # what the remote has already is seldom asked for
+            self._all[track] = frozenset(compared.ids(track, compared.ours[track]))
+        return oid in self._added[track] or oid in self._all[track]
 
-    for target, ours, theirs in _differing(store, store.notes_tree()[0], compared.seen.refs.get(NOTES)):
-        note, there = parse_note(ours), parse_note(theirs)
-        have, said = dict(there.entries), dict(note.entries)
-        kept = {oid: text for oid, text in have.items() if not (compared.rewriting and both.dropped(oid))}
-        more = {oid for oid, text in note.entries if oid not in have and is_public(oid, text)}
-        own = {oid: kept.get(oid, text) for oid, text in note.entries if oid in more or oid in kept}
-        rest = {oid: text for oid, text in kept.items() if oid not in own}
-        texts = own | rest if more else kept
-        entries = tuple(texts.items())
-        if (more and rest) or _apart(note, there):
-            found = {oid: places.anywhere(oid, text) for oid, text in entries}
-            order = sorted(((place.created, oid) for oid, place in found.items() if place is not None), reverse=True)
-            if len(order) == len(found):
-                entries = tuple((oid, texts[oid]) for _, oid in order)
+    def whole(self, ours: Mapping[Oid, bytes], oid: Oid, text: bytes) -> bytes:
+        """Return the text of an entry that is to stand there: of a public checkpoint ours."""
+        own = ours.get(oid, text)
+        return own if own != text and self.has(oid, own) else text
 
-        def full(oid: Oid, text: bytes, said: Mapping[Oid, bytes] = said) -> bytes:
-            own = said.get(oid, text)
-            return own if own != text and is_public(oid, own) else text
 
+def _texts(store: Store, compared: Comparison, tracks: Collection[str]) -> Iterator[tuple[Oid, bytes]]:
+    """Yield the remote's notes as they must be, as far as they are not: with our entries in the public ``tracks``, in the order
+    of time where that is known of all, and each whole or short as its place says."""
+    public, places = _Public(store, compared, tracks), Places(store)
+    for target, mine, theirs in _differing(store, store.notes_tree()[0], compared.seen.refs.get(NOTES)) if tracks else ():
+        note, there = parse_note(mine), parse_note(theirs)
+        ours, had = dict(note.entries), dict(there.entries)
+        texts = {oid: text for oid, text in had.items() if not (compared.rewriting and compared.both.dropped(oid))}
+        added = {oid for oid, text in note.entries if oid not in had and public.has(oid, text)}
+        mixed = bool(added and texts.keys() - ours.keys())
+        if added:  # ours in our order, then theirs
+            texts = {oid: texts.get(oid, text) for oid, text in note.entries if oid in texts or oid in added} | texts
+        if mixed or _apart(note, there):
+            found = [(places.anywhere(oid, text), oid) for oid, text in texts.items()]
+            order = sorted(((place.created, oid) for place, oid in found if place is not None), reverse=True)
+            texts = {oid: texts[oid] for _, oid in order} if len(order) == len(found) else texts
         older = there.older
         few = (note.older or older) and len(texts) <= MAX_ENTRIES
-        if few and not seen.tracks.keys() - compared.ours.keys():  # else some may be in what is not here
-            noted = places.noted(target, public)
-            older = any(oid not in texts and not both.dropped(oid) for oid in noted)
-        text = Note(preamble=there.preamble, entries=entries, older=older).render(full)
-        if entries and parse_note(text) != there:
+        if few and not compared.seen.tracks.keys() - compared.ours.keys():  # else some may be in what is not here
+            older = any(oid not in texts and not compared.both.dropped(oid) for oid in places.noted(target, tracks))
+        made = Note(preamble=there.preamble, entries=tuple(texts.items()), older=older)
+        text = made.render(partial(public.whole, ours))
+        if texts and parse_note(text) != there:
             yield target, text
 
 
