@@ -5,7 +5,7 @@ from gitbaton.cli.common import AsJson, amount, opened, paged, print_json
 from gitbaton.cli.look import Column
 from gitbaton.cli.options import Invocation
 from gitbaton.codec import plain
-from gitbaton.retention.costs import costs
+from gitbaton.retention.inventory import costs
 
 NAMES = {
     "notes": "notes and pins",

@@ -30,10 +30,9 @@ from gitbaton.codec import Json, bare, check_track, counted, in_quotes, path_doc
 from gitbaton.errors import MENDS, RecordError, UsageError
 from gitbaton.git.remotes import Connection, Remote, find, names
 from gitbaton.render import first_few, in_shell, line, some
-from gitbaton.sync.items import said
+from gitbaton.sync.items import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing, said
 from gitbaton.sync.push import Manner
 from gitbaton.sync.threads import called
-from gitbaton.sync.values import Choice, Exposure, Fetched, Gathered, Item, Joined, Joining, Move, Pushing
 from gitbaton.threads.names import LATE
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from gitbaton.journal import prune
 from gitbaton.journal.audit import export, to_export, verify
 from gitbaton.journal.chain import Journal, chosen, in_use, remembered
 from gitbaton.journal.state import fold
-from gitbaton.retention.holding import sweep
+from gitbaton.retention.removing import sweep
 from gitbaton.running.claims import Claims
 from gitbaton.running.plans import duration
 from gitbaton.running.recorded import kept_plan, whole

@@ -85,7 +85,7 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
     made = Plan(tracks=tracks, safety=safety, conversations=talks, seen=found.refs, broken=broken)
     if not weigh or made.empty:
         return replace(made, bytes=0) if weigh else made
-    from gitbaton.retention.costs import freed
+    from gitbaton.retention.inventory import freed
 
     revision = _revision(baton, made)
     for trim in safety:

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gitbaton.errors import ScanError, UsageError
 from gitbaton.model import Checkpoint, Observed, Prompt, Ran, Standing, Told
-from gitbaton.secrets.prefixes import PREFIXED, begun
-from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
+from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, PREFIXED, RULES, begun, compiled
 from gitbaton.secrets.shipped import ENTROPY, SHIPPED
 from gitbaton.values import replace, value
 

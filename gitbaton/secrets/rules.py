@@ -1,9 +1,14 @@
-"""Our own rules: formats that the library of ``shipped.py`` lacks, knows only in part, or takes for more than they are.
+"""Rules of our own: formats that the library of ``shipped.py`` lacks, knows only in part, or takes for more than they are.
 
 A rule is (kind, needles, pattern, sure). One of the needles stands in every text that the pattern matches, in lower case where
 the pattern ignores case; a rule without needles needs a word of LONG characters. The secret is group 1, or the whole match
 where the pattern has no group. Every quantifier is bounded. ``sure``: nothing but a secret looks like this. Patterns are
 compiled when they are first needed: most texts need none.
+
+Keys known by a prefix of their own, which their vendors chose so that they can be found, stand in a table. Each row is the
+placeholder's word, the prefixes, and what follows them: the least length of a key of letters, digits, ``_`` and ``-``, or its
+very form; and where that was read in November 2026: V the vendor's own documentation, G the list of what GitHub's secret
+scanning supports, L the rules of gitleaks, K those of kingfisher. Only facts were taken from there.
 """
 
 from __future__ import annotations
@@ -198,4 +203,216 @@ def compiled(pattern: str) -> re.Pattern[str]:
             word = first.group()
             turned = word + BEGIN.replace(")|", f"{word})|").removesuffix("))") + f"{word}))" + rest[len(word) :]
         found = _COMPILED[pattern] = re.compile(turned, re.ASCII)
+    return found
+
+
+_SIGN = "[A-Za-z0-9_-]"
+_MOST = 300
+# Twelve letters and digits in a row with a digit among them: names of things are words between ``_`` and ``-``.
+_DENSE = rf"(?={_SIGN}{{0,60}}?(?=[A-Za-z]{{0,11}}[0-9])[A-Za-z0-9]{{12}})"
+# Capitals, small letters and a digit: behind a short prefix a name may stand as well.
+_MIXED = rf"(?={_SIGN}{{0,40}}[A-Z])(?={_SIGN}{{0,40}}[a-z])(?={_SIGN}{{0,40}}[0-9])"
+_HEX32, _HEX40, _HEX64 = (rf"[a-f0-9]{{{size}}}{END}" for size in (32, 40, 64))
+_UUID = rf"[a-f0-9]{{8}}(?:-[a-f0-9]{{4}}){{3}}-[a-f0-9]{{12}}{END}"
+
+
+def _mixed(least: int, most: int, signs: str = "A-Za-z0-9") -> str:
+    return rf"{_MIXED}[{signs}]{{{least},{most}}}(?![A-Za-z0-9_-])"
+
+
+_TABLE: tuple[tuple[str, str, int | str, str], ...] = (
+    # Models, and what agents work with.
+    ("nvidia-key", "nvapi-", 40, "VK"),
+    ("cerebras-key", "csk-", 32, "V"),
+    ("fireworks-key", "fw_", _mixed(22, 28), "VG"),
+    ("together-key", "tgp_v1_", 30, "V"),
+    ("anyscale-key", "esecret_", 20, "VG"),
+    ("runpod-key", "rpa_", 30, "V"),
+    ("voyage-key", "pa-", _mixed(41, 50, "A-Za-z0-9_-"), "V"),
+    ("jina-key", "jina_", 40, "V"),
+    ("langfuse-key", "sk-lf-", 30, "V"),
+    ("helicone-key", "sk-helicone-", r"(?=[a-z-]{0,40}[0-9])[a-z0-9-]{24,60}", "V"),
+    ("luma-key", "luma-", 30, "V"),
+    ("firecrawl-key", "fc-", _HEX32, "V"),
+    ("browserbase-key", "bb_live_", 20, "V"),
+    ("apify-token", "apify_api_", 30, "VK"),
+    ("e2b-key", "e2b_", _HEX40, "V"),
+    ("daytona-key", "dtn_", _HEX64, "V"),
+    ("mem0-key", "m0-", _mixed(36, 44), "V"),
+    ("letta-key", "sk-let-", r"[A-Za-z0-9+/_-]{40,300}={0,2}", "V"),
+    ("pinecone-key", "pcsk_", 40, "VG"),
+    ("wandb-key", "wandb_v1_", 40, "V"),
+    ("chroma-key", "ck-", _mixed(42, 50), "V"),
+    ("turbopuffer-key", "tpuf_", 24, "V"),
+    ("llamacloud-key", "llx-", 40, "V"),
+    ("cursor-key", "crsr_", 40, "V"),
+    ("windsurf-key", "sk-ws-", 30, "V"),
+    ("upstage-key", "up_", _mixed(28, 34), "V"),
+    ("modal-token", "ak- as-", _mixed(22, 22), "V"),
+    ("brave-key", "BSA", _mixed(28, 28, "A-Za-z0-9_-"), "V"),
+    ("google-key", "AQ.", rf"A{_DENSE}[A-Za-z0-9_-]{{40,80}}", "V"),
+    ("bedrock-key", "ABSK", r"[A-Za-z0-9+/]{100,300}={0,2}", "VL"),
+    ("bedrock-key", "bedrock-api-key-", r"[A-Za-z0-9+/=]{40,2000}", "VL"),
+    ("zep-key", "z_1", r"[A-Za-z0-9_-]{30,200}\.[A-Za-z0-9_-]{20,200}", "V"),
+    ("openai-key", "sess-", _mixed(40, 48), "V"),
+    ("cartesia-key", "sk_car_", 20, "V"),
+    ("you-key", "ydc-sk-", 20, "V"),
+    # Clouds and what runs on them.
+    ("tailscale-key", "tskey-", 20, "VGK"),
+    ("vercel-token", "vercel_blob_rw_", 30, "V"),
+    ("vercel-token", "vcp_ vci_ vca_ vcr_ vck_", 24, "VG"),
+    ("cloudflare-token", "cfk_ cfut_ cfat_", 40, "VG"),
+    ("cloudflare-key", "v1.0-", r"[a-f0-9]{24}-[a-f0-9]{146}", "L"),
+    ("render-key", "rnd_", 24, "V"),
+    ("neon-key", "napi_", 40, "VG"),
+    ("xata-key", "xau_", 30, "V"),
+    ("cockroach-key", "CCDB1_", 30, "VG"),
+    ("mongodb-key", "mdb_sa_sk_", 30, "VGK"),
+    ("aiven-password", "AVNS_", r"(?=[A-Za-z_-]{0,30}[0-9])[A-Za-z0-9_-]{15,30}", "VG"),
+    ("supabase-key", "sbp_v0_", _HEX40, "VG"),
+    ("databricks-token", "dkea dose", _HEX32, "G"),
+    ("confluent-key", "cflt", rf"(?=[A-Za-z+/]{{0,59}}[0-9])[A-Za-z0-9+/]{{60}}{END}", "VG"),
+    ("clickhouse-key", "4b1d", _mixed(38, 38), "L"),
+    ("materialize-password", "mzp_", _HEX64, "VG"),
+    ("tinybird-token", "p.eyJ", r"[A-Za-z0-9_-]{20,500}\.[A-Za-z0-9_-]{20,200}", "VG"),
+    ("alibaba-key", "LTAI", rf"(?=[A-Za-z]{{0,23}}[0-9])[A-Za-z0-9]{{16,24}}{END}", "GL"),
+    ("tencent-key", "AKID", rf"(?=[A-Za-z]{{0,31}}[0-9])[A-Za-z0-9]{{32}}{END}", "G"),
+    ("volcengine-key", "AKLT", _mixed(40, 60, "A-Za-z0-9_-"), "G"),
+    ("yandex-key", "AQVN", r"(?=[A-Za-z_-]{0,34}[0-9])[A-Za-z0-9_-]{35,40}", "GL"),
+    ("akamai-token", "akab-", rf"[a-z0-9]{{16}}-[a-z0-9]{{16}}{END}", "V"),
+    ("honeycomb-key", "hcaik_ hcaic_ hcamk_ hcbik_ hcbic_", 40, "V"),
+    ("logfire-token", "pylf_v1_ pylf_v2_", 30, "V"),
+    ("axiom-token", "xaat- xapt-", _UUID, "V"),
+    ("datadog-key", "ddapp_ ddpat_", 24, "V"),
+    ("dynatrace-token", "dt0s16. dt0s08. dt0s02. dt0s01.", r"[A-Z2-7]{8,24}\.[A-Z2-7]{64}", "V"),
+    ("inngest-key", "signkey-", 30, "V"),
+    ("trigger-key", "tr_dev_ tr_prod_ tr_stg_ tr_preview_ tr_pat_", 18, "V"),
+    ("prefect-key", "pnu_ pnb_", 30, "VGK"),
+    ("rootly-key", "rootly_", 40, "VG"),
+    ("dbt-token", "dbtc_ dbtu_ dbts_", 20, "VG"),
+    ("retool-key", "retool_", 24, "V"),
+    ("posthog-key", "phx_ phs_ phr_ pha_", 30, "VGK"),
+    ("pagerduty-token", "pdus+ pdeu+", r"(?=[A-Za-z_+-]{0,40}[0-9])[A-Za-z0-9_+-]{20,200}", "V"),
+    ("launchdarkly-key", "sdk- api-", _UUID, "VL"),
+    ("statsig-key", "secret- console-", _mixed(40, 46), "V"),
+    ("growthbook-key", "secret_admin_ secret_user_ secret_readonly_", 20, "V"),
+    ("flagsmith-key", "ser.", _mixed(22, 22), "V"),
+    ("checkly-key", "cu_", _HEX32, "V"),
+    ("healthchecks-key", "hcw_ hcr_", _mixed(28, 28), "V"),
+    ("convex-key", "prod: dev: preview: project:", r"[a-z]{2,20}-[a-z]{2,20}-[0-9]{1,4}\|[A-Za-z0-9+/]{40,400}={0,2}", "V"),
+    ("tigris-secret", "tsec_", 30, "V"),
+    ("fauna-key", "fnA", _mixed(37, 40, "A-Za-z0-9_-"), "V"),
+    ("appwrite-key", "standard_", rf"[a-f0-9]{{100,300}}{END}", "V"),
+    ("alchemy-key", "alcht_", 20, "V"),
+    ("quicknode-key", "QN_", _HEX32, "V"),
+    # Where secrets, identities and packages are kept.
+    ("onepassword-token", "ops_eyJ", r"[A-Za-z0-9+/_-]{40,2000}={0,2}", "VGL"),
+    ("onepassword-key", "A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}", "L"),
+    ("bitwarden-token", "0.", rf"{_UUID.removesuffix(END)}\.[A-Za-z0-9]{{30}}:[A-Za-z0-9+/]{{22,44}}={{0,2}}", "V"),
+    ("infisical-token", "st.", r"[a-f0-9]{24}\.[a-f0-9]{32}\.[a-f0-9]{32}", "V"),
+    ("stytch-secret", "secret-live- secret-test-", 30, "VG"),
+    ("ory-token", "ory_pat_ ory_st_ ory_at_ ory_rt_ ory_ac_", 24, "V"),
+    ("unkey-key", "unkey_", 16, "V"),
+    ("zuplo-key", "zpka_", 30, "VG"),
+    ("liveblocks-key", "sk_prod_ sk_dev_", 30, "V"),
+    ("artifactory-key", "cmVmdGtu", rf"[A-Za-z0-9]{{50,64}}{END}", "GL"),
+    ("nuget-key", "oy2", rf"(?=[a-z]{{0,42}}[0-9])[a-z0-9]{{43}}{END}", "GK"),
+    ("packagist-token", "packagist_", 30, "VG"),
+    ("clojars-token", "CLOJARS_", 40, "GL"),
+    ("jsr-token", "jsrp_ jsrt_", 20, "V"),
+    ("deno-token", "ddp_ ddo_ ddw_", 30, "V"),
+    ("netlify-token", "nfo_ nfc_ nfb_ nfu_", 30, "V"),
+    ("jetbrains-token", "perm: perm-", r"[A-Za-z0-9+/=]{4,80}\.[A-Za-z0-9+/=]{2,80}\.[A-Za-z0-9+/=]{16,80}", "V"),
+    ("sourcegraph-token", "sgp_ slk_", 40, "VLK"),
+    ("snyk-token", "snyk_uat. snyk_sat.", r"[A-Za-z0-9]{6,10}\.[A-Za-z0-9_.-]{40,300}", "V"),
+    ("dependency-track-key", "odt_", 32, "VK"),
+    ("harness-token", "pat. sat.", r"[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}", "L"),
+    ("infracost-key", "ico-", _mixed(32, 32), "L"),
+    ("scalingo-token", "tk-us-", 40, "L"),
+    ("defined-networking-token", "dnkey-", 40, "GL"),
+    ("wakatime-key", "waka_", 30, "VG"),
+    # Mail, chat, desks and documents.
+    ("resend-key", "re_", rf"{_MIXED}(?:[A-Za-z0-9]{{6,12}}_)?[A-Za-z0-9]{{20,36}}(?![A-Za-z0-9_-])", "V"),
+    ("mailersend-token", "mlsn.", r"[a-f0-9]{40,64}", "V"),
+    ("brevo-key", "xsmtpsib-", 60, "G"),
+    ("courier-key", "pk_prod_ pk_test_", rf"(?=[A-Z]{{0,27}}[0-9])[A-Z0-9]{{28}}{END}", "K"),
+    ("telnyx-key", "KEY0", r"[0-9A-F]{30,40}_[A-Za-z0-9]{22}", "VG"),
+    ("pubnub-key", "sec-c-", r"[A-Za-z0-9+/]{40,80}={0,2}", "G"),
+    ("hubspot-token", "pat-na1- pat-na2- pat-eu1- pat-ap1-", _UUID, "VGK"),
+    ("airtable-token", "pat", r"[A-Za-z0-9]{14}\.[a-f0-9]{64}", "GL"),
+    ("typeform-token", "tfp_", 40, "VGK"),
+    ("readme-key", "rdme_", 40, "GLK"),
+    ("clickup-token", "pk_", rf"[0-9]{{7,9}}_[0-9A-Z]{{32}}{END}", "VK"),
+    ("trello-token", "ATTA", r"[a-f0-9]{64}[A-F0-9]{8}", "K"),
+    ("asana-token", "0/ 1/ 2/", rf"[0-9]{{15,17}}(?:/[0-9]{{15,17}})?:[a-f0-9]{{32}}{END}", "VK"),
+    ("frameio-token", "fio-u-", 50, "VGLK"),
+    ("mapbox-token", "sk.eyJ tk.eyJ", r"[A-Za-z0-9_-]{20,500}\.[A-Za-z0-9_-]{16,60}", "VG"),
+    ("adafruit-key", "aio_", _mixed(28, 28), "GLK"),
+    ("ionic-token", "ion_", r"(?=[A-Za-z]{0,41}[0-9])[A-Za-z0-9]{42}" + END, "GK"),
+    ("lichess-token", "lip_", _mixed(20, 24), "G"),
+    ("databento-key", "db-", _mixed(29, 29), "G"),
+    ("adobe-secret", "p8e-", r"(?=[A-Za-z-]{0,31}[0-9])[A-Za-z0-9-]{32}" + END, "GLK"),
+    ("segment-token", "sgp_", _mixed(64, 64), "GK"),
+    ("facebook-token", "EAA", rf"(?=[A-Za-z]{{0,60}}[0-9])[A-Za-z0-9]{{90,300}}{END}", "GL"),
+    ("instagram-token", "IGQV IGAA", rf"(?=[A-Za-z]{{0,60}}[0-9])[A-Za-z0-9]{{80,300}}{END}", "V"),
+    ("twitter-token", "AAAAAAAAAAAAAAAAAAAAA", r"[A-Za-z0-9%]{60,100}", "GL"),
+    ("linkedin-secret", "WPL_AP0. WPL_AP1.", r"[A-Za-z0-9.+/]{16,60}={0,2}", "G"),
+    ("dropbox-token", "sl.", r"(?=[A-Za-z._-]{0,80}[0-9])(?:u\.)?[A-Za-z0-9_-]{100,1500}", "GL"),
+    ("salesforce-token", "00D", r"[A-Za-z0-9]{12,15}![A-Za-z0-9._]{80,120}", "VK"),
+    ("amazon-secret", "amzn1.oa2-cs.v1.", _HEX64, "G"),
+    ("amazon-secret", "amzn.mws.", _UUID, "G"),
+    ("onesignal-key", "os_v2_app_ os_v2_org_", 60, "VG"),
+    ("klaviyo-key", "pk_", rf"[a-f0-9]{{34}}{END}", "V"),
+    ("calcom-key", "cal_live_ cal_", _HEX32, "V"),
+    ("dub-key", "dub_", _mixed(24, 24), "V"),
+    ("outline-key", "ol_api_", 30, "V"),
+    ("plain-key", "plainApiKey_", 20, "V"),
+    ("linear-key", "lin_wh_", 20, "G"),
+    ("wix-key", "IST.eyJ", r"[A-Za-z0-9_-]{20,500}\.[A-Za-z0-9_-]{20,3000}\.[A-Za-z0-9_-]{20,800}", "V"),
+    # Payment and parcels.
+    ("braintree-token", "access_token$production$ access_token$sandbox$", r"[a-z0-9]{16}\$[a-f0-9]{32}", "GL"),
+    ("adyen-key", "AQE", r"[a-z]hm[A-Za-z0-9+/]{40,400}={0,2}(?:-[A-Za-z0-9+/=]{10,200}){0,2}", "V"),
+    ("paddle-key", "pdl_live_ pdl_sdbx_ pdl_ntfset_", 30, "VG"),
+    ("razorpay-key", "rzp_live_ rzp_test_", r"(?=[A-Za-z]{0,13}[0-9])[A-Za-z0-9]{14,30}", "VG"),
+    ("flutterwave-key", "FLWSECK- FLWSECK_TEST-", r"[A-Za-z0-9]{12,40}(?:-X)?", "GL"),
+    ("plaid-token", "access-production- access-sandbox- access-development-", _UUID, "GL"),
+    ("mollie-key", "live_", _mixed(30, 30), "V"),
+    ("gocardless-token", "live_", _mixed(40, 40, "A-Za-z0-9_-"), "VGLK"),
+    ("polar-token", "polar_oat_ polar_pat_ polar_at_u_ polar_at_o_ polar_rt_u_ polar_rt_o_", 30, "V"),
+    ("sumup-key", "sup_sk_", 20, "V"),
+    ("mercury-token", "secret-token:mercury_", 16, "V"),
+    ("brex-token", "bxt_", 20, "G"),
+    ("xendit-key", "xnd_production_ xnd_development_", 20, "V"),
+    ("midtrans-key", "Mid-server- SB-Mid-server-", r"(?=[A-Za-z_-]{0,20}[0-9])[A-Za-z0-9_-]{16,60}", "VG"),
+    ("checkout-key", "sk_sbox_", 20, "VG"),
+    ("shippo-token", "shippo_live_ shippo_test_", _HEX40, "GLK"),
+    ("easypost-key", "EZAK EZTK", rf"[A-Za-z0-9]{{54}}{END}", "GLK"),
+    ("duffel-token", "duffel_live_ duffel_test_", 36, "GL"),
+)
+
+
+_SPECIAL = str.maketrans({sign: "\\" + sign for sign in ".+$"})
+_FORMS = {form: rf"{_DENSE}{_SIGN}{{{form},{_MOST}}}" for form in range(64)}
+PREFIXED: tuple[Rule, ...] = tuple(
+    (kind, (prefix,), BEGIN + prefix.translate(_SPECIAL) + (form if isinstance(form, str) else _FORMS[form]), True)
+    for kind, given, form, _ in _TABLE
+    for prefix in given.split()
+)
+# What a look at every text costs is these words; few are as long as a key.
+_LONG_WORDS = r"[A-Za-z0-9_.+/=$:!|-]{16,}"
+_ESCAPES = (("\\", r"\\[nrtbf]"), ("%", "%[0-9A-Fa-f]{2}"))
+_HEADS: dict[str, list[str]] = {}  # by their first two signs
+for _row in PREFIXED:
+    _HEADS.setdefault(_row[1][0][:2], []).append(_row[1][0])
+
+
+def begun(text: str) -> set[str]:
+    """The prefixes with which something in a text begins that is long enough to be a key."""
+    for sign, escape in _ESCAPES:
+        text = compiled(escape).sub("\n", text) if sign in text else text
+    found = set[str]()
+    for word in compiled(_LONG_WORDS).findall(text):
+        starts = [0, *(at.end() for at in compiled("[^A-Za-z0-9]").finditer(word, 0, len(word) - 14))]
+        for start in starts:
+            found.update(prefix for prefix in _HEADS.get(word[start : start + 2], ()) if word.startswith(prefix, start))
     return found

@@ -22,8 +22,7 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.read import SLACK
 from gitbaton.store.refs import META, RUNS, TRANSCRIPTS, fetched_ref
 from gitbaton.store.write import NOBODY
-from gitbaton.sync.items import Seen, here, item_of, said
-from gitbaton.sync.values import Choice, Fetched, Late, Move
+from gitbaton.sync.items import Choice, Fetched, Late, Move, Seen, here, item_of, said
 from gitbaton.transcripts.layout import sessions_of
 from gitbaton.values import replace
 

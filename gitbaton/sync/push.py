@@ -1,10 +1,11 @@
-"""Push: what the remote lacks and no more; nothing that nobody agreed to make public, and no secret that was seen."""
+"""Push: what the remote lacks and no more; no secret that was seen, and nothing private without agreement."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
@@ -26,22 +27,30 @@ from gitbaton.errors import (
 from gitbaton.git import objectlists
 from gitbaton.git.bounded import with_words
 from gitbaton.git.damage import set_aside, torn
-from gitbaton.git.objectlists import reachable
+from gitbaton.git.objectlists import contents, reachable, sizes
 from gitbaton.git.objects import NewObject, RawCommit, RefChange, new_object, parse_commit
 from gitbaton.git.publish import fsync, move_refs, publish_reachable, stored
+from gitbaton.git.questions import matching
 from gitbaton.git.remotes import Connection, Pushed, place_address
 from gitbaton.git.repo import Repo, add, make_folder
 from gitbaton.git.run import checked
 from gitbaton.model import Oid
-from gitbaton.render import in_shell, kept_here, path_in_quotes
+from gitbaton.render import first_few, in_shell, kept_here, path_in_quotes, some
+from gitbaton.scanning.objects import behind
 from gitbaton.store import CHAINS, NOTES, chain_ref, state
 from gitbaton.store import meta as metas
 from gitbaton.store.chain import INDEX, MAX_COMMIT, STAGES
 from gitbaton.store.read import SLACK, readable_kinds, user_tips
 from gitbaton.store.refs import META, remote_ref
-from gitbaton.sync import contents, threads
+from gitbaton.sync import threads
 from gitbaton.sync.items import (
     OURS,
+    Choice,
+    Exposure,
+    Item,
+    Joining,
+    Move,
+    Pushing,
     Seen,
     broken_refs,
     flush,
@@ -55,11 +64,10 @@ from gitbaton.sync.items import (
     torn_notes,
 )
 from gitbaton.sync.kinds import Comparison, keeps, meta_move, notes_move, run_moves, talk_moves
-from gitbaton.sync.values import Choice, Exposure, Item, Joining, Move, Pushing
 from gitbaton.system.files import read_regular
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
-from gitbaton.worktree.gate import OTHER
+from gitbaton.worktree.gate import ANNEX, DVC, LFS, MOST, OTHER, kept_by, lfs_oid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -252,13 +260,13 @@ class _Push:
         made = replace(made, warnings=(*made.warnings, *_by_name(files, in_quotes(self.shown))))
         hits = [hit for hit in hits if hit.kind != scanning.NAMED]
         files = [move.new for move in moves if move.changes and move.kind in ("track", "run") and move.new is not None]
-        found: Sequence[contents.Pointer] = ()
+        found: Sequence[Pointer] = ()
         if files:  # a note, and a state of a thread, is no file, and holds ids that look like a pointer's
-            found = haves.ask(lambda oids: contents.pointers(self.baton, files, oids), lambda found: not found)
-        self.sends = contents.sendable(self.baton, found)
+            found = haves.ask(lambda oids: pointers(self.baton, files, oids), lambda found: not found)
+        self.sends = sendable(self.baton, found)
         self.hooked = any(pointer.keeper == OTHER for pointer in found) and bool(self.line.push_hook())
         refs = [move.ref for move in moves if move.changes and move.kind and move.new]
-        stays = contents.staying(found, self.sends, self.shown, refs, hooked=self.hooked)
+        stays = staying(found, self.sends, self.shown, refs, hooked=self.hooked)
         made = replace(made, warnings=(*made.warnings, *stays), contents=len(self.sends))
         if hits or not self.manner.write or not any(move.changes for move in moves):
             return replace(made, hits=tuple(hits))
@@ -341,7 +349,7 @@ class _Push:
     def _send(self, made: Pushing, written: Collection[Oid], *, rewriting: bool) -> Pushing | None:
         """Move the remote's refs; None where it refuses rewriting. ``written``: the objects that git keeps for it."""
         moves, rows = {move.ref: move for move in made.moves}, list[Pushed]()
-        contents.send(self.line, self.sends, self.place)
+        send_contents(self.line, self.sends, self.place)
         try:
             for part in _parts(made.moves):
                 rows += self.line.push(part, self.place, hooked=self.hooked)
@@ -645,3 +653,76 @@ def _read(baton: Baton, oids: Iterable[Oid]) -> dict[Oid, RawCommit]:
     asked = sorted(set(oids))
     read = zip(asked, baton.repo.objects.read_many(asked), strict=True)
     return {oid: parse_commit(item.data) for oid, item in read if item is not None and item.kind == "commit" and item.data}
+
+
+_REFS = 5  # that a line names
+_CRYPT = "git-crypt"  # its content is in git, and may look like anything
+
+
+@value
+class Pointer:
+    """A file in what is sent whose content is not in git: what keeps it, as in gitbaton.worktree.gate, the filter that it
+    stands behind, if any, and git-lfs' id of it."""
+
+    path: str
+    keeper: str
+    driver: str = ""
+    oid: str = ""
+
+
+def pointers(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid]) -> list[Pointer]:
+    """The pointers that are reachable from ``wants`` and not from ``haves``. Raises GitError."""
+    objects = baton.repo.objects
+    paths = {oid: path for oid, path in reachable(baton.repo, wants, haves).items() if path}
+    small = [item for item in sizes(objects, list(paths)) if item.kind == "blob" and item.size <= MOST]
+    found = [(paths[item.oid], kept_by(paths[item.oid], data), data) for item, data in contents(objects, small)]
+    found = [row for row in found if row[1]]
+    asked = sorted({os.fsdecode(path) for path, keeper, _ in found if keeper in (LFS, OTHER)})
+    drivers = behind(baton.repo, asked, wants) if asked else {}
+    rows = []
+    for path, keeper, data in found:
+        name = os.fsdecode(path)
+        driver = drivers.get(name, "")
+        if keeper in (ANNEX, DVC) or (driver and not driver.startswith(_CRYPT)):
+            rows.append(Pointer(path=name, keeper=keeper, driver=driver, oid=lfs_oid(data)))
+    return rows
+
+
+def sendable(baton: Baton, found: Sequence[Pointer]) -> list[str]:
+    """The ids of what git-lfs has here, where there is one that may send it."""
+    skips = os.environ.get("GIT_LFS_SKIP_PUSH", "").lower() in ("1", "true", "t", "yes", "on")
+    if skips or shutil.which("git-lfs") is None or not any(pointer.oid for pointer in found):
+        return []
+    common = baton.repo.layout.common_dir
+    place = ([text for _, text in matching(baton.repo, r"^lfs\.storage$")] or ["lfs"])[-1]
+    folder = os.path.join(common, place, "objects")
+    oids = dict.fromkeys(pointer.oid for pointer in found if pointer.oid)
+    return [oid for oid in oids if os.path.isfile(os.path.join(folder, oid[:2], oid[2:4], oid))]
+
+
+def send_contents(line: Connection, oids: Sequence[str], place: str) -> None:
+    """Send contents by git-lfs to where the refs are to go. Raises RemoteError, which says how to do without."""
+    said = line.send_lfs(oids, place) if oids else ""
+    if said:
+        hint = f"GIT_LFS_SKIP_PUSH=1 git baton push {in_shell(line.remote.shown)} leaves it here"
+        raise RemoteError(
+            f"nothing is pushed: git-lfs does not send the content of files to {in_quotes(line.remote.shown)}: {said}", hint
+        )
+
+
+def staying(found: Sequence[Pointer], oids: Sequence[str], there: str, refs: Sequence[str], *, hooked: bool) -> list[str]:
+    """Warnings that name the files whose content is not sent, and what sends it. ``refs``: those that are sent; ``hooked``: a
+    pre-push hook of the user's sees to what other filters keep."""
+    words = " ".join(map(in_shell, (there, *refs[:_REFS])))
+    told = {
+        ANNEX: f"git-annex keeps it; 'git annex copy --to {in_shell(there)}' sends it",
+        DVC: "DVC keeps it; 'dvc push' sends it",
+        LFS: f"git-lfs keeps it, and it is not sent: 'git lfs push {words}' sends what is here",
+    }
+    groups: dict[str, list[str]] = {}
+    for pointer in found:
+        if pointer.oid in oids or (hooked and pointer.keeper == OTHER):
+            continue
+        why = told.get(pointer.keeper, f"the filter '{pointer.driver}' seems to keep it elsewhere")
+        groups.setdefault(why, []).append(pointer.path)
+    return [f"the content of {some(len(paths), first_few(paths))} does not go along: {why}" for why, paths in groups.items()]

@@ -21,10 +21,31 @@ from gitbaton.store.read import SLACK
 from gitbaton.store.refs import META, fetched_ref, remote_ref
 from gitbaton.store.revision import Revision
 from gitbaton.sync import threads
-from gitbaton.sync.items import OURS, Seen, broken_refs, here, item_of, look, more_broken_refs, own, require_meta, room, said
+from gitbaton.sync.items import (
+    OURS,
+    Choice,
+    Fetched,
+    Gathered,
+    Item,
+    Joined,
+    Joining,
+    Late,
+    Pushing,
+    Seen,
+    Synced,
+    broken_refs,
+    here,
+    in_order,
+    item_of,
+    look,
+    more_broken_refs,
+    own,
+    require_meta,
+    room,
+    said,
+)
 from gitbaton.sync.kinds import fetched_runs, fetched_tracks, more_notes
 from gitbaton.sync.push import ATTEMPTS, Manner, push
-from gitbaton.sync.values import Choice, Fetched, Gathered, Item, Joined, Joining, Late, Pushing, Synced, in_order
 from gitbaton.threads.names import LATE
 from gitbaton.values import replace
 

@@ -13,8 +13,7 @@ from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
-from gitbaton.sync.items import OURS, Seen, flush, here, room
-from gitbaton.sync.values import Choice, Fetched, Item, Joined, Move
+from gitbaton.sync.items import OURS, Choice, Fetched, Item, Joined, Move, Seen, flush, here, room
 from gitbaton.threads.build import Apart, Side, apart
 from gitbaton.threads.chain import Entries, LateWrites, Object, ThreadChain, named
 from gitbaton.threads.codec import Id

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gitbaton.sync.items import Move
 from gitbaton.sync.push import exposure
-from gitbaton.sync.values import Move
 from gitbaton.threads.store import ThreadStore
 from tests.kit.clones import State
 from tests.kit.far import CHAINS, META, NOTES, Far, forget, noted_steps, ok, snap, steps

@@ -7,9 +7,8 @@ import re
 import pytest
 
 from gitbaton.secrets import Redactor
-from gitbaton.secrets.prefixes import PREFIXED
 from gitbaton.secrets.redactor import rows
-from gitbaton.secrets.rules import compiled
+from gitbaton.secrets.rules import PREFIXED, compiled
 from tests.kit import Sandbox, rules
 from tests.kit.keys import ALNUM, BASE64, HEX, UPPER, URL, Maker
 
