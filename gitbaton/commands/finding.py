@@ -21,7 +21,7 @@ from gitbaton.values import replace, value
 
 if TYPE_CHECKING:
     from gitbaton.baton import Baton
-    from gitbaton.scanning import Hit, Report
+    from gitbaton.scanning import Hit, ScanReport
 
 _HELD = {"c": "channel", "w": "writes of task", "x": "writes of task"}
 _WHOLE = {"r.ck": "checkpoint", "r.md": "metadata"}
@@ -41,7 +41,7 @@ class ThreadCheckpoint:
     id: str | None
 
 
-def scan_threads(baton: Baton, names: Sequence[str], *, alone: bool, files: bool) -> Report:
+def scan_threads(baton: Baton, names: Sequence[str], *, alone: bool, files: bool) -> ScanReport:
     """A scan of threads, of all or of the named, ``alone`` or with all that there is else; of what the log has, too, which is
     brought into git before. Raises NotFoundError."""
     from gitbaton.scanning import scan

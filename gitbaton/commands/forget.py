@@ -27,7 +27,7 @@ from gitbaton.errors import MENDS
 from gitbaton.render import first_few, in_shell, some
 from gitbaton.retention import removing
 from gitbaton.retention.forgetting import Forgetting, apply, forget, permit, plan
-from gitbaton.retention.proof import Proof, erase, prove, texts, to_do, unknown
+from gitbaton.retention.proof import ForgetProof, erase, prove, texts, to_do, unknown
 
 _PROVEN = "no ref, index or reflog of this repository reaches their record, their note or a file that only they held"
 
@@ -64,7 +64,7 @@ def command(
     with opened(ctx, dry_run=dry_run, talks="" if json else "looking at checkpoints") as baton, discreet(baton):
         say = baton.redactor.text
         warnings: list[str] = []
-        proof = Proof()
+        proof = ForgetProof()
         made = plan(baton, checkpoints, everywhere=everywhere)
         for name in dict.fromkeys(unicodedata.normalize("NFC", name) for name in checkpoints):
             others = len(made.stay.get(name, ()))
@@ -85,7 +85,7 @@ def command(
             )
         if not dry_run:
             warnings += erase(baton, made) if everywhere else removing.refresh(baton)
-            proof = prove(baton, made) if everywhere else Proof()
+            proof = prove(baton, made) if everywhere else ForgetProof()
         if json:
             print_json({key: clean(baton, item) for key, item in document(made, proof, dry_run=dry_run).items()})
         else:
@@ -131,7 +131,7 @@ def told(baton: Baton, look: Look, made: Forgetting, dry_run: bool, verbose: boo
             yield f"{counted(count, noun)} {went} as well"
 
 
-def document(made: Forgetting, proof: Proof, *, dry_run: bool) -> dict[str, Json]:
+def document(made: Forgetting, proof: ForgetProof, *, dry_run: bool) -> dict[str, Json]:
     """The JSON of what was, or would be, forgotten."""
     return {
         "dry_run": dry_run,

@@ -25,8 +25,8 @@ from gitbaton.commands.retaining import FREED, clean, consented, discreet, laid_
 from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import KINDS, Stored
 from gitbaton.render import line, title
-from gitbaton.retention.pruning import Plan, apply, plan, prune
-from gitbaton.retention.rules import Rules, Wish, parse_rules
+from gitbaton.retention.pruning import PrunePlan, apply, plan, prune
+from gitbaton.retention.rules import KeepRules, Wish, parse_rules
 
 if TYPE_CHECKING:
     from gitbaton.retention import threads as of_threads
@@ -115,7 +115,7 @@ def command(
     return 0 if told_apart(made.broken) else 1
 
 
-def _planned(baton: Baton, look: Look, made: Plan, verbose: bool) -> Iterator[str]:
+def _planned(baton: Baton, look: Look, made: PrunePlan, verbose: bool) -> Iterator[str]:
     listed = [stored for part in made.tracks for stored in (*(stored for stored, _ in part.keep), *part.remove)]
     ids = look.ids(stored.id for stored in listed)
 
@@ -133,7 +133,7 @@ def _planned(baton: Baton, look: Look, made: Plan, verbose: bool) -> Iterator[st
     yield _would_free(made)
 
 
-def _done(made: Plan) -> Iterator[str]:
+def _done(made: PrunePlan) -> Iterator[str]:
     yield from _went((f"track {in_quotes(part.track)}", part) for part in made.tracks)
     safety = sum(len(piece.remove) for piece in made.safety)
     for many, noun in ((safety, "safety checkpoint"), (len(made.conversations), "transcript")):
@@ -142,7 +142,7 @@ def _done(made: Plan) -> Iterator[str]:
     yield "nothing to remove" if made.empty else FREED
 
 
-def _document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
+def _document(made: PrunePlan, *, dry_run: bool) -> dict[str, Json]:
     """The JSON of a plan, carried out or not."""
 
     def row(stored: Stored) -> dict[str, Json]:
@@ -166,30 +166,30 @@ def _document(made: Plan, *, dry_run: bool) -> dict[str, Json]:
 
 
 def _prune_threads(
-    ctx: Invocation, threads: Sequence[str], rules: Rules, *, ask: bool, dry_run: bool, json: bool, verbose: bool
+    ctx: Invocation, threads: Sequence[str], rules: KeepRules, *, ask: bool, dry_run: bool, json: bool, verbose: bool
 ) -> int:
     """Remove checkpoints of LangGraph's threads that nobody needs any more, or only say which; the exit code."""
     from gitbaton.commands.thread import meant, store_of
-    from gitbaton.retention.threads import Plan, apply, broken, plan, weighed
+    from gitbaton.retention.threads import ThreadPrunePlan, apply, broken, plan, weighed
     from gitbaton.threads.reports import missing
 
     with opened(ctx, dry_run=dry_run, door=None, talks="" if json else "looking at threads") as baton, store_of(baton) as store:
         if store is None:
             if threads:
                 raise missing(threads[0], {})
-            made, told = Plan(parts=(), bytes=0), Told()
+            made, told = ThreadPrunePlan(parts=(), bytes=0), Told()
         else:
             names = {thread for thread, _ in store.chains()}
             wanted = [meant(thread, names) for thread in threads]
             made = plan(store, wanted, rules)
             told = _facts(store, made) if json or dry_run else Told()  # read before they go
 
-            def show(made: Plan) -> None:
+            def show(made: ThreadPrunePlan) -> None:
                 told.update(_facts(store, made))
                 seen = weighed(store, baton.repo, made)
                 laid_out(ctx, baton, lambda look: _planned_threads(look, seen, told, verbose), json=json)
 
-            def carry_out(made: Plan) -> Plan:
+            def carry_out(made: ThreadPrunePlan) -> ThreadPrunePlan:
                 try:
                     return apply(store, made)
                 except BatonError:
@@ -211,14 +211,14 @@ def _prune_threads(
     return 0 if told_apart(made.broken) else 1
 
 
-def _facts(store: "ThreadStore", made: "of_threads.Plan") -> Told:
+def _facts(store: "ThreadStore", made: "of_threads.ThreadPrunePlan") -> Told:
     from gitbaton.threads.reports import facts
 
     every = [(part, entry) for part in made.parts for entry in (*(entry for entry, _ in part.keep), *part.remove)]
     return {(part.thread, part.namespace, entry.id): facts(store, entry) for part, entry in every}
 
 
-def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
+def _named(made: "of_threads.ThreadPrunePlan") -> "Iterator[tuple[str, of_threads.NamespacePlan]]":
     from gitbaton.commands.thread import name
 
     for part in made.parts:
@@ -229,10 +229,10 @@ def _named(made: "of_threads.Plan") -> "Iterator[tuple[str, of_threads.Part]]":
         )
 
 
-def _planned_threads(look: Look, made: "of_threads.Plan", told: Told, verbose: bool) -> Iterator[str]:
+def _planned_threads(look: Look, made: "of_threads.ThreadPrunePlan", told: Told, verbose: bool) -> Iterator[str]:
     from gitbaton.commands.thread import name
 
-    def said(part: "of_threads.Part", entry: "ThreadCheckpoint") -> tuple[Cell | str, str, Cell | str]:
+    def said(part: "of_threads.NamespacePlan", entry: "ThreadCheckpoint") -> tuple[Cell | str, str, Cell | str]:
         known = told[part.thread, part.namespace, entry.id]
         return name(entry.id), look.age(known.ts), f"{known.source} {known.step}".rstrip()
 
@@ -240,8 +240,8 @@ def _planned_threads(look: Look, made: "of_threads.Plan", told: Told, verbose: b
     yield _would_free(made)
 
 
-def _document_of_threads(made: "of_threads.Plan", told: Told, *, dry_run: bool) -> dict[str, Json]:
-    def row(part: "of_threads.Part", entry: "ThreadCheckpoint") -> dict[str, Json]:
+def _document_of_threads(made: "of_threads.ThreadPrunePlan", told: Told, *, dry_run: bool) -> dict[str, Json]:
+    def row(part: "of_threads.NamespacePlan", entry: "ThreadCheckpoint") -> dict[str, Json]:
         ts = told[part.thread, part.namespace, entry.id].ts
         return {"id": entry.id, "ts": timestamp(ts) if ts is not None else None}
 
@@ -281,7 +281,7 @@ def _went(parts: Iterable[tuple[str, Any]]) -> Iterator[str]:
             yield f"{label}: {counted(len(part.remove), 'checkpoint')} removed, {len(part.keep)} kept"
 
 
-def _would_free(made: "Union[Plan, of_threads.Plan]") -> str:
+def _would_free(made: "Union[PrunePlan, of_threads.ThreadPrunePlan]") -> str:
     if made.empty:
         return "nothing to remove"
     return f"about {amount(made.bytes or 0)} would be free once git has collected garbage"

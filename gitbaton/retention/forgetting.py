@@ -17,7 +17,7 @@ from gitbaton.git.objects import Objects, RefChange, author_at, commit_data, new
 from gitbaton.git.publish import publish
 from gitbaton.model import Checkpoint, Oid, Stored
 from gitbaton.render import first_few, in_shell, some
-from gitbaton.retention.inventory import Chain, Conversation, Found, copies
+from gitbaton.retention.inventory import CheckpointChain, Conversation, Inventory, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
 from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Store, chain_ref, tip_ref
 from gitbaton.store.chain import beside, root_objects
@@ -128,7 +128,7 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
 
 
 def _everywhere(
-    baton: Baton, found: Found, made: Forgetting, chains: Sequence[Sequence[Stored]], holding: Collection[str]
+    baton: Baton, found: Inventory, made: Forgetting, chains: Sequence[Sequence[Stored]], holding: Collection[str]
 ) -> Forgetting:
     """The same with all that goes besides, wherever it lies. ``chains``: the items of all that can be read, fetched ones first;
     ``holding``: the refs of the fetched ones with any of it."""
@@ -162,7 +162,7 @@ def _everywhere(
 
 
 def _safety(
-    baton: Baton, found: Found, named: Collection[Oid], files: Collection[Oid], kept: Collection[Oid]
+    baton: Baton, found: Inventory, named: Collection[Oid], files: Collection[Oid], kept: Collection[Oid]
 ) -> dict[Oid, tuple[str, ...]]:
     """Return the safety checkpoints that are ``named`` or hold any of some files, each with the paths whose content neither
     ``kept``, nor another safety checkpoint, nor the work tree holds. Raises RecordError."""
@@ -184,7 +184,7 @@ def _safety(
     return lost
 
 
-def _before(store: Store, found: Found, made: Forgetting) -> tuple[Stored, ...]:
+def _before(store: Store, found: Inventory, made: Forgetting) -> tuple[Stored, ...]:
     """Those of them that no chain holds any more, from the record that git has not collected yet; what cannot be read is not
     known."""
     there = {s.id for s in (*made.stored, *made.along, *(s for chain in found.tracks for s in chain.items))}
@@ -202,7 +202,7 @@ def _before(store: Store, found: Found, made: Forgetting) -> tuple[Stored, ...]:
     return tuple(items)
 
 
-def _named(baton: Baton, found: Found, name: str, *, everywhere: bool) -> tuple[Oid, Stored | None]:
+def _named(baton: Baton, found: Inventory, name: str, *, everywhere: bool) -> tuple[Oid, Stored | None]:
     """Return the checkpoint that a name means: one that is here, or one that was pruned or forgotten before, by its id. A
     safety checkpoint goes only with ``everywhere``."""
     try:
@@ -254,7 +254,7 @@ def _blobs(baton: Baton, paths: Mapping[Oid, bytes]) -> dict[Oid, bytes]:
     return {oid: paths[oid] for oid, size in sizes.items() if size.kind == "blob" and size.bytes >= _LEAST}
 
 
-def _kept(baton: Baton, found: Found, rest: Iterable[Stored], dropped: Collection[str]) -> set[Oid]:
+def _kept(baton: Baton, found: Inventory, rest: Iterable[Stored], dropped: Collection[str]) -> set[Oid]:
     """Return all that the checkpoints ``rest`` and every other ref that stays reach, the safety checkpoints apart. ``dropped``:
     refs that go. Raises RecordError."""
     left = {*dropped, *found.broken}
@@ -386,7 +386,7 @@ def _rewrite_notes(baton: Baton, made: Forgetting) -> None:
         publish(store.repo, [change], new=objects)
 
 
-def _rewritten(store: Store, chain: Chain, gone: Collection[Oid], ids: Iterable[Oid]) -> Trimmed | None:
+def _rewritten(store: Store, chain: CheckpointChain, gone: Collection[Oid], ids: Iterable[Oid]) -> Trimmed | None:
     """Return the safety chain in which the checkpoints ``gone`` keep nothing but their place, so that undo and redo stop there,
     and no step has the words of ``ids``; None where that is the chain as it is. Raises RecordError."""
     algorithm, ours, made = store.objects.algorithm, list[Oid](), list[Link]()

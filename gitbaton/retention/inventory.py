@@ -73,7 +73,7 @@ def known(ref: str) -> bool:
 
 
 @value
-class Chain:
+class CheckpointChain:
     """A chain and its checkpoints, newest first; ``name`` is the track, or what follows ``refs/baton/safety/``."""
 
     ref: str
@@ -94,7 +94,7 @@ class Conversation:
 
 
 @value
-class Copy:
+class FetchedChain:
     """The chain of a track as it was fetched: its checkpoints, newest first; ``whole``: whether all of them can be read."""
 
     ref: str
@@ -104,7 +104,7 @@ class Copy:
 
 
 @value
-class Found:
+class Inventory:
     """All that is ours. ``refs``: our refs, the notes' and the fetched ones, too; ``others``: where the user's refs and what
     was fetched begin; ``since``: what these reach and what was not there before the first checkpoint of each chain;
     ``objects``: what our own refs reach beyond that, each with a path; ``sizes``: what both take on disk; ``runs``: the commits
@@ -112,8 +112,8 @@ class Found:
     ``unknown``: those of runs of which nobody can tell what they reach."""
 
     refs: Mapping[str, Oid]
-    tracks: tuple[Chain, ...]
-    safety: tuple[Chain, ...]
+    tracks: tuple[CheckpointChain, ...]
+    safety: tuple[CheckpointChain, ...]
     conversations: tuple[Conversation, ...]
     meta: Meta
     others: tuple[Oid, ...]
@@ -130,7 +130,7 @@ class Found:
         return any(ref.startswith((CHAINS, TIPS, SAFETY, REMOTES)) for ref in self.broken)
 
 
-def look(store: Store) -> Found:
+def look(store: Store) -> Inventory:
     """Read all of it; a broken ref of ours is left out and named. Raises RecordError where ``meta`` cannot be read, a ref is a
     stranger's, or what cannot be read is the user's.
 
@@ -140,7 +140,7 @@ def look(store: Store) -> Found:
     before: object = None
     for _ in range(_LOOKS):
         try:
-            found: Found | BatonError = _look(store)
+            found: Inventory | BatonError = _look(store)
         except (GitError, RecordError) as error:
             found = error
         wrong = found.message if isinstance(found, BatonError) else dict(found.broken)
@@ -162,7 +162,7 @@ def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, Record
         yield ref, RecordError(f"{in_quotes(ref)} is a symbolic ref, for {in_quotes(target)}; gitbaton writes none there")
 
 
-def _look(store: Store) -> Found:
+def _look(store: Store) -> Inventory:
     refs = own_refs(store)
     for _, error in strange(store, refs):
         raise error
@@ -178,10 +178,10 @@ def _look(store: Store) -> Found:
     return _found(store, refs, meta, {**broken, **more})
 
 
-def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, str]) -> Found:
+def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, str]) -> Inventory:
     """All of it but for what is ``broken``, which those join that turn out to be, with what it reaches. Raises RecordError,
     GitError where something of that cannot be read."""
-    chains: dict[str, Chain] = {}
+    chains: dict[str, CheckpointChain] = {}
     conversations: list[Conversation] = []
     for ref, oid in sorted(refs.items()):
         if ref in broken:
@@ -216,7 +216,7 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
         raise RecordError(f"object {min(bad)} is torn")
 
     runs, unknown = _needed(store, refs, broken, others)
-    return Found(
+    return Inventory(
         refs=refs,
         tracks=tuple(chain for ref, chain in chains.items() if ref.startswith(CHAINS)),
         safety=tuple(chain for ref, chain in chains.items() if ref.startswith(SAFETY)),
@@ -232,14 +232,16 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
     )
 
 
-def _chain(store: Store, ref: str, tip: Oid) -> Chain:
+def _chain(store: Store, ref: str, tip: Oid) -> CheckpointChain:
     """A chain, every commit of it, down to the root. Raises RecordError that says what is broken, GitError."""
     track = track_of(ref) if ref.startswith(CHAINS) else None
     oids = store.objects.first_parents(tip)
     items: list[Stored] = []
     for oid, found in zip(oids, store.objects.read_many(oids, MAX_COMMIT), strict=True):
         if oid == store.root:
-            return Chain(ref=ref, name=track if track is not None else ref.removeprefix(SAFETY), tip=tip, items=tuple(items))
+            return CheckpointChain(
+                ref=ref, name=track if track is not None else ref.removeprefix(SAFETY), tip=tip, items=tuple(items)
+            )
         try:
             items.append(store.stored(found, track, oid))
         except RecordError as error:
@@ -271,7 +273,7 @@ def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) ->
     return Conversation(ref=ref, agent=agent, session=session, tip=tip, newest=newest)
 
 
-def copies(store: Store, found: Found, track: str | None = None) -> Iterator[Copy]:
+def copies(store: Store, found: Inventory, track: str | None = None) -> Iterator[FetchedChain]:
     """The chains that were fetched, of one track or of all, but for the refs that are broken."""
     for ref in found.refs:
         remote, _, below = ref.removeprefix(REMOTES).partition("/")
@@ -284,7 +286,7 @@ def copies(store: Store, found: Found, track: str | None = None) -> Iterator[Cop
             items, whole = history.items, not history.problems
         except (RecordError, NotFoundError):
             items, whole = (), False
-        yield Copy(ref=ref, remote=decode_track(remote) or remote, items=items, whole=whole)
+        yield FetchedChain(ref=ref, remote=decode_track(remote) or remote, items=items, whole=whole)
 
 
 def _needed(
@@ -376,7 +378,7 @@ def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid
     return list(store.present(found))
 
 
-def freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
+def freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
     """What ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it would grow.
 
     Git is asked to pack what stays, because what was stored as a difference to what goes must be stored anew. What else waits
@@ -390,7 +392,7 @@ def freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Seq
     return _freed(store, found, objects, changes)
 
 
-def _freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
+def _freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
     new = {item.oid: item for item in objects if item.oid not in found.objects}
     after = {**found.refs, **{change.name: change.new for change in changes}}
     tips = [oid for ref, oid in after.items() if oid is not None and not ref.startswith(REMOTES)]
@@ -407,7 +409,7 @@ def _freed(store: Store, found: Found, objects: Sequence[NewObject], changes: Se
     return max(before + sum(size.bytes for size in now.values()) - then, 0)
 
 
-def _reached(store: Store, found: Found, tips: Collection[Oid], new: Mapping[Oid, NewObject]) -> dict[Oid, bytes]:
+def _reached(store: Store, found: Inventory, tips: Collection[Oid], new: Mapping[Oid, NewObject]) -> dict[Oid, bytes]:
     """What of our objects is reached afterwards. New commits and trees are not written yet: what they name is asked for."""
     wanted: set[Oid] = set()
     todo, seen = list(tips), set()
@@ -429,7 +431,7 @@ def _reached(store: Store, found: Found, tips: Collection[Oid], new: Mapping[Oid
 
 
 def _packed_anew(
-    store: Store, found: Found, gone: Collection[Oid], stays: Mapping[Oid, bytes]
+    store: Store, found: Inventory, gone: Collection[Oid], stays: Mapping[Oid, bytes]
 ) -> tuple[dict[Oid, bytes], dict[Oid, Size]]:
     """What git may pack in another way than before, each with a path, and how large all of it is now: our objects that stay,
     the user's since the first checkpoint, and whatever is stored as a difference to what goes. What these in turn are

@@ -155,7 +155,7 @@ def latest_holding(baton: Baton, ids: Iterable[Oid]) -> list[str]:
 
 
 @value
-class Held:
+class Remnant:
     """Something of a forgotten checkpoint that is still reached: ``what`` it is, and ``by`` what, each for people; ``ids``: the
     checkpoints of tracks among these. ``repeated``: the words were said again. ``secret``: the scanner knows what it is."""
 
@@ -174,33 +174,33 @@ class Held:
 
 
 @value
-class Proof:
+class ForgetProof:
     """Result of looking for forgotten checkpoints: what is still ``held``, and what is worth a line besides (``said``).
     ``unread``: what could not be looked at; then nothing is proven."""
 
-    held: tuple[Held, ...] = ()
+    held: tuple[Remnant, ...] = ()
     said: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
 
-def prove(baton: Baton, made: Forgetting) -> Proof:
+def prove(baton: Baton, made: Forgetting) -> ForgetProof:
     """Walk everything that any ref, index or reflog reaches, and return what of the forgotten checkpoints is among it. Nothing
     held: they are gone from here once git has collected garbage. What cannot be read proves nothing."""
     if made.broken:
-        return Proof(unread=tuple(f"{in_quotes(ref)} cannot be read: {why}" for ref, why in sorted(made.broken.items())))
+        return ForgetProof(unread=tuple(f"{in_quotes(ref)} cannot be read: {why}" for ref, why in sorted(made.broken.items())))
     try:
         reached = objectlists.everything(baton.repo)
         found = [
-            Held(what=f"the record of checkpoint {baton.short(oid)}", by=by)
+            Remnant(what=f"the record of checkpoint {baton.short(oid)}", by=by)
             for oid in sorted(made.all_ids & reached.keys())
             for by in _holders(baton.repo, oid)
         ]
         found += [*_in_messages(baton, made), *_in_notes(baton.store, made)]
-        found += [Held(what="the words", by=in_quotes(path)) for path in latest_holding(baton, made.all_ids)]
+        found += [Remnant(what="the words", by=in_quotes(path)) for path in latest_holding(baton, made.all_ids)]
         files, said = _files(baton, made, reached)
     except (RecordError, GitError) as error:
-        return Proof(unread=(error.message,))
-    return Proof(held=tuple(dict.fromkeys([*found, *files])), said=tuple(said))
+        return ForgetProof(unread=(error.message,))
+    return ForgetProof(held=tuple(dict.fromkeys([*found, *files])), said=tuple(said))
 
 
 def _named_texts(made: Forgetting) -> dict[str, str]:
@@ -214,7 +214,7 @@ def _named_texts(made: Forgetting) -> dict[str, str]:
     return found
 
 
-def _in_messages(baton: Baton, made: Forgetting) -> Iterator[Held]:
+def _in_messages(baton: Baton, made: Forgetting) -> Iterator[Remnant]:
     """Yield what the messages of commits hold, whichever ref or reflog reaches them: the JSON of one of the checkpoints, words
     of one whose id stands there, as 'git baton branch' writes it, and checkpoints that repeat a text. Raises GitError."""
     algorithm, parts = baton.store.objects.algorithm, {stored.id.encode(): stored for stored in made.parts}
@@ -241,10 +241,10 @@ def _in_messages(baton: Baton, made: Forgetting) -> Iterator[Held]:
             if text in raw:
                 repeated.setdefault(name, {})[oid] = None
         for by in _containing(baton.repo, commit) if what else ():
-            yield Held(what=what, by=by)
+            yield Remnant(what=what, by=by)
     for name, ids in repeated.items():
         more = f" and {len(ids) - 1} other{'s' if len(ids) > 2 else ''}" if len(ids) > 1 else ""
-        yield Held(what=f"its {name}", by=f"checkpoint {baton.short(next(iter(ids)))}{more}", ids=tuple(ids), repeated=True)
+        yield Remnant(what=f"its {name}", by=f"checkpoint {baton.short(next(iter(ids)))}{more}", ids=tuple(ids), repeated=True)
 
 
 def _grepped(baton: Baton, texts: Sequence[str]) -> dict[Oid, None]:
@@ -257,7 +257,7 @@ def _grepped(baton: Baton, texts: Sequence[str]) -> dict[Oid, None]:
     return found
 
 
-def _in_notes(store: Store, made: Forgetting) -> Iterator[Held]:
+def _in_notes(store: Store, made: Forgetting) -> Iterator[Remnant]:
     """Yield the notes that have an entry of theirs, or repeat a text outside of entries."""
     tree, texts = store.notes_tree()[1], _named_texts(made)
     rows = list(walk_notes(store.objects, tree)) if tree else []
@@ -265,12 +265,12 @@ def _in_notes(store: Store, made: Forgetting) -> Iterator[Held]:
         note = parse_note(item.data if item is not None and item.data is not None else b"")
         by = f"the note of commit {commit} in '{NOTES}'"
         for oid in {oid for oid, _ in note.entries} & made.all_ids:
-            yield Held(what=f"the note of checkpoint {oid}", by=by)
+            yield Remnant(what=f"the note of checkpoint {oid}", by=by)
         for name in {name: None for text, name in texts.items() if text.encode("utf-8", "surrogateescape") in note.preamble}:
-            yield Held(what=f"its {name}", by=by, repeated=True)
+            yield Remnant(what=f"its {name}", by=by, repeated=True)
 
 
-def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tuple[list[Held], list[str]]:
+def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tuple[list[Remnant], list[str]]:
     """Return the files, not in their HEAD, that something still reaches, and what is worth a line. A file counts that holds a
     secret the scanner knows, or that a forgotten checkpoint brought in and that something outside its track holds, but for the
     user's own history. Raises RecordError."""
@@ -302,10 +302,10 @@ def _files(baton: Baton, made: Forgetting, reached: Mapping[Oid, bytes]) -> tupl
         by = " and ".join(_places(baton, oid, holders.get(oid, []))) or "something that git reaches"
         kind = f" ({known[oid]})" if oid in known else ""
         what = f"the file {in_quotes(left[oid].decode('utf-8', 'replace'))}{kind}"
-        held.append(Held(what=what, by=by, ids=ids([oid]), secret=oid in known))
+        held.append(Remnant(what=what, by=by, ids=ids([oid]), secret=oid in known))
     if more := counting[_MOST:]:
         secret = any(oid in known for oid in more)
-        held.append(Held(what=f"{len(more)} more files", by="checkpoints or refs", ids=ids(more), secret=secret))
+        held.append(Remnant(what=f"{len(more)} more files", by="checkpoints or refs", ids=ids(more), secret=secret))
     rest = sorted(left.keys() - {*counting})
     if others := len(ids(rest)):
         which = "1 other checkpoint" if others == 1 else f"{others} other checkpoints"
@@ -365,7 +365,7 @@ def _containing(repo: Repo, commit: Oid) -> list[str]:
     return [in_quotes(ref) for ref in raw.split("\n") if ref] or [f"a reflog, or the HEAD of a work tree, by commit {commit}"]
 
 
-def texts(baton: Baton, held: Sequence[Held], most: int = 20) -> list[str]:
+def texts(baton: Baton, held: Sequence[Remnant], most: int = 20) -> list[str]:
     """What is still held, one line each, the first few, and how to forget all checkpoints that hold a secret."""
     rows = [row.text for row in held[:most]] + ([f"and {len(held) - most} more"] if len(held) > most else [])
     ids = dict.fromkeys(oid for row in held if row.secret for oid in row.ids)

@@ -12,9 +12,9 @@ from gitbaton.codec import check_track, counted, in_quotes, plain, timestamp
 from gitbaton.errors import MENDS, BatonError, GitError, NoAnswerError, NotFoundError, RecordError, RefConflictError
 from gitbaton.git.repo import Repo, add, lock_file
 from gitbaton.model import Oid, Stored
-from gitbaton.retention.inventory import Chain, Conversation, Found, copies
+from gitbaton.retention.inventory import CheckpointChain, Conversation, Inventory, copies
 from gitbaton.retention.removing import Trimmed, drawn_up, insist, moved, moving, rebuilt, survey
-from gitbaton.retention.rules import AUTO_LAST, DAYS, Item, Wish, keep, keep_auto, no_rule, rules_of
+from gitbaton.retention.rules import AUTO_LAST, DAYS, RetentionItem, Wish, keep, keep_auto, no_rule, rules_of
 from gitbaton.running.current import Unfinished, recording
 from gitbaton.store import NOTES, TIPS, Store, chain_ref, tip_ref
 from gitbaton.store.chain import replay
@@ -37,7 +37,7 @@ class TrackPlan:
 
 
 @value
-class Plan:
+class PrunePlan:
     """What a prune removes; good for the refs that were ``seen``. ``safety``: the chains that lose states before a restore.
     ``broken``: the refs that are left alone, each with why. ``bytes``: about how much of the disk ``git gc --prune=now`` frees
     afterwards, None where nobody asked."""
@@ -60,7 +60,7 @@ class Plan:
         return not self.removed and not self.safety and not self.conversations
 
 
-def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -> Plan:
+def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -> PrunePlan:
     """What a prune would remove; with ``weigh`` also what that frees. Removes nothing. ``held``: whether the lock is.
 
     Raises RecordError when a ref of ours is a stranger's, or ``meta`` cannot be read, NotFoundError for a track that is not
@@ -82,7 +82,7 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
     talks = _conversations(baton, found, gone, now) if whole else ()
     more = "; no checkpoint is removed while nobody knows which ones it needs"
     broken = {ref: why + (more if ref in found.unknown else "") for ref, why in sorted(found.broken.items())}
-    made = Plan(tracks=tracks, safety=safety, conversations=talks, seen=found.refs, broken=broken)
+    made = PrunePlan(tracks=tracks, safety=safety, conversations=talks, seen=found.refs, broken=broken)
     if not weigh or made.empty:
         return replace(made, bytes=0) if weigh else made
     from gitbaton.retention.inventory import freed
@@ -94,11 +94,11 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
     return replace(made, bytes=freed(baton.store, found, objects, [*first, *tips]))
 
 
-def _track(baton: Baton, found: Found, chain: Chain, wish: Wish, now: datetime) -> tuple[TrackPlan, bool]:
+def _track(baton: Baton, found: Inventory, chain: CheckpointChain, wish: Wish, now: datetime) -> tuple[TrackPlan, bool]:
     """The plan for a track, and whether any rule was given for it; without one all of it stays."""
     rules = rules_of(baton.repo.settings(), chain.name, wish.rules) if not wish.auto else wish.rules
     rows = [
-        Item(
+        RetentionItem(
             id=s.id,
             created=s.checkpoint.created,
             kind=s.checkpoint.kind,
@@ -120,7 +120,7 @@ def _track(baton: Baton, found: Found, chain: Chain, wish: Wish, now: datetime) 
     return TrackPlan(track=chain.name, keep=stay, remove=gone), rules.given
 
 
-def _trimmed(store: Store, chain: Chain, now: datetime) -> Trimmed | None:
+def _trimmed(store: Store, chain: CheckpointChain, now: datetime) -> Trimmed | None:
     """A safety chain without the checkpoints at its beginning that are older than 14 days; None where none is, or where undo or
     redo of what stays would be another without them."""
     least = now - timedelta(days=DAYS)
@@ -138,7 +138,7 @@ def _trimmed(store: Store, chain: Chain, now: datetime) -> Trimmed | None:
     return Trimmed(chain=chain, remove=gone, objects=objects, change=change)
 
 
-def _conversations(baton: Baton, found: Found, gone: set[Oid], now: datetime) -> tuple[Conversation, ...]:
+def _conversations(baton: Baton, found: Inventory, gone: set[Oid], now: datetime) -> tuple[Conversation, ...]:
     """The stored conversations that have not grown for 14 days and that nothing mentions which stays, here or as fetched."""
     if not found.conversations or found.torn:
         return ()
@@ -153,12 +153,12 @@ def _conversations(baton: Baton, found: Found, gone: set[Oid], now: datetime) ->
     return tuple(talk for talk in old if (talk.agent, talk.session) not in named)
 
 
-def _revision(baton: Baton, made: Plan) -> Revision:
+def _revision(baton: Baton, made: PrunePlan) -> Revision:
     keep = {part.track: [stored for stored, _ in part.keep] for part in made.tracks if part.remove}
     return drawn_up(baton, made.broken, keep=keep, drop={t.ref: t.tip for t in made.conversations}, pruned=made.removed)
 
 
-def apply(baton: Baton, made: Plan, *, held: bool = False) -> Plan:
+def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
     """Carry out a plan: all of it in one transaction; what was removed in the end. The lock is held only while refs move.
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is removed then.
@@ -180,7 +180,7 @@ def apply(baton: Baton, made: Plan, *, held: bool = False) -> Plan:
     return replace(made, safety=tuple(part for part in made.safety if part.chain.ref in free))
 
 
-def prune(baton: Baton, wish: Wish) -> Plan:
+def prune(baton: Baton, wish: Wish) -> PrunePlan:
     """Plan and carry out; where somebody records checkpoints meanwhile, plan again, a few times, and then let them wait.
     Raises as both."""
     return insist(

@@ -17,7 +17,7 @@ from gitbaton.git.objects import NewObject, RefChange
 from gitbaton.git.repo import lock_file
 from gitbaton.model import Oid, Stored
 from gitbaton.render import in_shell
-from gitbaton.retention.inventory import Chain, Found, look
+from gitbaton.retention.inventory import CheckpointChain, Inventory, look
 from gitbaton.store import NOTES, SAFETY, Store
 from gitbaton.store.chain import root_objects
 from gitbaton.store.join import Link, on_top
@@ -46,14 +46,14 @@ class Trimmed:
     """A safety chain written again. ``remove``: the checkpoints that go, newest first. ``objects`` to write, and the ``change``
     of the ref; ``ours``: new ids of what was made here."""
 
-    chain: Chain
+    chain: CheckpointChain
     remove: tuple[Stored, ...]
     objects: tuple[NewObject, ...]
     change: RefChange
     ours: tuple[Oid, ...] = ()
 
 
-def survey(baton: Baton, *, held: bool) -> Found:
+def survey(baton: Baton, *, held: bool) -> Inventory:
     """All that is ours, once a change of several refs that was killed is ended; with the lock ``held`` that has been tried.
     Raises as ``look``."""
     if not held and pending(baton.repo):
@@ -62,7 +62,7 @@ def survey(baton: Baton, *, held: bool) -> Found:
     return look(baton.store)
 
 
-def rebuilt(store: Store, chain: Chain, kept: Sequence[Link]) -> tuple[tuple[NewObject, ...], RefChange]:
+def rebuilt(store: Store, chain: CheckpointChain, kept: Sequence[Link]) -> tuple[tuple[NewObject, ...], RefChange]:
     """The objects to write and the move of the ref so that a safety chain holds these checkpoints, the oldest first: their
     bytes stay, and so do their ids."""
     tree, root = root_objects(store.objects.algorithm)

@@ -46,7 +46,7 @@ class Duration:
 
 
 @value
-class Rules:
+class KeepRules:
     """What stays of a track: the newest ``last``, those ``within`` a duration of the newest, and the newest of each of the
     last ``daily`` days and ``weekly`` ISO weeks that have a checkpoint (with fewer such days, the oldest checkpoint, too).
     None: no such rule."""
@@ -69,14 +69,14 @@ class Wish:
     nobody asked for, by its own rule."""
 
     tracks: tuple[str, ...] = ()
-    rules: Rules = Rules()
+    rules: KeepRules = KeepRules()
     milestones: bool = True
     kind: Kind | None = None
     auto: bool = False
 
 
 @value
-class Item:
+class RetentionItem:
     """What the rules look at in a checkpoint. ``carried``: the manual checkpoint whose words it takes along; ``pinned`` and
     ``run`` (an unfinished run needs it): it stays whatever the rules say."""
 
@@ -111,9 +111,9 @@ def parse_count(text: str, what: str) -> int:
 
 def parse_rules(
     name: Callable[[str], str], last: str | None, within: str | None, daily: str | None, weekly: str | None
-) -> Rules:
+) -> KeepRules:
     """Rules as they were written; ``name`` turns ``keepLast`` and the like into what the user calls it. Raises UsageError."""
-    return Rules(
+    return KeepRules(
         last=None if last is None else parse_count(last, name("keepLast")),
         within=None if within is None else parse_duration(within, name("keepWithin")),
         daily=None if daily is None else parse_count(daily, name("keepDaily")),
@@ -121,7 +121,7 @@ def parse_rules(
     )
 
 
-def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: Rules) -> Rules:
+def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: KeepRules) -> KeepRules:
     """The rules for a track, each rule by itself: ``given``, else ``baton.<track>.keepLast``, else ``baton.keepLast`` and so
     on. Raises UsageError that names a key whose value cannot be understood."""
     found: dict[str, tuple[str, str]] = {}
@@ -130,7 +130,7 @@ def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: Rules) ->
             if values := settings.get(f"{name.rpartition('.')[0]}.{key.lower()}"):
                 found[key] = name, values[-1]
     configured = parse_rules(lambda key: found[key][0], *(found[key][1] if key in found else None for key in KEYS))
-    return Rules(
+    return KeepRules(
         last=given.last or configured.last,
         within=given.within or configured.within,
         daily=given.daily or configured.daily,
@@ -160,7 +160,7 @@ def week(moment: datetime) -> str:
 
 
 def keep(
-    items: Sequence[Item], rules: Rules, *, milestones: bool = True, kind: Kind | None = None
+    items: Sequence[RetentionItem], rules: KeepRules, *, milestones: bool = True, kind: Kind | None = None
 ) -> dict[Oid, tuple[str, ...]]:
     """The checkpoints of a track that stay, each with its reasons; ``items`` are all of them, newest first. With ``kind`` the
     rules are about those of that kind alone, and all others stay.
@@ -169,7 +169,9 @@ def keep(
     with ``milestones``, labelled ones stay without any rule.
     """
     chosen = [item for item in items if kind in (None, item.kind)]
-    reasons: list[tuple[str, Sequence[Item]]] = [(item.kind, [item]) for item in items if kind not in (None, item.kind)]
+    reasons: list[tuple[str, Sequence[RetentionItem]]] = [
+        (item.kind, [item]) for item in items if kind not in (None, item.kind)
+    ]
     if rules.last is not None:
         reasons.append(("last", chosen[: rules.last]))
     if rules.within is not None and items:
@@ -180,7 +182,7 @@ def keep(
     return _kept(items, reasons, milestones=milestones)
 
 
-def keep_auto(items: Sequence[Item], now: datetime) -> dict[Oid, tuple[str, ...]]:
+def keep_auto(items: Sequence[RetentionItem], now: datetime) -> dict[Oid, tuple[str, ...]]:
     """What stays of a track that is pruned by itself: all but the automatic checkpoints that are older than 14 days and not
     among the newest 200."""
     least = now - timedelta(days=DAYS)
@@ -190,7 +192,7 @@ def keep_auto(items: Sequence[Item], now: datetime) -> dict[Oid, tuple[str, ...]
 
 
 def _kept(
-    items: Sequence[Item], reasons: Iterable[tuple[str, Sequence[Item]]], *, milestones: bool
+    items: Sequence[RetentionItem], reasons: Iterable[tuple[str, Sequence[RetentionItem]]], *, milestones: bool
 ) -> dict[Oid, tuple[str, ...]]:
     """What stays for these reasons, and what stays whatever the rules say; each with its reasons, in the order of these."""
     always = (
@@ -212,10 +214,10 @@ def _kept(
     return {item.id: tuple(found[item.id]) for item in items if item.id in found}
 
 
-def _newest(items: Sequence[Item], count: int, bucket: Callable[[datetime], str]) -> list[tuple[str, Item]]:
+def _newest(items: Sequence[RetentionItem], count: int, bucket: Callable[[datetime], str]) -> list[tuple[str, RetentionItem]]:
     """The newest checkpoint of each of the last ``count`` buckets that have one; where there are fewer, the oldest one of all,
     too, as restic and borg do: else a young track would lose its beginning."""
-    chosen: dict[str, Item] = {}
+    chosen: dict[str, RetentionItem] = {}
     for item in items:
         name = bucket(item.created)
         if name not in chosen:

@@ -9,7 +9,7 @@ from gitbaton.codec import in_quotes, plain
 from gitbaton.errors import BatonError, RecordError
 from gitbaton.git import objectlists
 from gitbaton.git.repo import Repo
-from gitbaton.retention.rules import Item, Rules, keep
+from gitbaton.retention.rules import KeepRules, RetentionItem, keep
 from gitbaton.store.read import NONE
 from gitbaton.threads.codec import Id, ThreadCheckpoint
 from gitbaton.threads.decoding import opened, readable
@@ -19,11 +19,11 @@ from gitbaton.threads.store import ThreadStore
 from gitbaton.values import replace, value
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-NEWEST = Rules(last=1)
+NEWEST = KeepRules(last=1)
 
 
 @value
-class Part:
+class NamespacePlan:
     """What becomes of a namespace of a thread: what stays, each with its reasons, and what goes; both newest first."""
 
     thread: str
@@ -38,11 +38,11 @@ class Part:
 
 
 @value
-class Plan:
+class ThreadPrunePlan:
     """What a prune of threads removes. ``bytes``: about how much of the disk git then frees; None where nobody asked.
     ``broken``: the refs of threads that cannot be read and stay, each with why."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[NamespacePlan, ...]
     bytes: int | None = None
     broken: Mapping[str, str] = NONE
 
@@ -52,7 +52,7 @@ class Plan:
         return not any(part.remove for part in self.parts)
 
 
-def plan(store: ThreadStore, threads: Sequence[str], rules: Rules, apart: Mapping[str, str] = NONE) -> Plan:
+def plan(store: ThreadStore, threads: Sequence[str], rules: KeepRules, apart: Mapping[str, str] = NONE) -> ThreadPrunePlan:
     """What would go of these threads, of all where none is named: what no rule keeps, and never a namespace's newest
     checkpoint, nor what a delta channel of one that stays is put together from. Without a rule only the newest stays.
 
@@ -65,7 +65,7 @@ def plan(store: ThreadStore, threads: Sequence[str], rules: Rules, apart: Mappin
     for thread in sorted(set(threads) - names):
         raise missing(thread, {}, names)
     wanted = [place for place in chains if not threads or place[0] in threads]
-    parts: list[Part] = []
+    parts: list[NamespacePlan] = []
     found = {**store.wrong(), **apart}
     broken = {ref: why for ref, why in found.items() if not threads or (names_of(ref) or ("",))[0] in threads}
     for place in wanted:
@@ -78,16 +78,16 @@ def plan(store: ThreadStore, threads: Sequence[str], rules: Rules, apart: Mappin
             if not found:
                 raise
             broken |= found
-    return Plan(parts=tuple(parts), broken=broken)
+    return ThreadPrunePlan(parts=tuple(parts), broken=broken)
 
 
-def _part(store: ThreadStore, place: tuple[str, str], rules: Rules) -> Part:
+def _part(store: ThreadStore, place: tuple[str, str], rules: KeepRules) -> NamespacePlan:
     entries = list(store.walk(*place))
-    made = [Item(id=entry.id, created=facts(store, entry).ts or _LONG_AGO, kind="auto") for entry in entries]
+    made = [RetentionItem(id=entry.id, created=facts(store, entry).ts or _LONG_AGO, kind="auto") for entry in entries]
     reasons = {id: list(said) for id, said in keep(made, rules).items()}
     for id in store.needed(*place, tuple(reasons), _metadata(store)) - reasons.keys():
         reasons[id] = ["delta channel"]
-    return Part(
+    return NamespacePlan(
         thread=place[0],
         namespace=place[1],
         keep=tuple((entry, tuple(reasons[entry.id])) for entry in entries if entry.id in reasons),
@@ -110,12 +110,12 @@ def _metadata(store: ThreadStore) -> Callable[[ThreadCheckpoint], object]:
     return read
 
 
-def broken(store: ThreadStore, made: Plan) -> dict[str, str]:
+def broken(store: ThreadStore, made: ThreadPrunePlan) -> dict[str, str]:
     """The refs of what a plan removes from that lead to what cannot be read, each with why: every object is read."""
     return {ref: why for part in made.parts if part.remove for ref, why in store.wrong(part.place).items()}
 
 
-def apply(store: ThreadStore, made: Plan) -> Plan:
+def apply(store: ThreadStore, made: ThreadPrunePlan) -> ThreadPrunePlan:
     """Remove what a plan names, as far as it is still there and nothing that came meanwhile needs it; what went in the end. All
     at once: when it raises, nothing went."""
     wanted = {part.place: [entry.id for entry in part.remove] for part in made.parts if part.remove}
@@ -128,7 +128,7 @@ def apply(store: ThreadStore, made: Plan) -> Plan:
     return replace(made, parts=tuple(replace(part, remove=went[part.place]) for part in made.parts))
 
 
-def weighed(store: ThreadStore, repo: Repo, made: Plan) -> Plan:
+def weighed(store: ThreadStore, repo: Repo, made: ThreadPrunePlan) -> ThreadPrunePlan:
     """The plan with the bytes of those objects that only what goes needs; those of one thread may be another's, too."""
     if made.empty:
         return replace(made, bytes=0)

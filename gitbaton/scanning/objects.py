@@ -87,7 +87,7 @@ class Hit:
 
 
 @value
-class Report:
+class ScanReport:
     """What a scan of what is stored has found, how many checkpoints it looked at, and what it could not read."""
 
     hits: tuple[Hit, ...]
@@ -547,7 +547,7 @@ def scan(
     files: bool = False,
     refs: Mapping[str, Oid] | None = None,
     called: Mapping[str, str] | None = None,
-) -> Report:
+) -> ScanReport:
     """Look for secrets in what is stored: the words of the named checkpoints and whole tracks (default: the current track).
 
     ``everything``: all tracks, safety checkpoints, notes, conversations, and what else lies in our namespace, fetched or not.
@@ -581,7 +581,7 @@ def scan(
         looking.objects(_trees(baton, stored), haves)
         looking.hits[before:] = [replace(h, checkpoint=stored.id, commit=stored.commit) for h in looking.hits[before:]]
     hits = held(baton, looking.hits) if files else looking.hits
-    return Report(hits=tuple(hits), checkpoints=len(looking.checkpoints) + len(looking.states), problems=tuple(problems))
+    return ScanReport(hits=tuple(hits), checkpoints=len(looking.checkpoints) + len(looking.states), problems=tuple(problems))
 
 
 def held(baton: Baton, hits: Sequence[Hit]) -> list[Hit]:

@@ -127,7 +127,7 @@ def _random(text: str) -> bool:
 
 
 @value
-class Finding:
+class SecretMatch:
     """A secret in a text: ``kind`` is the placeholder's word, ``start`` and ``end`` are as in a slice."""
 
     kind: str
@@ -331,13 +331,13 @@ class Redactor:
         units = compiled(_ESCAPE).findall(raw) if "\\" in raw else list(raw)
         return "".join(self._units(units, head))
 
-    def find(self, text: str | bytes, *, sure: bool) -> list[Finding]:
+    def find(self, text: str | bytes, *, sure: bool) -> list[SecretMatch]:
         """The secrets of a text, in order, none within another. ``sure``: only what cannot be anything else, for files."""
         if self.mode == "off":
             return []
         return self._found(text.decode("latin-1") if isinstance(text, bytes) else text, sure=sure)
 
-    def _found(self, text: str, *, sure: bool, among: Rows = ()) -> list[Finding]:
+    def _found(self, text: str, *, sure: bool, among: Rows = ()) -> list[SecretMatch]:
         try:
             return _merged(self._raw(text, sure, among))
         except (
@@ -380,7 +380,7 @@ def _placed(text: str, found: Iterator[tuple[int, int, int, str]]) -> Iterator[t
         yield places[start], places[end - 1] + 1, rank, kind
 
 
-def _merged(found: Iterator[tuple[int, int, int, str]]) -> list[Finding]:
+def _merged(found: Iterator[tuple[int, int, int, str]]) -> list[SecretMatch]:
     """What overlaps is one secret, of the kind of the most particular rule."""
     result: list[list[int]] = []
     kinds: list[str] = []
@@ -393,7 +393,7 @@ def _merged(found: Iterator[tuple[int, int, int, str]]) -> list[Finding]:
         else:
             result.append([start, end, rank])
             kinds.append(kind)
-    return [Finding(kind=kind, start=start, end=end) for kind, (start, end, _) in zip(kinds, result, strict=True)]
+    return [SecretMatch(kind=kind, start=start, end=end) for kind, (start, end, _) in zip(kinds, result, strict=True)]
 
 
 def _told(match: re.Match[str]) -> str:

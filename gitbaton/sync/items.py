@@ -63,7 +63,7 @@ class Choice:
 
 
 @value
-class Late:
+class FutureCheckpoint:
     """A checkpoint that says it is from the future."""
 
     id: Oid
@@ -84,7 +84,7 @@ class Fetched:
     count: int = 0
     step: str = ""
     reason: str = ""
-    late: tuple[Late, ...] = ()
+    late: tuple[FutureCheckpoint, ...] = ()
 
 
 @value
@@ -116,7 +116,7 @@ class Joined:
     removed: int = 0
     changed: int = 0
     was: Oid | None = None
-    late: tuple[Late, ...] = ()
+    late: tuple[FutureCheckpoint, ...] = ()
     back: bool = False
     problem: str = ""
 
@@ -302,7 +302,7 @@ def room(line: Connection, place: str | None = None) -> str:
 
 
 @value
-class Seen:
+class RemoteRefs:
     """The refs of a remote: all that were listed; the items of those that are of one; the tracks among them; and refs in our
     namespace that gitbaton does not write."""
 
@@ -316,16 +316,16 @@ class Seen:
         return {ref: item for ref, item in self.items.items() if choice.takes(item)}
 
 
-def look(line: Connection, place: str | None = None, *, everything: bool = False) -> Seen:
+def look(line: Connection, place: str | None = None, *, everything: bool = False) -> RemoteRefs:
     """Ask a remote, or one of its push addresses, for the refs in our rooms, or for all. Raises RemoteError."""
     refs = line.listed(*(() if everything else (OURS + "*", NOTES)), place=place)
     items = {ref: item for ref in refs if (item := item_of(ref)) is not None}
     tracks = {item[1]: refs[ref] for ref, item in items.items() if item[0] == "track"}
     ours = (ref for ref in refs if ref.startswith(OURS) and ref != META and not ref.startswith(_OTHERS))
-    return Seen(refs=refs, items=items, tracks=tracks, strange=tuple(ref for ref in ours if ref not in items))
+    return RemoteRefs(refs=refs, items=items, tracks=tracks, strange=tuple(ref for ref in ours if ref not in items))
 
 
-def said(store: Store, seen: Seen) -> Meta:
+def said(store: Store, seen: RemoteRefs) -> Meta:
     """What a remote says is pinned and dropped. Raises RecordError where that cannot be read: then nothing may be exchanged."""
     try:
         return metas.read(store, seen.refs[META]) if META in seen.refs else metas.NOTHING

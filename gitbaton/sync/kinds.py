@@ -22,12 +22,12 @@ from gitbaton.store.meta import Meta
 from gitbaton.store.read import SLACK
 from gitbaton.store.refs import META, RUNS, TRANSCRIPTS, fetched_ref
 from gitbaton.store.write import NOBODY
-from gitbaton.sync.items import Choice, Fetched, Late, Move, Seen, here, item_of, said
+from gitbaton.sync.items import Choice, Fetched, FutureCheckpoint, Move, RemoteRefs, here, item_of, said
 from gitbaton.transcripts.layout import sessions_of
 from gitbaton.values import replace
 
 
-def fetched_tracks(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid], choice: Choice) -> list[Fetched]:
+def fetched_tracks(baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[str, Oid], choice: Choice) -> list[Fetched]:
     """What became of each chosen track of a remote by a fetch; ``before``: what lay here. A chain that cannot be one is broken,
     and nothing uses it."""
     limit, found = baton.clock() + SLACK, []
@@ -55,7 +55,7 @@ def _fetched_track(store: Store, track: str, old: Oid | None, new: Oid, limit: d
     text = timestamp(limit).encode()
     future = [oid for oid, mark in more if mark is not None and mark[0] > text]
     read = [store.stored(item, track, oid) for oid, item in zip(future, store.objects.read_many(future), strict=True)]
-    late = tuple(Late(id=stored.id, created=stored.checkpoint.created) for stored in read)
+    late = tuple(FutureCheckpoint(id=stored.id, created=stored.checkpoint.created) for stored in read)
     return Fetched(item=("track", track), state=state, count=len(more), step=step, late=late)
 
 
@@ -68,7 +68,7 @@ def _ids_below(store: Store, tip: Oid) -> set[Oid]:
     return {mark[1] for mark in marks(store, oids) if mark is not None}
 
 
-class Comparison:
+class ChainComparison:
     """Our chains beside those of a remote, whose objects are here. Reads only.
 
     ``ours``: the tips of our chains; ``said``: our pins and tombstones, and those together with the remote's; ``shown``: what
@@ -80,7 +80,7 @@ class Comparison:
     def __init__(
         self,
         store: Store,
-        seen: Seen,
+        seen: RemoteRefs,
         ours: Mapping[str, Oid],
         said: tuple[Meta, Meta],
         shown: str,
@@ -219,7 +219,7 @@ def _be(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def run_moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str]) -> list[Move]:
+def run_moves(baton: Baton, seen: RemoteRefs, shown: str, apart: Mapping[str, str]) -> list[Move]:
     """What a push to the remote ``shown`` does with each run that is here. A broken one stays here, and so does one of which
     a ref is ``apart``, with why."""
     found = []
@@ -247,7 +247,7 @@ def run_moves(baton: Baton, seen: Seen, shown: str, apart: Mapping[str, str]) ->
     return found
 
 
-def fetched_runs(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid]) -> list[Fetched]:
+def fetched_runs(baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[str, Oid]) -> list[Fetched]:
     """What a fetch has brought of each run of a remote; ``before``: what lay here. One that is not as we write it is broken,
     and nothing uses it."""
     rows = []
@@ -264,7 +264,7 @@ def fetched_runs(baton: Baton, remote: str, seen: Seen, before: Mapping[str, Oid
     return rows
 
 
-def talk_moves(baton: Baton, seen: Seen, tracks: Mapping[str, Oid], apart: Collection[str]) -> list[Move]:
+def talk_moves(baton: Baton, seen: RemoteRefs, tracks: Mapping[str, Oid], apart: Collection[str]) -> list[Move]:
     """What a push does with each conversation that checkpoints of these tracks name, but for refs that are ``apart``."""
     objects = baton.repo.objects
     found = objects.refs(TRANSCRIPTS)
@@ -286,7 +286,7 @@ def talk_moves(baton: Baton, seen: Seen, tracks: Mapping[str, Oid], apart: Colle
     return moves
 
 
-def meta_move(store: Store, seen: Seen, both: Meta) -> tuple[list[Move], list[NewObject]]:
+def meta_move(store: Store, seen: RemoteRefs, both: Meta) -> tuple[list[Move], list[NewObject]]:
     """What the remote is told of pins and tombstones: all that both sides know, on top of what it has."""
     if both == said(store, seen):
         return [], []
@@ -295,7 +295,7 @@ def meta_move(store: Store, seen: Seen, both: Meta) -> tuple[list[Move], list[Ne
     return [Move(ref=META, action="forward" if old is not None else "new", seen=old, new=objects[-1].oid)], objects
 
 
-def keeps(store: Store, compared: Comparison, moves: Sequence[Move]) -> str:
+def keeps(store: Store, compared: ChainComparison, moves: Sequence[Move]) -> str:
     """What is forgotten and stays on a remote that lets nothing be rewritten, in words; empty for nothing."""
     if compared.rewriting or not compared.both.forgotten:
         return ""
@@ -307,7 +307,7 @@ def keeps(store: Store, compared: Comparison, moves: Sequence[Move]) -> str:
     return " and ".join(parts)
 
 
-def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tuple[list[Move], list[NewObject]]:
+def notes_move(baton: Baton, compared: ChainComparison, moves: Sequence[Move]) -> tuple[list[Move], list[NewObject]]:
     """The remote's notes with the entries of our public checkpoints, and without those of dropped ones.
 
     Our own notes, whose history names tracks that stay here, never go. Where an entry must go, the commit has no parent; where
@@ -335,7 +335,7 @@ def notes_move(baton: Baton, compared: Comparison, moves: Sequence[Move]) -> tup
 class _Public:
     """Ids of the checkpoints in public tracks; a chain is read where it is asked for."""
 
-    def __init__(self, store: Store, compared: Comparison, tracks: Collection[str]) -> None:
+    def __init__(self, store: Store, compared: ChainComparison, tracks: Collection[str]) -> None:
         self.store, self.compared, self.tracks = store, compared, tracks
         self._added: dict[str, frozenset[Oid]] = {}
         self._all: dict[str, frozenset[Oid]] = {}
@@ -358,7 +358,7 @@ class _Public:
         return own if own != text and self.has(oid, own) else text
 
 
-def _texts(store: Store, compared: Comparison, tracks: Collection[str]) -> Iterator[tuple[Oid, bytes]]:
+def _texts(store: Store, compared: ChainComparison, tracks: Collection[str]) -> Iterator[tuple[Oid, bytes]]:
     """Yield the remote's notes as they must be, as far as they are not: with our entries in the public ``tracks``, in the order
     of time where that is known of all, and each whole or short as its place says."""
     public, places = _Public(store, compared, tracks), Places(store)

@@ -51,7 +51,7 @@ from gitbaton.sync.items import (
     Joining,
     Move,
     Pushing,
-    Seen,
+    RemoteRefs,
     broken_refs,
     flush,
     here,
@@ -63,7 +63,7 @@ from gitbaton.sync.items import (
     said,
     torn_notes,
 )
-from gitbaton.sync.kinds import Comparison, keeps, meta_move, notes_move, run_moves, talk_moves
+from gitbaton.sync.kinds import ChainComparison, keeps, meta_move, notes_move, run_moves, talk_moves
 from gitbaton.system.files import read_regular
 from gitbaton.threads.names import LATE, THREADS, late_ref, ref_of
 from gitbaton.values import replace, value
@@ -101,7 +101,7 @@ def push(
     manner: Manner,
     *,
     joining: Joining | None = None,
-    seen: Seen | None = None,
+    seen: RemoteRefs | None = None,
     tries: int = 2,
 ) -> tuple[Pushing, ...]:
     """Push to every place of a remote. ``joining``: what was just joined, or would be, is pushed instead of what is here;
@@ -152,7 +152,7 @@ class _Push:
         choice: Choice,
         manner: Manner,
         ours: Joining,
-        seen: Seen | None,
+        seen: RemoteRefs | None,
         warnings: tuple[str, ...],
         left: Mapping[str, str],
     ) -> None:
@@ -272,7 +272,7 @@ class _Push:
             return replace(made, hits=tuple(hits))
         return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
 
-    def _look(self) -> Seen:
+    def _look(self) -> RemoteRefs:
         """What the remote has, and its objects that a comparison needs; what is known already counts once."""
         known, self.seen = self.seen, None
         if known is not None:
@@ -286,7 +286,7 @@ class _Push:
                 return seen
         raise RemoteError(f"the refs of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")
 
-    def _unknown(self, seen: Seen) -> list[str]:
+    def _unknown(self, seen: RemoteRefs) -> list[str]:
         """Refs of the remote whose objects are needed, and no ref of ours holds them."""
         remote, objects = self.line.remote.name, self.baton.repo.objects
         known = objects.refs(remote_ref(remote))
@@ -304,13 +304,13 @@ class _Push:
             wanted += [ref] if needed else []
         return [ref for ref in wanted if seen.refs[ref] not in held]
 
-    def plan(self, seen: Seen, choice: Choice, *, rewriting: bool) -> tuple[Pushing, list[NewObject]]:
+    def plan(self, seen: RemoteRefs, choice: Choice, *, rewriting: bool) -> tuple[Pushing, list[NewObject]]:
         """What to move, and the objects that must be written for it. Raises RecordError where the remote's tombstones cannot be
         read."""
         store = self.baton.store
         both = metas.union(self.mine, said(store, seen))
         limit = self.baton.clock() + SLACK
-        compared = Comparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
+        compared = ChainComparison(store, seen, self.ours, (self.mine, both), self.shown, limit, rewriting=rewriting)
         moves, objects, warnings, left = compared.moves(choice), compared.objects, list(self.warnings), ""
         ours = META in seen.refs or bool(seen.tracks)
         if ours or any(move.action != "refused" for move in moves):  # else nothing of ours is wanted there
@@ -448,7 +448,9 @@ class _Haves:
     were read already. Git takes long with thousands of them, and those of tracks that stay as they are seldom matter: without
     them more looks new than is, so nothing new is nothing new."""
 
-    def __init__(self, baton: Baton, seen: Seen, moves: Sequence[Move], left: Collection[str], ours: Collection[Oid]) -> None:
+    def __init__(
+        self, baton: Baton, seen: RemoteRefs, moves: Sequence[Move], left: Collection[str], ours: Collection[Oid]
+    ) -> None:
         self.baton, self.same, self.known = baton, {move.ref for move in moves if move.action == "same"}, frozenset(ours)
         self.there = {ref: oid for ref, oid in seen.refs.items() if ref not in left}
         self._look()

@@ -25,13 +25,13 @@ from gitbaton.sync.items import (
     OURS,
     Choice,
     Fetched,
+    FutureCheckpoint,
     Gathered,
     Item,
     Joined,
     Joining,
-    Late,
     Pushing,
-    Seen,
+    RemoteRefs,
     Synced,
     broken_refs,
     here,
@@ -61,7 +61,7 @@ def fetch(
     prune: bool = False,
     ours: Collection[str] | None = None,
     write: bool = True,
-) -> tuple[Seen, Gathered]:
+) -> tuple[RemoteRefs, Gathered]:
     """Fetch; what the remote has, and what that brought. Nothing outside ``refs/baton/remotes/`` changes.
 
     With ``ours``, the tracks here, all refs of the remote are looked at: a push follows. Without ``write`` only objects come,
@@ -81,7 +81,7 @@ def fetch(
 
 def _fetch(
     baton: Baton, line: Connection, choice: Choice, *, prune: bool, ours: Collection[str] | None, write: bool
-) -> tuple[Seen, Gathered]:
+) -> tuple[RemoteRefs, Gathered]:
     remote, first = line.remote.name, None
     for _ in range(ATTEMPTS):
         seen = look(line, everything=ours is not None)
@@ -108,7 +108,7 @@ def _fetch(
 
 
 def _gone(
-    line: Connection, seen: Seen, choice: Choice, before: Mapping[str, Oid], *, prune: bool
+    line: Connection, seen: RemoteRefs, choice: Choice, before: Mapping[str, Oid], *, prune: bool
 ) -> tuple[list[Item], set[str]]:
     """The items that the remote has no more, and the refs of ours that go: those of these items where it is to ``prune``."""
     remote = line.remote.name
@@ -122,7 +122,7 @@ def _gone(
 
 
 def _rows(
-    baton: Baton, line: Connection, seen: Seen, choice: Choice, before: Mapping[str, Oid], gone: Sequence[Fetched]
+    baton: Baton, line: Connection, seen: RemoteRefs, choice: Choice, before: Mapping[str, Oid], gone: Sequence[Fetched]
 ) -> list[Fetched]:
     """What came of each track, and of each run and thread where they were asked for."""
     lost = [row for row in gone if row.item[0] == "thread"]
@@ -132,7 +132,7 @@ def _rows(
     return rows + (threads.fetched(baton, line, seen, before, choice, lost) if choice.threads else [])
 
 
-def join(baton: Baton, line: Connection, seen: Seen, gathered: Gathered, choice: Choice, *, write: bool) -> Joining:
+def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, choice: Choice, *, write: bool) -> Joining:
     """Make one of what a remote has, whose objects are here, and of what is here. Without ``write`` only say what it would be.
 
     A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out, and so
@@ -144,7 +144,7 @@ def join(baton: Baton, line: Connection, seen: Seen, gathered: Gathered, choice:
     held = write or state.pending(baton.repo)
     with baton.repo.lock((*refs, META, NOTES)) if held else nullcontext():
         said = baton.store.settle() if write else []  # before anything is planned on what it moves
-        planned = _Plan(baton, seen, gathered.apart)
+        planned = _JoinPlan(baton, seen, gathered.apart)
         planned.warnings += said
         planned.gone(line.remote.name, choice)
         for track, oid in sorted(tracks.items()):
@@ -161,10 +161,10 @@ def join(baton: Baton, line: Connection, seen: Seen, gathered: Gathered, choice:
     return replace(done, rows=(*done.rows, *told), refs=None if write else after)
 
 
-class _Plan:
+class _JoinPlan:
     """A join in the making. Called with the lock held."""
 
-    def __init__(self, baton: Baton, seen: Seen, apart: Mapping[str, str]) -> None:
+    def __init__(self, baton: Baton, seen: RemoteRefs, apart: Mapping[str, str]) -> None:
         self.store, self.seen, self.apart = baton.store, seen, apart
         self.limit = baton.clock() + SLACK
         self.revision = Revision(self.store)
@@ -187,7 +187,7 @@ class _Plan:
         except (RecordError, GitError) as error:
             self.rows.append(Joined(item=("track", track), problem=error.message))
             return
-        late = tuple(Late(id=link.id, created=link.created) for link in found if link.created > self.limit)
+        late = tuple(FutureCheckpoint(id=link.id, created=link.created) for link in found if link.created > self.limit)
         if found:
             self._join(track, [link for link in found if link.created <= self.limit], late)
 
@@ -195,7 +195,7 @@ class _Plan:
         names = (chain_ref(track), tip_ref(track))
         return any(ref == name or ref.startswith(name + "/") for ref in self.apart for name in names)
 
-    def _join(self, track: str, links: list[Link], late: tuple[Late, ...]) -> None:
+    def _join(self, track: str, links: list[Link], late: tuple[FutureCheckpoint, ...]) -> None:
         try:
             made = self.revision.join(track, links, fetched=True)
         except (RecordError, GitError) as error:

@@ -13,7 +13,7 @@ from gitbaton.git.remotes import Connection
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
 from gitbaton.store.refs import remote_ref
-from gitbaton.sync.items import OURS, Choice, Fetched, Item, Joined, Move, Seen, flush, here, room
+from gitbaton.sync.items import OURS, Choice, Fetched, Item, Joined, Move, RemoteRefs, flush, here, room
 from gitbaton.threads.build import Apart, Side, apart
 from gitbaton.threads.chain import Entries, LateWrites, Object, ThreadChain, named
 from gitbaton.threads.codec import Id
@@ -32,7 +32,7 @@ Name = tuple[str, str]
 
 
 @value
-class Place:
+class NamespaceState:
     """Where a namespace of a thread stands in one repository: its chain, and the writes that came late."""
 
     tip: Oid | None = None
@@ -48,8 +48,8 @@ class Place:
         return tip, late
 
 
-def _place(tip: Id | None, late: Id | None) -> Place:
-    return Place(tip=tip.hex() if tip is not None else None, late=late.hex() if late is not None else None)
+def _place(tip: Id | None, late: Id | None) -> NamespaceState:
+    return NamespaceState(tip=tip.hex() if tip is not None else None, late=late.hex() if late is not None else None)
 
 
 def joins(shown: str) -> str:
@@ -63,14 +63,14 @@ def called(name: Sequence[str]) -> str:
     return f"thread {in_quotes(thread)}" + (f" (namespace {in_quotes(namespace)})" if namespace else "")
 
 
-def _places(refs: Mapping[str, Oid], choice: Choice, folder: str = OURS) -> dict[Name, Place]:
+def _places(refs: Mapping[str, Oid], choice: Choice, folder: str = OURS) -> dict[Name, NamespaceState]:
     """The places of the threads that a choice takes, of refs below a folder."""
-    found: dict[Name, Place] = {}
+    found: dict[Name, NamespaceState] = {}
     for ref, oid in refs.items():
         own = OURS + ref.removeprefix(folder) if ref.startswith(folder) else ""
         name = names_of(own)
         if name is not None and choice.takes(("thread", *name)):
-            old = found.get(name, Place())
+            old = found.get(name, NamespaceState())
             found[name] = replace(old, late=oid) if own.startswith(LATE) else replace(old, tip=oid)
     return found
 
@@ -83,7 +83,7 @@ class Trade:
         self,
         baton: Baton,
         line: Connection,
-        seen: Seen,
+        seen: RemoteRefs,
         choice: Choice,
         *,
         place: str | None = None,
@@ -110,23 +110,23 @@ class Trade:
         if self._store is not None:
             self._store.close()
 
-    def three(self, name: Name) -> tuple[Place, Place, Place]:
+    def three(self, name: Name) -> tuple[NamespaceState, NamespaceState, NamespaceState]:
         """Where a namespace stands here, there, and stood when both had the same."""
-        nowhere = Place()
+        nowhere = NamespaceState()
         return self.ours.get(name, nowhere), self.theirs.get(name, nowhere), self.bases.get(name, nowhere)
 
-    def side(self, place: Place) -> Side:
+    def side(self, place: NamespaceState) -> Side:
         """What lies in a place."""
         (tip, late), read, algorithm = place.ids, self.packs.read, self.packs.algorithm
         return Side(ThreadChain(read, algorithm, tip, self.entries), LateWrites(read, algorithm, late))
 
-    def apart(self, name: Name, mine: Place) -> Apart:
+    def apart(self, name: Name, mine: NamespaceState) -> Apart:
         """What both sides lack of what they become, where it stands at ``mine`` here. Raises RecordError, GitError."""
         _, other, base = self.three(name)
         sides = self.side(mine), self.side(other), self.side(base) if base else None
         return apart(*sides, elsewhere=name in self.elsewhere)
 
-    def broken(self, name: Name, place: Place, *known: Place) -> str:
+    def broken(self, name: Name, place: NamespaceState, *known: NamespaceState) -> str:
         """Why nobody can use what lies in a place of a thread, as far as it is not in those ``known``; empty where all is
         well."""
         side = self.side(place)
@@ -134,7 +134,7 @@ class Trade:
         strange = not reason and place.tip is not None and any(isinstance(part, Cut) for part in self.whole(name, place))
         return "it does not say its name" if strange else reason
 
-    def whole(self, name: Name, *places: Place) -> Name:
+    def whole(self, name: Name, *places: NamespaceState) -> Name:
         """A name for people: what a ref does not hold, as one of the places says it."""
         for place in (places or self.three(name)) if any(isinstance(part, Cut) for part in name) else ():
             try:
@@ -152,7 +152,7 @@ class Trade:
             self._store = ThreadStore(self.baton.repo)
         return self._store
 
-    def stands(self, name: Name, place: Place) -> None:
+    def stands(self, name: Name, place: NamespaceState) -> None:
         """Know that a namespace stands at ``place`` here, and that both have what the remote has of it."""
         (_, there, base), refs = self.three(name), (ref_of(*name), late_ref(*name))
         rooms = [self.room + ref.removeprefix(OURS) for ref in refs]
@@ -174,21 +174,21 @@ class Trade:
 
 
 def fetched(
-    baton: Baton, line: Connection, seen: Seen, before: Mapping[str, Oid], choice: Choice, gone: Iterable[Fetched]
+    baton: Baton, line: Connection, seen: RemoteRefs, before: Mapping[str, Oid], choice: Choice, gone: Iterable[Fetched]
 ) -> list[Fetched]:
     """What a fetch has brought of each thread of a remote, and those that are ``gone`` there, by names for people; ``before``:
     what lay here. One that is not as we write it is broken, and nothing uses it."""
     old = _places(before, choice, here(line.remote.name, OURS))
     known = {**_places(before, choice, room(line)), **old}
     with Trade(baton, line, seen, choice) as trade:
-        rows = [_fetched(trade, name, place, old.get(name, Place())) for name, place in sorted(trade.theirs.items())]
+        rows = [_fetched(trade, name, place, old.get(name, NamespaceState())) for name, place in sorted(trade.theirs.items())]
         for row in gone:
             name = row.item[1], row.item[2]
-            rows.append(replace(row, item=("thread", *trade.whole(name, known.get(name, Place())))))
+            rows.append(replace(row, item=("thread", *trade.whole(name, known.get(name, NamespaceState())))))
     return rows
 
 
-def _fetched(trade: Trade, name: Name, place: Place, old: Place) -> Fetched:
+def _fetched(trade: Trade, name: Name, place: NamespaceState, old: NamespaceState) -> Fetched:
     row = Fetched(item=("thread", *trade.whole(name, place)), state="same")
     mine, _, base = trade.three(name)
     reason = trade.broken(name, place, mine, base)
@@ -209,7 +209,7 @@ def _fetched(trade: Trade, name: Name, place: Place, old: Place) -> Fetched:
 
 
 def join(
-    baton: Baton, line: Connection, seen: Seen, choice: Choice, *, sound: Collection[Item] = (), write: bool = True
+    baton: Baton, line: Connection, seen: RemoteRefs, choice: Choice, *, sound: Collection[Item] = (), write: bool = True
 ) -> tuple[tuple[Joined, ...], Mapping[str, Oid]]:
     """Make one of the threads that a remote has, whose objects are here, and of those here; what came of each, and the refs
     of threads afterwards. What only one side did is taken; where both did something, both clones get the same. ``sound``: those
@@ -253,8 +253,8 @@ def _try_to_join(trade: Trade, name: Name, *, known: bool, write: bool) -> Joine
 
 
 def _join(
-    trade: Trade, name: Name, row: Joined, mine: Place, *, known: bool
-) -> tuple[Joined | None, Place | None, Sequence[Object]]:
+    trade: Trade, name: Name, row: Joined, mine: NamespaceState, *, known: bool
+) -> tuple[Joined | None, NamespaceState | None, Sequence[Object]]:
     """What joining a namespace that stands at ``mine`` comes to, where it is to stand, and the objects that it takes; no place
     where all stays as it is."""
     _, there, base = trade.three(name)

@@ -17,7 +17,7 @@ from gitbaton.errors import RefConflictError
 from gitbaton.git.objects import NewObject, TreeEntry, new_object, tree_data
 from gitbaton.model import Checkpoint, FileState, IndexState, WorktreeId
 from gitbaton.retention.pruning import apply, plan, prune, work
-from gitbaton.retention.rules import Rules, Wish
+from gitbaton.retention.rules import KeepRules, Wish
 from gitbaton.store.chain import steps
 from gitbaton.store.join import Link, links
 from gitbaton.store.meta import read as read_meta
@@ -28,7 +28,7 @@ from tests.kit.state import insert
 from tests.kit.tiers import FULL, some
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-LAST = Wish(rules=Rules(last=4))
+LAST = Wish(rules=KeepRules(last=4))
 
 
 def text(rng: random.Random, lines: int) -> str:
@@ -194,12 +194,12 @@ def test_the_dry_run_writes_nothing(kept: Sandbox) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_what_any_rules_name_is_what_goes(kept: Sandbox, seed: int) -> None:
     rng = random.Random(seed)
-    rules = Rules(
+    rules = KeepRules(
         last=rng.choice([None, 1, 5]),
         daily=rng.choice([None, 2, 9]),
         weekly=rng.choice([None, 1]) if seed % 2 else rng.randrange(1, 3),
     )
-    wish = Wish(rules=rules if rules.given else Rules(last=2), milestones=seed % 3 > 0)
+    wish = Wish(rules=rules if rules.given else KeepRules(last=2), milestones=seed % 3 > 0)
     with kept.open(clock=lambda: START) as baton:
         before = {track: {link.id for link in links(baton.store, track)} for track in "tm"}
         named = plan(baton, wish)
@@ -344,7 +344,7 @@ def test_safety_checkpoints_go_after_fourteen_days_and_undo_stays_right(repo: Sa
         then = entries[1].checkpoint.created + timedelta(days=14)
         before = steps(baton.store, ref)
     with repo.open(clock=lambda: then) as baton:
-        made = prune(baton, Wish(rules=Rules(last=9)))
+        made = prune(baton, Wish(rules=KeepRules(last=9)))
         assert [s.id for piece in made.safety for s in piece.remove] == [entries[2].id]
         after = steps(baton.store, ref)
         assert [s.id for s in before.undo] == [entries[2].id] and after.undo == ()
@@ -352,7 +352,7 @@ def test_safety_checkpoints_go_after_fourteen_days_and_undo_stays_right(repo: Sa
     repo.ok("redo")
     assert (repo.path / "a.txt").read_text() == "1\n"
     with repo.open(clock=lambda: then + timedelta(days=30)) as baton:
-        prune(baton, Wish(rules=Rules(last=9)))
+        prune(baton, Wish(rules=KeepRules(last=9)))
     assert repo.try_git("rev-parse", "-q", "--verify", ref).code == 1
     repo.fsck()
 
@@ -380,13 +380,13 @@ def test_a_conversation_that_nothing_mentions_any_more_goes_after_fourteen_days(
     repo.git("update-ref", ref, commit)
     day = datetime(2026, 1, 1, tzinfo=UTC)  # the seal's date of commits
     with repo.open(clock=lambda: day + timedelta(days=15)) as baton:
-        found = plan(baton, Wish(rules=Rules(last=1)))
+        found = plan(baton, Wish(rules=KeepRules(last=1)))
         repo.git("update-ref", "refs/baton/remotes/origin/tracks/theirs", "refs/baton/tracks/t")  # it may mention any
         with pytest.raises(RefConflictError, match="'refs/baton/remotes/origin/tracks/theirs' moved meanwhile"):
             apply(baton, found)
     for days, gone in ((13, []), (15, [ref])):
         with repo.open(clock=lambda days=days: day + timedelta(days=days)) as baton:
-            assert [talk.ref for talk in prune(baton, Wish(rules=Rules(last=1))).conversations] == gone
+            assert [talk.ref for talk in prune(baton, Wish(rules=KeepRules(last=1))).conversations] == gone
     assert repo.try_git("rev-parse", "-q", "--verify", ref).code == 1
 
 
@@ -396,7 +396,7 @@ WRITING = DRIVER.replace("    global count\n", "    global count\n    if not cou
 @pytest.mark.full
 def test_t16_killed_at_every_step_of_writing_leaves_before_or_after(kept: Sandbox) -> None:
     kept.git("gc", "-q")  # fewer files to copy
-    at, seen, wish = 1, set(), Wish(tracks=("t",), rules=Rules(last=4))
+    at, seen, wish = 1, set(), Wish(tracks=("t",), rules=KeepRules(last=4))
     whole = ids(kept, "t")
     while True:
         scene = kept.path.parent / "scene"
@@ -430,7 +430,7 @@ def estimated(path: Path, seed: int) -> float:
     repo.commit("second", f1_txt=text(rng, 30))
     repo.git("gc", "-q", "--prune=now")
     before = disk(repo)
-    rules = (Rules(last=rng.randrange(1, 30)), Rules(daily=rng.randrange(1, 8)), Rules(weekly=2, last=3))[seed % 3]
+    rules = (KeepRules(last=rng.randrange(1, 30)), KeepRules(daily=rng.randrange(1, 8)), KeepRules(weekly=2, last=3))[seed % 3]
     with repo.open() as baton:
         made = apply(baton, plan(baton, Wish(rules=rules), weigh=True))
     repo.git("gc", "-q", "--prune=now")

@@ -12,7 +12,7 @@ import pytest
 from gitbaton.errors import RefConflictError
 from gitbaton.retention.forgetting import forget
 from gitbaton.retention.pruning import apply, plan, prune
-from gitbaton.retention.rules import Rules, Wish
+from gitbaton.retention.rules import KeepRules, Wish
 from gitbaton.store.join import links
 from gitbaton.store.revision import Revision
 from gitbaton.values import replace
@@ -67,10 +67,10 @@ def test_only_refs_move_under_the_lock_and_the_busiest_track_is_pruned(kept: San
         at("os.rename", lambda args: "tmp_obj" in str(args[0]), wrote),
         at("fcntl.flock", taken, rival),
     ):
-        apply(baton, plan(baton, Wish(rules=Rules(last=9))))
+        apply(baton, plan(baton, Wish(rules=KeepRules(last=9))))
         assert written and not any(written)
         rivals[:] = 900, 901, 902
-        prune(baton, Wish(rules=Rules(last=2)))
+        prune(baton, Wish(rules=KeepRules(last=2)))
         assert not rivals and len(links(baton.store, "t")) == 2
         rivals[:] = 903, 904
         oldest = links(baton.store, "t")[0].id

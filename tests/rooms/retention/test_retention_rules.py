@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gitbaton.errors import UsageError
 from gitbaton.retention.rules import (
     Duration,
-    Item,
-    Rules,
+    KeepRules,
+    RetentionItem,
     day,
     keep,
     keep_auto,
@@ -27,9 +27,9 @@ from tests.kit.tables import each
 NOON = datetime(2026, 3, 31, 12, tzinfo=UTC)
 
 
-def hourly(count: int, hours: int = 1) -> list[Item]:
+def hourly(count: int, hours: int = 1) -> list[RetentionItem]:
     """Automatic checkpoints, one in so many hours, newest first; the last one is the oldest."""
-    return [Item(id=f"{n:040x}", created=NOON - timedelta(hours=hours * n), kind="auto") for n in range(count)]
+    return [RetentionItem(id=f"{n:040x}", created=NOON - timedelta(hours=hours * n), kind="auto") for n in range(count)]
 
 
 def numbers(kept: dict[str, tuple[str, ...]]) -> list[int]:
@@ -37,40 +37,40 @@ def numbers(kept: dict[str, tuple[str, ...]]) -> list[int]:
 
 
 def test_last() -> None:
-    assert numbers(keep(hourly(10), Rules(last=3))) == [0, 1, 2]
-    assert keep(hourly(10), Rules(last=2))[f"{1:040x}"] == ("last",)
-    assert numbers(keep(hourly(2), Rules(last=9))) == [0, 1]
-    assert keep([], Rules(last=1)) == {}
+    assert numbers(keep(hourly(10), KeepRules(last=3))) == [0, 1, 2]
+    assert keep(hourly(10), KeepRules(last=2))[f"{1:040x}"] == ("last",)
+    assert numbers(keep(hourly(2), KeepRules(last=9))) == [0, 1]
+    assert keep([], KeepRules(last=1)) == {}
 
 
 def test_within_is_measured_from_the_newest_as_restic_does_and_its_end_is_out() -> None:
     within = parse_duration("5h", "x")
-    assert numbers(keep(hourly(10), Rules(within=within))) == [0, 1, 2, 3, 4]
-    assert keep(hourly(10), Rules(within=within))[f"{4:040x}"] == ("within 5h",)
+    assert numbers(keep(hourly(10), KeepRules(within=within))) == [0, 1, 2, 3, 4]
+    assert keep(hourly(10), KeepRules(within=within))[f"{4:040x}"] == ("within 5h",)
 
 
 def test_daily_is_the_newest_of_each_day_that_has_one() -> None:
-    found = keep(hourly(30, hours=12), Rules(daily=3))  # 31 March 12:00 and 00:00, 30 March 12:00 ...
+    found = keep(hourly(30, hours=12), KeepRules(daily=3))  # 31 March 12:00 and 00:00, 30 March 12:00 ...
     assert numbers(found) == [0, 2, 4]
     assert found[f"{2:040x}"] == ("daily 2026-03-30",) and "daily 2026-03-31" in found[f"{0:040x}"]
     gaps = [replace_time(item, NOON - timedelta(days=40 * n)) for n, item in enumerate(hourly(5))]
-    assert numbers(keep(gaps, Rules(daily=3))) == [0, 1, 2]
+    assert numbers(keep(gaps, KeepRules(daily=3))) == [0, 1, 2]
 
 
 def test_where_there_are_fewer_days_or_weeks_the_oldest_stays_too() -> None:
-    found = keep(hourly(30, hours=12), Rules(daily=90))
+    found = keep(hourly(30, hours=12), KeepRules(daily=90))
     assert numbers(found) == [*range(0, 30, 2), 29] and found[f"{29:040x}"] == ("daily oldest",)
-    assert numbers(keep(hourly(30, hours=12), Rules(daily=15))) == list(range(0, 30, 2))  # every one was wanted
-    assert numbers(keep(hourly(5), Rules(weekly=2))) == [0, 4] and numbers(keep(hourly(1), Rules(weekly=2))) == [0]
+    assert numbers(keep(hourly(30, hours=12), KeepRules(daily=15))) == list(range(0, 30, 2))  # every one was wanted
+    assert numbers(keep(hourly(5), KeepRules(weekly=2))) == [0, 4] and numbers(keep(hourly(1), KeepRules(weekly=2))) == [0]
 
 
-def replace_time(item: Item, created: datetime) -> Item:
-    return Item(id=item.id, created=created, kind=item.kind)
+def replace_time(item: RetentionItem, created: datetime) -> RetentionItem:
+    return RetentionItem(id=item.id, created=created, kind=item.kind)
 
 
 def test_weekly_goes_by_iso_weeks() -> None:
     days = [replace_time(item, datetime(2027, 1, 5, 12, tzinfo=UTC) - timedelta(days=n)) for n, item in enumerate(hourly(12))]
-    found = keep(days, Rules(weekly=2))  # Tuesday 5 January; Sunday the 3rd is in week 53 of the year before
+    found = keep(days, KeepRules(weekly=2))  # Tuesday 5 January; Sunday the 3rd is in week 53 of the year before
     assert numbers(found) == [0, 2] and found[f"{2:040x}"] == ("weekly 2026-W53",)
     assert week(datetime(2027, 1, 3, tzinfo=UTC)) == "2026-W53" and week(datetime(2027, 1, 4, tzinfo=UTC)) == "2027-W01"
 
@@ -81,19 +81,19 @@ def test_days_and_weeks_are_those_of_utc() -> None:
 
 
 def test_rules_add_up_and_each_gives_its_reason() -> None:
-    found = keep(hourly(100), Rules(last=2, daily=1, within=parse_duration("2h", "x")))
+    found = keep(hourly(100), KeepRules(last=2, daily=1, within=parse_duration("2h", "x")))
     assert found == {f"{0:040x}": ("last", "within 2h", "daily 2026-03-31", "tip"), f"{1:040x}": ("last", "within 2h")}
 
 
 def test_what_stays_without_any_rule() -> None:
     rows = hourly(8)
-    rows[2] = Item(id=rows[2].id, created=rows[2].created, kind="auto", carried=rows[5].id)
-    rows[3] = Item(id=rows[3].id, created=rows[3].created, kind="manual")
-    rows[4] = Item(id=rows[4].id, created=rows[4].created, kind="auto", label="v1")
-    rows[5] = Item(id=rows[5].id, created=rows[5].created, kind="manual")
-    rows[6] = Item(id=rows[6].id, created=rows[6].created, kind="auto", pinned=True)
-    rows[7] = Item(id=rows[7].id, created=rows[7].created, kind="auto", run=True)
-    found = keep(rows, Rules(last=3))
+    rows[2] = RetentionItem(id=rows[2].id, created=rows[2].created, kind="auto", carried=rows[5].id)
+    rows[3] = RetentionItem(id=rows[3].id, created=rows[3].created, kind="manual")
+    rows[4] = RetentionItem(id=rows[4].id, created=rows[4].created, kind="auto", label="v1")
+    rows[5] = RetentionItem(id=rows[5].id, created=rows[5].created, kind="manual")
+    rows[6] = RetentionItem(id=rows[6].id, created=rows[6].created, kind="auto", pinned=True)
+    rows[7] = RetentionItem(id=rows[7].id, created=rows[7].created, kind="auto", run=True)
+    found = keep(rows, KeepRules(last=3))
     assert {int(oid, 16): reasons for oid, reasons in found.items()} == {
         0: ("last", "tip"),
         1: ("last",),
@@ -104,8 +104,8 @@ def test_what_stays_without_any_rule() -> None:
         6: ("pinned",),
         7: ("run",),
     }
-    assert 4 not in numbers(keep(rows, Rules(last=3), milestones=False))
-    assert 5 not in numbers(keep(rows, Rules(last=1)))  # nothing that stays carries its words
+    assert 4 not in numbers(keep(rows, KeepRules(last=3), milestones=False))
+    assert 5 not in numbers(keep(rows, KeepRules(last=1)))  # nothing that stays carries its words
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_what_is_no_count(text: str) -> None:
 
 def test_a_track_s_own_rule_beats_that_of_all_and_the_command_line_both() -> None:
     said = {"baton.keeplast": ["5"], "baton.Big one.keeplast": ["7", "9"], "baton.keepwithin": ["1d"]}
-    assert rules_of(said, "x", Rules()) == Rules(last=5, within=Duration(text="1d", months=0, rest=timedelta(days=1)))
-    assert rules_of(said, "Big one", Rules()).last == 9 and rules_of(said, "big one", Rules()).last == 5
-    assert rules_of(said, "Big one", Rules(last=2, daily=4)) == Rules(
+    assert rules_of(said, "x", KeepRules()) == KeepRules(last=5, within=Duration(text="1d", months=0, rest=timedelta(days=1)))
+    assert rules_of(said, "Big one", KeepRules()).last == 9 and rules_of(said, "big one", KeepRules()).last == 5
+    assert rules_of(said, "Big one", KeepRules(last=2, daily=4)) == KeepRules(
         last=2, daily=4, within=Duration(text="1d", months=0, rest=timedelta(days=1))
     )
     with pytest.raises(UsageError, match=r"baton\.Big one\.keepDaily is 'x'"):
-        rules_of({"baton.Big one.keepdaily": ["x"]}, "Big one", Rules())
+        rules_of({"baton.Big one.keepdaily": ["x"]}, "Big one", KeepRules())
 
 
 ITEMS = st.lists(
@@ -155,7 +155,7 @@ ITEMS = st.lists(
     max_size=40,
 )
 RULES = st.builds(
-    Rules,
+    KeepRules,
     last=st.none() | st.integers(1, 12),
     within=st.none() | st.builds(lambda n: Duration(text=f"{n}h", months=0, rest=timedelta(hours=n)), st.integers(1, 1000)),
     daily=st.none() | st.integers(1, 12),
@@ -163,11 +163,11 @@ RULES = st.builds(
 )
 
 
-def built(rows: Sequence[tuple[int, str, bool, bool, int]]) -> list[Item]:
+def built(rows: Sequence[tuple[int, str, bool, bool, int]]) -> list[RetentionItem]:
     """A track: times that grow, some of them close together; an automatic one carries one that is older."""
     rows = sorted(rows, key=lambda row: row[0])
     return [
-        Item(
+        RetentionItem(
             id=f"{n:040x}",
             created=NOON - timedelta(minutes=at, microseconds=n),
             kind="manual" if kind == "manual" else "auto",
@@ -182,7 +182,7 @@ def built(rows: Sequence[tuple[int, str, bool, bool, int]]) -> list[Item]:
 @pytest.mark.deep
 @settings(max_examples=120, deadline=None)
 @given(rows=ITEMS, rules=RULES, milestones=st.booleans())
-def test_any_rules_on_any_track(rows: list[tuple[int, str, bool, bool, int]], rules: Rules, milestones: bool) -> None:
+def test_any_rules_on_any_track(rows: list[tuple[int, str, bool, bool, int]], rules: KeepRules, milestones: bool) -> None:
     items = built(rows)
     found = keep(items, rules, milestones=milestones)
     assert [i.id for i in items if i.id in found] == list(found) and all(found.values())
@@ -207,16 +207,16 @@ def test_any_rules_on_any_track(rows: list[tuple[int, str, bool, bool, int]], ru
 @pytest.mark.deep
 @settings(max_examples=60, deadline=None)
 @given(rows=ITEMS, one=RULES, other=RULES)
-def test_more_rules_keep_more(rows: list[tuple[int, str, bool, bool, int]], one: Rules, other: Rules) -> None:
+def test_more_rules_keep_more(rows: list[tuple[int, str, bool, bool, int]], one: KeepRules, other: KeepRules) -> None:
     items = built(rows)
-    both = Rules(last=one.last, within=one.within, daily=other.daily, weekly=other.weekly)
-    first, second = Rules(last=one.last, within=one.within), Rules(daily=other.daily, weekly=other.weekly)
+    both = KeepRules(last=one.last, within=one.within, daily=other.daily, weekly=other.weekly)
+    first, second = KeepRules(last=one.last, within=one.within), KeepRules(daily=other.daily, weekly=other.weekly)
     assert keep(items, both).keys() == keep(items, first).keys() | keep(items, second).keys()
 
 
 def test_by_itself_only_old_automatic_ones_beyond_the_last_two_hundred_go() -> None:
     rows = hourly(500)
-    rows[480] = Item(id=rows[480].id, created=rows[480].created, kind="manual")
+    rows[480] = RetentionItem(id=rows[480].id, created=rows[480].created, kind="manual")
     assert numbers(keep_auto(rows, NOON)) == [*range(336), 480]  # 14 days are 336 hours
     assert numbers(keep_auto(rows, NOON + timedelta(days=90))) == [*range(200), 480]
     assert numbers(keep_auto(rows[:150], NOON + timedelta(days=90))) == list(range(150))
@@ -226,6 +226,6 @@ def test_the_worked_example_of_the_man_page() -> None:
     said = ("mon 9", "mon 12", "mon 17", "tue 10", "thu 8", "thu 9")
     days = {"mon": 2, "tue": 3, "thu": 5}  # of March 2026
     times = {name: datetime(2026, 3, days[name[:3]], int(name[4:]), tzinfo=UTC) for name in said}
-    items = [Item(id=name, created=times[name], kind="auto") for name in reversed(said)]
-    assert set(keep(items, Rules(daily=2))) == {"thu 9", "tue 10"}
-    assert set(keep(items, Rules(last=3, daily=3))) == {"thu 9", "thu 8", "tue 10", "mon 17"}
+    items = [RetentionItem(id=name, created=times[name], kind="auto") for name in reversed(said)]
+    assert set(keep(items, KeepRules(daily=2))) == {"thu 9", "tue 10"}
+    assert set(keep(items, KeepRules(last=3, daily=3))) == {"thu 9", "thu 8", "tue 10", "mon 17"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gitbaton.errors import UsageError
 from gitbaton.model import Checkpoint
-from gitbaton.secrets import Finding, Redacted, Redactor, differences, told
+from gitbaton.secrets import Redacted, Redactor, SecretMatch, differences, told
 from gitbaton.secrets.context import CONTEXT
 from gitbaton.secrets.redactor import rows
 from gitbaton.secrets.rules import CONTEXT_WORDS, LONG, RULES, compiled
@@ -175,7 +175,7 @@ def test_places_in_bytes_are_bytes() -> None:
     raw = "schlüssel: ".encode() + b"\xff\x00 " + key.encode() + b" \xfe"
     (found,) = ON.find(raw, sure=True)
     assert (found.kind, raw[found.start : found.end]) == ("github-token", key.encode())
-    assert ON.find(f"é {key}", sure=False) == [Finding(kind="github-token", start=2, end=2 + len(key))]
+    assert ON.find(f"é {key}", sure=False) == [SecretMatch(kind="github-token", start=2, end=2 + len(key))]
 
 
 @FEW

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import BatonError
-from gitbaton.sync.threads import Place
+from gitbaton.sync.threads import NamespaceState
 from gitbaton.threads.build import Side, apart
 from gitbaton.threads.codec import Id, Row, ThreadCheckpoint, blob_of
 from gitbaton.threads.health import unusable
@@ -33,7 +33,7 @@ class Peer:
     """A clone: where its thread stands, and how it stood when it last had the same as the hub."""
 
     def __init__(self, heap: Heap) -> None:
-        self.heap, self.place, self.base = heap, Place(), Place()
+        self.heap, self.place, self.base = heap, NamespaceState(), NamespaceState()
 
     def build(self, puts: Mapping[str, ThreadCheckpoint | None], rows: Mapping[str, Any] | None = None) -> None:
         tip, late = self.place.ids
@@ -44,11 +44,11 @@ class Peer:
         return whole(self.heap, self.place)
 
 
-def place(made: Any) -> Place:
-    return Place(tip=made.tip.hex() if made.tip else None, late=made.late_tip.hex() if made.late_tip else None)
+def place(made: Any) -> NamespaceState:
+    return NamespaceState(tip=made.tip.hex() if made.tip else None, late=made.late_tip.hex() if made.late_tip else None)
 
 
-def side(heap: Heap, at: Place) -> Side:
+def side(heap: Heap, at: NamespaceState) -> Side:
     tip, late = at.ids
     return Side(heap.chain(tip), heap.late(late))
 
@@ -57,7 +57,7 @@ def broken(found: Side) -> str:
     return unusable(found.chain, found.late)
 
 
-def whole(heap: Heap, at: Place) -> Whole:
+def whole(heap: Heap, at: NamespaceState) -> Whole:
     read = side(heap, at)
     ids = {*(entry.id for entry in read.chain.walk()), *read.late.ids()}
     found: Whole = {}
@@ -68,7 +68,7 @@ def whole(heap: Heap, at: Place) -> Whole:
     return found
 
 
-def joined(heap: Heap, mine: Place, there: Place, base: Place) -> Place:
+def joined(heap: Heap, mine: NamespaceState, there: NamespaceState, base: NamespaceState) -> NamespaceState:
     """What a sync makes of three."""
     if there == base or mine == there:
         return mine
@@ -76,7 +76,7 @@ def joined(heap: Heap, mine: Place, there: Place, base: Place) -> Place:
     tip, late, objects = apart(ours, theirs, side(heap, base) if base else None).made(ours, theirs)
     for kind, oid, data in objects:
         assert heap.put(kind, data) == oid
-    return Place(tip=tip.hex() if tip else None, late=late.hex() if late else None)
+    return NamespaceState(tip=tip.hex() if tip else None, late=late.hex() if late else None)
 
 
 def expected(mine: Whole, there: Whole, before: Whole) -> Whole:
@@ -112,7 +112,7 @@ def result_of(one: Any, two: Any) -> Any:
 @given(OPS)
 def test_two_clones_agree_and_lose_nothing(ops: list[Any]) -> None:
     heap = Heap()
-    a, b, hub = Peer(heap), Peer(heap), Place()
+    a, b, hub = Peer(heap), Peer(heap), NamespaceState()
     made: set[str] = set()
     dropped: set[str] = set()
     for step, op in enumerate([*ops, ("sync", True), ("sync", False), ("sync", True)]):
@@ -192,7 +192,7 @@ def test_a_pointer_into_another_chain_is_found() -> None:
     assert tip.commit is not None and tip.jump
     jump: Id = tip.jump[0][0]
     data = heap.held[tip.commit][1].replace(jump.hex().encode(), (theirs[tip.jump[0][1]] or b"").hex().encode())
-    a.place = Place(tip=heap.put("commit", data).hex())
+    a.place = NamespaceState(tip=heap.put("commit", data).hex())
     assert "points at what is not below it" in broken(side(heap, a.place))
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gitbaton.errors import RecordError
-from gitbaton.retention.rules import Item, Rules, keep, parse_duration
+from gitbaton.retention.rules import KeepRules, RetentionItem, keep, parse_duration
 from gitbaton.retention.threads import apply, plan
 from gitbaton.threads.names import ref_of
 from gitbaton.threads.store import ThreadStore
@@ -79,7 +79,7 @@ nodes = st.lists(
     max_size=12,
 )
 rules = st.builds(
-    Rules,
+    KeepRules,
     last=st.none() | st.integers(1, 4),
     within=st.none() | st.sampled_from(["1h", "1d"]).map(lambda text: parse_duration(text, "x")),
     daily=st.none() | st.integers(1, 2),
@@ -99,11 +99,11 @@ def tree(drawn: list[tuple[int, int, bool | None]]) -> dict[int, Node]:
     return found
 
 
-def expected(made: Mapping[int, Node], times: Mapping[int, int], given: Rules) -> set[int]:
+def expected(made: Mapping[int, Node], times: Mapping[int, int], given: KeepRules) -> set[int]:
     """What must stay, worked out without any of the code that is tested but the rules."""
     order = sorted(made, reverse=True)
-    items = [Item(id=name(number), created=moment(times[number]), kind="auto") for number in order]
-    stays = {number for number in order if name(number) in keep(items, given if given.given else Rules(last=1))}
+    items = [RetentionItem(id=name(number), created=moment(times[number]), kind="auto") for number in order]
+    stays = {number for number in order if name(number) in keep(items, given if given.given else KeepRules(last=1))}
     for number in list(stays):
         at: int | None = number
         while at is not None and made[at][2] is False:
@@ -117,7 +117,7 @@ def expected(made: Mapping[int, Node], times: Mapping[int, int], given: Rules) -
 @settings(max_examples=examples(200, 25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=nodes, given_rules=rules, flushed=st.booleans())
 def test_what_stays_is_what_rules_and_delta_channels_need(
-    store: ThreadStore, drawn: list[tuple[int, int, bool | None]], given_rules: Rules, flushed: bool
+    store: ThreadStore, drawn: list[tuple[int, int, bool | None]], given_rules: KeepRules, flushed: bool
 ) -> None:
     store.delete("t")
     made, times, minutes = tree(drawn), dict[int, int](), 0
@@ -165,7 +165,7 @@ def test_a_saver_at_work_is_no_hindrance_for_tracks(repo: Sandbox) -> None:
     from gitbaton.retention.rules import Wish
 
     with repo.open(door="binary") as baton, ThreadStore.open(repo.path, **QUIET) as store:
-        made = pruning.plan(baton, Wish(rules=Rules(last=1)))
+        made = pruning.plan(baton, Wish(rules=KeepRules(last=1)))
         line(store, 2)
         store.flush()
         assert len(pruning.apply(baton, made).removed) == 2
@@ -271,7 +271,7 @@ def test_many_threads_are_pruned_in_one_pack_or_not_at_all(repo: Sandbox, store:
         line(store, 3, thread)
     store.flush()
     before, refs = packs(repo), repo.git("for-each-ref", "refs/baton")
-    made = plan(store, [], Rules())
+    made = plan(store, [], KeepRules())
     broken = repo.git("rev-parse", ref_of("t07", ""))
     repo.git("update-ref", ref_of("t07", ""), repo.git("commit-tree", "-m", "x", repo.git("write-tree")))
     with pytest.raises(RecordError, match="t07") as caught:
@@ -289,12 +289,12 @@ def test_what_comes_between_plan_and_deed_stays_and_so_does_what_it_needs(store:
     put(store, "t", 0, (None, 1, True), 0)
     put(store, "t", 1, (0, 1, False), 1)
     put(store, "t", 2, (1, 1, True), 2)
-    made = plan(store, [], Rules())
+    made = plan(store, [], KeepRules())
     assert [entry.id for entry in made.parts[0].remove] == [name(1), name(0)]
     put(store, "t", 3, (1, 1, False), 3)  # it goes on from one that is to go
     assert not apply(store, made).parts[0].remove and len(ids(store)) == 4
     line(store, 3, "u")
-    made = plan(store, ["u"], Rules())
+    made = plan(store, ["u"], KeepRules())
     store.delete("u")
     assert not apply(store, made).parts[0].remove and ids(store, "u") == []
 
