@@ -40,16 +40,16 @@ _SHORT = 10
 
 @value
 class Forgetting:
-    """What is forgotten, and what goes with it. ``ids``: the checkpoints that were named; ``stored``: those of them that some
-    chain here or fetched still holds; ``along``: automatic ones that carry their words. ``stay``: what each track that loses
-    any keeps. The rest only with ``everywhere``: ``before``: those of both that were removed before, as far as git still has
-    their record; ``safety``: the safety chains where the checkpoints that hold a file of theirs keep nothing but their place;
-    ``lost``: the files of each of these that nothing else holds; ``conversations`` and ``fetched`` refs that go;
-    ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``: those of them that the
-    checkpoint before did not have either; ``alone``: those that nothing else holds which stays. ``remotes``: who has such a
-    track, as last fetched. ``pinned``: those of the ids, and of what goes along, that are pinned. ``cleared``: safety
-    checkpoints that were named. ``broken``: refs that cannot be read and stay as they are,
-    each with why: nobody knows what they hold."""
+    """Plan of a forget: the checkpoints, and what goes with them. ``ids``: the checkpoints that were named; ``stored``:
+    those of them that some chain here or fetched still holds; ``along``: automatic ones that carry their words. ``stay``:
+    what each track that loses any keeps. The rest only with ``everywhere``: ``before``: those of both that were removed
+    before, as far as git still has their record; ``safety``: the safety chains where the checkpoints that hold a file of
+    theirs keep nothing but their place; ``lost``: the files of each of these that nothing else holds; ``conversations`` and
+    ``fetched`` refs that go; ``changed``: the files of each that its HEAD does not have, with their paths; ``brought``:
+    those of them that the checkpoint before did not have either; ``alone``: those that nothing else holds which stays.
+    ``remotes``: those with such a track, as last fetched. ``pinned``: those of the ids, and of what goes along, that are
+    pinned. ``cleared``: safety checkpoints that were named. ``broken``: refs that cannot be read and stay as they are, each
+    with why: what they hold is unknown."""
 
     ids: tuple[Oid, ...]
     stored: tuple[Stored, ...]
@@ -82,12 +82,12 @@ class Forgetting:
 
     @property
     def parts(self) -> tuple[Stored, ...]:
-        """All whose words and files are known."""
+        """All checkpoints of which words and files are known."""
         return (*self.stored, *self.along, *self.before)
 
 
 def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = False) -> Forgetting:
-    """What forgetting these checkpoints comes to. Removes nothing. ``held``: whether the lock is.
+    """Plan to forget these checkpoints. Removes nothing. ``held``: whether the lock is.
 
     Raises NotFoundError, AmbiguousNameError, RecordError where ``meta`` or a track that one of them is on cannot be read, or a
     ref of ours is a stranger's.
@@ -130,8 +130,8 @@ def plan(baton: Baton, names: Sequence[str], *, everywhere: bool, held: bool = F
 def _everywhere(
     baton: Baton, found: Inventory, made: Forgetting, chains: Sequence[Sequence[Stored]], holding: Collection[str]
 ) -> Forgetting:
-    """The same with all that goes besides, wherever it lies. ``chains``: the items of all that can be read, fetched ones first;
-    ``holding``: the refs of the fetched ones with any of it."""
+    """Add to a plan all that goes besides, wherever it is. ``chains``: the items of all that can be read, fetched ones
+    first; ``holding``: the refs of the fetched ones with any of it."""
     made = replace(made, before=_before(baton.store, found, made))
     agents = {s.checkpoint.agent for s in made.parts if s.checkpoint.agent}
     talks = {(agent.name, name) for agent in agents if agent.session for name in sessions_of(agent.session)}
@@ -164,8 +164,8 @@ def _everywhere(
 def _safety(
     baton: Baton, found: Inventory, named: Collection[Oid], files: Collection[Oid], kept: Collection[Oid]
 ) -> dict[Oid, tuple[str, ...]]:
-    """Return the safety checkpoints that are ``named`` or hold any of some files, each with the paths whose content neither
-    ``kept``, nor another safety checkpoint, nor the work tree holds. Raises RecordError."""
+    """Return the safety checkpoints that are ``named`` or hold any of some files, each with its paths of which neither
+    ``kept``, nor another safety checkpoint, nor the work tree holds the content. Raises RecordError."""
     store, search = baton.store, BlobSearch(baton.store.objects, files)
     items = [stored for chain in found.safety for stored in chain.items]
     going = {s.id: s for s in items if s.id in named or any(search.places(*trees_of(store, s)))}
@@ -185,8 +185,8 @@ def _safety(
 
 
 def _before(store: Store, found: Inventory, made: Forgetting) -> tuple[Stored, ...]:
-    """Those of them that no chain holds any more, from the record that git has not collected yet; what cannot be read is not
-    known."""
+    """Return those of them that no chain holds any more, from records that git has not collected yet; unreadable ones are
+    unknown."""
     there = {s.id for s in (*made.stored, *made.along, *(s for chain in found.tracks for s in chain.items))}
     asked = sorted((found.meta.forgotten | found.meta.pruned | set(made.ids)) - there)
     items: list[Stored] = []
@@ -225,7 +225,7 @@ def _named(baton: Baton, found: Inventory, name: str, *, everywhere: bool) -> tu
 
 
 def _copied(ref: str, talks: Collection[tuple[str, str]]) -> bool:
-    """Whether a fetched ref holds words besides chains: notes, whosever they are, and these conversations."""
+    """Whether a fetched ref holds words besides chains: notes, and these conversations."""
     room, _, rest = ref.removeprefix(REMOTES).partition("/")[2].partition("/")
     agent, _, session = rest.partition("/")
     talk = room == "transcripts" and (agent, decode_track(session)) in talks
@@ -235,8 +235,8 @@ def _copied(ref: str, talks: Collection[tuple[str, str]]) -> bool:
 def _files(
     baton: Baton, parts: Sequence[Stored], chains: Iterable[Sequence[Stored]]
 ) -> tuple[dict[Oid, bytes], frozenset[Oid]]:
-    """The blobs of checkpoints, of their work tree and index, that their HEAD does not have, each with a path; and those of
-    them that the checkpoint before, as its chain has it, did not hold either."""
+    """Return the blobs of checkpoints, of their work tree and index, that their HEAD does not have, each with a path; and
+    those of them that the checkpoint before, as its chain has it, did not hold either."""
     older = {one.id: other for items in chains for one, other in pairwise(items)}
     paths, brought = dict[Oid, bytes](), set[Oid]()
     for stored in parts:
@@ -279,13 +279,13 @@ def lying(baton: Baton, files: Mapping[Oid, bytes]) -> dict[bytes, None]:
 
 
 def trees_of(store: Store, stored: Stored) -> list[Oid | None]:
-    """The trees of a checkpoint: its work tree, its index, and what lies beside it."""
+    """Return the trees of a checkpoint: its work tree, its index, and what is beside it."""
     files = stored.checkpoint.files
     return [stored.tree, store.tree_of(stored.base), beside(store, stored), files.index.tree if files else None]
 
 
 def _beyond(baton: Baton, stored: Stored, without: Sequence[Oid]) -> Mapping[Oid, bytes]:
-    """What a checkpoint's work tree and index hold and some trees do not."""
+    """Return the objects that a checkpoint's work tree and index hold and some trees do not."""
     trees = baton.store.present(trees_of(baton.store, stored))
     try:
         return objectlists.reached(baton.repo, trees, without)
@@ -296,8 +296,8 @@ def _beyond(baton: Baton, stored: Stored, without: Sequence[Oid]) -> Mapping[Oid
 
 
 def permit(baton: Baton, made: Forgetting, *, force: bool) -> None:
-    """Raise NoAnswerError where a pinned checkpoint would go, or what only a safety checkpoint holds that was not named, and
-    nobody says that it may."""
+    """Raise NoAnswerError unless forced, where a pinned checkpoint would go, or files that only a safety checkpoint which
+    was not named holds."""
     if force:
         return
     if made.pinned:
@@ -316,8 +316,8 @@ def permit(baton: Baton, made: Forgetting, *, force: bool) -> None:
 def forget(
     baton: Baton, names: Sequence[str], *, everywhere: bool, force: bool = False, made: Forgetting | None = None
 ) -> tuple[Forgetting, list[str]]:
-    """Plan, unless that is ``made``, and carry out; where somebody records checkpoints meanwhile, plan again for the same ones,
-    a few times, and then let them wait. What went, and what should be said about it. Raises as both, and without ``force`` as
+    """Plan, unless that is ``made``, and carry out; where checkpoints are recorded meanwhile, plan again for the same ones,
+    a few times, and then under the lock. Return what went, and warnings. Raises as both, and without ``force`` as
     ``permit``."""
     first = made or plan(baton, names, everywhere=everywhere)
 
@@ -330,8 +330,8 @@ def forget(
 
 
 def apply(baton: Baton, made: Forgetting) -> list[str]:
-    """Remove them from their chains, in one transaction, and leave tombstones; what should be said about it. The lock is held
-    only while refs move.
+    """Remove them from their chains, in one transaction, and leave tombstones; return warnings. The lock is held only while
+    refs move.
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is changed then.
     """

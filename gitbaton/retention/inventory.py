@@ -35,7 +35,7 @@ _LOOKS = 4
 
 
 def conversation_name(ref: str) -> tuple[str, str] | None:
-    """The agent and the session that the ref of a stored conversation names; None for any other ref."""
+    """Return the agent and the session that the ref of a stored conversation names; None for any other ref."""
     parts = ref.removeprefix(TRANSCRIPTS).split("/")
     session = decode_track(parts[1]) if len(parts) == 2 and parts[0] in NAMES else None
     return None if session is None else (parts[0], session)
@@ -60,7 +60,8 @@ _KINDS: tuple[tuple[str, str, Callable[[str], object]], ...] = (  # a kind of re
 
 
 def kind_of(ref: str) -> tuple[str, object]:
-    """The kind of a ref of ours, and what it names; None where its name is not one that gitbaton writes, nor was fetched."""
+    """Return the kind of a ref of ours, and what it names; None where its name is not one that gitbaton writes, nor was
+    fetched."""
     for kind, prefix, named in _KINDS:
         if ref.startswith(prefix):
             return kind, named(ref)
@@ -105,11 +106,11 @@ class FetchedChain:
 
 @value
 class Inventory:
-    """All that is ours. ``refs``: our refs, the notes' and the fetched ones, too; ``others``: where the user's refs and what
-    was fetched begin; ``since``: what these reach and what was not there before the first checkpoint of each chain;
-    ``objects``: what our own refs reach beyond that, each with a path; ``sizes``: what both take on disk; ``runs``: the commits
-    that runs reach. ``broken``: the refs that lead to what cannot be read, each with why, and of which nothing else here is;
-    ``unknown``: those of runs of which nobody can tell what they reach."""
+    """Refs of ours and all that they reach. ``refs``: our refs, the notes' and the fetched ones, too; ``others``: where the
+    user's refs and what was fetched begin; ``since``: what these reach and what was not there before the first checkpoint of
+    each chain; ``objects``: what our own refs reach beyond that, each with a path; ``sizes``: what both take on disk;
+    ``runs``: the commits that runs reach. ``broken``: the refs that lead to what cannot be read, each with why, and of which
+    nothing else here is; ``unknown``: the refs of runs of which it is unknown what they reach."""
 
     refs: Mapping[str, Oid]
     tracks: tuple[CheckpointChain, ...]
@@ -126,7 +127,7 @@ class Inventory:
 
     @property
     def torn(self) -> bool:
-        """Whether nobody can tell what some chain mentions."""
+        """Whether a chain is broken, so that what it mentions is unknown."""
         return any(ref.startswith((CHAINS, TIPS, SAFETY, REMOTES)) for ref in self.broken)
 
 
@@ -153,7 +154,7 @@ def look(store: Store) -> Inventory:
 
 
 def strange(store: Store, refs: Mapping[str, Oid]) -> Iterator[tuple[str, RecordError]]:
-    """Those of ``refs``, which are ``own_refs``, on which everything that removes stops, each with what is wrong with it."""
+    """Yield those of ``refs``, which are ``own_refs``, that stop every removal, each with what is wrong with it."""
     for ref, oid in refs.items():
         if not known(ref) and oid.strip("0"):
             hint = "'git for-each-ref refs/baton refs/checkpoints' shows it; move or rename it"
@@ -179,8 +180,8 @@ def _look(store: Store) -> Inventory:
 
 
 def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, str]) -> Inventory:
-    """All of it but for what is ``broken``, which those join that turn out to be, with what it reaches. Raises RecordError,
-    GitError where something of that cannot be read."""
+    """Return all of it with what it reaches, but for what is ``broken``; refs that turn out to be are added to that. Raises
+    RecordError, GitError where something of that cannot be read."""
     chains: dict[str, CheckpointChain] = {}
     conversations: list[Conversation] = []
     for ref, oid in sorted(refs.items()):
@@ -233,7 +234,7 @@ def _found(store: Store, refs: Mapping[str, Oid], meta: Meta, broken: dict[str, 
 
 
 def _chain(store: Store, ref: str, tip: Oid) -> CheckpointChain:
-    """A chain, every commit of it, down to the root. Raises RecordError that says what is broken, GitError."""
+    """Return a chain, every commit of it, down to the root. Raises RecordError that says what is broken, GitError."""
     track = track_of(ref) if ref.startswith(CHAINS) else None
     oids = store.objects.first_parents(tip)
     items: list[Stored] = []
@@ -262,7 +263,7 @@ def _check_tips(store: Store, refs: Mapping[str, Oid], shown: Mapping[str, Oid],
 
 
 def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) -> Conversation:
-    """A stored conversation. Raises RecordError for what is none."""
+    """Read a stored conversation. Raises RecordError for what is none."""
     try:
         kept(store.objects, tip, agent, session)
         commit = store.commit(tip)
@@ -274,7 +275,7 @@ def _conversation(store: Store, ref: str, tip: Oid, agent: str, session: str) ->
 
 
 def copies(store: Store, found: Inventory, track: str | None = None) -> Iterator[FetchedChain]:
-    """The chains that were fetched, of one track or of all, but for the refs that are broken."""
+    """Yield the chains that were fetched, of one track or of all, but for the refs that are broken."""
     for ref in found.refs:
         remote, _, below = ref.removeprefix(REMOTES).partition("/")
         room, _, encoded = below.partition("/")
@@ -292,8 +293,8 @@ def copies(store: Store, found: Inventory, track: str | None = None) -> Iterator
 def _needed(
     store: Store, refs: Mapping[str, Oid], broken: Collection[str], others: Collection[Oid]
 ) -> tuple[frozenset[Oid], tuple[str, ...]]:
-    """The commits that runs reach: what they stand on must not go while they may go on; and the runs of which nobody knows
-    that. Threads stand on nothing of ours."""
+    """Return the commits that runs reach, which must stay while a run may continue; and the runs of which they are unknown.
+    Threads stand on nothing of ours."""
     tips = [oid for ref, oid in refs.items() if ref.startswith(RUNS) and ref not in broken]
     found = objectlists.commits_between(store.repo, tips, others) if tips else set[Oid]()
     unknown: list[str] = []
@@ -315,10 +316,10 @@ _ENTRY = {"sha1": 28, "sha256": 40}  # bytes of a pack's index for each object
 
 @value
 class Cost:
-    """What one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``runs``, ``threads``, ``log`` (of
-    threads: what git does not have yet), ``held`` (what passed no filter, in files), ``notes``, ``fetched``; ``name``: the
-    track, or the remote. ``own``: bytes that nothing else reaches; ``shared``: bytes that other parts of ours reach as well.
-    What the user's own refs reach costs nothing and is in neither."""
+    """Bytes that one part takes on disk. ``kind``: ``track``, ``safety``, ``transcripts``, ``runs``, ``threads``, ``log``
+    (of threads: what git does not have yet), ``held`` (what passed no filter, in files), ``notes``, ``fetched``; ``name``:
+    the track, or the remote. ``own``: bytes that nothing else reaches; ``shared``: bytes that other parts of ours reach as
+    well. What the user's own refs reach costs nothing and is in neither."""
 
     kind: str
     name: str
@@ -327,7 +328,8 @@ class Cost:
 
 
 def costs(baton: Baton) -> tuple[Cost, ...]:
-    """What everything of ours costs: tracks by name, then the rest. Raises RecordError for what cannot be read."""
+    """Return what everything of ours takes on disk: tracks by name, then the rest. Raises RecordError for what cannot be
+    read."""
     store = baton.store
     refs = own_refs(store)
     there = set(store.present(oid for oid in refs.values() if oid.strip("0")))  # what is broken costs nothing
@@ -358,7 +360,7 @@ def costs(baton: Baton) -> tuple[Cost, ...]:
 
 
 def _log(repo: Repo) -> int:
-    """Bytes that the log of threads takes on disk; it goes when the last process that uses it has ended."""
+    """Return the bytes that the log of threads takes on disk; the last process that uses it removes it."""
     try:
         with os.scandir(os.path.join(repo.shared_dir, "wal")) as files:
             return sum(file.stat(follow_symlinks=False).st_blocks * 512 for file in files)
@@ -367,7 +369,7 @@ def _log(repo: Repo) -> int:
 
 
 def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid]:
-    """What the first checkpoint of each chain stands on."""
+    """Return the commits that the first checkpoint of each chain stands on."""
     found: list[Oid] = []
     for (kind, _), tips in parts.items():
         for tip in tips if kind in ("track", "safety") else ():
@@ -379,7 +381,8 @@ def _first(store: Store, parts: Mapping[tuple[str, str], list[Oid]]) -> list[Oid
 
 
 def freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes: Sequence[RefChange]) -> int:
-    """What ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it would grow.
+    """Return the bytes that ``git gc --prune=now`` frees after ``changes``, for which ``objects`` are written; 0 where it would
+    grow.
 
     Git is asked to pack what stays, because what was stored as a difference to what goes must be stored anew. What else waits
     to be collected is not counted, but for what gitbaton itself left behind. Where git packs anew beside us, it is asked again.
@@ -410,7 +413,8 @@ def _freed(store: Store, found: Inventory, objects: Sequence[NewObject], changes
 
 
 def _reached(store: Store, found: Inventory, tips: Collection[Oid], new: Mapping[Oid, NewObject]) -> dict[Oid, bytes]:
-    """What of our objects is reached afterwards. New commits and trees are not written yet: what they name is asked for."""
+    """Return the objects of ours that are reached afterwards. New commits and trees are not written yet: what they name is
+    asked for."""
     wanted: set[Oid] = set()
     todo, seen = list(tips), set()
     while todo:
@@ -433,9 +437,9 @@ def _reached(store: Store, found: Inventory, tips: Collection[Oid], new: Mapping
 def _packed_anew(
     store: Store, found: Inventory, gone: Collection[Oid], stays: Mapping[Oid, bytes]
 ) -> tuple[dict[Oid, bytes], dict[Oid, Size]]:
-    """What git may pack in another way than before, each with a path, and how large all of it is now: our objects that stay,
-    the user's since the first checkpoint, and whatever is stored as a difference to what goes. What these in turn are
-    differences to is with them. Of very much only what must be packed anew."""
+    """Return the objects that git may pack in another way than before, each with a path, and how large they are now: our
+    objects that stay, the user's since the first checkpoint, and whatever is stored as a difference to what goes. What these
+    in turn are differences to is with them. Of very much only what must be packed anew."""
     paths = dict(found.since)
     paths |= {oid: found.objects[oid] for oid in stays if oid in found.objects}
     orphans = {oid: base for oid, base in objectlists.built_on(store.repo, gone).items() if oid not in gone}

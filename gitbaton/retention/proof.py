@@ -1,4 +1,4 @@
-"""What is left of forgotten checkpoints besides objects, erased; and the proof of what refs, indexes and files still hold."""
+"""Traces of forgotten checkpoints besides objects, erased; and the proof of what refs, indexes and files still hold."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def erase(baton: Baton, made: Forgetting) -> list[str]:
 
 
 def words(parts: Iterable[Stored]) -> tuple[bytes, ...]:
-    """The texts of checkpoints line by line, plain and as JSON writes them; short ones are left out."""
+    """Return the texts of checkpoints line by line, plain and as JSON writes them; short ones are left out."""
     found: set[bytes] = set()
     for stored in parts:
         c = stored.checkpoint
@@ -69,7 +69,7 @@ def words(parts: Iterable[Stored]) -> tuple[bytes, ...]:
 
 
 def quoted(text: str) -> bytes:
-    """A text as it stands between the quotes of JSON."""
+    """Return a text as it stands between the quotes of JSON."""
     return canonical([text]).strip(b"[]\n ")[1:-1]
 
 
@@ -90,7 +90,7 @@ def _clear_reflogs(repo: Repo, refs: Iterable[str]) -> None:
 
 
 def _removed(paths: Iterable[str]) -> list[str]:
-    """Remove files; of which that failed is said."""
+    """Remove files; return a warning for each that stays."""
     said = []
     for path in paths:
         try:
@@ -103,7 +103,8 @@ def _removed(paths: Iterable[str]) -> list[str]:
 
 
 def _named_in(repo: Repo, place: str, made: Forgetting, needles: Sequence[bytes]) -> list[str]:
-    """Records of ours in the git directory of a work tree: of restores that name them, of sessions that say their words."""
+    """Return the records of ours in the git directory of a work tree: of restores that name them, of sessions that say their
+    words."""
     ids = [oid.encode() for oid in made.all_ids] + [s.commit.encode() for s in made.parts]
     sessions = {s.checkpoint.agent.session for s in made.parts if s.checkpoint.agent}
     sessions |= {sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:40] for name in sessions if name}
@@ -142,12 +143,12 @@ def _exported(baton: Baton, made: Forgetting, there: mirror.LatestPlace, root: s
 
 
 def _shown(ids: Iterable[Oid]) -> list[bytes]:
-    """How files of ours show that they hold one of some checkpoints; others only name it as the one before."""
+    """Return the texts by which a file of ours shows one of some checkpoints; others only name it as the one before."""
     return [text for oid in ids for text in (f'"id": "{oid}"'.encode(), f"    id={oid}\n".encode())]
 
 
 def latest_holding(baton: Baton, ids: Iterable[Oid]) -> list[str]:
-    """The LATEST files of all work trees that still show one of some checkpoints."""
+    """Return the LATEST files of all work trees that still show one of some checkpoints."""
     needles, roots = _shown(ids), [root for _, _, root in questions.worktrees(baton.repo) if root]
     places = [place.directory for root in roots for place in removing.places(baton, root)]
     paths = [os.path.join(place, name) for place in dict.fromkeys(places) for name in mirror.NAMES]
@@ -215,8 +216,8 @@ def _named_texts(made: Forgetting) -> dict[str, str]:
 
 
 def _in_messages(baton: Baton, made: Forgetting) -> Iterator[Remnant]:
-    """Yield what the messages of commits hold, whichever ref or reflog reaches them: the JSON of one of the checkpoints, words
-    of one whose id stands there, as 'git baton branch' writes it, and checkpoints that repeat a text. Raises GitError."""
+    """Yield what the messages of all reached commits hold: the JSON of one of the checkpoints, its words beside its id, as
+    'git baton branch' writes them, and checkpoints that repeat a text. Raises GitError."""
     algorithm, parts = baton.store.objects.algorithm, {stored.id.encode(): stored for stored in made.parts}
     texts = {quoted(text): name for text, name in _named_texts(made).items()}
     rows = [row for s in made.parts for row in s.raw.split(b"\n") if row.startswith(b'  "created": ')]
@@ -248,7 +249,7 @@ def _in_messages(baton: Baton, made: Forgetting) -> Iterator[Remnant]:
 
 
 def _grepped(baton: Baton, texts: Sequence[str]) -> dict[Oid, None]:
-    """Return the commits that any ref or reflog reaches and whose messages have any of some texts."""
+    """Return the commits that any ref or reflog reaches and that have any of some texts in their message."""
     found: dict[Oid, None] = {}
     for start in range(0, len(texts), _MANY):
         patterns = [f"--grep={text}" for text in texts[start : start + _MANY]]
@@ -366,7 +367,7 @@ def _containing(repo: Repo, commit: Oid) -> list[str]:
 
 
 def texts(baton: Baton, held: Sequence[Remnant], most: int = 20) -> list[str]:
-    """What is still held, one line each, the first few, and how to forget all checkpoints that hold a secret."""
+    """Return what is still held, one line each, the first few, and how to forget all checkpoints that hold a secret."""
     rows = [row.text for row in held[:most]] + ([f"and {len(held) - most} more"] if len(held) > most else [])
     ids = dict.fromkeys(oid for row in held if row.secret for oid in row.ids)
     named = " ".join(baton.short(oid) for oid in ids)
@@ -380,7 +381,7 @@ def texts(baton: Baton, held: Sequence[Remnant], most: int = 20) -> list[str]:
 
 
 def unknown(made: Forgetting) -> list[str]:
-    """Of what nobody can tell whether anything is left, in words."""
+    """Return, in words, the checkpoints of which it is unknown whether anything is left."""
     known = {stored.id for stored in made.parts}
     return [
         f"what {oid[:10]} held is not known here any more: only its record and its notes were looked for"
@@ -390,7 +391,7 @@ def unknown(made: Forgetting) -> list[str]:
 
 
 def to_do(baton: Baton, made: Forgetting) -> list[str]:
-    """What is left to do here and elsewhere, in words."""
+    """Return what is left to do here and elsewhere, in words."""
     said, top = list[str](), baton.repo.objects_dir
     packs, alternates = os.path.join(top, "pack"), os.path.join(top, "info", "alternates")
     if made.everywhere and os.path.isdir(packs) and any(name.endswith(".keep") for name in os.listdir(packs)):

@@ -29,7 +29,7 @@ from gitbaton.values import replace, value
 
 @value
 class TrackPlan:
-    """What becomes of a track: what stays, each with its reasons, and what goes; both newest first."""
+    """Plan of a prune for one track: what stays, each with its reasons, and what goes; both newest first."""
 
     track: str
     keep: tuple[tuple[Stored, tuple[str, ...]], ...]
@@ -38,9 +38,9 @@ class TrackPlan:
 
 @value
 class PrunePlan:
-    """What a prune removes; good for the refs that were ``seen``. ``safety``: the chains that lose states before a restore.
-    ``broken``: the refs that are left alone, each with why. ``bytes``: about how much of the disk ``git gc --prune=now`` frees
-    afterwards, None where nobody asked."""
+    """Plan of a prune; good for the refs that were ``seen``. ``safety``: the chains that lose states before a restore.
+    ``broken``: the refs that are left alone, each with why. ``bytes``: about how much of the disk ``git gc --prune=now``
+    frees afterwards, None where that was not asked for."""
 
     tracks: tuple[TrackPlan, ...]
     safety: tuple[Trimmed, ...]
@@ -56,12 +56,12 @@ class PrunePlan:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing goes."""
+        """Whether the plan removes nothing."""
         return not self.removed and not self.safety and not self.conversations
 
 
 def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -> PrunePlan:
-    """What a prune would remove; with ``weigh`` also what that frees. Removes nothing. ``held``: whether the lock is.
+    """Plan a prune; with ``weigh`` also say what that frees. Removes nothing. ``held``: whether the lock is.
 
     Raises RecordError when a ref of ours is a stranger's, or ``meta`` cannot be read, NotFoundError for a track that is not
     there, and UsageError when no rule says what stays.
@@ -95,7 +95,7 @@ def plan(baton: Baton, wish: Wish, *, weigh: bool = False, held: bool = False) -
 
 
 def _track(baton: Baton, found: Inventory, chain: CheckpointChain, wish: Wish, now: datetime) -> tuple[TrackPlan, bool]:
-    """The plan for a track, and whether any rule was given for it; without one all of it stays."""
+    """Return the plan for a track, and whether any rule was given for it; without one all of it stays."""
     rules = rules_of(baton.repo.settings(), chain.name, wish.rules) if not wish.auto else wish.rules
     rows = [
         RetentionItem(
@@ -121,8 +121,8 @@ def _track(baton: Baton, found: Inventory, chain: CheckpointChain, wish: Wish, n
 
 
 def _trimmed(store: Store, chain: CheckpointChain, now: datetime) -> Trimmed | None:
-    """A safety chain without the checkpoints at its beginning that are older than 14 days; None where none is, or where undo or
-    redo of what stays would be another without them."""
+    """Return a safety chain without the checkpoints at its beginning that are older than 14 days; None where none is, or
+    where undo or redo of what stays would be another without them."""
     least = now - timedelta(days=DAYS)
     at = next((n for n, stored in enumerate(reversed(chain.items)) if stored.checkpoint.created >= least), len(chain.items))
     gone = chain.items[len(chain.items) - at :]
@@ -139,7 +139,8 @@ def _trimmed(store: Store, chain: CheckpointChain, now: datetime) -> Trimmed | N
 
 
 def _conversations(baton: Baton, found: Inventory, gone: set[Oid], now: datetime) -> tuple[Conversation, ...]:
-    """The stored conversations that have not grown for 14 days and that nothing mentions which stays, here or as fetched."""
+    """Return the stored conversations that have not grown for 14 days and that nothing mentions which stays, here or as
+    fetched."""
     if not found.conversations or found.torn:
         return ()
     stay = [s for chain in (*found.tracks, *found.safety) for s in chain.items]
@@ -159,7 +160,7 @@ def _revision(baton: Baton, made: PrunePlan) -> Revision:
 
 
 def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
-    """Carry out a plan: all of it in one transaction; what was removed in the end. The lock is held only while refs move.
+    """Carry out a plan, all of it in one transaction; return what was removed. The lock is held only while refs move.
 
     Raises RefConflictError when what it was made for has moved meanwhile: nothing is removed then.
     """
@@ -181,8 +182,8 @@ def apply(baton: Baton, made: PrunePlan, *, held: bool = False) -> PrunePlan:
 
 
 def prune(baton: Baton, wish: Wish) -> PrunePlan:
-    """Plan and carry out; where somebody records checkpoints meanwhile, plan again, a few times, and then let them wait.
-    Raises as both."""
+    """Plan and carry out; where checkpoints are recorded meanwhile, plan again, a few times, and then under the lock. Raises
+    as both."""
     return insist(
         baton,
         plan(baton, wish),
@@ -192,7 +193,7 @@ def prune(baton: Baton, wish: Wish) -> PrunePlan:
 
 
 def run(place: str) -> None:
-    """Prune the repository whose git directory is ``place``, and no other one around it, unless another process is at it or
+    """Prune the repository with the git directory ``place``, and no other one around it, unless another process is at it or
     there is nothing to gain. Never raises; what went wrong, and what was removed, is in ``<common dir>/baton/log``."""
     try:
         with Baton(place, door="binary") as baton:
@@ -207,7 +208,7 @@ def run(place: str) -> None:
 
 
 def slack(baton: Baton) -> bool:
-    """Whether any track is so long that something could go; one whose newest commit cannot be read has nothing to give."""
+    """Whether a track is so long that something could go; one with an unreadable newest commit is not."""
     for oid in baton.store.chains()[0].values():
         with suppress(GitError):
             if len(baton.repo.objects.first_parents(oid, AUTO_LAST + 2)) > AUTO_LAST + 1:
@@ -216,7 +217,7 @@ def slack(baton: Baton) -> bool:
 
 
 def work(baton: Baton) -> str:
-    """Prune, and say in one line what came of it and what was left alone; nothing where nothing went."""
+    """Prune, and return a line with what went and what was left alone; empty where nothing went."""
     try:
         made = prune(baton, Wish(auto=True))
     except (BatonError, OSError) as error:
@@ -229,7 +230,7 @@ def work(baton: Baton) -> str:
 
 @contextmanager
 def alone(repo: Repo) -> Iterator[bool]:
-    """Whether this is the only process that prunes so; nobody is waited for."""
+    """Yield whether this is the only process that prunes so, without waiting."""
     fd = lock_file(repo, os.path.join(repo.shared_dir, "pruning"))
     try:
         yield acquire(fd)
@@ -239,9 +240,9 @@ def alone(repo: Repo) -> Iterator[bool]:
 
 @value
 class Deletion:
-    """A track that goes. ``items``: its checkpoints, here and as fetched, newest first; ``here``: whether any is here.
-    ``pinned`` and ``needed``: those that somebody pinned, and that a run stands on; ``runs``: unfinished ones that record on
-    it, and those that cannot be read; ``broken``: the refs that cannot be read."""
+    """Plan to delete a track. ``items``: its checkpoints, here and as fetched, newest first; ``here``: whether any is here.
+    ``pinned`` and ``needed``: those that are pinned, and that a run stands on; ``runs``: unfinished ones that record on it,
+    and those that cannot be read; ``broken``: the refs that cannot be read."""
 
     track: str
     items: tuple[Stored, ...]
@@ -254,7 +255,7 @@ class Deletion:
 
 
 def deletion(baton: Baton, name: str, *, held: bool = False) -> Deletion:
-    """What deleting a track comes to. Removes nothing. ``held``: whether the lock is.
+    """Plan to delete a track. Removes nothing. ``held``: whether the lock is.
 
     Raises NotFoundError, and RecordError when ``meta`` or the track itself cannot be read, or a ref of ours is a stranger's.
     """
@@ -283,7 +284,7 @@ def deletion(baton: Baton, name: str, *, held: bool = False) -> Deletion:
 
 
 def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
-    """Raise NoAnswerError where a pin or an unfinished run is in the way, and nobody says that it may go all the same."""
+    """Raise NoAnswerError unless forced, where a pin or an unfinished run is in the way."""
     if force or not (made.pinned or made.needed or made.runs):
         return
     said, hints = [], []
@@ -302,8 +303,8 @@ def permit(baton: Baton, made: Deletion, *, force: bool) -> None:
 
 
 def delete(baton: Baton, made: Deletion, *, force: bool) -> tuple[Deletion, list[str]]:
-    """Carry a plan out; where somebody records checkpoints meanwhile, plan again, a few times, and then let them wait. What
-    went, and what should be said about it. Raises as ``deletion``, ``permit`` and ``apply_deletion``."""
+    """Carry a plan out; where checkpoints are recorded meanwhile, plan again, a few times, and then under the lock. Return
+    what went, and warnings. Raises as ``deletion``, ``permit`` and ``apply_deletion``."""
 
     def applied(made: Deletion, held: bool) -> tuple[Deletion, list[str]]:
         permit(baton, made, force=force)

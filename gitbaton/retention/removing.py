@@ -54,8 +54,8 @@ class Trimmed:
 
 
 def survey(baton: Baton, *, held: bool) -> Inventory:
-    """All that is ours, once a change of several refs that was killed is ended; with the lock ``held`` that has been tried.
-    Raises as ``look``."""
+    """Return all that is ours, once a killed change of several refs is finished; with the lock ``held`` that was tried
+    before. Raises as ``look``."""
     if not held and pending(baton.repo):
         with baton.repo.lock(()):
             settle(baton.store)
@@ -63,8 +63,8 @@ def survey(baton: Baton, *, held: bool) -> Inventory:
 
 
 def rebuilt(store: Store, chain: CheckpointChain, kept: Sequence[Link]) -> tuple[tuple[NewObject, ...], RefChange]:
-    """The objects to write and the move of the ref so that a safety chain holds these checkpoints, the oldest first: their
-    bytes stay, and so do their ids."""
+    """Return the objects to write and the move of the ref so that a safety chain holds these checkpoints, the oldest first:
+    their bytes stay, and so do their ids."""
     tree, root = root_objects(store.objects.algorithm)
     made, placed = on_top(store.objects.algorithm, root.oid, tree.oid, kept)
     return tuple(made), RefChange(name=chain.ref, new=placed[-1].commit if placed else None, old=chain.tip)
@@ -80,8 +80,9 @@ def drawn_up(
     forgotten: Iterable[Oid] = (),
     unpinned: Iterable[Oid] = (),
 ) -> Revision:
-    """A removal as one change, but for the safety chains. ``keep``: what stays of each track that loses any; without any it
-    goes. ``drop``: further refs that go. ``pruned``, ``forgotten``: tombstones to leave, so that no clone brings them back."""
+    """Return a removal as one change, but for the safety chains. ``keep``: what stays of each track that loses any; without
+    any it goes. ``drop``: further refs that go. ``pruned``, ``forgotten``: tombstones to leave, so that no clone brings them
+    back."""
     revision = Revision(baton.store)
     revision.noted = NOTES not in broken
     meta = revision.meta
@@ -125,14 +126,14 @@ def moving(
 
 
 def moved(baton: Baton, seen: Mapping[str, Oid], counts: Callable[[str], bool]) -> str | None:
-    """A ref of ours that ``counts`` and that is not where it was ``seen``; None without one."""
+    """Return a ref of ours that ``counts`` and is not where it was ``seen``; None without one."""
     now = own_refs(baton.store)
     return min((ref for ref in now.keys() | seen.keys() if now.get(ref) != seen.get(ref) and counts(ref)), default=None)
 
 
 def insist(baton: Baton, made: Plan, again: Callable[[bool], Plan], apply: Callable[[Plan, bool], Done]) -> Done:
-    """Carry a plan out; where somebody records checkpoints meanwhile, plan ``again``, a few times, and then let them wait. Both
-    are told whether the lock is held. Raises as both."""
+    """Carry a plan out; where checkpoints are recorded meanwhile, plan ``again``, a few times, and then under the lock. Both
+    get whether the lock is held. Raises as both."""
     for _ in range(_TRIES):
         try:
             return apply(made, False)
@@ -144,7 +145,7 @@ def insist(baton: Baton, made: Plan, again: Callable[[bool], Plan], apply: Calla
 
 
 def places(baton: Baton, root: str) -> Iterator[mirror.LatestPlace]:
-    """Where LATEST may lie in the work tree at ``root``: as this Baton has it, and wherever info/exclude names it."""
+    """Yield the places of LATEST in the work tree at ``root``: that of this Baton, and those that info/exclude names."""
     where = baton.latest
     found = [mirror.at(where, root)] if where is not None else []
     for inside in mirror.listed(baton.repo):
@@ -211,7 +212,7 @@ def set_pin(baton: Baton, name: str, *, pinned: bool, called: str | None = None)
 
 
 def turned(meta: Meta, oid: Oid, called: str | None = None) -> Meta:
-    """What is pinned, with one more turn for a checkpoint: a pin becomes none, and none a pin; where it is to be ``called``
+    """Return the pins with one more turn for a checkpoint: a pin becomes none, and none a pin; where it is to be ``called``
     so, it is pinned afterwards. Pure. Raises NoAnswerError."""
     count = meta.pins.get(oid, 0) + (2 if called and meta.pinned(oid) else 1)
     if count > MOST_TURNS:
@@ -221,7 +222,7 @@ def turned(meta: Meta, oid: Oid, called: str | None = None) -> Meta:
 
 
 def _free(baton: Baton, stored: Stored, called: str) -> str:
-    """A name as it is stored, for a checkpoint: no secret is in it, and no other checkpoint is called so."""
+    """Return a name as it is stored, for a checkpoint: no secret is in it, and no other checkpoint is called so."""
     name = unicodedata.normalize("NFC", baton.redactor.text(called.strip()))
     if not name.isprintable() or plain(name) != name or not 0 < len(name.encode("utf-8", "replace")) <= MOST_BYTES:
         raise UsageError(f"a name is one line of 1 to {MOST_BYTES} bytes")
@@ -246,8 +247,8 @@ _LEAST = 90  # bytes of a stand-in
 
 
 def sweep(baton: Baton) -> list[str]:
-    """Remove held bytes once checkpoints are gone that named them; what should be said. Without proof, and while somebody is
-    just recording, nothing goes."""
+    """Remove held bytes that no checkpoint names any more; return warnings. Without proof, and during a snapshot, nothing
+    goes."""
     store = HeldStore(baton.repo)
     try:
         store.sweep(lambda: named(baton))
@@ -257,7 +258,7 @@ def sweep(baton: Baton) -> list[str]:
 
 
 def named(baton: Baton) -> set[str]:
-    """The tokens of all stand-ins that anything reaches. Raises GitError where that cannot be seen."""
+    """Return the tokens of all stand-ins that anything reaches. Raises GitError where that cannot be seen."""
     git = baton.repo.git
     listed = git.out("rev-list", "--objects", "--no-object-names", "--missing=allow-promisor", "--all", "--reflog")
     sizes = git.out("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", "--buffer", stdin=listed)

@@ -43,7 +43,7 @@ class Renaming:
 
 
 def renaming(baton: Baton, old: str, new: str, *, held: bool = False) -> Renaming:
-    """What renaming a track comes to. Changes nothing. ``held``: whether the lock is.
+    """Plan to rename a track. Changes nothing. ``held``: whether the lock is.
 
     Raises NotFoundError for a track that is not here; NoAnswerError where the other name is taken, an unfinished run records on
     the track, or a work tree stands on what a restore brought back of it; UsageError for a name that cannot be one, and
@@ -71,8 +71,8 @@ def renaming(baton: Baton, old: str, new: str, *, held: bool = False) -> Renamin
 
 
 def rename(baton: Baton, made: Renaming) -> tuple[Renaming, list[str]]:
-    """Carry a plan out; where somebody records checkpoints meanwhile, plan again. What was renamed, and what should be said
-    about it. A work tree in which the track was current has it current under its new name. Raises as ``renaming``."""
+    """Carry a plan out; where checkpoints are recorded meanwhile, plan again. Return what was renamed, and warnings. A work
+    tree in which the track was current has it current under its new name. Raises as ``renaming``."""
     made, said = insist(
         baton,
         made,
@@ -110,7 +110,7 @@ class Return:
 
 
 def returning(baton: Baton, name: str) -> Return:
-    """What bringing a deleted track back comes to. Changes nothing. What was forgotten stays forgotten.
+    """Plan to bring a deleted track back. Changes nothing. What was forgotten stays forgotten.
 
     Raises NotFoundError where no such track is known to have gone, or git does not have it any more; NoAnswerError where there
     is one of its name.
@@ -135,7 +135,7 @@ def returning(baton: Baton, name: str) -> Return:
 
 
 def bring_back(baton: Baton, made: Return) -> list[str]:
-    """Carry such a plan out; what should be said about it. Raises RefConflictError where there is a track of that name now."""
+    """Carry such a plan out; return warnings. Raises RefConflictError where there is a track of that name now."""
     new, names = rewritten(baton.repo.layout.algorithm, made.links, made.track)
     refs = (chain_ref(made.track), tip_ref(made.track))
     revision = Revision(baton.store)

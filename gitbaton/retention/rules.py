@@ -47,9 +47,9 @@ class Duration:
 
 @value
 class KeepRules:
-    """What stays of a track: the newest ``last``, those ``within`` a duration of the newest, and the newest of each of the
-    last ``daily`` days and ``weekly`` ISO weeks that have a checkpoint (with fewer such days, the oldest checkpoint, too).
-    None: no such rule."""
+    """Rules for what stays of a track: the newest ``last``, those ``within`` a duration of the newest, and the newest of
+    each of the last ``daily`` days and ``weekly`` ISO weeks that have a checkpoint (with fewer such days, the oldest
+    checkpoint, too). None: no such rule."""
 
     last: int | None = None
     within: Duration | None = None
@@ -58,15 +58,15 @@ class KeepRules:
 
     @property
     def given(self) -> bool:
-        """Whether there is any rule."""
+        """Whether a rule is given."""
         return any(rule is not None for rule in (self.last, self.within, self.daily, self.weekly))
 
 
 @value
 class Wish:
-    """What a prune is asked for. ``tracks``: only these, and nothing else; ``rules`` of the command line; without
-    ``milestones`` labelled checkpoints go like others; ``kind``: only checkpoints of it count and go; ``auto``: the prune that
-    nobody asked for, by its own rule."""
+    """Request of a prune. ``tracks``: only these, and nothing else; ``rules`` of the command line; without ``milestones``
+    labelled checkpoints go like others; ``kind``: only checkpoints of it count and go; ``auto``: the automatic prune, by its
+    own rule."""
 
     tracks: tuple[str, ...] = ()
     rules: KeepRules = KeepRules()
@@ -77,8 +77,8 @@ class Wish:
 
 @value
 class RetentionItem:
-    """What the rules look at in a checkpoint. ``carried``: the manual checkpoint whose words it takes along; ``pinned`` and
-    ``run`` (an unfinished run needs it): it stays whatever the rules say."""
+    """Facts of a checkpoint that the rules look at. ``carried``: the manual checkpoint that it has its words from;
+    ``pinned`` and ``run`` (an unfinished run needs it): it stays whatever the rules say."""
 
     id: Oid
     created: datetime
@@ -103,7 +103,7 @@ def parse_duration(text: str, what: str) -> Duration:
 
 
 def parse_count(text: str, what: str) -> int:
-    """A whole number of 1 or more. Raises UsageError that names ``what``."""
+    """Parse a whole number of 1 or more. Raises UsageError that names ``what``."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
         raise UsageError(f"{what} is {in_quotes(text)}; it must be a whole number of 1 or more")
     return int(text)
@@ -112,7 +112,8 @@ def parse_count(text: str, what: str) -> int:
 def parse_rules(
     name: Callable[[str], str], last: str | None, within: str | None, daily: str | None, weekly: str | None
 ) -> KeepRules:
-    """Rules as they were written; ``name`` turns ``keepLast`` and the like into what the user calls it. Raises UsageError."""
+    """Parse rules as they were written; ``name`` turns ``keepLast`` and the like into what the user calls it. Raises
+    UsageError."""
     return KeepRules(
         last=None if last is None else parse_count(last, name("keepLast")),
         within=None if within is None else parse_duration(within, name("keepWithin")),
@@ -122,8 +123,8 @@ def parse_rules(
 
 
 def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: KeepRules) -> KeepRules:
-    """The rules for a track, each rule by itself: ``given``, else ``baton.<track>.keepLast``, else ``baton.keepLast`` and so
-    on. Raises UsageError that names a key whose value cannot be understood."""
+    """Return the rules for a track, each rule by itself: ``given``, else ``baton.<track>.keepLast``, else ``baton.keepLast``
+    and so on. Raises UsageError that names a key with a value that cannot be understood."""
     found: dict[str, tuple[str, str]] = {}
     for key in KEYS:
         for name in (f"baton.{key}", f"baton.{track}.{key}"):
@@ -139,7 +140,7 @@ def rules_of(settings: Mapping[str, Sequence[str]], track: str, given: KeepRules
 
 
 def no_rule(tracks: Sequence[str]) -> UsageError:
-    """The error where nothing says what is to stay."""
+    """Return the error where nothing says what is to stay."""
     where = f" for track {in_quotes(tracks[0])}" if len(tracks) == 1 else ""
     return UsageError(
         f"no rule says what to keep{where}; nothing is removed",
@@ -149,12 +150,12 @@ def no_rule(tracks: Sequence[str]) -> UsageError:
 
 
 def day(moment: datetime) -> str:
-    """The day of a moment in UTC, as ``2026-11-20``."""
+    """Return the day of a moment in UTC, as ``2026-11-20``."""
     return moment.astimezone(UTC).date().isoformat()
 
 
 def week(moment: datetime) -> str:
-    """The ISO week of a moment in UTC, as ``2026-W47``; early January may be in the last week of the year before."""
+    """Return the ISO week of a moment in UTC, as ``2026-W47``; early January may be in the last week of the year before."""
     year, number, _ = moment.astimezone(UTC).isocalendar()
     return f"{year}-W{number:02d}"
 
@@ -162,10 +163,10 @@ def week(moment: datetime) -> str:
 def keep(
     items: Sequence[RetentionItem], rules: KeepRules, *, milestones: bool = True, kind: Kind | None = None
 ) -> dict[Oid, tuple[str, ...]]:
-    """The checkpoints of a track that stay, each with its reasons; ``items`` are all of them, newest first. With ``kind`` the
-    rules are about those of that kind alone, and all others stay.
+    """Return the checkpoints of a track that stay, each with its reasons; ``items`` are all of them, newest first. With
+    ``kind`` the rules are about those of that kind alone, and all others stay.
 
-    The tip, the last manual one, pins, what an unfinished run needs, the one whose words a kept automatic one carries and,
+    The tip, the last manual one, pins, what an unfinished run needs, the one that a kept automatic one has its words from and,
     with ``milestones``, labelled ones stay without any rule.
     """
     chosen = [item for item in items if kind in (None, item.kind)]
@@ -183,8 +184,8 @@ def keep(
 
 
 def keep_auto(items: Sequence[RetentionItem], now: datetime) -> dict[Oid, tuple[str, ...]]:
-    """What stays of a track that is pruned by itself: all but the automatic checkpoints that are older than 14 days and not
-    among the newest 200."""
+    """Return what stays in an automatic prune of a track: all but the automatic checkpoints that are older than 14 days and
+    not among the newest 200."""
     least = now - timedelta(days=DAYS)
     young = [item for item in items if item.created > least]
     manual = [item for item in items if item.kind != "auto"]
@@ -194,7 +195,7 @@ def keep_auto(items: Sequence[RetentionItem], now: datetime) -> dict[Oid, tuple[
 def _kept(
     items: Sequence[RetentionItem], reasons: Iterable[tuple[str, Sequence[RetentionItem]]], *, milestones: bool
 ) -> dict[Oid, tuple[str, ...]]:
-    """What stays for these reasons, and what stays whatever the rules say; each with its reasons, in the order of these."""
+    """Return the items that stay for these reasons or whatever the rules say; each with its reasons, in the order of these."""
     always = (
         ("pinned", [item for item in items if item.pinned]),
         ("run", [item for item in items if item.run]),
@@ -215,8 +216,8 @@ def _kept(
 
 
 def _newest(items: Sequence[RetentionItem], count: int, bucket: Callable[[datetime], str]) -> list[tuple[str, RetentionItem]]:
-    """The newest checkpoint of each of the last ``count`` buckets that have one; where there are fewer, the oldest one of all,
-    too, as restic and borg do: else a young track would lose its beginning."""
+    """Return the newest checkpoint of each of the last ``count`` buckets that have one; where there are fewer, the oldest
+    one of all, too, as restic and borg do: else a young track would lose its beginning."""
     chosen: dict[str, RetentionItem] = {}
     for item in items:
         name = bucket(item.created)

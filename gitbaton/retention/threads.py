@@ -24,7 +24,7 @@ NEWEST = KeepRules(last=1)
 
 @value
 class NamespacePlan:
-    """What becomes of a namespace of a thread: what stays, each with its reasons, and what goes; both newest first."""
+    """Plan of a prune for a namespace of a thread: what stays, each with its reasons, and what goes; both newest first."""
 
     thread: str
     namespace: str
@@ -33,13 +33,13 @@ class NamespacePlan:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Where it stands: thread and namespace."""
+        """Thread and namespace."""
         return self.thread, self.namespace
 
 
 @value
 class ThreadPrunePlan:
-    """What a prune of threads removes. ``bytes``: about how much of the disk git then frees; None where nobody asked.
+    """Plan of a prune of threads. ``bytes``: about how much of the disk git then frees; None where that was not asked for.
     ``broken``: the refs of threads that cannot be read and stay, each with why."""
 
     parts: tuple[NamespacePlan, ...]
@@ -48,17 +48,17 @@ class ThreadPrunePlan:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing goes."""
+        """Whether the plan removes nothing."""
         return not any(part.remove for part in self.parts)
 
 
 def plan(store: ThreadStore, threads: Sequence[str], rules: KeepRules, apart: Mapping[str, str] = NONE) -> ThreadPrunePlan:
-    """What would go of these threads, of all where none is named: what no rule keeps, and never a namespace's newest
+    """Plan to remove from these threads, from all where none is named, what no rule keeps, and never a namespace's newest
     checkpoint, nor what a delta channel of one that stays is put together from. Without a rule only the newest stays.
 
     Raises NotFoundError for a thread that is not here, and where an ancestor is missing from which a delta channel is put
-    together; RecordError where somebody else's library is needed, GitError. A thread whose refs lead to what cannot be read
-    stays, and the others go on; those that are ``apart`` stay, too, each with why.
+    together; RecordError where another library is needed, GitError. A thread with refs that lead to what cannot be read stays,
+    and the others continue; those that are ``apart`` stay, too, each with why.
     """
     chains = store.chains()
     names = {thread for thread, _ in chains}
@@ -96,7 +96,8 @@ def _part(store: ThreadStore, place: tuple[str, str], rules: KeepRules) -> Names
 
 
 def _metadata(store: ThreadStore) -> Callable[[ThreadCheckpoint], object]:
-    """What reads metadata that are no JSON. It raises RecordError where only a saver can: what would go might be needed."""
+    """Return a reader of metadata that are no JSON. It raises RecordError where only a saver can read them: they may name
+    what is needed."""
 
     def read(entry: ThreadCheckpoint) -> object:
         kind, data = store.blob(entry.rest["md"])
@@ -111,12 +112,12 @@ def _metadata(store: ThreadStore) -> Callable[[ThreadCheckpoint], object]:
 
 
 def broken(store: ThreadStore, made: ThreadPrunePlan) -> dict[str, str]:
-    """The refs of what a plan removes from that lead to what cannot be read, each with why: every object is read."""
+    """Return the refs of a plan that lead to what cannot be read, each with why: every object is read."""
     return {ref: why for part in made.parts if part.remove for ref, why in store.wrong(part.place).items()}
 
 
 def apply(store: ThreadStore, made: ThreadPrunePlan) -> ThreadPrunePlan:
-    """Remove what a plan names, as far as it is still there and nothing that came meanwhile needs it; what went in the end. All
+    """Remove what a plan names, as far as it is still there and nothing that came meanwhile needs it; return what went. All
     at once: when it raises, nothing went."""
     wanted = {part.place: [entry.id for entry in part.remove] for part in made.parts if part.remove}
     try:
@@ -129,7 +130,7 @@ def apply(store: ThreadStore, made: ThreadPrunePlan) -> ThreadPrunePlan:
 
 
 def weighed(store: ThreadStore, repo: Repo, made: ThreadPrunePlan) -> ThreadPrunePlan:
-    """The plan with the bytes of those objects that only what goes needs; those of one thread may be another's, too."""
+    """Return the plan with the bytes of those objects that only what goes needs; those of one thread may be another's, too."""
     if made.empty:
         return replace(made, bytes=0)
     going = {part.place: {entry.id for entry in part.remove} for part in made.parts}

@@ -61,14 +61,14 @@ _DULL = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-
 
 @value
 class Hit:
-    """Where a secret stands; never the secret itself.
+    """Place of a secret; never the secret itself.
 
-    ``checkpoint``: the one whose words these are, or that brought the file in first; None where none did. ``commit``: the
-    commit that holds it, as far as there is one. ``path`` and ``line`` (from 1): in a file; ``line`` is 0 for words, whose
-    ``path`` is ``step``, ``note``, ``extra.KEY``, ... or ``message`` for a commit's own text. ``kind``: what it looks like,
-    NAMED, NOT_SCANNED, or UNFILTERED, of a file's whole bytes, with line 0 as well. ``shown``: its first characters, where they
-    are no secret. ``blob``: the file's contents; ``held``: where what is stored was looked at, the checkpoints of all tracks
-    that hold them, newest first.
+    ``checkpoint``: the one that has these words, or that brought the file in first; None where none did. ``commit``: the commit
+    that holds it, as far as there is one. ``path`` and ``line`` (from 1): in a file; ``line`` is 0 for words; their ``path`` is
+    ``step``, ``note``, ``extra.KEY``, ... or ``message`` for a commit's own text. ``kind``: what it looks like, NAMED,
+    NOT_SCANNED, or UNFILTERED, of a file's whole bytes, with line 0 as well. ``shown``: its first characters, where they are no
+    secret. ``blob``: the file's contents; ``held``: where what is stored was looked at, the checkpoints of all tracks that hold
+    them, newest first.
     """
 
     checkpoint: Oid | None
@@ -88,7 +88,7 @@ class Hit:
 
 @value
 class ScanReport:
-    """What a scan of what is stored has found, how many checkpoints it looked at, and what it could not read."""
+    """Result of a scan of what is stored: the hits, how many checkpoints were looked at, and what could not be read."""
 
     hits: tuple[Hit, ...]
     checkpoints: int
@@ -96,7 +96,7 @@ class ScanReport:
 
 
 def scanner(baton: Baton) -> Redactor:
-    """What to look with: as redaction is set, and at least by its usual rules. Who stores secrets need not send them."""
+    """Return the redactor to look with: as redaction is set, and at least by its usual rules."""
     settings = baton.settings
     return Redactor("strict" if settings.redact == "strict" else "on", settings.redact_allow)
 
@@ -104,7 +104,7 @@ def scanner(baton: Baton) -> Redactor:
 def lacking(
     baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid] = (), names: Mapping[str, str] | None = None
 ) -> tuple[Hit, ...]:
-    """What must not leave: secrets in every object that is reachable from ``wants`` and not from ``haves``.
+    """Return the hits that must not leave: secrets in every object that is reachable from ``wants`` and not from ``haves``.
 
     Words of checkpoints are held against all rules; files, notes, conversations, other messages, and ``names`` by what they are
     called, against those that cannot be mistaken. Of ``haves``, what is not here excludes nothing. Raises GitError where an
@@ -117,7 +117,7 @@ def lacking(
 
 
 def ungated(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid] = ()) -> tuple[Hit, ...]:
-    """As ``lacking``, of what went through no filter alone."""
+    """Return as ``lacking`` does, but only what went through no filter."""
     scan = Scan(baton)
     scan.gate(wants, haves)
     return tuple(scan.hits)
@@ -257,7 +257,7 @@ class Scan:
             self._text(at, commit.message.replace(raw, b"", 1), sure=True)
 
     def _author(self, at: Hit, author: str) -> None:
-        """Look at who took a checkpoint; nearly always it is the one who took the last."""
+        """Look at the author of a checkpoint; nearly always it is that of the last one."""
         before = len(self.hits)
         if author not in self._harmless:
             self._text(at, author, sure=True)
@@ -265,7 +265,7 @@ class Scan:
             self._harmless.add(author)
 
     def _metadata(self, at: Hit, data: bytes) -> None:
-        """What a checkpoint of a thread says of itself is held against all rules, as the words of any checkpoint."""
+        """Look by all rules at what a checkpoint of a thread says of itself, as at the words of any checkpoint."""
         size = _SIZES.search(data)
         if size is not None:
             self.states.add(at.commit or "")
@@ -352,7 +352,7 @@ class Scan:
                 found.add(oid, paths[oid], replace(hit, shown=shown, checkpoint=ids[-1] if ids else None))
 
     def _named(self, oid: Oid, text: bytes, path: bytes, found: _Found) -> None:
-        """Look by all rules at a file whose name says that it holds secrets; readable parts of others are no words."""
+        """Look by all rules at a file with a name that says that it holds secrets; readable parts of others are no words."""
         found.add(oid, path, _nowhere(1, NAMED))
         for finding in self.find(text, sure=b"\0" in text):
             found.add(oid, path, _nowhere(text.count(b"\n", 0, finding.start) + 1, finding.kind))
@@ -368,7 +368,7 @@ class Scan:
                         found.add(oid, path, _nowhere(number, kind.decode()))
 
     def _is_tip(self, oid: Oid, data: bytes) -> bool:
-        """Whether a blob that stands in no tree is a checkpoint's JSON; one whose chain was looked at says nothing new."""
+        """Whether a blob that stands in no tree is a checkpoint's JSON; one of a chain that was looked at says nothing new."""
         record = record_in(b"\n\n" + data)[1] if oid not in self._ids else {}
         if record:
             self._record_words(Hit(checkpoint=oid, commit=None, path="", line=0, kind=""), record)
@@ -383,7 +383,7 @@ class Scan:
 
 
 class _Found:
-    """Hits in files before anybody knows which commit brought them in."""
+    """Hits in files before the commit that brought them in is known."""
 
     def __init__(self, scan: Scan, wants: Sequence[Oid], haves: Sequence[Oid]) -> None:
         self.scan, self.wants, self.haves = scan, wants, haves
@@ -458,7 +458,7 @@ def _nowhere(line: int, kind: str) -> Hit:
 
 
 def _masked(said: str | bytes) -> str:
-    """The first characters of what is long and of a form whose beginning everybody knows."""
+    """Return the first characters of what is long and of a form with a well-known beginning."""
     text = said if isinstance(said, str) else said.decode("ascii", "replace")
     return plain(text[:_SHOWN]) + "…" if len(text) >= _LONG else ""
 
@@ -509,7 +509,7 @@ def without_filter(record: Mapping[str, Json]) -> list[str]:
 
 
 def words(record: Mapping[str, Json]) -> Iterator[tuple[str, str, str]]:
-    """What somebody wrote: a name, what it is called by where that counts, and the text."""
+    """Yield the written texts: a name, what it is called by where that counts, and the text."""
     carried = record.get("carried")
     texts: list[tuple[str, str, Json]] = [(name, "", record.get(name)) for name in _WORDS]
     texts.append(("carried.step", "", carried.get("step") if isinstance(carried, dict) else None))
@@ -634,7 +634,7 @@ def _present(baton: Baton) -> list[Oid]:
 
 
 def _trees(baton: Baton, stored: Stored) -> list[Oid]:
-    """What one checkpoint has captured: its files, its index and what lies beside it."""
+    """Return the trees that a checkpoint has captured: its files, its index and what is beside it."""
     trees = [stored.tree]
     found = baton.repo.objects.read(stored.base) if stored.base else None
     commit = parse_commit(found.data) if found and found.data else None
@@ -659,9 +659,9 @@ def unfiltered(
     ends: tuple[Sequence[Oid], Sequence[Oid]],
     missed: Sequence[tuple[Oid, Oid | None, str]],
 ) -> Iterator[Unfiltered]:
-    """Those of the objects ``paths``, each with a path, which git lists between two ``ends``. ``missed``: what checkpoints say
-    that they stored without its filter: the commit, its HEAD and the path. What HEAD's history has at the same path git has
-    published itself. Raises GitError."""
+    """Yield those of the objects ``paths``, each with a path, which git lists between two ``ends``. ``missed``: what
+    checkpoints say that they stored without its filter: the commit, its HEAD and the path. What HEAD's history has at the
+    same path git has published itself. Raises GitError."""
     yield from _said(repo, paths, missed)
     asked = {oid: path for oid, path in paths.items() if _ASIDE.match(path)}
     drivers = behind(repo, sorted({_inside(path) for path in asked.values()}), ends[0]) if asked else {}

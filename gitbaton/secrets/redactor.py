@@ -87,7 +87,7 @@ def scan(text: str, *, sure: bool, strict: bool, among: Rows = ()) -> Iterator[M
 
 
 def _still(text: str, among: Rows) -> Iterator[int]:
-    """Those of some rules that a part of their text may come under."""
+    """Return those of some rules that a part of their text may come under."""
     lower = text.lower()
     for place in among:
         words = _WORDS[place]
@@ -174,7 +174,7 @@ class Redactor:
         return self._whole(key, text) or "".join(self._units(list(text), f"{key}="))
 
     def _whole(self, key: str, text: str) -> str:
-        """What stands for a value that is a secret from its first sign to its last; empty where it is none."""
+        """Return what stands for a value that is a secret from its first sign to its last; empty where it is none."""
         name = key.lower()
         if self.mode == "off" or _MARK in text or not any(word in name for word in CONTEXT_WORDS[-1]):
             return ""
@@ -217,12 +217,12 @@ class Redactor:
         return c if new == c else new
 
     def _standing(self, c: Checkpoint, s: Standing) -> Standing:
-        """What stays of a checkpoint's words: its kept note, and the names of its kept extras as those are redacted."""
+        """Return what stays of a checkpoint's words: its kept note, and the names of its kept extras as those are redacted."""
         names = dict(zip((key for key, _ in c.extra), (key for key, _ in self._extra(c.extra)), strict=True))
         return replace(s, note=self.text(s.note), extra=tuple(names.get(key, key) for key in s.extra))
 
     def observed(self, o: Observed) -> Observed:
-        """What a client had on record, with all its words redacted."""
+        """Return what a client had on record, with all its words redacted."""
         plans = (
             replace(plan, title=self.text(plan.title), items=tuple(replace(i, text=self.text(i.text)) for i in plan.items))
             for plan in o.plans
@@ -239,11 +239,11 @@ class Redactor:
         return tuple(dict.fromkeys(map(self.text, paths)))
 
     def prompt(self, one: Prompt) -> Prompt:
-        """What the user said, with its words redacted."""
+        """Return what the user said, with its words redacted."""
         return replace(one, text=self.text(one.text), about=self.text(one.about))
 
     def told(self, told: Told) -> Told:
-        """What was said, with all its words redacted."""
+        """Return what was said, with all its words redacted."""
 
         def ran(one: Ran) -> Ran:
             return replace(one, command=self.text(one.command), output=self.text(one.output))
@@ -266,7 +266,7 @@ class Redactor:
         )
 
     def gathered(self, observed: Observed, told: Told) -> tuple[Observed, Told]:
-        """What a client had on record and what was said, with all words redacted."""
+        """Return what a client had on record and what was said, with all words redacted."""
         return self.observed(observed), self.told(told)
 
     def _extra(self, pairs: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
@@ -370,7 +370,7 @@ def _colourless(text: str) -> str:
 
 
 def _placed(text: str, found: Iterator[tuple[int, int, int, str]]) -> Iterator[tuple[int, int, int, str]]:
-    """What was found in a text without colours, at its places in the text."""
+    """Return what was found in a text without colours, at its places in the text."""
     places, done = list[int](), 0
     for match in compiled(_COLOUR).finditer(text):
         places += range(done, match.start())
@@ -381,7 +381,7 @@ def _placed(text: str, found: Iterator[tuple[int, int, int, str]]) -> Iterator[t
 
 
 def _merged(found: Iterator[tuple[int, int, int, str]]) -> list[SecretMatch]:
-    """What overlaps is one secret, of the kind of the most particular rule."""
+    """Merge what overlaps into one secret, of the kind of the most particular rule."""
     result: list[list[int]] = []
     kinds: list[str] = []
     for start, end, rank, kind in sorted(found):

@@ -35,15 +35,15 @@ KINDS = ("track", "run", "thread")  # in the order in which they are told
 
 
 def in_order(rows: Iterable[R]) -> tuple[R, ...]:
-    """What was fetched or joined, in the order of KINDS, else as it is."""
+    """Return what was fetched or joined, in the order of KINDS, else as it is."""
     return tuple(sorted(rows, key=lambda row: KINDS.index(row.item[0])))
 
 
 @value
 class Choice:
-    """What is to be exchanged: these tracks (None: all), and conversations, threads and runs besides. ``named``: only these
-    threads, as their refs name them; ``kept``: threads that stay here all the same; ``prune``: threads that were deleted here
-    are to be deleted there."""
+    """Choice of what to exchange: these tracks (None: all), and conversations, threads and runs besides. ``named``: only
+    these threads, as their refs name them; ``kept``: threads that stay here all the same; ``prune``: threads that were
+    deleted here are to be deleted there."""
 
     tracks: tuple[str, ...] | None = None
     transcripts: bool = False
@@ -89,7 +89,7 @@ class Fetched:
 
 @value
 class Gathered:
-    """What a fetch brought: the items, in the order of KINDS, and refs of the remote whose names gitbaton does not write.
+    """Result of a fetch: the items, in the order of KINDS, and refs of the remote with names that gitbaton does not write.
     ``others``: other refs that moved here; ``apart``: the refs here that are broken and were left alone, each with why."""
 
     rows: tuple[Fetched, ...]
@@ -99,13 +99,13 @@ class Gathered:
 
     @property
     def broken(self) -> bool:
-        """Whether something of it can be used by nobody, or something here cannot."""
+        """Whether an item of the remote, or a ref here, is broken."""
         return any(row.state == "broken" for row in self.rows) or bool(self.apart)
 
 
 @value
 class Joined:
-    """What joining one track or one namespace of a thread came to: checkpoints that are new here, that have gone because they
+    """Result of joining one track or one namespace of a thread: checkpoints that are new here, that have gone because they
     were dropped or removed there, and, of a thread, that say something else now; why it was not joined (empty when it was).
     ``was``: where its chain stood before some went or changed; until git collects its garbage they can be had from there.
     ``late``: those of a track that are left out because they are from the future. ``back``: a thread was deleted here, and
@@ -123,8 +123,8 @@ class Joined:
 
 @value
 class Joining:
-    """What joining came to, in the order of KINDS; ``tips`` are the chains of all tracks afterwards, ``meta`` what is pinned
-    and dropped; ``refs``: those of threads afterwards, where it was only planned."""
+    """Result of a join, in the order of KINDS; ``tips`` are the chains of all tracks afterwards, ``meta`` what is pinned and
+    dropped; ``refs``: those of threads afterwards, where it was only planned."""
 
     rows: tuple[Joined, ...]
     tips: dict[str, Oid]
@@ -134,15 +134,15 @@ class Joining:
 
     @property
     def broken(self) -> bool:
-        """Whether something was not joined that should have been."""
+        """Whether the join left out an item that should have been joined."""
         return any(row.problem for row in self.rows)
 
 
 @value
 class Exposure:
-    """What becomes public by the first push of tracks, runs and threads, beyond what the remote's refs hold. ``observed``: how
-    many of the checkpoints tell what an agent's client had on record; ``states``: the checkpoints of threads; ``kept``: what of
-    the newest ones stays here, in words; ``secret_files``: the paths of files whose very names say that they hold secrets."""
+    """Public parts of the first push of tracks, runs and threads, beyond what the remote's refs hold. ``observed``: how many
+    of the checkpoints tell what an agent's client had on record; ``states``: the checkpoints of threads; ``kept``: what of
+    the newest ones stays here, in words; ``secret_files``: the paths of files with names that say that they hold secrets."""
 
     tracks: tuple[str, ...]
     checkpoints: int
@@ -164,21 +164,21 @@ class Exposure:
 
     @property
     def asked(self) -> frozenset[Item]:
-        """What needs somebody's agreement; threads without their namespaces."""
+        """Items that need agreement; threads without their namespaces."""
         kinds = (("track", self.tracks), ("run", self.runs), ("thread", self.threads))
         return frozenset((kind, name) for kind, names in kinds for name in names)
 
 
 @value
 class Move:
-    """What a push does with one ref of the remote.
+    """Move of one ref of the remote by a push.
 
     ``action``: ``new``, ``forward``, ``rewrite``, ``append``, ``delete``, ``same``, ``refused`` with the ``reason``. ``count``:
-    checkpoints that the remote lacks; ``dropped``: those that it has, and nobody should any more; ``forgotten``: how many of
-    these are to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked files that become public with it.
-    ``item``: the track, the run, whose records ``count`` counts, or the thread by its name for people, also of the writes that
-    came late to it; empty for conversations, and what is said of tracks. ``hint``: what can be done about a refusal;
-    ``broken``: the item here is.
+    checkpoints that the remote lacks; ``dropped``: those that it has and that are dropped; ``forgotten``: how many of these are
+    to be nowhere. ``commits`` and ``untracked``: the user's commits and untracked files that become public with it. ``item``:
+    the track, the run (``count`` counts its records), or the thread by its name for people, also of the writes that came late
+    to it; empty for conversations, and what is said of tracks. ``hint``: what can be done about a refusal; ``broken``: the item
+    here is.
     """
 
     ref: str
@@ -207,7 +207,7 @@ class Move:
 
     @property
     def asked(self) -> Item:
-        """What somebody must agree to, as in Exposure: the item, of a thread without its namespace."""
+        """Item that needs agreement, as in Exposure, of a thread without its namespace."""
         return self.item[:2]
 
     @property
@@ -218,12 +218,12 @@ class Move:
 
 @value
 class Pushing:
-    """What became of a push, or would: every move; what was found that must not leave (then nothing was sent); what became
-    public; ``bytes``: what that which the remote lacks takes here, where nobody was asked; ``declined``: tracks and runs that
-    nobody has agreed to make public, and ``private`` such threads; ``failure``: why one of several places was not pushed to;
-    ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there; ``apart``: as in
-    Gathered, also what leads to what cannot be read, where that was in the way; ``contents``: how many files' contents git-lfs
-    sends."""
+    """Result of a push, or of a dry run: every move; what was found that must not leave (then nothing was sent); what became
+    public; ``bytes``: what that which the remote lacks takes here, where no agreement was asked for; ``declined``: tracks
+    and runs that are not agreed on to become public, and ``private`` such threads; ``failure``: why one of several places
+    was not pushed to; ``keeps``: what is forgotten and stays there all the same, because nothing can be rewritten there;
+    ``apart``: as in Gathered, also what leads to what cannot be read, where that was in the way; ``contents``: how many
+    files' contents git-lfs sends."""
 
     moves: tuple[Move, ...]
     hits: tuple[Hit, ...] = ()
@@ -239,15 +239,15 @@ class Pushing:
 
     @property
     def refused(self) -> bool:
-        """Whether something did not reach the remote that should have."""
+        """Whether an item did not reach the remote that should have."""
         stayed = self.hits or self.declined or self.private or self.failure or self.keeps or self.apart
         return bool(stayed) or any(move.action == "refused" for move in self.moves)
 
 
 @value
 class Synced:
-    """What a sync did. ``pushing`` has one part for each place that the remote is pushed to; ``failure`` is why the last one
-    was refused as a whole."""
+    """Result of a sync. ``pushing`` has one part for each place that the remote is pushed to; ``failure`` is why the last
+    one was refused as a whole."""
 
     gathered: Gathered
     joining: Joining
@@ -269,7 +269,7 @@ _SHOWN = 100
 
 
 def item_of(ref: str) -> Item | None:
-    """The item that a ref of ours is of, here or at a remote; None for one that is of none, or is not as we write it."""
+    """Return the item that a ref of ours is of, here or at a remote; None for one that is of none, or is not as we write it."""
     if ref.startswith(CHAINS):
         track = track_of(ref)
         return ("track", track) if track is not None else None
@@ -284,18 +284,18 @@ def item_of(ref: str) -> Item | None:
 
 
 def own(ref: str) -> str:
-    """The ref that one below refs/baton/remotes stands for; any other as it is."""
+    """Return the ref that one below refs/baton/remotes stands for; any other as it is."""
     return _FETCHED.sub(OURS, ref, count=1)
 
 
 def here(remote: str, ref: str) -> str:
-    """Where a ref of a remote lies once it is fetched."""
+    """Return the ref that a ref of a remote is fetched to."""
     return remote_ref(remote, "notes" if ref == NOTES else ref.removeprefix(OURS))
 
 
 def room(line: Connection, place: str | None = None) -> str:
-    """The folder of refs that say how threads stood when a remote and we had the same, after a join or a push: one for each
-    address, since what is not at another one was not removed there."""
+    """Return the folder of refs that say how threads stood when a remote and we had the same, after a join or a push: one
+    for each address, since what is not at another one was not removed there."""
     shown = place_address(line.repo, place or line.remote.fetch)
     digest = hashlib.sha256(shown.encode("utf-8", "surrogateescape")).hexdigest()
     return remote_ref(line.remote.name, f"joined/{digest[:16]}/")
@@ -312,7 +312,7 @@ class RemoteRefs:
     strange: tuple[str, ...]
 
     def chosen(self, choice: Choice) -> dict[str, Item]:
-        """The refs of items that a choice takes."""
+        """Return the refs of items that a choice takes."""
         return {ref: item for ref, item in self.items.items() if choice.takes(item)}
 
 
@@ -326,7 +326,8 @@ def look(line: Connection, place: str | None = None, *, everything: bool = False
 
 
 def said(store: Store, seen: RemoteRefs) -> Meta:
-    """What a remote says is pinned and dropped. Raises RecordError where that cannot be read: then nothing may be exchanged."""
+    """Return what a remote says is pinned and dropped. Raises RecordError where that cannot be read: then nothing may be
+    exchanged."""
     try:
         return metas.read(store, seen.refs[META]) if META in seen.refs else metas.NOTHING
     except RecordError as error:
@@ -343,8 +344,8 @@ def require_meta(baton: Baton, what: str) -> None:
 
 
 def broken_refs(baton: Baton, line: Connection, choice: Choice) -> dict[str, str]:
-    """The refs here that are broken, each with why, but for those of tracks that a choice does not take. From now on git does
-    not see them when it fetches."""
+    """Return the refs here that are broken, each with why, but for those of tracks that a choice does not take. From now on
+    git does not see them when it fetches."""
     found = unreadable_refs(baton.store, own_refs(baton.store))
     line.hidden |= found.keys()
     tracks = {ref: track_of(own(ref)) for ref in found}
@@ -352,8 +353,8 @@ def broken_refs(baton: Baton, line: Connection, choice: Choice) -> dict[str, str
 
 
 def more_broken_refs(baton: Baton, line: Connection, error: BatonError, there: Mapping[str, Oid]) -> dict[str, str]:
-    """After an error that may come of it: the refs here, and those ``there`` whose objects are here, that lead to what cannot
-    be read and were not known yet."""
+    """Return, after an error that may come of it, the refs here, and those ``there`` with objects that are here, that lead
+    to what cannot be read and were not known yet."""
     if isinstance(error, RemoteError):
         local = error.kind in ("other", "read-only")  # a pack that ends early is one that a server cannot unpack
     else:
@@ -369,7 +370,7 @@ def more_broken_refs(baton: Baton, line: Connection, error: BatonError, there: M
 
 
 def torn_notes(store: Store) -> dict[str, str]:
-    """Our notes, where they lead to what cannot be read, with why."""
+    """Return our notes, where they lead to what cannot be read, with why."""
     return torn_refs(store, {ref: oid for ref, oid in own_refs(store).items() if ref == NOTES}, user_tips(store))
 
 
@@ -383,7 +384,7 @@ def flush(baton: Baton) -> None:
 
 
 def pending(baton: Baton) -> bool:
-    """Whether there is a log, so that there may be more than the refs say."""
+    """Whether savers have a log, so that there may be more than the refs say."""
     return os.path.isdir(os.path.join(baton.repo.shared_dir, "wal"))
 
 
@@ -397,8 +398,8 @@ def named(
     places: Sequence[str | None] = (None,),
     write: bool = True,
 ) -> Choice:
-    """A choice of what these names mean: a track that is here or there, else a thread that is. With a thread among them it
-    takes only the threads that are named, and only the tracks; with tracks alone these, and all threads.
+    """Return a choice of what these names mean: a track that is here or there, else a thread that is. With a thread among them
+    it takes only the threads that are named, and only the tracks; with tracks alone these, and all threads.
 
     ``ours``: what is here counts, besides what was fetched; ``places``: the addresses that are looked at; one of several that
     gives no answer is passed over. With ``write`` what savers have in their log is flushed first. Raises NotFoundError for a
@@ -438,12 +439,12 @@ def is_thread(baton: Baton, name: str) -> bool:
 
 
 def _items(refs: Iterable[str]) -> set[Item]:
-    """The items of refs here, fetched or at a remote, of threads without their namespaces."""
+    """Return the items of refs here, fetched or at a remote, of threads without their namespaces."""
     return {item[:2] for ref in refs if (item := item_of(own(ref))) is not None}
 
 
 def _meant(name: str, known: Collection[Item]) -> Item | None:
-    """The track, else the thread, of those ``known`` that a name means; None where it means neither."""
+    """Return the track, else the thread, of those ``known`` that a name means; None where it means neither."""
     for kind in ("track", "thread"):
         try:
             item = ("track", check_track(name)) if kind == "track" else item_of(ref_of(name, ""))

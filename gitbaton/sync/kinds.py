@@ -28,8 +28,8 @@ from gitbaton.values import replace
 
 
 def fetched_tracks(baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[str, Oid], choice: Choice) -> list[Fetched]:
-    """What became of each chosen track of a remote by a fetch; ``before``: what lay here. A chain that cannot be one is broken,
-    and nothing uses it."""
+    """Return what became of each chosen track of a remote by a fetch; ``before``: what lay here. A chain that cannot be one
+    is broken, and nothing uses it."""
     limit, found = baton.clock() + SLACK, []
     for track, oid in sorted(seen.tracks.items()):
         if choice.takes(("track", track)):
@@ -60,7 +60,7 @@ def _fetched_track(store: Store, track: str, old: Oid | None, new: Oid, limit: d
 
 
 def _ids_below(store: Store, tip: Oid) -> set[Oid]:
-    """The ids of the checkpoints of a chain, as far as it can be read."""
+    """Return the ids of the checkpoints of a chain, as far as it can be read."""
     try:
         oids = store.objects.first_parents(tip) if store.objects.info(tip) is not None else []
     except GitError:
@@ -69,7 +69,7 @@ def _ids_below(store: Store, tip: Oid) -> set[Oid]:
 
 
 class ChainComparison:
-    """Our chains beside those of a remote, whose objects are here. Reads only.
+    """Our chains beside those of a remote; all their objects are here. Reads only.
 
     ``ours``: the tips of our chains; ``said``: our pins and tombstones, and those together with the remote's; ``shown``: what
     the remote is called; ``limit``: what is later is from the future, and stays there unjoined. Where not ``rewriting``, the
@@ -96,8 +96,8 @@ class ChainComparison:
         self._ids: dict[Oid, list[Oid]] = {}
 
     def moves(self, choice: Choice) -> list[Move]:
-        """A move for each chosen track that we have, or of which the remote has what was dropped: a new ref, a step forward, a
-        rewriting, more on top, an end, nothing, or a refusal."""
+        """Return a move for each chosen track that we have, or of which the remote has what was dropped: a new ref, a step
+        forward, a rewriting, more on top, an end, nothing, or a refusal."""
         found = []
         for track in sorted({*self.ours, *self.seen.tracks}):
             if choice.takes(("track", track)):
@@ -109,7 +109,7 @@ class ChainComparison:
         return found
 
     def ids(self, track: str, tip: Oid) -> list[Oid]:
-        """The ids of the checkpoints of a chain, oldest first. Raises RecordError where it is broken."""
+        """Return the ids of the checkpoints of a chain, oldest first. Raises RecordError where it is broken."""
         if tip not in self._ids:
             oids = self.store.objects.first_parents(tip)
             if oids[-1] != self.store.root:
@@ -159,7 +159,7 @@ class ChainComparison:
         return self._apart(track, tip, seen)
 
     def _only_there(self, track: str, seen: Oid) -> Move | None:
-        """A track that is not here: what is dropped goes from it, and where that is everything it ends."""
+        """Plan for a track that is not here: what is dropped goes from it, and where that is everything it ends."""
         if not self.both.drops or self.store.objects.info(seen) is None:
             return None
         ids = set(self.ids(track, seen))
@@ -178,7 +178,7 @@ class ChainComparison:
         return replace(move, dropped=len(dropped), forgotten=forgotten)
 
     def _apart(self, track: str, tip: Oid, seen: Oid) -> Move:
-        """A chain that has left ours, or whose beginning was removed."""
+        """Plan for a chain that has left ours, or has lost its beginning."""
         have, there = self.ids(track, tip), self.ids(track, seen)
         own: list[Link] = []
         missing = {oid for oid in set(there).difference(have) if not self.both.dropped(oid)}
@@ -205,7 +205,7 @@ class ChainComparison:
         return replace(move, action="append", new=self._put(more, seen)[-1].commit or seen)
 
     def _put(self, union: Iterable[Link], seen: Oid | None = None) -> list[Link]:
-        """A chain of these as whoever joins them writes it: of nothing else, or on top of the remote's tip ``seen``."""
+        """Write a chain of these as any join of them does: of nothing else, or on top of the remote's tip ``seen``."""
         empty, root = root_objects(self.store.objects.algorithm)
         tree = self.store.tree_of(seen) if seen is not None else empty.oid
         if tree is None:
@@ -220,8 +220,8 @@ def _be(number: int) -> str:
 
 
 def run_moves(baton: Baton, seen: RemoteRefs, shown: str, apart: Mapping[str, str]) -> list[Move]:
-    """What a push to the remote ``shown`` does with each run that is here. A broken one stays here, and so does one of which
-    a ref is ``apart``, with why."""
+    """Return what a push to the remote ``shown`` does with each run that is here. A broken one stays here, and so does one
+    of which a ref is ``apart``, with why."""
     found = []
     for ref, oid in sorted(baton.repo.objects.refs(RUNS).items()):
         item, old = item_of(ref), seen.refs.get(ref)
@@ -248,8 +248,8 @@ def run_moves(baton: Baton, seen: RemoteRefs, shown: str, apart: Mapping[str, st
 
 
 def fetched_runs(baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[str, Oid]) -> list[Fetched]:
-    """What a fetch has brought of each run of a remote; ``before``: what lay here. One that is not as we write it is broken,
-    and nothing uses it."""
+    """Return what a fetch has brought of each run of a remote; ``before``: what lay here. One that is not as we write it is
+    broken, and nothing uses it."""
     rows = []
     for ref, item in sorted((ref, item) for ref, item in seen.items.items() if item[0] == "run"):
         old, oid = before.get(here(remote, ref)), seen.refs[ref]
@@ -265,7 +265,7 @@ def fetched_runs(baton: Baton, remote: str, seen: RemoteRefs, before: Mapping[st
 
 
 def talk_moves(baton: Baton, seen: RemoteRefs, tracks: Mapping[str, Oid], apart: Collection[str]) -> list[Move]:
-    """What a push does with each conversation that checkpoints of these tracks name, but for refs that are ``apart``."""
+    """Return what a push does with each conversation that checkpoints of these tracks name, but for refs that are ``apart``."""
     objects = baton.repo.objects
     found = objects.refs(TRANSCRIPTS)
     agents = {s.checkpoint.agent for tip in tracks.values() for s in baton.store.chain(tip, None).items} if found else set()
@@ -287,7 +287,7 @@ def talk_moves(baton: Baton, seen: RemoteRefs, tracks: Mapping[str, Oid], apart:
 
 
 def meta_move(store: Store, seen: RemoteRefs, both: Meta) -> tuple[list[Move], list[NewObject]]:
-    """What the remote is told of pins and tombstones: all that both sides know, on top of what it has."""
+    """Return what the remote gets of pins and tombstones: all that both sides know, on top of what it has."""
     if both == said(store, seen):
         return [], []
     old = seen.refs.get(META)
@@ -296,7 +296,7 @@ def meta_move(store: Store, seen: RemoteRefs, both: Meta) -> tuple[list[Move], l
 
 
 def keeps(store: Store, compared: ChainComparison, moves: Sequence[Move]) -> str:
-    """What is forgotten and stays on a remote that lets nothing be rewritten, in words; empty for nothing."""
+    """Return what is forgotten and stays on a remote that lets nothing be rewritten, in words; empty for nothing."""
     if compared.rewriting or not compared.both.forgotten:
         return ""
     count, theirs = sum(move.forgotten for move in moves), compared.seen.refs.get(NOTES)
@@ -308,9 +308,9 @@ def keeps(store: Store, compared: ChainComparison, moves: Sequence[Move]) -> str
 
 
 def notes_move(baton: Baton, compared: ChainComparison, moves: Sequence[Move]) -> tuple[list[Move], list[NewObject]]:
-    """The remote's notes with the entries of our public checkpoints, and without those of dropped ones.
+    """Return the remote's notes with the entries of our public checkpoints, and without those of dropped ones.
 
-    Our own notes, whose history names tracks that stay here, never go. Where an entry must go, the commit has no parent; where
+    Our own notes never go: their history names tracks that stay here. Where an entry must go, the commit has no parent; where
     the server refuses rewriting, it stays.
     """
     store, old = baton.store, compared.seen.refs.get(NOTES)
@@ -391,9 +391,10 @@ def _apart(one: Note, other: Note) -> bool:
 
 
 def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], bytes | None]) -> Mapping[Oid, bytes]:
-    """The notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it, and each
-    other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text. A note of ours that
-    only has another order, is longer than it must be or says that it had older entries is among them with nothing."""
+    """Return the notes of a commit of notes as far as ours say less; an entry that we have in that note is as we have it,
+    and each other one is what ``entry_of`` makes of it, from the object that the note is for, the id, and the text. A note
+    of ours that only has another order, is longer than it must be or says that it had older entries is among them with
+    nothing."""
     result = {}
     for target, theirs, ours in _differing(store, commit, store.notes_tree()[0]):
         fetched, known = parse_note(theirs), parse_note(ours)
@@ -408,8 +409,8 @@ def more_notes(store: Store, commit: Oid, entry_of: Callable[[Oid, Oid, bytes], 
 
 
 def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, bytes, bytes]]:
-    """The notes of the first of two commits of notes that are not the second's, each with the object that it is for, and beside
-    the other's. Raises RecordError for what is none, or cannot be read."""
+    """Yield the notes of the first of two commits of notes that are not the second's, each with the object that it is for,
+    and beside the other's. Raises RecordError for what is none, or cannot be read."""
     notes: list[dict[Oid, list[Oid]]] = []
     for commit in commits:
         tree = store.tree_of(commit)
@@ -426,7 +427,7 @@ def _differing(store: Store, *commits: Oid | None) -> Iterator[tuple[Oid, bytes,
 
 
 def _raw(store: Store, blobs: Sequence[Oid]) -> bytes:
-    """A note's text, whose blobs these are. Raises RecordError for one that cannot be read."""
+    """Return the text of a note with these blobs. Raises RecordError for one that cannot be read."""
     read = [found.data for found in store.objects.read_many(blobs) if found is not None and found.kind == "blob"]
     if len(read) != len(blobs) or None in read:
         raise RecordError("a note cannot be read")

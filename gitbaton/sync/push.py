@@ -85,8 +85,8 @@ _ROOMS = {"track": "", "run": ".runs", "thread": ".threads"}  # no track's name:
 
 @value
 class Manner:
-    """How to push. ``agree`` is asked whether something may become public; ``scan``: look for secrets first; ``write``: else
-    only say what would be done; ``partly``: without agreement for new tracks still push the others."""
+    """Options of a push. ``agree`` is asked whether something may become public; ``scan``: look for secrets first;
+    ``write``: else only say what would be done; ``partly``: without agreement for new tracks still push the others."""
 
     agree: Callable[[Exposure], bool]
     scan: bool = True
@@ -209,7 +209,7 @@ class _Push:
         return done
 
     def one_of_several(self) -> Pushing:
-        """As ``push``; a place that cannot be pushed to keeps nothing from the others."""
+        """Push as ``push`` does; a place that cannot be pushed to keeps nothing from the others."""
         try:
             return self.push()
         except RemoteError as error:
@@ -273,7 +273,7 @@ class _Push:
         return self._send(made, {item.oid for item in objects}, rewriting=rewriting)
 
     def _look(self) -> RemoteRefs:
-        """What the remote has, and its objects that a comparison needs; what is known already counts once."""
+        """Return what the remote has, with the objects that a comparison needs; what is known already counts once."""
         known, self.seen = self.seen, None
         if known is not None:
             return known
@@ -287,7 +287,7 @@ class _Push:
         raise RemoteError(f"the refs of {in_quotes(self.shown)} go while they are read", "try again", kind="stale")
 
     def _unknown(self, seen: RemoteRefs) -> list[str]:
-        """Refs of the remote whose objects are needed, and no ref of ours holds them."""
+        """Return the refs of the remote with objects that are needed and that no ref of ours holds."""
         remote, objects = self.line.remote.name, self.baton.repo.objects
         known = objects.refs(remote_ref(remote))
         mine = objects.refs(THREADS, LATE) if self.choice.threads else {}
@@ -305,8 +305,8 @@ class _Push:
         return [ref for ref in wanted if seen.refs[ref] not in held]
 
     def plan(self, seen: RemoteRefs, choice: Choice, *, rewriting: bool) -> tuple[Pushing, list[NewObject]]:
-        """What to move, and the objects that must be written for it. Raises RecordError where the remote's tombstones cannot be
-        read."""
+        """Return what to move, and the objects that must be written for it. Raises RecordError where the remote's tombstones
+        cannot be read."""
         store = self.baton.store
         both = metas.union(self.mine, said(store, seen))
         limit = self.baton.clock() + SLACK
@@ -339,7 +339,7 @@ class _Push:
         return Pushing(moves=tuple(moves), warnings=tuple(warnings), keeps=left), objects
 
     def _agree(self, public: Exposure) -> bool:
-        """Whether that may become public. A dry run asks nobody."""
+        """Whether ``public`` may become public. A dry run does not ask."""
         if not self.manner.write or public.asked <= self.agreed or self.baton.settings.push:
             return True
         agrees = self.manner.agree(public)
@@ -371,8 +371,8 @@ class _Push:
         raise self._error(failed, len(done))
 
     def _overtaken(self, rows: Sequence[Pushed]) -> RemoteError:
-        """Why refs did not move from where they were seen: somebody else moved them, or, where a second look shows nothing new,
-        what git says of it."""
+        """Return why refs did not move from where they were seen: another process moved them, or, where a second look shows
+        nothing new, what git says of it."""
         shown, first = in_quotes(self.shown), rows[0]
         now = self.line.listed(*(row.ref for row in rows), place=self.place)
         if any(now.get(row.ref) != self.there.get(row.ref) for row in rows):
@@ -423,14 +423,15 @@ class _Push:
 
 
 def _by_name(paths: Sequence[str], there: str) -> list[str]:
-    """Warnings that files go public whose names say that they hold secrets, though nothing in them was taken for one."""
+    """Return warnings of files that go public with names that say that they hold secrets, though no secret was found in
+    them."""
     told = [f"{path_in_quotes(path)} goes to {there}: its name says that it holds secrets" for path in paths[:_NAMED]]
     return told + ([f"and {len(paths) - _NAMED} more files of such names"] if len(paths) > _NAMED else [])
 
 
 def _parts(moves: Iterable[Move]) -> list[dict[str, tuple[Oid | None, Oid | None]]]:
-    """The moves of the remote's refs, from what was seen to what it gets, as they are sent: all at once, but for threads that
-    are too many for that; what is no thread's goes first."""
+    """Return the moves of the remote's refs, from what was seen to what it gets, as they are sent: all at once, but for
+    threads that are too many for that; what is no thread's goes first."""
     sends: dict[str | None, dict[str, tuple[Oid | None, Oid | None]]] = {None: {}}
     for move in moves:
         if move.changes:
@@ -484,14 +485,14 @@ class _Haves:
 
 
 def agreed(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> frozenset[Item]:
-    """Those of the items that were pushed from here to that address of the remote after somebody had agreed."""
+    """Return those of the items that were pushed from here to that address of the remote by agreement."""
     items = list(items)
     shown = _line(repo, place) if items else ""
     return frozenset(item for item in items if shown in _addresses(_path(repo, remote, item)))
 
 
 def remember(repo: Repo, remote: str, place: str, items: Iterable[Item]) -> None:
-    """Note that these items were pushed there with somebody's agreement. What cannot be written is asked about again."""
+    """Note that these items were pushed there by agreement. What cannot be written is asked about again."""
     shown = _line(repo, place)
     for item in items:
         path = _path(repo, remote, item)
@@ -508,7 +509,7 @@ def _line(repo: Repo, place: str) -> str:
 
 
 def _path(repo: Repo, remote: str, item: Item) -> str:
-    """The file that has the addresses for an item, one a line; what a thread is called may be long, and any text."""
+    """Return the file that has the addresses for an item, one a line; what a thread is called may be long, and any text."""
     kind, name = item
     file = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest() if kind == "thread" else encode_track(name)
     return os.path.join(repo.shared_dir, "pushed", encode_track(remote), _ROOMS[kind], file)
@@ -522,12 +523,12 @@ def _addresses(path: str) -> frozenset[str]:
 
 
 def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: Collection[Item] = ()) -> Exposure | None:
-    """What becomes public by those moves that need somebody's agreement; None where none does.
+    """Return what becomes public by those moves that need agreement; None where none does.
 
-    Those that make a track known to the remote do. So do those of other tracks that nobody here has ``agreed`` to push, where
-    they bring commits of the user's or untracked files that the remote has not; and those of every run and thread that nobody
-    has ``agreed`` to push: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at; what
-    of it is not here excludes nothing.
+    Those that make a track known to the remote do. So do those of other tracks that are not ``agreed`` on, where they bring
+    commits of the user's or untracked files that the remote has not; and those of every run and thread that is not ``agreed``
+    on: it holds whatever its steps read, wrote and said. ``haves``: what the remote's refs point at; what of it is not here
+    excludes nothing.
     """
     fresh = [move for move in moves if move.changes and move.new and move.item and move.asked not in agreed]
     threads = [move for move in fresh if move.kind == "thread"]
@@ -558,7 +559,7 @@ def exposure(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], agreed: 
 
 
 def _kept(baton: Baton, moves: Sequence[Move]) -> Iterator[str]:
-    """What of the newest checkpoint of each track stays here, because it passed no filter, in words."""
+    """Yield what of the newest checkpoint of each track stays here, because it passed no filter, in words."""
     for move in moves:
         stored = baton.store.stored(baton.repo.objects.read(move.new or "", MAX_COMMIT), None, move.new or "")
         if said := kept_here(stored.checkpoint.files):
@@ -566,14 +567,14 @@ def _kept(baton: Baton, moves: Sequence[Move]) -> Iterator[str]:
 
 
 def weight(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
-    """The bytes on disk here of what these reach and those do not."""
+    """Return the bytes on disk here of what these reach and those do not."""
     return int(baton.repo.git.out("rev-list", "--disk-usage", "--objects", "--stdin", stdin=_range(tips, haves)))
 
 
 def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: Exposure | None) -> tuple[Move, ...]:
-    """The same moves; those of tracks say how many of the user's commits and how many untracked files the remote gets by them
-    that no ref of its holds. ``public``: what was counted already. Of what the remote's track had only its tip is looked at:
-    the price is that of what is new."""
+    """Return the same moves; those of tracks say how many of the user's commits and how many untracked files the remote gets
+    by them that no ref of its holds. ``public``: what was counted already. Of what the remote's track had only its tip is
+    looked at: the price is that of what is new."""
     found = []
     for move in moves:
         if move.kind != "track" or not move.new or not move.changes:
@@ -590,7 +591,7 @@ def counted(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid], public: E
 
 
 def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple[int, int]:
-    """The user's commits and the untracked files that the remote gets by these moves and has not."""
+    """Return the user's commits and the untracked files that the remote gets by these moves and has not."""
     chains, commits = _sent(baton, sorted({move.new for move in moves if move.new}), haves)
     found = _added(baton, chains)
     seen = sorted({move.seen for move in moves if move.seen}) if found else []
@@ -602,7 +603,7 @@ def _private(baton: Baton, moves: Sequence[Move], haves: Sequence[Oid]) -> tuple
 
 
 def _observed(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> int:
-    """How many of the checkpoints with these tips that the remote has not tell what an agent's client had on record."""
+    """Return how many of the checkpoints below these tips that the remote lacks tell what an agent's client had on record."""
     words = ("rev-list", "--first-parent", "--count", "--basic-regexp", '--grep=^  "observed": ', "--stdin")
     return int(baton.repo.git.out(*words, stdin=_range(tips, haves)))
 
@@ -612,7 +613,8 @@ def _range(tips: Sequence[Oid], haves: Sequence[Oid]) -> bytes:
 
 
 def _sent(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> tuple[list[list[str]], int]:
-    """What is sent of chains with these tips: tree and parents of each commit in them, and how many others are the user's."""
+    """Return what is sent of chains with these tips: tree and parents of each commit in them, and how many others are the
+    user's."""
     words = ("rev-list", "--no-commit-header", "--stdin", "--format=%H %T %P%n%s")
     rows = baton.repo.git.out(*words, stdin=_range(tips, haves)).decode("utf-8", "replace").split("\n")[:-1]
     found = {row.split()[0]: (row.split()[1:], subject) for row, subject in zip(rows[::2], rows[1::2], strict=True)}
@@ -625,8 +627,8 @@ def _sent(baton: Baton, tips: Sequence[Oid], haves: Sequence[Oid]) -> tuple[list
 
 
 def _added(baton: Baton, rows: Sequence[Sequence[str]]) -> set[tuple[bytes, bytes]]:
-    """Blobs and paths that the trees and indexes of checkpoints hold and the HEAD of each does not: nobody committed them. Each
-    row has the tree and the parents of a commit in a chain."""
+    """Return the blobs and paths that trees and indexes of checkpoints hold and the HEAD of each does not: they are
+    uncommitted. Each row has the tree and the parents of a commit in a chain."""
     empty = new_object(baton.repo.layout.algorithm, "tree", b"").oid
     heads, staged = _bases(baton, {row[2] for row in rows if len(row) == 3}, empty)
     pairs = {(heads.get(row[2], "") if len(row) == 3 else empty, row[0]) for row in rows if len(row) > 1}
@@ -639,7 +641,7 @@ def _added(baton: Baton, rows: Sequence[Sequence[str]]) -> set[tuple[bytes, byte
 
 
 def _bases(baton: Baton, bases: Collection[Oid], empty: Oid) -> tuple[Mapping[Oid, Oid], Mapping[Oid, Oid]]:
-    """The trees of the HEADs that bases stand for; and of those bases that are commits of an index, its trees."""
+    """Return the trees of the HEADs that bases stand for; and of those bases that are commits of an index, its trees."""
     found = _read(baton, bases)
     indexes = {oid: commit for oid, commit in found.items() if commit.message == INDEX}
     below = _read(baton, {parent for commit in indexes.values() for parent in commit.parents})
@@ -651,7 +653,7 @@ def _bases(baton: Baton, bases: Collection[Oid], empty: Oid) -> tuple[Mapping[Oi
 
 
 def _read(baton: Baton, oids: Iterable[Oid]) -> dict[Oid, RawCommit]:
-    """The commits of these that are here."""
+    """Return the commits of these that are here."""
     asked = sorted(set(oids))
     read = zip(asked, baton.repo.objects.read_many(asked), strict=True)
     return {oid: parse_commit(item.data) for oid, item in read if item is not None and item.kind == "commit" and item.data}
@@ -663,8 +665,8 @@ _CRYPT = "git-crypt"  # its content is in git, and may look like anything
 
 @value
 class Pointer:
-    """A file in what is sent whose content is not in git: what keeps it, as in gitbaton.worktree.gate, the filter that it
-    stands behind, if any, and git-lfs' id of it."""
+    """A file in what is sent that has its content outside of git: what keeps it, as in gitbaton.worktree.gate, the filter
+    that it stands behind, if any, and git-lfs' id of it."""
 
     path: str
     keeper: str
@@ -673,7 +675,7 @@ class Pointer:
 
 
 def pointers(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid]) -> list[Pointer]:
-    """The pointers that are reachable from ``wants`` and not from ``haves``. Raises GitError."""
+    """Return the pointers that are reachable from ``wants`` and not from ``haves``. Raises GitError."""
     objects = baton.repo.objects
     paths = {oid: path for oid, path in reachable(baton.repo, wants, haves).items() if path}
     small = [item for item in sizes(objects, list(paths)) if item.kind == "blob" and item.size <= MOST]
@@ -691,7 +693,7 @@ def pointers(baton: Baton, wants: Sequence[Oid], haves: Sequence[Oid]) -> list[P
 
 
 def sendable(baton: Baton, found: Sequence[Pointer]) -> list[str]:
-    """The ids of what git-lfs has here, where there is one that may send it."""
+    """Return the ids of what git-lfs has here, where there is one that may send it."""
     skips = os.environ.get("GIT_LFS_SKIP_PUSH", "").lower() in ("1", "true", "t", "yes", "on")
     if skips or shutil.which("git-lfs") is None or not any(pointer.oid for pointer in found):
         return []
@@ -713,8 +715,8 @@ def send_contents(line: Connection, oids: Sequence[str], place: str) -> None:
 
 
 def staying(found: Sequence[Pointer], oids: Sequence[str], there: str, refs: Sequence[str], *, hooked: bool) -> list[str]:
-    """Warnings that name the files whose content is not sent, and what sends it. ``refs``: those that are sent; ``hooked``: a
-    pre-push hook of the user's sees to what other filters keep."""
+    """Return warnings that name the files of which the content is not sent, and what sends it. ``refs``: those that are
+    sent; ``hooked``: a pre-push hook of the user's sees to what other filters keep."""
     words = " ".join(map(in_shell, (there, *refs[:_REFS])))
     told = {
         ANNEX: f"git-annex keeps it; 'git annex copy --to {in_shell(there)}' sends it",

@@ -110,7 +110,8 @@ def _fetch(
 def _gone(
     line: Connection, seen: RemoteRefs, choice: Choice, before: Mapping[str, Oid], *, prune: bool
 ) -> tuple[list[Item], set[str]]:
-    """The items that the remote has no more, and the refs of ours that go: those of these items where it is to ``prune``."""
+    """Return the items that the remote has no more, and the refs of ours that go: those of these items where it is to
+    ``prune``."""
     remote = line.remote.name
     fetched = {ref: item for ref in before if (item := item_of(own(ref))) is not None and choice.takes(item)}
     joined = room(line) if choice.threads else here(remote, OURS)  # of what stood at another address nothing is gone here
@@ -124,7 +125,7 @@ def _gone(
 def _rows(
     baton: Baton, line: Connection, seen: RemoteRefs, choice: Choice, before: Mapping[str, Oid], gone: Sequence[Fetched]
 ) -> list[Fetched]:
-    """What came of each track, and of each run and thread where they were asked for."""
+    """Return what came of each track, and of each run and thread where they were asked for."""
     lost = [row for row in gone if row.item[0] == "thread"]
     rows = fetched_tracks(baton, line.remote.name, seen, before, choice)
     rows += fetched_runs(baton, line.remote.name, seen, before) if choice.runs else []
@@ -133,7 +134,7 @@ def _rows(
 
 
 def join(baton: Baton, line: Connection, seen: RemoteRefs, gathered: Gathered, choice: Choice, *, write: bool) -> Joining:
-    """Make one of what a remote has, whose objects are here, and of what is here. Without ``write`` only say what it would be.
+    """Join what a remote has, and was fetched, to what is here. Without ``write`` only say what it would be.
 
     A chain that is broken, a name that differs only in case, and checkpoints from the future are listed and left out, and so
     are those of which a ref here is apart, because it is broken; the rest goes on. Raises RecordError where tombstones cannot
@@ -210,7 +211,7 @@ class _JoinPlan:
             self.rows.append(row)
 
     def gone(self, remote: str, choice: Choice) -> None:
-        """What was fetched of tracks that the remote has no more goes where everything in it is dropped."""
+        """Drop what was fetched of tracks that the remote has no more, where everything in it is dropped."""
         below = remote_ref(remote, "tracks/")
         for ref, oid in self.store.objects.refs(below).items() if self.revision.meta.drops else ():
             track = decode_track(ref.removeprefix(below))
@@ -221,14 +222,14 @@ class _JoinPlan:
                     self.revision.also([], [RefChange(name=ref, new=None, old=oid)])
 
     def rest(self) -> None:
-        """What the remote's tombstones drop from tracks that nothing was joined to."""
+        """Drop what the remote's tombstones name from tracks that nothing was joined to."""
         done = {row.item[1] for row in self.rows if not row.problem}
         for track in sorted(self.store.chains()[0].keys() - done) if self.drops else ():
             if not self._is_apart(track):
                 self._join(track, [], ())
 
     def notes(self) -> None:
-        """Text in the remote's notes that ours do not have; where it cannot be read, a warning."""
+        """Take in the text in the remote's notes that ours do not have; where it cannot be read, a warning."""
         theirs = self.seen.refs.get(NOTES)
         if theirs is None or NOTES in self.apart:
             return
@@ -238,7 +239,7 @@ class _JoinPlan:
             self.warnings.append(f"the remote's notes are left out: {error.message}")
 
     def _entry(self, target: Oid, oid: Oid, text: bytes) -> bytes | None:
-        """The entry of a checkpoint in one of our chains, for the note of its own HEAD; None for all else.
+        """Return the entry of a checkpoint in one of our chains, for the note of its own HEAD; None for all else.
 
         Of what a remote wrote only the id and the track's name are used. On another commit its entry would make that one pass
         for the checkpoint's HEAD under a new id; where a rewriting copied it, it stays in the repository that rewrote.
@@ -253,7 +254,7 @@ class _JoinPlan:
         return entry(oid, checkpoint)
 
     def result(self, *, write: bool) -> Joining:
-        """What it came to. A plan that is not carried out puts its objects where a dry run leaves nothing."""
+        """Return the result. A plan that is not carried out puts its objects where a dry run leaves nothing."""
         if not write:
             self.store.objects.write(self.revision.drawn()[0])
         tips = {track: oid for track, oid in self.tips.items() if oid}
@@ -264,7 +265,7 @@ class _JoinPlan:
 def sync(
     baton: Baton, line: Connection, choice: Choice, manner: Manner, *, pause: Callable[[float], None] = time.sleep
 ) -> Synced:
-    """Fetch, join and push until nobody was faster, five times at most. What was fetched is joined whatever becomes of the
+    """Fetch, join and push; retry after a lost race, five times at most. What was fetched is joined whatever becomes of the
     push; a bundle is not pushed to.
 
     Raises RemoteError when nothing could be fetched, RecordError where tombstones, the remote's or ours, cannot be read, and
@@ -301,7 +302,7 @@ def sync(
 
 
 def _apart(line: Connection, pushing: Sequence[Pushing]) -> str:
-    """Why what a place that is only written has cannot be joined: it is not there where the remote is read."""
+    """Return why what a push-only address has cannot be joined: it is not there where the remote is read."""
     place = typed(next(at for at, part in zip(line.remote.push, pushing, strict=True) if part.refused))
     what = f"{in_quotes(line.remote.shown)} lacks checkpoints where it is read that it has where it is written"
     return f"{what}; 'git baton sync {in_shell(place)}' joins them"
@@ -316,7 +317,7 @@ def _behind(pushing: tuple[Pushing, ...], joining: Joining) -> bool:
 
 
 def _after(before: Synced | None, gathered: Gathered, joining: Joining, number: int) -> Synced:
-    """One more round: what the first ones brought is not forgotten."""
+    """Add one more round to what the first ones brought."""
     if before is None:
         return Synced(gathered=gathered, joining=joining)
     news = {row.item: row for row in gathered.rows if row.state != "same"}

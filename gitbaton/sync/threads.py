@@ -33,7 +33,7 @@ Name = tuple[str, str]
 
 @value
 class NamespaceState:
-    """Where a namespace of a thread stands in one repository: its chain, and the writes that came late."""
+    """Position of a namespace of a thread in one repository: its chain, and the writes that came late."""
 
     tip: Oid | None = None
     late: Oid | None = None
@@ -53,7 +53,7 @@ def _place(tip: Id | None, late: Id | None) -> NamespaceState:
 
 
 def joins(shown: str) -> str:
-    """What takes in what a remote has of threads."""
+    """Return the command that takes in what a remote has of threads."""
     return f"git baton sync --threads {in_shell(shown)}"
 
 
@@ -76,8 +76,8 @@ def _places(refs: Mapping[str, Oid], choice: Choice, folder: str = OURS) -> dict
 
 
 class Trade:
-    """The threads that a choice takes: here, and at a remote or ``place``, one of its push addresses, whose objects are here.
-    ``refs``: those of threads, instead of what is here now. A context manager."""
+    """The threads that a choice takes: here, and at a remote or ``place``, one of its push addresses; all their objects are
+    here. ``refs``: those of threads, instead of what is here now. A context manager."""
 
     def __init__(
         self,
@@ -111,24 +111,23 @@ class Trade:
             self._store.close()
 
     def three(self, name: Name) -> tuple[NamespaceState, NamespaceState, NamespaceState]:
-        """Where a namespace stands here, there, and stood when both had the same."""
+        """Return where a namespace stands here, there, and stood when both had the same."""
         nowhere = NamespaceState()
         return self.ours.get(name, nowhere), self.theirs.get(name, nowhere), self.bases.get(name, nowhere)
 
     def side(self, place: NamespaceState) -> Side:
-        """What lies in a place."""
+        """Return the contents of a place."""
         (tip, late), read, algorithm = place.ids, self.packs.read, self.packs.algorithm
         return Side(ThreadChain(read, algorithm, tip, self.entries), LateWrites(read, algorithm, late))
 
     def apart(self, name: Name, mine: NamespaceState) -> Apart:
-        """What both sides lack of what they become, where it stands at ``mine`` here. Raises RecordError, GitError."""
+        """Return what both sides lack of what they become, where it stands at ``mine`` here. Raises RecordError, GitError."""
         _, other, base = self.three(name)
         sides = self.side(mine), self.side(other), self.side(base) if base else None
         return apart(*sides, elsewhere=name in self.elsewhere)
 
     def broken(self, name: Name, place: NamespaceState, *known: NamespaceState) -> str:
-        """Why nobody can use what lies in a place of a thread, as far as it is not in those ``known``; empty where all is
-        well."""
+        """Return why a place of a thread is broken, as far as it is not in those ``known``; empty where all is well."""
         side = self.side(place)
         reason = unusable(side.chain, side.late, *(self.side(other).chain for other in known))
         strange = not reason and place.tip is not None and any(isinstance(part, Cut) for part in self.whole(name, place))
@@ -145,7 +144,7 @@ class Trade:
 
     @property
     def store(self) -> ThreadStore:
-        """What moves the threads that are here."""
+        """Return the store that moves the threads here."""
         if self._store is None:
             from gitbaton.threads.store import ThreadStore
 
@@ -176,8 +175,8 @@ class Trade:
 def fetched(
     baton: Baton, line: Connection, seen: RemoteRefs, before: Mapping[str, Oid], choice: Choice, gone: Iterable[Fetched]
 ) -> list[Fetched]:
-    """What a fetch has brought of each thread of a remote, and those that are ``gone`` there, by names for people; ``before``:
-    what lay here. One that is not as we write it is broken, and nothing uses it."""
+    """Return what a fetch has brought of each thread of a remote, and those that are ``gone`` there, by names for people;
+    ``before``: what lay here. One that is not as we write it is broken, and nothing uses it."""
     old = _places(before, choice, here(line.remote.name, OURS))
     known = {**_places(before, choice, room(line)), **old}
     with Trade(baton, line, seen, choice) as trade:
@@ -211,9 +210,9 @@ def _fetched(trade: Trade, name: Name, place: NamespaceState, old: NamespaceStat
 def join(
     baton: Baton, line: Connection, seen: RemoteRefs, choice: Choice, *, sound: Collection[Item] = (), write: bool = True
 ) -> tuple[tuple[Joined, ...], Mapping[str, Oid]]:
-    """Make one of the threads that a remote has, whose objects are here, and of those here; what came of each, and the refs
-    of threads afterwards. What only one side did is taken; where both did something, both clones get the same. ``sound``: those
-    that were looked at just now, and are as we write them. Without ``write`` only say what it would be.
+    """Join the threads that a remote has, and were fetched, to those here; return what came of each, and the refs of threads
+    afterwards. What only one side did is taken; where both did something, both clones get the same. ``sound``: those that were
+    looked at just now, and are as we write them. Without ``write`` only say what it would be.
 
     A thread that is broken there or here is listed and left out. One that was deleted here, and is there as it was when both
     had the same, stays away; where it went on there, it comes back. Raises BatonError when the log cannot be flushed.
@@ -255,8 +254,8 @@ def _try_to_join(trade: Trade, name: Name, *, known: bool, write: bool) -> Joine
 def _join(
     trade: Trade, name: Name, row: Joined, mine: NamespaceState, *, known: bool
 ) -> tuple[Joined | None, NamespaceState | None, Sequence[Object]]:
-    """What joining a namespace that stands at ``mine`` comes to, where it is to stand, and the objects that it takes; no place
-    where all stays as it is."""
+    """Return the result of joining a namespace that stands at ``mine``, where it is to stand, and the objects that it takes;
+    no place where all stays as it is."""
     _, there, base = trade.three(name)
     if mine == there:
         reason = trade.broken(name, mine, base) if mine != base else ""
@@ -284,9 +283,9 @@ def _join(
 
 
 class Moves:
-    """What a push does with each thread: a new one, a step forward, a rewriting with a lease, an end, nothing, or a refusal.
-    Where not ``rewriting``, the remote's refs only go forward. ``apart``: refs here that lead to what cannot be read, each with
-    why."""
+    """Moves of a push for each thread: a new one, a step forward, a rewriting with a lease, an end, nothing, or a refusal.
+    Where not ``rewriting``, the remote's refs only go forward. ``apart``: refs here that lead to what cannot be read, each
+    with why."""
 
     def __init__(self, trade: Trade, *, rewriting: bool, apart: Mapping[str, str]) -> None:
         self.trade, self.choice, self.shown, self.rewriting, self.apart = trade, trade.choice, trade.shown, rewriting, apart
@@ -294,13 +293,13 @@ class Moves:
         self.gone: set[Name] = set()
 
     def all(self) -> list[Move]:
-        """All moves, in the order of names."""
+        """Return all moves, in the order of names."""
         names, kept = sorted({*self.trade.ours, *self.trade.theirs, *self.trade.bases}), self.choice.kept
         return [move for name in names if not kept or self.trade.whole(name)[0] not in kept for move in self._of(name)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What stays as it is, and somebody might not expect, in words, after ``all``."""
+        """Warnings of what stays as it is unexpectedly, in words, after ``all``."""
         found = []
         if self.kept:
             how = f"'git baton push --threads --prune {in_shell(self.shown)}' deletes what was deleted here"
@@ -312,7 +311,7 @@ class Moves:
 
     @property
     def _forgets(self) -> str:
-        """What makes a thread that is gone at the remote one that it never had."""
+        """Command that makes a thread that is gone at the remote one that it never had."""
         command = f"git baton fetch --threads --prune {in_shell(self.shown)}"
         return f"'{command}' forgets that it was there; then it is pushed as a new one"
 
@@ -369,7 +368,7 @@ class Moves:
         return [replace(move, count=count, reason=reason, hint=hint, broken=broken)]
 
     def _pair(self, name: Name, apart: Apart | None) -> list[Move]:
-        """The moves of both refs from what is there to what is here."""
+        """Return the moves of both refs from what is there to what is here."""
         (mine, there, _), whole = self.trade.three(name), self.trade.whole(name)
         pairs = ((ref_of(*name), there.tip, mine.tip), (late_ref(*name), there.late, mine.late))
         forward = self.trade.side(there).chain.is_below(self.trade.side(mine).chain)
