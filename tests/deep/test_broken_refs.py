@@ -110,12 +110,12 @@ def test_forgetting_beside_a_broken_ref_claims_no_proof(room: str, kind: str, tm
     box = scene(tmp_path / "scene")
     DAMAGES[kind](box, room)
     oid = box.ok("show", "u~1", "--json").json["checkpoint"]["id"]
-    done = box.baton("forget", "--everywhere", "u~1", "--yes")
+    done = box.baton("forget", "--everywhere", "--force", "u~1", "--yes")
     assert done.code == 1 and "reaches their record" not in done.out, done.out
     assert f"not looked at: '{ROOMS[room]}' cannot be read: " in done.out and length(box, "u") == 3
     assert "error: nothing is proven" in done.err and "hint: git baton doctor --mend" in done.err
     left = "left as it is" in box.baton("doctor", "--mend").out  # a run of which nobody knows what it began
-    again = box.baton("forget", "--everywhere", oid, "--yes")
+    again = box.baton("forget", "--everywhere", "--force", oid, "--yes")
     assert ("not looked at" in again.out) == left, again.out
 
 
