@@ -21,7 +21,7 @@ from gitbaton.errors import BatonError, UsageError
 from gitbaton.model import NOT_ENDED, Oid, Op, Stored, is_turn
 from gitbaton.render import age, line, observed_pairs, quoted, quoting, title, verdict
 from gitbaton.restore.values import Order, Restored, RestorePlan
-from gitbaton.retention.removing import set_pin
+from gitbaton.retention.rules import set_pin
 from gitbaton.store.meta import Meta, read
 from gitbaton.store.turns import UnderWay
 from gitbaton.survey import tests_then

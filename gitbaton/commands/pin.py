@@ -5,7 +5,7 @@ from typing import Annotated, Optional
 from gitbaton import terminal
 from gitbaton.cli.common import looking, opened
 from gitbaton.cli.options import Argument, Invocation
-from gitbaton.retention.removing import set_pin
+from gitbaton.retention.rules import set_pin
 
 Pinned = Annotated[str, Argument(metavar="CHECKPOINT", help="A checkpoint by any name that 'show' takes.")]
 Name = Annotated[Optional[str], Argument(metavar="[NAME]", help="What it is called from now on.")]

@@ -15,7 +15,8 @@ from gitbaton.git import objectlists, questions
 from gitbaton.git.objects import Algorithm, object_id
 from gitbaton.model import Oid
 from gitbaton.render import in_shell
-from gitbaton.retention.removing import drawn_up, insist, moved, moving, survey, turned
+from gitbaton.retention.removing import drawn_up, insist, moved, moving, survey
+from gitbaton.retention.rules import turned
 from gitbaton.running.current import recording
 from gitbaton.store import Store, chain_ref, tip_ref
 from gitbaton.store.join import Link, links

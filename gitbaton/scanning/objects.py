@@ -21,8 +21,6 @@ from gitbaton.store import CHAINS, NOTES, SAFETY, TIPS, Problem, chain_ref
 from gitbaton.store.chain import INDEX, STAGES
 from gitbaton.store.refs import REMOTES
 from gitbaton.values import replace, value
-from gitbaton.worktree.gate import filters
-from gitbaton.worktree.heldbytes import read_held
 
 NAMED = "secret-file"  # the kind of a hit that is a file whose very name says that it holds secrets
 UNFILTERED = "unfiltered"  # the kind of a hit that is a file's bytes which did not go through their clean filter
@@ -662,6 +660,8 @@ def unfiltered(
     """Yield those of the objects ``paths``, each with a path, which git lists between two ``ends``. ``missed``: what
     checkpoints say that they stored without its filter: the commit, its HEAD and the path. What HEAD's history has at the
     same path git has published itself. Raises GitError."""
+    from gitbaton.worktree.heldbytes import read_held
+
     yield from _said(repo, paths, missed)
     asked = {oid: path for oid, path in paths.items() if _ASIDE.match(path)}
     drivers = behind(repo, sorted({_inside(path) for path in asked.values()}), ends[0]) if asked else {}
@@ -703,6 +703,8 @@ def _head(repo: Repo) -> list[Oid]:
 
 def behind(repo: Repo, names: Sequence[str], tips: Sequence[Oid]) -> dict[str, str]:
     """The filter that each path stands behind, by the attributes of now, of HEAD, or of what is looked at."""
+    from gitbaton.worktree.gate import filters
+
     found: dict[str, str] = {}
     for tip in [*_head(repo), *tips][:_TIPS]:
         with suppress(GitError):  # before 2.40 git cannot be asked
