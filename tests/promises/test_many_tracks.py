@@ -11,6 +11,7 @@ import pytest
 from gitbaton import Baton
 from tests.kit import Sandbox
 from tests.kit.manytracks import many_tracks, track
+from tests.kit.repos import loose
 from tests.kit.yesterday import unpack
 
 COUNT = 120
@@ -150,3 +151,23 @@ def test_a_commit_that_an_unchanged_track_brought_is_public_there(many: Sandbox,
         many.ok("snapshot", "--track", name, "--step", "on it")
         done = many.ok("push", "--yes", "origin", track(1), track(2)).out
         assert ("unpublished" in done) == bool(said) and said in done
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["half", "gone"])
+def test_one_torn_object_among_many_is_named_and_the_rest_is_pushed(many: Sandbox, tmp_path: Path, kind: str) -> None:
+    """Git stops at a torn object when it is asked for many: what comes after it is no less whole."""
+    remote = Sandbox.init(tmp_path / "remote", "--bare")
+    many.git("remote", "add", "origin", str(remote.path))
+    many.ok("push", "--yes")
+    many.ok("snapshot", "--track", track(3), "--step", "torn")
+    many.ok("snapshot", "--track", track(5), "--step", "whole")
+    ref = f"refs/baton/tracks/{track(3)}"
+    oid = many.git("rev-parse", ref)
+    path = loose(many.path, oid)
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2]) if kind == "half" else path.unlink()
+    done = many.baton("push")
+    assert done.code == 1 and f"'{ref}' " in done.err, done.err
+    assert done.err.count("cannot be read") == 1 and f"push '{track(5)}': forward" in done.out
+    assert remote.git("rev-parse", f"refs/baton/tracks/{track(5)}") == many.git("rev-parse", f"refs/baton/tracks/{track(5)}")
