@@ -204,30 +204,28 @@ def _latest(baton: Baton) -> Iterator[DoctorFinding]:
 def _refs(baton: Baton) -> Iterator[DoctorFinding]:
     store = baton.store
     tips, refs = store.tips(), own_refs(store)
-    problems = [*tips.problems, *strays(store)]
-    known = {problem.where for problem in problems}
-    strangers = [wrong for ref, wrong in strange(store, refs) if ref not in known]
+    wrong = {problem.where: problem.reason for problem in (*tips.problems, *strays(store))}
+    strangers = [error for ref, error in strange(store, refs) if ref not in wrong]
     torn_ones = _broken(baton, refs)
-    broken = {ref: why for ref, why in torn_ones.items() if ref not in known}
-    for problem in problems:
-        mend = MENDS if known_name(problem.where) or problem.where in torn_ones else ""
-        yield _amiss("refs", f"{in_quotes(problem.where)} is left alone: {problem.reason}", mend)
+    broken = {ref: why for ref, why in torn_ones.items() if ref not in wrong}
+    text = "{} is left alone: {}"
+    for ref, why in wrong.items():
+        yield _amiss("refs", text.format(in_quotes(ref), why), MENDS if known_name(ref) or ref in torn_ones else "")
     try:
         meta.read(store)
     except RecordError as error:  # then nothing is synced, pruned or pinned
         yield _amiss("refs", plain(error.message), MENDS)
         broken.pop(META, None)
-    for ref, why in broken.items():
-        yield _amiss("refs", f"{in_quotes(ref)} is left alone: {why}", MENDS)
-    for wrong in strangers:  # nor is anything pruned or forgotten
-        yield _amiss("refs", wrong.message, next(iter(wrong.hints), ""))
+    yield from (_amiss("refs", text.format(in_quotes(ref), why), MENDS) for ref, why in broken.items())
+    # nor is anything pruned or forgotten beside a stranger
+    yield from (_amiss("refs", error.message, next(iter(error.hints), "")) for error in strangers)
     gone = missing(store.ours, refs)
     for ref in gone:
         track = track_of(ref)
         ways = brought_back(baton.repo, track) if track is not None else []
         said = f"{in_quotes(ref)} is gone, and nobody removed it by gitbaton: a fetch that prunes a mirror does that"
         yield _amiss("refs", "; ".join((said, *ways)), f"{MENDS} --dry-run")
-    if not problems and not strangers and not broken and not gone:
+    if not (wrong or strangers or broken or gone):
         yield _fine("refs", f"{counted(len(tips.items), 'track')}, every ref in our namespace is ours")
 
 
@@ -249,21 +247,17 @@ def _broken(baton: Baton, refs: Mapping[str, Oid]) -> dict[str, str]:
 
 
 def _derived(baton: Baton) -> Iterator[DoctorFinding]:
-    behind = baton.store.behind(baton.store.tips().items)
-    if state.pending(baton.repo):
-        yield _amiss("derived", "a change of several refs was begun and is not finished", _FIX)
-    for stored in behind:
-        yield _amiss("derived", f"the tip or note of track {in_quotes(stored.checkpoint.track)} is behind its chain", _FIX)
-    if not behind:
-        yield _fine("derived", "tips and notes are up to date")
+    behind = [in_quotes(stored.checkpoint.track) for stored in baton.store.behind(baton.store.tips().items)]
+    texts = ["a change of several refs was begun and is not finished"] if state.pending(baton.repo) else []
+    texts += [f"the tip or note of track {track} is behind its chain" for track in behind]
+    yield from (_amiss("derived", text, _FIX) for text in texts)
+    yield from () if behind else (_fine("derived", "tips and notes are up to date"),)
 
 
-def _ours(baton: Baton) -> Iterator[DoctorFinding]:
+def _ours(baton: Baton) -> list[DoctorFinding]:
     """Whether the record of what was made here can be read; what it does not name is foreign."""
-    for path, why in baton.store.ours.damaged():
-        yield _amiss(
-            "ours", f"{in_quotes(path)} does not say what was made here: {why}; what it does not name is foreign", _FIX
-        )
+    text = "{} does not say what was made here: {}; what it does not name is foreign"
+    return [_amiss("ours", text.format(in_quotes(path), why), _FIX) for path, why in baton.store.ours.damaged()]
 
 
 def _runs_here(baton: Baton) -> Iterator[DoctorFinding]:
@@ -293,13 +287,11 @@ def _work_trees(baton: Baton) -> Iterator[DoctorFinding]:
             yield _amiss("work-trees", text, plain(_move_aside(baton.repo, marker)))
 
 
-def _own_files(baton: Baton) -> Iterator[DoctorFinding]:
+def _own_files(baton: Baton) -> list[DoctorFinding]:
     """Whether the files and folders at our places are ours."""
     found = list(odd(baton.repo, baton.latest))
-    for item in found[:_SHOWN]:
-        yield _amiss("files", f"{in_quotes(item.path)} {item.why}", plain(item.mend))
-    if len(found) > _SHOWN:
-        yield _amiss("files", f"and {len(found) - _SHOWN} more", "")
+    rows = [_amiss("files", f"{in_quotes(item.path)} {item.why}", plain(item.mend)) for item in found[:_SHOWN]]
+    return rows + ([_amiss("files", f"and {len(found) - _SHOWN} more", "")] if len(found) > _SHOWN else [])
 
 
 def _threads(baton: Baton) -> Iterator[DoctorFinding]:
@@ -310,19 +302,13 @@ def _threads(baton: Baton) -> Iterator[DoctorFinding]:
     if refs:
         with Baton(baton.repo.layout.root or baton.repo.layout.git_dir) as other:
             rows = list(checked(other.repo.objects, baton.repo.layout.algorithm, refs))
-        for row in rows:
-            if row.wrong:
-                yield _amiss(
-                    "threads",
-                    plain(f"thread {in_quotes(row.thread)} cannot be read: {row.wrong} ({in_quotes(row.ref)})"),
-                    MENDS,
-                )
+        texts = (f"thread {in_quotes(r.thread)} cannot be read: {r.wrong} ({in_quotes(r.ref)})" for r in rows if r.wrong)
+        yield from (_amiss("threads", plain(text), MENDS) for text in texts)
         count = counted(sum(row.count for row in rows), "checkpoint")
         yield _fine("threads", f"{counted(len({row.thread for row in rows}), 'thread')}, {count}")
     if waits:
-        stores = "if nobody is at work, 'git baton thread list' stores them"
-        text = f"records of the log that git does not have yet: {waits}; {stores}"
-        yield _fine("threads-log", text)
+        text = f"records of the log that git does not have yet: {waits}"
+        yield _fine("threads-log", f"{text}; if nobody is at work, 'git baton thread list' stores them")
         for thread, wrong in sorted(stuck(folder, baton.repo.objects).items()):
             text = f"thread {in_quotes(thread)} cannot be brought into git: {wrong}; the log keeps what it has of it"
             yield _amiss("threads-log", plain(text), "git fsck")
@@ -341,18 +327,17 @@ def _claims(baton: Baton) -> Iterator[DoctorFinding]:
         yield _amiss("claims", plain(text), plain(mend))
 
 
-def _head(baton: Baton) -> Iterator[DoctorFinding]:
+def _head(baton: Baton) -> list[DoctorFinding]:
     """Whether HEAD's branch holds an id, and its commit can be read."""
-    _, unread = read_head(baton.store)
-    if unread:
-        yield _amiss("head", unread, MENDS)
+    unread = read_head(baton.store)[1]
+    return [_amiss("head", unread, MENDS)] if unread else []
 
 
-def _index(baton: Baton) -> Iterator[DoctorFinding]:
+def _index(baton: Baton) -> list[DoctorFinding]:
     """Whether git can read the index of this work tree."""
     path = baton.repo.layout.index
-    if os.path.lexists(path) and index_is_torn(path, baton.repo.layout.algorithm):
-        yield _amiss("index", f"{in_quotes(path)} is damaged", index_anew(path))
+    damaged = os.path.lexists(path) and index_is_torn(path, baton.repo.layout.algorithm)
+    return [_amiss("index", f"{in_quotes(path)} is damaged", index_anew(path))] if damaged else []
 
 
 def _locks(baton: Baton) -> Iterator[DoctorFinding]:
@@ -364,13 +349,10 @@ def _locks(baton: Baton) -> Iterator[DoctorFinding]:
                 stale.append(path)
         except FileNotFoundError:
             continue
-    for path in stale:
-        yield _amiss("locks", f"{in_quotes(path)} is a stale lock", _FIX)
-    others = [(said, mend) for path, said, mend in locks.stale(baton.repo, STALE_LOCK) if path not in stale]
-    for said, mend in others:
-        yield _amiss("locks", said, mend)
-    if not stale and not others:
-        yield _fine("locks", "no stale locks")
+    rows = [(f"{in_quotes(path)} is a stale lock", _FIX) for path in stale]
+    rows += [(said, mend) for path, said, mend in locks.stale(baton.repo, STALE_LOCK) if path not in stale]
+    yield from (_amiss("locks", said, mend) for said, mend in rows)
+    yield from () if rows else (_fine("locks", "no stale locks"),)
 
 
 def _history(baton: Baton) -> Iterator[DoctorFinding]:
