@@ -54,6 +54,12 @@ _ID = re.compile(rb"\b(?:[0-9a-f]{40}|[0-9a-f]{64})\b")
 GAP = "gap: what was recorded here cannot be read any more"
 _SHORT = 10
 _LINK = b"160000"
+_META = b"gitbaton meta 1\n"
+_PARTS = (b"pins", b"pruned", b"forgotten")
+_NOTES = (b"checkpoint ", b"checkpoints ", b"notes ", b"Notes ")  # how the messages of their commits begin
+_MESSAGE = b"notes mended\n"
+_CLOSES = re.compile(r": (end|fail|abort)(,|\Z)")
+_LATEST = 3600  # seconds after a step began in which its record is sought
 Fits = Callable[[Checkpoint], bool]
 Row = tuple[Link, Stored] | str
 
@@ -236,11 +242,9 @@ class ChainMender:
     def _of_text(self, stored: Stored, rows: Sequence[Row]) -> Link:
         """Rebuild a checkpoint of which only the JSON is left, as far as the rest of its commit can be known."""
         c, commits = stored.checkpoint, self.survey.commits
-        authors = [row[0].author for row in rows if not isinstance(row, str)] or [
-            s.author for s in commits.values() if s.message.endswith(b"}\n")
-        ]
-        author = (authors[-1] if authors else NOBODY + b" 0 +0000").rsplit(b" ", 2)[0]
-        author = author_at(author, c.created)
+        authors = [s.author for s in commits.values() if s.message.endswith(b"}\n")] or [NOBODY + b" 0 +0000"]
+        near = [row[0].author for row in rows if not isinstance(row, str)]
+        author = author_at((near or authors)[-1].rsplit(b" ", 2)[0], c.created)
         base = self._head(c)
         tree = c.files.tree if c.files is not None else self._tree(base)
         if c.files is not None and c.files.index.tree != self._tree(base):
@@ -292,9 +296,8 @@ class ChainMender:
         if words is not None:
             words = replace(words, id=self._now(words.id), restored=self._here(words.restored))
         if done is not None:
-            tip = self._now(done.tip) if done.tip else None
-            done = replace(done, tip=tip, before=self._here(done.before), after=self._here(done.after))
-            done = replace(done, target=self._now(done.target))
+            tip, before, after = done.tip and self._now(done.tip), self._here(done.before), self._here(done.after)
+            done = replace(done, tip=tip, before=before, after=after, target=self._now(done.target))
         new = replace(new, carried=words, restore=done)
         anew = stored.id in self._anew or self._original(stored.raw) != stored.id
         if anew:
@@ -328,10 +331,8 @@ class ChainMender:
             left, state, raw, held = None, IndexState(tree=index), 0, 0
         else:
             state = replace(files.index, tree=index)
-            raw, held = (
-                max(0, count - sum(path.startswith(room) for path in unread))
-                for count, room in ((files.raw, b"raw/"), (files.held, b"held/"))
-            )
+            rooms = ((files.raw, b"raw/"), (files.held, b"held/"))
+            raw, held = (max(0, count - sum(path.startswith(room) for path in unread)) for count, room in rooms)
         base, parents = head, [head] if head else []
         if left is not None or index != self._tree(head):
             parents += [self._commit(left, (), link.author, STAGES)] if left is not None else []
@@ -389,14 +390,6 @@ class ChainMender:
 
     def _commit(self, tree: Oid, parents: Sequence[Oid], author: bytes, text: bytes) -> Oid:
         return self.survey.make("commit", commit_data(tree=tree, parents=parents, author=author, message=text))
-
-
-_META = b"gitbaton meta 1\n"
-_PARTS = (b"pins", b"pruned", b"forgotten")
-_NOTES = (b"checkpoint ", b"checkpoints ", b"notes ", b"Notes ")  # how the messages of their commits begin
-_MESSAGE = b"notes mended\n"
-_CLOSES = re.compile(r": (end|fail|abort)(,|\Z)")
-_LATEST = 3600  # seconds after a step began in which its record is sought
 
 
 def thread(survey: Survey, ref: str, tip: Oid | None) -> Made:

@@ -535,7 +535,9 @@ def stance(store: Store, tip: Stored, steps: Sequence[Stored]) -> Stance:
         left = tuple(s for s in left if s.checkpoint.carried is None or s.checkpoint.carried.restored != below)
     newer, at = left if stored is not tip else (), came or stored
     back = Back(here=here, gone=gone, left=left, newer=newer, gone_asked=_added(gone, at), left_asked=_added(left, at))
-    stored = _decided(store, _gone_on(stored, newer), tip)
+    stored = _gone_on(stored, newer)
+    if stored.id != tip.id:  # a restore takes files back, and withdraws nothing
+        stored = replace(stored, checkpoint=shown(stored.checkpoint, stands(store, tip, stored)))
     return Stance(stored=stored, back=back, step=step, paths=paths, came=came)
 
 
@@ -610,13 +612,6 @@ def gone_on(told: Told, later: Told) -> Told:
         error=later.error or told.error,
         read=tuple(dict.fromkeys((*later.read, *told.read))),
     )
-
-
-def _decided(store: Store, stored: Stored, tip: Stored) -> Stored:
-    """Return the checkpoint that came back with what stands on its track: a restore takes files back, and withdraws nothing."""
-    if stored.id == tip.id:
-        return stored
-    return replace(stored, checkpoint=shown(stored.checkpoint, stands(store, tip, stored)))
 
 
 def stands(store: Store, tip: Stored, stored: Stored, limit: int | None = LOOKED) -> Stands:
